@@ -1,0 +1,1 @@
+"""keff: know how many reasoning paths are worth paying for."""

@@ -1,0 +1,55 @@
+"""The interface of an engine: where paths are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from keff.records import Completion, Message, Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do.
+
+    ``max_n`` is the most paths one request may ask for (the sampler never asks for more); ``parallel``
+    is how many requests are worth having in flight when the user does not say. ``logprobs`` and ``hidden``
+    say whether completions carry log-probability summaries and whether hidden states can be kept.
+    """
+
+    max_n: int = 1
+    parallel: int = 8
+    logprobs: bool = False
+    hidden: bool = False
+
+
+class Engine(Protocol):
+    """Draws completions. Made by ``keff.plugins.load("engine", name, **options)``.
+
+    An engine is used inside one event loop, may be asked for several completions at once, and is closed
+    once at the end. ``capabilities`` is read after ``start``.
+    """
+
+    name: str
+    capabilities: Capabilities
+
+    async def start(self) -> None:
+        """Connect or load the model; raises EngineError with one clear line when that cannot work."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """Return what names the model and how it is run (JSON-able, no secrets): part of the fingerprint."""
+        ...
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
+        """Draw n paths; path i uses the seed ``sampling.seed + i``.
+
+        Returns exactly n completions in that order, or raises EngineError. Cancelling the call cancels the
+        request upstream where the server allows it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release everything; safe to call twice."""
+        ...

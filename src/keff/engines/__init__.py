@@ -1,0 +1,1 @@
+"""Where paths are drawn: one engine a file."""

@@ -1,0 +1,69 @@
+"""The errors that keff raises.
+
+    KeffError                 any of the below; the command line prints its one line
+    ├── UsageError            bad input or wrong use: exit code 2
+    │   ├── TaskError         a task, its data or its scorer does not fit
+    │   ├── PlanError         a plan file does not fit
+    │   ├── LogError          a recorded log cannot be read
+    │   ├── PolicyError       a policy or its parameters are wrong
+    │   └── PluginError       an unknown name, or an extra that is not installed
+    └── RunError              a failure while running: exit code 1
+        ├── EngineError       the model or its server failed
+        ├── StoreError        a run folder is corrupt, foreign or cannot be written
+        └── SandboxError      the sandbox cannot be trusted or is missing
+"""
+
+
+class KeffError(Exception):
+    """Any error that keff raises on purpose; its text is one line that says what to do."""
+
+    exit_code = 1
+
+
+class UsageError(KeffError):
+    """Bad input or wrong use."""
+
+    exit_code = 2
+
+
+class TaskError(UsageError):
+    """A task, its data or its scorer does not fit."""
+
+
+class PlanError(UsageError):
+    """A plan file does not fit."""
+
+
+class LogError(UsageError):
+    """A recorded log cannot be read."""
+
+
+class PolicyError(UsageError):
+    """A policy or its parameters are wrong."""
+
+
+class PluginError(UsageError):
+    """An unknown plugin name, or an extra that is not installed."""
+
+
+class RunError(KeffError):
+    """A failure while running."""
+
+
+class EngineError(RunError):
+    """The model or its server failed.
+
+    ``transient`` says whether trying the same request again may help.
+    """
+
+    def __init__(self, message: str, *, transient: bool = True) -> None:
+        super().__init__(message)
+        self.transient = transient
+
+
+class StoreError(RunError):
+    """A run folder is corrupt, foreign or cannot be written."""
+
+
+class SandboxError(RunError):
+    """The sandbox cannot be trusted or is missing."""

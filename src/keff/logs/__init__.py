@@ -1,0 +1,1 @@
+"""Readers of recorded answers: one format a file."""

@@ -1,0 +1,1 @@
+"""When to stop drawing paths: one policy a file."""

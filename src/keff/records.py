@@ -1,0 +1,137 @@
+"""Frozen values that flow through keff: Item, Sampling, Completion, Path, Verdict."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+AnswerSpace = Literal["numeric", "choice", "binary", "text", "exact", "math", "literal", "code"]
+"""How answers of a task are compared: one equivalence relation for each space."""
+
+Message = Mapping[str, Any]
+"""One chat message in the OpenAI form, ``{"role": ..., "content": ...}``."""
+
+FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "cancelled"]
+"""Why a path ended. ``length`` means truncated by max_tokens."""
+
+
+def stable_hash(*parts: Any) -> str:
+    """Return a hex SHA-256 of JSON-able parts, the same on every machine and in every process."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def path_seed(run_seed: int, item: str, slot: int, index: int) -> int:
+    """Return the seed of one path, in [0, 2^31).
+
+    The hash of (run seed, item, slot) gives a base, and path ``index`` gets base + index: servers that
+    draw n choices in one request give choice i the request's seed + i, so a path has the same seed
+    whether it was drawn alone or with its neighbours.
+    """
+    base = int(stable_hash(run_seed, item, slot)[:15], 16)
+    return (base + index) % 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One question.
+
+    ``id`` is unique in its task (given by the data, else a content hash). ``gold`` is whatever the
+    task's ``correct`` takes, JSON-able, or None when there is no label. ``cluster`` names what the item
+    shares with others (a passage, a twin pair); items of one cluster are not independent. ``meta`` is
+    JSON-able and carried along.
+    """
+
+    id: str
+    messages: tuple[Message, ...]
+    gold: Any = None
+    space: AnswerSpace = "exact"
+    cluster: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How paths are drawn.
+
+    ``seed`` is the run's seed in a configuration, and the first path's seed in a request. ``thinking``
+    is the token budget for a reasoning model's hidden thinking (None: the model's own default; 0: off).
+    """
+
+    temperature: float = 0.7
+    top_p: float = 0.95
+    max_tokens: int = 512
+    stop: tuple[str, ...] = ()
+    seed: int = 0
+    thinking: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Logprobs:
+    """Summary of a path's token log-probabilities (natural log).
+
+    ``mean`` over tokens, ``bottom`` the mean of the lowest tenth, ``total`` the sum.
+    """
+
+    mean: float
+    bottom: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What an engine returns for one path.
+
+    ``text`` is the visible answer text; ``reasoning`` is hidden thinking that the server kept apart.
+    ``tokens`` counts generated tokens (thinking included), ``prompt_tokens`` the prompt,
+    ``cached_tokens`` the part of the prompt that the server had cached (charged once by some).
+    ``refusal`` is set when the model or a filter declined. ``seconds`` is the wall time of the request.
+    """
+
+    text: str
+    finish: FinishReason = "stop"
+    tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning: str | None = None
+    refusal: str | None = None
+    logprobs: Logprobs | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One attempt at one reasoning path of one item.
+
+    ``slot`` is the prompt template (0 is the plain self-consistency prompt), ``index`` counts paths of an
+    item within the slot, ``attempt`` counts tries at the same path. Exactly one of ``completion`` and
+    ``error`` is set: a failed request is a row too, and is tried again as the next attempt.
+    """
+
+    item: str
+    slot: int
+    index: int
+    attempt: int
+    seed: int
+    completion: Completion | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of voting on one item.
+
+    ``answer`` is a canonical key (None: nobody gave one), ``weight`` the strength named by ``kind``
+    (``vote_share``, ``posterior``, ``e_value`` or ``weighted_share``), ``paths`` how many were drawn,
+    ``abstentions`` how many of them gave no answer, ``reason`` why sampling stopped.
+    """
+
+    answer: str | None
+    weight: float
+    kind: str
+    paths: int
+    abstentions: int
+    reason: str

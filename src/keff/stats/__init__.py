@@ -1,0 +1,1 @@
+"""Statistics of correlated votes: pure functions on Votes; numpy and scipy.special only."""

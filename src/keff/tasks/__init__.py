@@ -1,0 +1,1 @@
+"""Benchmarks and the user own questions: one task a file."""

