@@ -1,16 +1,16 @@
 """The errors that keff raises.
 
-    KeffError                 any of the below; the command line prints its one line
-    ├── UsageError            bad input or wrong use: exit code 2
-    │   ├── TaskError         a task, its data or its scorer does not fit
-    │   ├── PlanError         a plan file does not fit
-    │   ├── LogError          a recorded log cannot be read
-    │   ├── PolicyError       a policy or its parameters are wrong
-    │   └── PluginError       an unknown name, or an extra that is not installed
-    └── RunError              a failure while running: exit code 1
-        ├── EngineError       the model or its server failed
-        ├── StoreError        a run folder is corrupt, foreign or cannot be written
-        └── SandboxError      the sandbox cannot be trusted or is missing
+KeffError                 any of the below; the command line prints its one line
+├── UsageError            bad input or wrong use: exit code 2
+│   ├── TaskError         a task, its data or its scorer does not fit
+│   ├── PlanError         a plan file does not fit
+│   ├── LogError          a recorded log cannot be read
+│   ├── PolicyError       a policy or its parameters are wrong
+│   └── PluginError       an unknown name, or an extra that is not installed
+└── RunError              a failure while running: exit code 1
+    ├── EngineError       the model or its server failed
+    ├── StoreError        a run folder is corrupt, foreign or cannot be written
+    └── SandboxError      the sandbox cannot be trusted or is missing
 """
 
 

@@ -7,23 +7,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from keff import plugins
+from keff.errors import LogError
+from keff.records import AnswerSpace
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """One recorded question with its K answers.
 
-    ``answers`` are as recorded (None abstains); ``correct`` 0/1 a path where the log gives it; ``tokens``,
-    ``confidences`` and ``slots`` one a path where given. ``cluster`` defaults to the id. ``texts`` are the
-    raw completions where the log has them.
+    ``answers`` are as recorded (None abstains); ``keys`` their canonical vote keys where the log has them;
+    ``correct`` 0/1 a path where the log gives it; ``tokens``, ``confidences`` and ``slots`` one a path where
+    given; ``rules`` how each answer was found. ``cluster`` defaults to the id. ``texts`` are the raw
+    completions, filled only when asked for.
     """
 
     id: str
     answers: tuple[str | None, ...]
     gold: Any = None
+    keys: tuple[str | None, ...] | None = None
     correct: tuple[int, ...] | None = None
     tokens: tuple[float, ...] | None = None
     confidences: tuple[float, ...] | None = None
     slots: tuple[int, ...] | None = None
+    rules: tuple[str, ...] | None = None
     cluster: str = ""
     question: str | None = None
     texts: tuple[str, ...] | None = None
@@ -32,10 +39,16 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class LogInfo:
-    """What a log says about itself: ``task`` as a keff task name where known, the model, other facts."""
+    """What a log says about itself.
+
+    ``task`` is a keff task name where one is known, ``space`` its answer space, ``model`` the model's name;
+    ``config`` is the whole configuration where the log is a run of keff.
+    """
 
     task: str | None = None
+    space: AnswerSpace | None = None
     model: str | None = None
+    config: Mapping[str, Any] | None = None
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -52,6 +65,23 @@ class Log(Protocol):
         """Return what the log says about itself."""
         ...
 
-    def questions(self, path: Path) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False) -> Iterator[Question]:
         """Read question by question in bounded memory; raises LogError naming file and line."""
         ...
+
+
+def find_log(path: Path, name: str | None = None) -> Log:
+    """Return the reader for a file or folder: the named one, or the first that does not refuse it.
+
+    Raises LogError that says which formats were tried and why each refused.
+    """
+    if not path.exists():
+        raise LogError(f"{path} does not exist")
+    tried: list[str] = []
+    for known in [name] if name else plugins.names("log"):
+        log: Log = plugins.load("log", known)
+        reason = log.refuses(path)
+        if reason is None:
+            return log
+        tried.append(f"{known}: {reason}")
+    raise LogError(f"{path} is in no format that keff reads ({'; '.join(tried)})")

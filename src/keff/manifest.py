@@ -1,0 +1,107 @@
+"""What a run is: its configuration, and the fingerprint that says what a measurement belongs to."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from keff.errors import StoreError
+from keff.records import Sampling, stable_hash
+
+SCHEMA = 1
+FILE = "manifest.json"
+
+
+class Config(BaseModel):
+    """The part of a run that a measurement depends on; a run is resumed only under an equal one.
+
+    ``engine`` is the engine's identity, ``task`` its name, version and options, ``prompt`` a hash of the
+    first item's messages under every slot, ``templates`` the slots in the order in which paths cycle
+    through them. n, K, policy and package version are not part of it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    engine: dict[str, Any]
+    task: dict[str, Any]
+    sampling: dict[str, Any]
+    templates: tuple[int, ...] = (0,)
+    prompt: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the stable hash of the whole configuration."""
+        return stable_hash(self.model_dump(mode="json"))
+
+    def differences(self, other: Config) -> list[str]:
+        """Return one ``field: mine -> theirs`` for every leaf that differs."""
+        mine, theirs = _leaves(self.model_dump(mode="json")), _leaves(other.model_dump(mode="json"))
+        return [
+            f"{name}: {mine.get(name)!r} -> {theirs.get(name)!r}"
+            for name in sorted(mine | theirs)
+            if mine.get(name) != theirs.get(name)
+        ]
+
+
+def _leaves(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    found: dict[str, Any] = {}
+    entries: Mapping[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+    for name, inner in entries.items():
+        found |= _leaves(inner, f"{prefix}.{name}" if prefix else name)
+    return found
+
+
+class Manifest(BaseModel):
+    """The ``manifest.json`` of a run folder."""
+
+    model_config = ConfigDict(frozen=True)
+
+    schema_version: int = SCHEMA
+    keff_version: str = Field(default_factory=lambda: version("keff"))
+    config: Config
+    fingerprint: str = ""
+    n: int
+    k: int
+    policy: str | None = None
+
+    def write(self, folder: Path) -> None:
+        """Write the manifest atomically: a killed process leaves the old one or the new one."""
+        final = folder / FILE
+        stamped = self.model_copy(update={"fingerprint": self.config.fingerprint})
+        draft = folder / f".{FILE}.{os.getpid()}"
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(stamped.model_dump_json(indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(final)
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read a run folder's manifest; raises StoreError when it is missing, foreign or newer."""
+        try:
+            manifest = cls.model_validate_json((folder / FILE).read_text("utf-8"))
+        except FileNotFoundError:
+            raise StoreError(f"{folder} is not a run folder: it has no {FILE}") from None
+        except (ValidationError, UnicodeDecodeError) as error:
+            raise StoreError(
+                f"{folder / FILE} is not a manifest of keff: {str(error).splitlines()[0]}"
+            ) from None
+        if manifest.schema_version > SCHEMA:
+            raise StoreError(
+                f"{folder} was written by keff {manifest.keff_version} with schema {manifest.schema_version}; "
+                f"this keff reads up to {SCHEMA}: upgrade keff"
+            )
+        return manifest
+
+
+def sampling_config(sampling: Sampling) -> dict[str, Any]:
+    """Return a Sampling as the plain dictionary that manifests and plans hold."""
+    return dataclasses.asdict(sampling)

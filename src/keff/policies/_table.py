@@ -1,0 +1,124 @@
+"""Stopping rules that see only how many paths are drawn and the two largest counts.
+
+One table over (n, v1, v2) is the rule: ``decide`` looks it up live and replay looks it up for all orders
+at once. A second table, worked out from the first, says how many paths can be drawn at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.errors import PolicyError
+from keff.policy import Need, Sample, Stop, Tally, View, WeightKind, tally
+from keff.stats.draws import Draws
+from keff.stats.votes import FloatArray, IntArray
+
+MAX_CAP = 256
+"""A table has (cap + 1) cubed cells."""
+
+Table = NDArray[np.bool_]
+
+
+def check_cap(name: str, cap: object) -> int:
+    """Return the cap as a whole number of paths from 1 to 256, or raise PolicyError."""
+    if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= MAX_CAP:
+        raise PolicyError(f"{name}: cap must be a whole number from 1 to {MAX_CAP}, not {cap}")
+    return cap
+
+
+def check_value(name: str, value: Any, low: float, high: float, *, whole: bool = False) -> float:
+    """Return the value if it is a number strictly between low and high (a whole one if asked)."""
+    if not isinstance(value, int | float) or not low < value < high or (whole and value != int(value)):
+        kind = "a whole number" if whole else "a number"
+        raise PolicyError(f"{name}: its value must be {kind} above {low:g} and below {high:g}, not {value}")
+    return value
+
+
+def grid(cap: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return n, v1 and v2 of every cell of a table, as arrays that broadcast to [cap + 1] * 3."""
+    line = np.arange(cap + 1, dtype=np.float64)
+    return line[:, None, None], line[None, :, None], line[None, None, :]
+
+
+def legal(cap: int) -> Table:
+    """Return which cells of a table can occur: v2 <= v1 and v1 + v2 <= n."""
+    n, v1, v2 = grid(cap)
+    return (v2 <= v1) & (v1 + v2 <= n)
+
+
+def lookahead(stops: Table) -> NDArray[np.int64]:
+    """Return for each cell the fewest further paths after which the rule could stop; 0 stops now.
+
+    A further path is a vote for the leader, for the runner-up, or for neither (an abstention or another
+    answer). No order of them stops earlier, whatever the rule, so drawing that many at once wastes none.
+    """
+    cap = len(stops) - 1
+    far = cap + 1
+    ahead = np.zeros(stops.shape, np.int64)
+    v1, v2 = np.indices(stops.shape[1:])
+    for n in range(cap - 1, -1, -1):
+        later = np.pad(ahead[n + 1], (0, 1), constant_values=far)
+        best = np.minimum(later[1:, :-1], later[:-1, :-1])
+        best = np.minimum(best, np.where(v2 < v1, later[:-1, 1:], far))
+        ahead[n] = np.where(stops[n], 0, 1 + best)
+    return ahead
+
+
+class TablePolicy:
+    """A policy whose stopping rule is a table over (n, v1, v2).
+
+    ``stops`` [cap + 1] * 3 is indexed [n, v1, v2]; it is made to stop at n = cap, and never before while
+    no path has voted. ``strength`` [cap + 1] * 2, indexed [v1, v2], is reported as the weight of a stop
+    (default: the leader's share of the votes).
+    """
+
+    needs: frozenset[Need] = frozenset({"answers"})
+
+    def __init__(
+        self, spec: str, stops: Table, strength: FloatArray | None = None, kind: WeightKind = "vote_share"
+    ) -> None:
+        self.spec = spec
+        self.cap = len(stops) - 1
+        self._stops = stops.copy()
+        self._stops[:, 0, :] = False
+        self._stops[self.cap] = True
+        self._table = lookahead(self._stops)
+        self._ahead: list[list[list[int]]] = self._table.tolist()
+        self._strength = strength
+        self._kind: WeightKind = kind
+
+    @property
+    def monotone(self) -> bool:
+        """Whether no vote for the leader, and no vote fewer for the runner-up, makes it draw longer."""
+        fits = legal(self.cap)
+        both = fits[:, 1:, :] & fits[:, :-1, :]
+        up = self._stops[:, 1:, :] | ~self._stops[:, :-1, :]
+        fewer = self._stops[:, :, :-1] | ~self._stops[:, :, 1:]
+        return bool(np.all(up | ~both) and np.all(fewer | ~fits[:, :, 1:]))
+
+    def decide(self, view: View) -> Sample | Stop:
+        """Look the counts up; of a view longer than the cap only the first ``cap`` paths count."""
+        keys = view.keys if len(view.keys) <= self.cap else view.keys[: self.cap]
+        seen = tally(keys)
+        m = self._ahead[len(keys)][seen.v1][seen.v2]
+        if m:
+            return Sample(m)
+        return self.stop(seen, len(keys))
+
+    def stop(self, seen: Tally, n: int) -> Stop:
+        """Return the stop with the leader as its answer."""
+        why = "the cap" if n == self.cap else "the lead is enough"
+        reason = f"{why}: {seen.v1} against {seen.v2} votes after {n} of at most {self.cap} paths"
+        if self._strength is None:
+            share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
+            return Stop(seen.leader, share, "vote_share", reason)
+        return Stop(seen.leader, float(self._strength[seen.v1, seen.v2]), self._kind, reason)
+
+    def ahead(self, draws: Draws) -> IntArray:
+        """Look up every prefix of every order: paths to draw next, or 0 to stop [n, R, cap + 1]."""
+        seen = draws.tallies
+        n = np.arange(self.cap + 1)
+        return self._table[n, seen.v1[..., : self.cap + 1], seen.v2[..., : self.cap + 1]]

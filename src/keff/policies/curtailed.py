@@ -1,0 +1,15 @@
+"""Draw up to the cap, and stop as soon as the rest cannot change the answer: exact, fewer paths."""
+
+from __future__ import annotations
+
+from keff.errors import PolicyError
+from keff.policies._table import TablePolicy, check_cap, grid
+from keff.policy import DEFAULT_CAP, Policy, format_spec
+
+
+def policy(value: float | None = None, *, cap: int = DEFAULT_CAP) -> Policy:
+    """Return the rule that stops when v1 - v2 > cap - n; its answer is that of ``fixed`` at the cap."""
+    if value is not None:
+        raise PolicyError(f"curtailed takes no value: write curtailed:cap={value:g}")
+    n, v1, v2 = grid(check_cap("curtailed", cap))
+    return TablePolicy(format_spec("curtailed", cap=cap), v1 - v2 > cap - n)

@@ -1,0 +1,18 @@
+"""Draw a fixed number of paths in one round, then take the plurality (self-consistency)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keff.errors import PolicyError
+from keff.policies._table import TablePolicy, check_cap
+from keff.policy import DEFAULT_CAP, Policy
+
+
+def policy(value: float | None = None, *, cap: int | None = None) -> Policy:
+    """Return ``fixed:K``: K paths, then the plurality (Wang et al. 2023). Without K it draws ``cap``."""
+    paths = value if value is not None else (DEFAULT_CAP if cap is None else cap)
+    whole = check_cap("fixed", int(paths) if isinstance(paths, float) and paths.is_integer() else paths)
+    if cap is not None and whole > check_cap("fixed", cap):
+        raise PolicyError(f"fixed:{whole} is above its cap {cap}: leave the cap out")
+    return TablePolicy(f"fixed:{whole}", np.zeros((whole + 1,) * 3, np.bool_))

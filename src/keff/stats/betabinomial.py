@@ -1,0 +1,189 @@
+"""The beta-binomial model of correlated votes: pmf, majority vote, limits and fits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betainc, betaln, xlogy
+
+from keff.stats.correlation import pooled_c
+from keff.stats.votes import FloatArray, Votes, as_hist
+
+
+def prentice_bound(k: int, p: ArrayLike) -> FloatArray:
+    """Return the least c that K exchangeable votes of accuracy p can have here: -m/(K-1-m), m = min(p, 1-p).
+
+    The extended beta-binomial of Prentice (1986) is a distribution down to it. -1 where nothing binds.
+    """
+    m = np.minimum(np.asarray(p, float), 1.0 - np.asarray(p, float))
+    return np.asarray(-m / (k - 1.0 - m) if k > 2 else -np.ones_like(m))
+
+
+def betabinom_logpmf(k: int, p: ArrayLike, c: ArrayLike) -> FloatArray:
+    """Return the log pmf of the number of correct paths among K, [..., K+1], with mean Kp and correlation c.
+
+    Sums the logarithms of P(j+1)/P(j) = (K-j)/(j+1) (p(1-c)+jc)/(q(1-c)+(K-j-1)c) outwards from the mode
+    and normalises: accurate to about 1e-11 for every admissible c, exactly binomial at c = 0, two points at
+    c = 1. ``p`` and ``c`` broadcast. Raises ValueError outside 0 <= p <= 1 or below ``prentice_bound``.
+    """
+    p, c = np.broadcast_arrays(np.asarray(p, float)[..., None], np.asarray(c, float)[..., None])
+    _check(k, p, c)
+    j = np.arange(k, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        up, down = p * (1 - c) + j * c, (1 - p) * (1 - c) + (k - j - 1) * c
+        steps = np.log((k - j) / (j + 1)) + np.log(np.maximum(up, 0)) - np.log(np.maximum(down, 0))
+    point = (p <= 0) | (p >= 1) | (c >= 1)
+    log = _from_mode(np.where(point, 0.0, steps))
+    log -= np.log(np.sum(np.exp(log), axis=-1, keepdims=True))
+    return np.where(point, _two_points(k, p), log)
+
+
+def majority_curve(k_max: int, p: ArrayLike, c: ArrayLike) -> FloatArray:
+    """Return the majority-vote accuracy of 1..k_max beta-binomial votes, [..., k_max]; entry K-1 is MV(K).
+
+    Half credit at an exact tie, so MV(2m) = MV(2m-1). MV(1) = p and MV(2m+1) = MV(2m-1) + t_m with
+    t_1 = pq(1-c)^2(2p-1)/(1+c) and a ratio of neighbouring terms without gamma functions. ``p`` and ``c``
+    broadcast; the cost is O(k_max). The paper's Eq. 9. Raises ValueError as ``betabinom_logpmf``.
+    """
+    p, c = np.broadcast_arrays(np.asarray(p, float), np.asarray(c, float))
+    _check(k_max, p, c)
+    half = (k_max - 1) // 2
+    odd = np.repeat(p[..., None], half + 1, axis=-1)
+    if half:
+        p, c = p[..., None], c[..., None]
+        m = np.arange(1, half, dtype=np.float64)
+        first = p * (1 - p) * (1 - c) ** 2 * (2 * p - 1) / (1 + c)
+        growth = 2 * (2 * m + 1) / (m + 1) * (p * (1 - c) + m * c) * ((1 - p) * (1 - c) + m * c)
+        terms = np.concatenate([first, growth / ((1 + 2 * m * c) * (1 + (2 * m + 1) * c))], axis=-1)
+        odd[..., 1:] += np.cumsum(np.cumprod(terms, axis=-1), axis=-1)
+    return np.clip(np.repeat(odd, 2, axis=-1)[..., :k_max], 0.0, 1.0)
+
+
+def majority_beta_binomial(k: int, p: ArrayLike, c: ArrayLike) -> FloatArray:
+    """Return the majority-vote accuracy of K beta-binomial votes; see ``majority_curve``."""
+    return majority_curve(k, p, c)[..., -1]
+
+
+def majority_limit(p: float, c: float) -> float:
+    """Return the majority-vote accuracy of infinitely many beta-binomial votes, I_{1/2}(beta, alpha).
+
+    The share of items with a success probability over one half. At c = 0 a step (0, 1/2 or 1), at c = 1 p.
+    """
+    if c <= 0 or p in (0.0, 1.0):
+        return 0.5 if p == 0.5 else float(p > 0.5)
+    if c >= 1:
+        return p
+    alpha, beta = alpha_beta(p, c)
+    return float(betainc(beta, alpha, 0.5))
+
+
+def gap_law(k: int, p: float, c: float) -> float:
+    """Return the leading term of MV(inf) - MV(K): (alpha-beta) f(1/2) / (4K), f the Beta(alpha, beta) density.
+
+    Saturation follows from how many items are near even odds, not from c alone. Raises ValueError unless
+    0 < p < 1 and 0 < c < 1.
+    """
+    if not 0 < p < 1 or not 0 < c < 1:
+        raise ValueError("the gap law needs 0 < p < 1 and 0 < c < 1")
+    alpha, beta = alpha_beta(p, c)
+    density = math.exp((2.0 - alpha - beta) * math.log(2.0) - float(betaln(alpha, beta)))
+    return (alpha - beta) * density / (4 * k)
+
+
+def alpha_beta(p: float, c: float) -> tuple[float, float]:
+    """Return the Beta parameters with mean p and correlation c: p(1-c)/c and (1-p)(1-c)/c.
+
+    The paper's appendix on the beta-binomial model. (0, 0) at c = 1; ValueError for c <= 0, where they are
+    infinite.
+    """
+    if not 0 < c <= 1:
+        raise ValueError("Beta parameters need 0 < c <= 1: at c <= 0 they are infinite")
+    return p * (1 - c) / c, (1 - p) * (1 - c) / c
+
+
+def fit_moments(source: Votes | ArrayLike) -> tuple[float, float]:
+    """Return (alpha, beta) by the method of moments: mean accuracy and the pooled c (the paper's fit)."""
+    hist = as_hist(source)
+    p = float(hist @ np.arange(hist.size) / (hist.sum() * (hist.size - 1)))
+    return alpha_beta(p, pooled_c(hist))
+
+
+def fit_mle(source: Votes | ArrayLike) -> tuple[float, float]:
+    """Return (p, c) of largest beta-binomial likelihood given the counts N_0..N_K, with 0 <= c <= 1.
+
+    Searches logit p and arcsin sqrt c on a grid that shrinks around its best point; each likelihood costs
+    O(K). Use ``alpha_beta`` for the Beta parameters. Raises ValueError when all are right or all wrong.
+    """
+    hist = as_hist(source)
+    k = hist.size - 1
+    total, right = float(hist.sum()), float(hist @ np.arange(k + 1))
+    if k < 2 or right in (0.0, total * k):
+        raise ValueError("the likelihood has no interior maximum: all right, all wrong, or one path")
+    logit, angle = math.log(right / (total * k - right)), math.pi / 4
+    wide, high = 3.0, math.pi / 4
+    grid = np.linspace(-1, 1, 13)
+    for _ in range(60):
+        p = 1 / (1 + np.exp(-(logit + wide * grid)))[:, None]
+        c = np.sin(np.clip(angle + high * grid, 0.0, math.pi / 2)) ** 2
+        value = log_likelihood(hist, p, c)
+        row, column = np.unravel_index(int(np.argmax(value)), value.shape)
+        logit += wide * float(grid[row])
+        angle = float(np.clip(angle + high * grid[column], 0.0, math.pi / 2))
+        wide, high = wide * 0.6, high * 0.6
+    return float(1 / (1 + math.exp(-logit))), math.sin(angle) ** 2
+
+
+def log_likelihood(hist: ArrayLike, p: ArrayLike, c: ArrayLike) -> FloatArray:
+    """Return the beta-binomial log-likelihood of counts N_0..N_K, without its constant; p and c broadcast.
+
+    sum_i A_i log(p(1-c)+ic) + B_i log(q(1-c)+ic) - n log(1+(i-1)c) over i < K, with A_i items that have
+    more than i paths right and B_i more than i wrong.
+    """
+    counts = np.asarray(hist, np.float64)
+    k = counts.size - 1
+    p, c = np.broadcast_arrays(np.asarray(p, float)[..., None], np.asarray(c, float)[..., None])
+    right = np.cumsum(counts[::-1])[::-1][1:]
+    wrong = np.cumsum(counts)[::-1][1:]
+    i = np.arange(1, k, dtype=np.float64)
+    head = _times_log(right[0], p) + _times_log(wrong[0], 1 - p)
+    # The factors 1-c of the first terms cancel down to one for each item that is neither all right nor all wrong.
+    head += _times_log(right[0] + wrong[0] - counts.sum(), 1 - c)
+    tail = _times_log(right[1:], p * (1 - c) + i * c) + _times_log(wrong[1:], (1 - p) * (1 - c) + i * c)
+    return head[..., 0] + np.sum(tail - counts.sum() * np.log1p((i - 1) * c), axis=-1)
+
+
+def _times_log(weight: ArrayLike, x: FloatArray) -> FloatArray:
+    return xlogy(np.asarray(weight, float), np.maximum(x, 0.0))
+
+
+def _from_mode(steps: FloatArray) -> FloatArray:
+    """Turn log ratios [..., K] of neighbours into logs [..., K+1] relative to the largest entry.
+
+    Summing from the mode outwards keeps rounding small where the mass is.
+    """
+    k = steps.shape[-1]
+    zero = np.zeros((*steps.shape[:-1], 1))
+    mode = np.argmax(np.concatenate([zero, np.cumsum(steps, axis=-1)], axis=-1), axis=-1)[..., None]
+    above = np.asarray(np.arange(k) >= mode, np.bool_)
+    right = np.cumsum(np.where(above, steps, 0.0), axis=-1)
+    left = np.cumsum(np.where(above, 0.0, steps)[..., ::-1], axis=-1)[..., ::-1]
+    return np.concatenate([zero, right], axis=-1) - np.concatenate([left, zero], axis=-1)
+
+
+def _two_points(k: int, p: FloatArray) -> FloatArray:
+    log = np.full((*p.shape[:-1], k + 1), -np.inf)
+    with np.errstate(divide="ignore"):
+        log[..., 0] = np.log(1 - p[..., 0])
+        log[..., -1] = np.log(p[..., 0])
+    return log
+
+
+def _check(k: int, p: FloatArray, c: FloatArray) -> None:
+    if k < 1:
+        raise ValueError("the number of paths must be at least 1")
+    if not np.all((p >= 0) & (p <= 1)) or not np.all(c <= 1):
+        raise ValueError("the beta-binomial needs 0 <= p <= 1 and c <= 1, without NaN")
+    if np.any(c < prentice_bound(k, p) * (1 + 1e-12)):
+        raise ValueError(f"c is below the least correlation that {k} such paths can have: use max(c, 0)")

@@ -1,0 +1,206 @@
+"""Correlation of path correctness, and agreement of answers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from keff.stats.estimate import Estimate, Note
+from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
+
+
+def pooled_c(source: Votes | ArrayLike) -> float:
+    """Return the correctness correlation c of the paper's Eq. 3, averaged over all pairs of paths.
+
+    ``source`` is votes, or the count histogram N_0..N_K [K+1] alone: with S_i correct of K paths,
+    c = (K Var(S/K) / (p(1-p)) - 1) / (K-1), the variance with divisor n (the Fleiss-Cuzick intraclass
+    correlation). Biased downwards by about (1-c)(1+(K-1)c)/(nK); ``anova_c`` corrects that. NaN when all
+    paths are right or all wrong. Raises ValueError for one path or one item.
+    """
+    return float(pooled_from_hist(_checked(source)))
+
+
+def anova_c(source: Votes | ArrayLike) -> float:
+    """Return the bias-corrected correctness correlation: exactly the one-way ANOVA ICC(1).
+
+    ``source`` as for ``pooled_c``. c_adj = (nKc + 1 - c) / (nK - (1-c)(K-1)) with the pooled c, which
+    removes the bias of the squared mean in numerator and denominator. The default estimate of c. NaN when
+    all paths are right or all wrong. Raises ValueError for one path or one item.
+    """
+    hist = _checked(source)
+    return float(unbias(pooled_from_hist(hist), hist.sum(), hist.size - 1))
+
+
+def pooled_from_hist(hist: NDArray[Any]) -> FloatArray:
+    """Return the pooled c [...] of histograms [..., K+1]; NaN where degenerate. For resampling."""
+    weights = np.asarray(hist, np.float64)
+    k = weights.shape[-1] - 1
+    s = np.arange(k + 1, dtype=np.float64)
+    n = weights.sum(axis=-1)
+    first, second = weights @ s, weights @ (s * s)
+    return pooled_from_sums(n, first, second, k)
+
+
+def pooled_from_sums(n: ArrayLike, first: ArrayLike, second: ArrayLike, k: int) -> FloatArray:
+    """Return the pooled c from the number of items, the sum of S and the sum of S^2 (arrays alike)."""
+    n, first, second = np.asarray(n, float), np.asarray(first, float), np.asarray(second, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = k * (n * second - first * first) / (first * (n * k - first))
+        return np.where((first <= 0) | (first >= n * k), np.nan, (ratio - 1.0) / (k - 1.0))
+
+
+def unbias(c: ArrayLike, n: ArrayLike, k: int) -> FloatArray:
+    """Return c_adj of a pooled c from n (effective) independent items of k paths; see ``anova_c``."""
+    c, n = np.asarray(c, float), np.asarray(n, float)
+    return (n * k * c + 1.0 - c) / (n * k - (1.0 - c) * (k - 1.0))
+
+
+def pooled_c_pairwise(matrix: ArrayLike) -> float:
+    """Return the pooled c of a matrix [n, K] of 0, 1 and NaN (missing), over the pairs that are there.
+
+    c = (J - p^2) / (p(1-p)) with J the share of right-right among all observed pairs of one item and p the
+    mean of what was observed. Assumes that what is missing does not depend on the answer. NaN when all is
+    right or all wrong; ValueError when no item has two scored paths.
+    """
+    scores = np.asarray(matrix, np.float64)
+    if scores.ndim != 2 or not np.all((scores == 0) | (scores == 1) | np.isnan(scores)):
+        raise ValueError("scores must be [n, K] of 0, 1 and NaN")
+    seen = np.sum(~np.isnan(scores), axis=1)
+    pairs = float(np.sum(seen * (seen - 1)))
+    if pairs == 0:
+        raise ValueError("no item has two scored paths: a correlation needs pairs")
+    right = np.nansum(scores, axis=1)
+    p = float(right.sum() / seen.sum())
+    joint = float(np.sum(right * (right - 1)) / pairs)
+    return math.nan if p in (0.0, 1.0) else (joint - p * p) / (p * (1 - p))
+
+
+def correlation_matrix(votes: Votes) -> FloatArray:
+    """Return the Pearson correlations [K, K] of path columns over items; NaN for a constant column."""
+    scores = votes.scored().astype(np.float64)
+    joint, sums = scores.T @ scores, scores.sum(axis=0)
+    return correlation_from_sums(votes.n, sums, joint)
+
+
+def correlation_from_sums(n: ArrayLike, sums: FloatArray, joint: FloatArray) -> FloatArray:
+    """Return Pearson correlations [..., K, K] from n [...], column sums [..., K] and joint counts [..., K, K]."""
+    total = np.asarray(n, float)
+    spread = total[..., None] * sums - sums * sums
+    top = total[..., None, None] * joint - sums[..., :, None] * sums[..., None, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.where(spread > 0, np.sqrt(np.maximum(spread, 0)), np.nan)
+        return top / (scale[..., :, None] * scale[..., None, :])
+
+
+def pearson_c(votes: Votes) -> tuple[float, int]:
+    """Return the mean pairwise Pearson correlation of path columns, and how many pairs were dropped.
+
+    A pair with a constant column is undefined and dropped; when all are, the value is NaN. For template
+    slots, and for parity with the paper's tables; for exchangeable paths use ``anova_c``. Raises ValueError
+    for one path or one item.
+    """
+    _at_least_two(votes.n, votes.k)
+    values = correlation_matrix(votes)[np.triu_indices(votes.k, 1)]
+    kept = values[~np.isnan(values)]
+    return (float(kept.mean()) if kept.size else math.nan), int(values.size - kept.size)
+
+
+def correctness_agreement(source: Votes | ArrayLike) -> float:
+    """Return the share of path pairs that are both right or both wrong (the paper's Agree, Table 1)."""
+    hist = as_hist(source)
+    k = hist.size - 1
+    if k < 2:
+        raise ValueError("agreement needs at least two paths")
+    s = np.arange(k + 1)
+    same = s * (s - 1) + (k - s) * (k - s - 1)
+    return float(hist @ same / (hist.sum() * k * (k - 1)))
+
+
+def agreement_items(votes: Votes) -> FloatArray:
+    """Return the share of path pairs with the same answer, of each item [n]; needs no gold labels.
+
+    Unbiased for any K. An abstention agrees with nothing. Raises ValueError for one path.
+    """
+    if votes.k < 2:
+        raise ValueError("agreement needs at least two paths")
+    return _equal_pairs(votes.answered()) / (votes.k * (votes.k - 1))
+
+
+def agreement(votes: Votes) -> float:
+    """Return the mean pairwise agreement of answers, a label-free number; see ``agreement_items``."""
+    return float(agreement_items(votes).mean())
+
+
+def fleiss_kappa(votes: Votes) -> Estimate:
+    """Return Fleiss' kappa of the answers: agreement beyond chance, (A - E) / (1 - E).
+
+    E is the sum of squared pooled answer shares. Defined only where the answer set is closed and codes
+    mean the same answer in every item (choice, binary); else NaN with the warning ``kappa_undefined``.
+    Abstentions agree with nothing and count among the paths.
+    """
+    if not votes.closed:
+        note = Note("kappa_undefined", "Kappa needs a closed answer set; this one is open.")
+        return Estimate(math.nan, None, None, "fleiss", votes.n_clusters, votes.k, (note,))
+    codes = votes.answered()
+    shares = np.unique(codes[codes >= 0], return_counts=True)[1] / codes.size
+    chance = float(shares @ shares)
+    if math.isclose(chance, 1.0):
+        note = Note("kappa_undefined", "All paths gave the same answer: chance agreement is 1.")
+        return Estimate(math.nan, None, None, "fleiss", votes.n_clusters, votes.k, (note,))
+    value = (agreement(votes) - chance) / (1 - chance)
+    return Estimate(value, None, None, "fleiss", votes.n_clusters, votes.k)
+
+
+def cross_run_c(votes: Votes) -> float:
+    """Return c over pairs of paths of the same item from different runs (seeds).
+
+    Rows that share a cluster are taken as repeats of one item. (J - p^2) / (p(1-p)) with J the share of
+    right-right among pairs of different rows of a cluster; ``pooled_c`` is the within-run companion. Equal
+    up to noise when runs have no effect of their own. NaN when no cluster repeats, or when degenerate.
+    """
+    return float(cross_from_sums(run_sums(votes), votes.k))
+
+
+def run_sums(votes: Votes) -> FloatArray:
+    """Return per cluster [G, 5]: rows R, sum S, sum S^2, (sum S)^2 - sum S^2, R(R-1)."""
+    ids, s = votes.cluster_ids, votes.counts.astype(np.float64)
+    rows = np.bincount(ids).astype(np.float64)
+    first: FloatArray = np.bincount(ids, weights=s).astype(np.float64)
+    second: FloatArray = np.bincount(ids, weights=s * s).astype(np.float64)
+    return np.stack([rows, first, second, first * first - second, rows * (rows - 1)], axis=1)
+
+
+def cross_from_sums(sums: FloatArray, k: int) -> FloatArray:
+    """Return the cross-run c from ``run_sums`` [G, 5], or from resampled totals [B, 1, 5]."""
+    rows, first, _, crossed, pairs = np.moveaxis(sums.sum(axis=-2), -1, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = first / (rows * k)
+        return (crossed / (pairs * k * k) - p * p) / (p * (1 - p))
+
+
+def _equal_pairs(codes: IntArray) -> FloatArray:
+    """Count ordered pairs with equal non-negative codes in each row [n], by run lengths of the sorted row."""
+    ordered = np.sort(codes, axis=1)
+    n, k = ordered.shape
+    starts = np.ones((n, k), bool)
+    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    first = np.flatnonzero(starts.ravel())
+    length = np.diff(np.append(first, n * k)).astype(np.float64)
+    length[ordered.ravel()[first] < 0] = 0.0
+    return np.bincount(first // k, weights=length * np.maximum(length - 1, 0), minlength=n).astype(np.float64)
+
+
+def _checked(source: Votes | ArrayLike) -> IntArray:
+    hist = as_hist(source)
+    _at_least_two(int(hist.sum()), hist.size - 1)
+    return hist
+
+
+def _at_least_two(n: int, k: int) -> None:
+    if k < 2:
+        raise ValueError("correlation needs at least two paths per item")
+    if n < 2:
+        raise ValueError("correlation needs at least two items")

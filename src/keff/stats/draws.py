@@ -1,0 +1,150 @@
+"""Many orders of drawing recorded paths, and the running vote along each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.stats.votes import IntArray, Votes
+
+ItemArray = NDArray[Any]
+Mask = NDArray[np.bool_]
+ABSTAINS = -1
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """The running vote after 0..cap paths, each [n, R, cap + 1].
+
+    ``v1`` and ``v2`` are the two largest counts, ``leader`` the code that leads (the first to reach its
+    count; -1 for none), ``credit`` the correctness of the plurality with 1/t for each of t tied answers
+    (None without labels). A key whose paths differ in correctness is as right as its drawn paths are on
+    average.
+    """
+
+    v1: NDArray[np.uint8] | NDArray[np.uint16]
+    v2: NDArray[np.uint8] | NDArray[np.uint16]
+    leader: NDArray[np.int16]
+    credit: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True)
+class Draws:
+    """R orders of drawing ``cap`` paths for each of n items.
+
+    ``codes`` [n, R, cap] are answers renumbered 0, 1, ... within the item (-1 abstains); ``correct``,
+    ``tokens`` and ``confidences`` go with them, where known.
+    """
+
+    codes: NDArray[np.int16]
+    correct: NDArray[np.float32] | None = None
+    tokens: NDArray[np.float32] | None = None
+    confidences: NDArray[np.float32] | None = None
+
+    @property
+    def cap(self) -> int:
+        return self.codes.shape[2]
+
+    @property
+    def width(self) -> int:
+        """The number of distinct answers of the item that has most (at least 1)."""
+        return max(1, int(self.codes.max(initial=0)) + 1)
+
+    @cached_property
+    def tallies(self) -> Tallies:
+        return _tallies(self)
+
+
+def dense_codes(answers: IntArray) -> NDArray[np.int16]:
+    """Renumber the answers of each item [n, K] to 0, 1, ... in order of first use; -1 stays."""
+    out = np.full(answers.shape, ABSTAINS, np.int16)
+    for row, target in zip(answers, out, strict=True):
+        votes = row >= 0
+        _, first, inverse = np.unique(row[votes], return_index=True, return_inverse=True)
+        target[votes] = np.argsort(np.argsort(first))[inverse]
+    return out
+
+
+def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> Draws:
+    """Draw ``cap`` recorded paths of each item without replacement, in ``repeats`` random orders.
+
+    A prefix of a random order of exchangeable paths is a sample of the model, so what is averaged over
+    the orders is unbiased for every policy whose cap is at most the recorded K (drawing with replacement
+    is not). ``votes.answers`` must be there and K >= cap.
+    """
+    assert votes.answers is not None
+    n, k = votes.answers.shape
+    order = rng.random((n, repeats, k), dtype=np.float32).argsort(axis=2)[:, :, :cap]
+
+    def pick(values: ItemArray | None, kind: type) -> Any:
+        if values is None:
+            return None
+        return np.take_along_axis(values[:, None, :].astype(kind), order, axis=2)
+
+    return Draws(
+        pick(dense_codes(votes.answers), np.int16),
+        pick(votes.correct, np.float32),
+        pick(votes.tokens, np.float32),
+        pick(votes.confidences, np.float32),
+    )
+
+
+def _tallies(draws: Draws) -> Tallies:
+    n, repeats, cap = draws.codes.shape
+    rows = n * repeats
+    count_type = np.uint8 if cap < 256 else np.uint16
+    codes = np.ascontiguousarray(draws.codes.reshape(rows, cap).T)
+    v1 = np.zeros((cap + 1, rows), count_type)
+    v2 = np.zeros((cap + 1, rows), count_type)
+    leader = np.full((cap + 1, rows), ABSTAINS, np.int16)
+    counts = np.zeros(rows * draws.width, count_type)
+    base = np.arange(rows) * draws.width
+    credit = None if draws.correct is None else _Credit(draws)
+    for t in range(cap):
+        code = codes[t]
+        voting = code >= 0
+        cell = base + np.maximum(code, 0)
+        new = counts[cell] + voting.astype(count_type)
+        counts[cell] = new
+        leads = voting & (new > v1[t])
+        overtakes = leads & (code != leader[t])
+        rival = voting & ~leads
+        v1[t + 1] = np.where(leads, new, v1[t])
+        v2[t + 1] = np.where(overtakes, v1[t], np.where(rival, np.maximum(v2[t], new), v2[t]))
+        leader[t + 1] = np.where(overtakes, code, leader[t])
+        if credit is not None:
+            credit.step(t, cell, new, (voting, leads, voting & (new == v1[t])))
+
+    def back(values: NDArray[Any]) -> NDArray[Any]:
+        return np.ascontiguousarray(values.T).reshape(n, repeats, cap + 1)
+
+    return Tallies(back(v1), back(v2), back(leader), None if credit is None else back(credit.values))
+
+
+class _Credit:
+    """The split credit of the tied leaders along each order: their mean correctness."""
+
+    def __init__(self, draws: Draws) -> None:
+        assert draws.correct is not None
+        n, repeats, cap = draws.codes.shape
+        rows = n * repeats
+        self.correct = np.ascontiguousarray(draws.correct.reshape(rows, cap).T)
+        self.right = np.zeros(rows * draws.width, np.float32)
+        self.total = np.zeros(rows, np.float32)
+        self.tied = np.ones(rows, np.float32)
+        self.values = np.zeros((cap + 1, rows), np.float32)
+
+    def step(
+        self, t: int, cell: NDArray[np.int64], count: NDArray[Any], how: tuple[Mask, Mask, Mask]
+    ) -> None:
+        """Add path ``t``, which votes, and whose key leads alone now, or joins the tied leaders, or neither."""
+        voting, leads, joins = how
+        self.right[cell] += np.where(voting, self.correct[t], 0)
+        mean = self.right[cell] / np.maximum(count, 1)
+        self.total = np.where(leads, mean, np.where(joins, self.total + mean, self.total))
+        self.tied = np.where(leads, 1, np.where(joins, self.tied + 1, self.tied)).astype(np.float32)
+        self.values[t + 1] = self.total / self.tied
