@@ -11,6 +11,9 @@ from scipy.special import betainc, betaln, xlogy
 from keff.stats.correlation import pooled_c
 from keff.stats.votes import FloatArray, Votes, as_hist
 
+IMPOSSIBLE = 1e9
+"""Log odds that stand for infinite ones."""
+
 
 def prentice_bound(k: int, p: ArrayLike) -> FloatArray:
     """Return the least c that K exchangeable votes of accuracy p can have here: -m/(K-1-m), m = min(p, 1-p).
@@ -35,7 +38,9 @@ def betabinom_logpmf(k: int, p: ArrayLike, c: ArrayLike) -> FloatArray:
         up, down = p * (1 - c) + j * c, (1 - p) * (1 - c) + (k - j - 1) * c
         steps = np.log((k - j) / (j + 1)) + np.log(np.maximum(up, 0)) - np.log(np.maximum(down, 0))
     point = (p <= 0) | (p >= 1) | (c >= 1)
-    log = _from_mode(np.where(point, 0.0, steps))
+    # An impossible outcome stands at the very end: a large finite step keeps the sums defined.
+    log = _from_mode(np.clip(np.where(point, 0.0, steps), -IMPOSSIBLE, IMPOSSIBLE))
+    log = np.where(log < -0.5 * IMPOSSIBLE, -np.inf, log)
     log -= np.log(np.sum(np.exp(log), axis=-1, keepdims=True))
     return np.where(point, _two_points(k, p), log)
 
@@ -155,7 +160,7 @@ def log_likelihood(hist: ArrayLike, p: ArrayLike, c: ArrayLike) -> FloatArray:
 
 
 def _times_log(weight: ArrayLike, x: FloatArray) -> FloatArray:
-    return xlogy(np.asarray(weight, float), np.maximum(x, 0.0))
+    return np.asarray(xlogy(np.asarray(weight, float), np.maximum(x, 0.0)), np.float64)
 
 
 def _from_mode(steps: FloatArray) -> FloatArray:

@@ -154,33 +154,6 @@ def fleiss_kappa(votes: Votes) -> Estimate:
     return Estimate(value, None, None, "fleiss", votes.n_clusters, votes.k)
 
 
-def cross_run_c(votes: Votes) -> float:
-    """Return c over pairs of paths of the same item from different runs (seeds).
-
-    Rows that share a cluster are taken as repeats of one item. (J - p^2) / (p(1-p)) with J the share of
-    right-right among pairs of different rows of a cluster; ``pooled_c`` is the within-run companion. Equal
-    up to noise when runs have no effect of their own. NaN when no cluster repeats, or when degenerate.
-    """
-    return float(cross_from_sums(run_sums(votes), votes.k))
-
-
-def run_sums(votes: Votes) -> FloatArray:
-    """Return per cluster [G, 5]: rows R, sum S, sum S^2, (sum S)^2 - sum S^2, R(R-1)."""
-    ids, s = votes.cluster_ids, votes.counts.astype(np.float64)
-    rows = np.bincount(ids).astype(np.float64)
-    first: FloatArray = np.bincount(ids, weights=s).astype(np.float64)
-    second: FloatArray = np.bincount(ids, weights=s * s).astype(np.float64)
-    return np.stack([rows, first, second, first * first - second, rows * (rows - 1)], axis=1)
-
-
-def cross_from_sums(sums: FloatArray, k: int) -> FloatArray:
-    """Return the cross-run c from ``run_sums`` [G, 5], or from resampled totals [B, 1, 5]."""
-    rows, first, _, crossed, pairs = np.moveaxis(sums.sum(axis=-2), -1, 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = first / (rows * k)
-        return (crossed / (pairs * k * k) - p * p) / (p * (1 - p))
-
-
 def _equal_pairs(codes: IntArray) -> FloatArray:
     """Count ordered pairs with equal non-negative codes in each row [n], by run lengths of the sorted row."""
     ordered = np.sort(codes, axis=1)

@@ -55,6 +55,23 @@ class Draws:
         return max(1, int(self.codes.max(initial=0)) + 1)
 
     @cached_property
+    def distinct(self) -> NDArray[np.int16]:
+        """The number of distinct answers after 0..cap paths [n, R, cap + 1]."""
+        return self._bags[1]
+
+    @cached_property
+    def bags(self) -> NDArray[np.uint64]:
+        """A name of the set of counts after 0..cap paths [n, R, cap + 1]: equal when the counts are.
+
+        The sum of a random 64-bit number for each count, so two sets share a name by chance only.
+        """
+        return self._bags[0]
+
+    @cached_property
+    def _bags(self) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
+        return _bags(self)
+
+    @cached_property
     def tallies(self) -> Tallies:
         return _tallies(self)
 
@@ -123,6 +140,24 @@ def _tallies(draws: Draws) -> Tallies:
         return np.ascontiguousarray(values.T).reshape(n, repeats, cap + 1)
 
     return Tallies(back(v1), back(v2), back(leader), None if credit is None else back(credit.values))
+
+
+def _bags(draws: Draws) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
+    n, repeats, cap = draws.codes.shape
+    rows = n * repeats
+    name_of = np.random.default_rng(0).integers(0, 2**63, cap + 2, np.uint64)
+    name_of[0] = 0
+    names = np.zeros((rows, cap + 1), np.uint64)
+    distinct = np.zeros((rows, cap + 1), np.int16)
+    counts = np.zeros(rows * draws.width, np.int16)
+    for t, code in enumerate(draws.codes.reshape(rows, cap).T):
+        voting = code >= 0
+        cell = np.arange(rows) * draws.width + np.maximum(code, 0)
+        old = counts[cell]
+        counts[cell] = old + voting
+        names[:, t + 1] = names[:, t] + np.where(voting, name_of[old + 1] - name_of[old], np.uint64(0))
+        distinct[:, t + 1] = distinct[:, t] + (voting & (old == 0))
+    return names.reshape(n, repeats, cap + 1), distinct.reshape(n, repeats, cap + 1)
 
 
 class _Credit:

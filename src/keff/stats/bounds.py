@@ -1,0 +1,250 @@
+"""Bounds on majority vote beyond the pilot that assume nothing about how difficulty is spread over items."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betainc, gammaln, xlog1py, xlogy
+
+from keff.stats.votes import FloatArray, Votes, as_hist
+
+# Prices of leaving a cell of an exact law unmatched. They limit the coefficients of the dual polynomial, so none
+# makes a bound wrong; high ones suit laws inside the moment space, low ones laws on its edge.
+UNMATCHED = (1e2, 1e4, 1e6, 1e8)
+BARRIER_END = 1e-7
+FINEST = 2**19
+
+Objective = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
+"""Value, gradient and Hessian of a convex function; the value is infinite outside its domain."""
+
+
+def majority_bounds(
+    source: Votes | ArrayLike, k: int | ArrayLike, level: float | None = 0.95
+) -> tuple[FloatArray, FloatArray]:
+    """Return the least and greatest MV@k, arrays shaped like ``k``, that the counts at K0 paths allow.
+
+    Items have a chance theta of a correct path, drawn from any mixing law G on [0, 1]; then
+    MV@k = E_G m_k(theta), with m_k the chance that most of k independent paths are right (half credit at a
+    tie), and the count law at K0 fixes exactly the first K0 moments of G. ``source`` is votes or the count
+    histogram N_0..N_K0 of independent items.
+
+    With ``level`` the bounds run over every G whose log-likelihood lies within log(2/(1-level)) of the
+    best, a Chernoff threshold on each side that is wider than the chi-square one; simulated coverage is in
+    docs/statistics.md. With None, ``source`` (counts or probabilities) is taken as the exact law, and the
+    bounds are sharp; ValueError when no mixing law has it.
+
+    Both are outer bounds: each comes from a polynomial of degree K0 that is checked to stay on its side of
+    m_k over all of [0, 1] (a fine grid and Bernstein's inequality), and is loose by about 1e-5 up to K = 500.
+    """
+    sizes = np.atleast_1d(np.asarray(k))
+    if sizes.dtype.kind not in "iu" or sizes.min(initial=1) < 1:
+        raise ValueError("k must be one or more whole numbers of paths, at least 1")
+    if level is not None and not 0 < level < 1:
+        raise ValueError("level must lie between 0 and 1, or be None for an exact law")
+    solve = _exact(source) if level is None else _sampled(as_hist(source), level)
+    limits = [_limits(solve, int(size)) for size in sizes.ravel()]
+    lo, hi = np.array(limits, np.float64).reshape(*sizes.shape, 2).swapaxes(0, -1)
+    shape = np.shape(k)
+    return lo.T.reshape(shape), hi.T.reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dual:
+    """A dual problem over y [K0+1]: for every y, E_G target is at most
+
+    max over theta of [target(theta) + sum_s y_s b_s(theta)] - support(y). ``find(target, b)`` proposes good y,
+    given the target and the binomial probabilities b_s on a grid of theta.
+    """
+
+    k0: int
+    find: Callable[[FloatArray, FloatArray], list[FloatArray]]
+    support: Callable[[FloatArray], float]
+
+
+def _limits(dual: _Dual, k: int) -> tuple[float, float]:
+    lo, hi = -_upper(dual, k, -1.0), _upper(dual, k, 1.0)
+    if lo > hi + 1e-6:
+        raise ValueError(
+            "no mixing law has these counts: give a level, so that their sampling error is allowed"
+        )
+    return min(max(lo, 0.0), 1.0), min(max(hi, 0.0), 1.0)
+
+
+def _upper(dual: _Dual, k: int, sign: float) -> float:
+    degree = max(k, dual.k0)
+    theta = _theta(int(200 * (2 + math.sqrt(degree))))
+    proposed = dual.find(sign * _majority(k, theta), _bernstein(dual.k0, theta))
+
+    def top(y: FloatArray) -> float:
+        return _greatest(lambda t: sign * _majority(k, t) + y @ _bernstein(dual.k0, t), degree)
+
+    return min(top(y) - dual.support(y) for y in proposed)
+
+
+def _greatest(polynomial: Callable[[FloatArray], FloatArray], degree: int) -> float:
+    """Return an upper bound on the maximum of a polynomial over [0, 1].
+
+    In the angle it is a trigonometric polynomial of that degree, whose second derivative Bernstein's
+    inequality bounds by degree^2 times its half range; at a maximum the slope is zero.
+    """
+    cells = min(512 * degree, max(FINEST, 8 * degree))
+    values = polynomial(_theta(cells))
+    bend = (degree * math.pi / cells) ** 2 / 8
+    top, bottom = float(values.max()), float(values.min())
+    return top + bend / (1 - bend) * (top - bottom) / 2
+
+
+def _exact(source: Votes | ArrayLike) -> _Dual:
+    law = np.asarray(source.hist if isinstance(source, Votes) else source, np.float64)
+    if law.ndim != 1 or law.size < 2 or not np.all(np.isfinite(law)) or law.min() < 0 or law.sum() <= 0:
+        raise ValueError("a count law is N_0..N_K or probabilities, non-negative and not all zero")
+    law = law / law.sum()
+
+    def find(m: FloatArray, b: FloatArray) -> list[FloatArray]:
+        return [-_simplex(m, b, law, unmatched) for unmatched in UNMATCHED]
+
+    return _Dual(law.size - 1, find, lambda y: float(law @ y))
+
+
+def _sampled(hist: ArrayLike, level: float) -> _Dual:
+    counts = np.asarray(hist, np.float64)
+    n, k0 = float(counts.sum()), counts.size - 1
+    share = counts / n
+    allowed = _distance(share, _bernstein(k0, _theta(400 + 40 * k0))) + math.log(2 / (1 - level)) / n
+
+    def support(y: FloatArray) -> float:
+        return float(np.exp(_log_mean(share, y) - allowed))
+
+    def find(m: FloatArray, b: FloatArray) -> list[FloatArray]:
+        start = np.ones(k0 + 2)
+        start[0] = float(m.max()) + 2.0
+        rows = np.vstack([np.hstack([np.ones((m.size, 1)), -b.T]), np.eye(k0 + 2)[1:]])
+        floor = np.append(m, np.zeros(k0 + 1))
+        return [_barrier(_likelihood_ball(share, allowed), rows, floor, start)[1:]]
+
+    return _Dual(k0, find, support)
+
+
+def _likelihood_ball(share: FloatArray, allowed: float) -> Objective:
+    """Return eta - exp(-allowed) prod_s y_s^share_s over x = (eta, y).
+
+    Its minimum over y >= 0 and eta >= target + sum_s y_s b_s is the greatest E_G target over all G with
+    sum_s share_s log(share_s / law_s(G)) <= allowed: the conjugate of the entropy ball.
+    """
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        y = x[1:]
+        slope = np.r_[0.0, share / y]
+        mean = float(np.exp(_log_mean(share, y) - allowed))
+        hessian = np.diag(np.r_[0.0, share / y**2]) - np.outer(slope, slope)
+        return float(x[0]) - mean, np.r_[1.0, np.zeros(y.size)] - mean * slope, mean * hessian
+
+    return objective
+
+
+def _distance(share: FloatArray, b: FloatArray) -> float:
+    """Return an upper bound on the least sum_s share_s log(share_s / law_s(G)) over all mixing laws G.
+
+    The dual of nonparametric maximum likelihood: the greatest weighted log of y with sum_s y_s b_s <= 1.
+    """
+
+    def objective(y: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        return -_log_mean(share, y), -share / y, np.diag(share / y**2)
+
+    rows = np.vstack([-b.T, np.eye(share.size)])
+    floor = np.append(np.full(b.shape[1], -1.0), np.zeros(share.size))
+    y = _barrier(objective, rows, floor, np.full(share.size, 0.5))
+    return max(_log_mean(share, y), 0.0) + 2 * BARRIER_END
+
+
+def _log_mean(share: FloatArray, y: FloatArray) -> float:
+    return float(xlogy(share, y).sum())
+
+
+def _barrier(objective: Objective, rows: FloatArray, floor: FloatArray, start: FloatArray) -> FloatArray:
+    """Minimise a convex objective subject to rows @ x >= floor, from a strictly feasible ``start``.
+
+    Log-barrier Newton, optimal to BARRIER_END.
+    """
+    x, weight = start, 0.1
+    while True:
+        x = _centre(objective, rows, floor, x, weight)
+        if weight * floor.size < BARRIER_END:
+            return x
+        weight /= 30
+
+
+def _centre(
+    objective: Objective, rows: FloatArray, floor: FloatArray, x: FloatArray, weight: float
+) -> FloatArray:
+    """Minimise objective - weight * sum log(rows @ x - floor) by damped Newton steps."""
+    ridge = 1e-14 * np.eye(x.size)
+    for _ in range(60):
+        slack = rows @ x - floor
+        value, slope, curve = objective(x)
+        slope = slope - weight * (1 / slack) @ rows
+        curve = curve + weight * (rows / slack[:, None] ** 2).T @ rows
+        scale = 1 / np.sqrt(np.diag(curve))
+        step = -scale * np.linalg.solve(curve * scale[:, None] * scale + ridge, slope * scale)
+        gain = -float(slope @ step)
+        if gain < 0.1 * weight:
+            break
+        change = rows @ step
+        shrinking = change < 0
+        length = min(1.0, 0.99 * float(np.min(-slack[shrinking] / change[shrinking], initial=np.inf)))
+        before = value - weight * float(np.log(slack).sum())
+        while length > 1e-9:
+            after = objective(x + length * step)[0] - weight * float(np.log(slack + length * change).sum())
+            if after <= before - 0.1 * length * gain:
+                break
+            length /= 2
+        else:
+            break
+        x = x + length * step
+    return x
+
+
+def _simplex(m: FloatArray, b: FloatArray, law: FloatArray, unmatched: float) -> FloatArray:
+    """Return dual prices [K0+1] of: maximise m @ w over w >= 0 with b @ w = law.
+
+    Revised simplex with the steepest reduced cost; unmatched cells cost ``unmatched``. Prices of an unfinished
+    run are still usable: the caller checks the polynomial they define.
+    """
+    cells = law.size
+    columns = np.hstack([np.eye(cells), -np.eye(cells), b])
+    gain = np.r_[np.full(2 * cells, -unmatched), m]
+    basis = np.arange(cells)
+    prices = gain[basis]
+    for _ in range(200 * cells):
+        inverse = np.linalg.inv(columns[:, basis])
+        prices = gain[basis] @ inverse
+        excess = gain - prices @ columns
+        enter = int(np.argmax(excess))
+        if excess[enter] < 1e-9:
+            break
+        direction, amount = inverse @ columns[:, enter], np.maximum(inverse @ law, 0.0)
+        ratio = np.full(cells, np.inf)
+        np.divide(amount, direction, out=ratio, where=direction > 1e-12)
+        basis[int(np.argmin(ratio))] = enter
+    return prices
+
+
+def _theta(cells: int) -> FloatArray:
+    """Return ``cells + 1`` points of [0, 1], even in the angle and so dense at the ends."""
+    return np.sin(np.linspace(0.0, np.pi / 2, cells + 1)) ** 2
+
+
+def _majority(k: int, theta: FloatArray) -> FloatArray:
+    half = (k + 1) // 2
+    return np.asarray(betainc(half, half, theta), np.float64)
+
+
+def _bernstein(k0: int, theta: FloatArray) -> FloatArray:
+    """Return the binomial probabilities [K0+1, m] of s successes in K0 at each theta."""
+    s = np.arange(k0 + 1)[:, None]
+    log_ways = gammaln(k0 + 1) - gammaln(s + 1) - gammaln(k0 - s + 1)
+    return np.exp(log_ways + xlogy(s, theta) + xlog1py(k0 - s, -theta))

@@ -1,0 +1,190 @@
+"""Label-free drift of a deployment against its pilot: batch tests, and accuracy if patterns keep theirs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from keff.stats.estimate import Note
+from keff.stats.patterns import agreeing_pairs, mean_agreement, pattern_table, patterns
+from keff.stats.rngstate import load_rng, save_rng
+from keff.stats.votes import FloatArray, IntArray
+
+CHUNK = 20_000
+ENOUGH = 50
+DRAWS_PER_LEVEL = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTest:
+    """The agreement of a batch against the pilot's, and the permutation p-value of their difference."""
+
+    pilot: float
+    batch: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """One batch of a monitored sequence: its number, test, share of alpha, and the alarm (which stays on)."""
+
+    number: int
+    test: BatchTest
+    level: float
+    alarm: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalAccuracy:
+    """The accuracy of deployed requests if accuracy given the pattern is as in the pilot.
+
+    ``value`` with its standard error ``se`` covers the patterns that the pilot has seen; ``unseen`` is the
+    share of requests with another pattern, so the accuracy lies in ``bounds`` under the same condition.
+    """
+
+    value: float
+    se: float
+    unseen: float
+    bounds: tuple[float, float]
+    warnings: tuple[Note, ...]
+
+
+def agreement_test(
+    pilot: ArrayLike, batch: ArrayLike, m: int, rng: np.random.Generator, draws: int = 9999
+) -> BatchTest:
+    """Test whether a batch of requests agrees with itself as much as the pilot did, two-sided.
+
+    ``pilot`` and ``batch`` are pattern tables (``pattern_table``) at the same m. Permutes requests between
+    the two by multivariate hypergeometric draws of the batch's table; the statistic is the distance of mean
+    agreements, p = (1 + #)/(draws + 1). Stops early at the 50th draw that is as far (Besag and Clifford,
+    1991), then p = 50/draws so far; both are valid p-values. Exchangeable units are requests (or items), so
+    a pilot gives one row an item. Taking the pilot as known instead would alarm falsely in 34-83% of cases.
+    """
+    one, two = _table(pilot, m), _table(batch, m)
+    pairs, total = agreeing_pairs(m), one + two
+    size, whole = int(two.sum()), int(total.sum())
+    # In whole numbers: rounding must not split ties of the statistic.
+    expected = size * int(total @ pairs)
+    observed = abs(whole * int(two @ pairs) - expected)
+
+    def as_far(count: int) -> NDArray[np.bool_]:
+        tables = rng.multivariate_hypergeometric(total, size, count, method="marginals")
+        return np.abs(whole * (tables @ pairs) - expected) >= observed
+
+    return BatchTest(mean_agreement(one, m), mean_agreement(two, m), _sequential_p(as_far, draws))
+
+
+def alpha_spent(number: int, alpha: float) -> float:
+    """Return the level 6 alpha / (pi^2 j^2) of the j-th batch, j = 1, 2, ...; over all j they sum to alpha."""
+    if number < 1 or not 0 < alpha < 1:
+        raise ValueError("batches are numbered from 1 and alpha lies between 0 and 1")
+    return 6.0 * alpha / (math.pi * number) ** 2
+
+
+class BatchMonitor:
+    """Repeated ``agreement_test``s of batches against one pilot, with a false-alarm chance of alpha in all.
+
+    The j-th batch is tested at ``alpha_spent(j)``, with 20 permutation draws to one expected at that level.
+    The chance of any alarm ever is at most ``alpha`` while nothing changes (a union bound, so it holds
+    although all batches share the pilot).
+    """
+
+    def __init__(self, pilot: ArrayLike, m: int, rng: np.random.Generator, alpha: float = 0.05) -> None:
+        alpha_spent(1, alpha)
+        self._pilot, self._m, self._rng, self._alpha = _table(pilot, m), m, rng, alpha
+        self._number, self._alarm = 0, False
+
+    @property
+    def alarm(self) -> bool:
+        """Whether any batch so far was rejected."""
+        return self._alarm
+
+    def update(self, batch: ArrayLike) -> BatchState:
+        """Test the next batch, a pattern table at the pilot's m."""
+        level = alpha_spent(self._number + 1, self._alpha)
+        draws = math.ceil(DRAWS_PER_LEVEL / level)
+        test = agreement_test(self._pilot, batch, self._m, self._rng, draws)
+        self._number += 1
+        self._alarm = self._alarm or test.p <= level
+        return BatchState(self._number, test, level, self._alarm)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as values that JSON can hold."""
+        return {
+            "pilot": self._pilot.tolist(),
+            "m": self._m,
+            "alpha": self._alpha,
+            "number": self._number,
+            "alarm": self._alarm,
+            "rng": save_rng(self._rng),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> BatchMonitor:
+        """Return a monitor that goes on exactly where ``state`` was taken."""
+        monitor = cls(state["pilot"], state["m"], load_rng(state["rng"]), state["alpha"])
+        monitor._number, monitor._alarm = state["number"], state["alarm"]
+        return monitor
+
+
+def conditional_accuracy(
+    codes: IntArray, credit: FloatArray, deployed: ArrayLike, m: int
+) -> ConditionalAccuracy:
+    """Return sum over patterns of (deployed share) x (pilot accuracy): conditional on stable accuracy.
+
+    ``codes`` [n] are pattern codes of the pilot's items and ``credit`` [n] how right the deployed vote was
+    on each (0 to 1); ``deployed`` is a pattern table. It follows a shift in how hard questions are, and is
+    wrong when accuracy given the pattern itself moves (another model, another temperature), which nothing
+    without labels can show. The standard error treats items as independent, with (s+1/2)/(n+1) for the
+    accuracy of each pattern in the variance. Raises ValueError when no deployed pattern was in the pilot.
+    """
+    seen = pattern_table(codes, m)
+    right = np.bincount(codes, weights=credit, minlength=seen.size)
+    table = _table(deployed, m)
+    known = seen > 0
+    inside = int(table[known].sum())
+    if inside == 0:
+        raise ValueError("no pattern of the deployment was seen in the pilot: draw a new pilot")
+    share, count = table[known] / inside, seen[known]
+    accuracy, smooth = right[known] / count, (right[known] + 0.5) / (count + 1)
+    value = float(share @ accuracy)
+    spread = float(share @ np.square(accuracy - value)) / inside
+    se = math.sqrt(float(np.square(share) @ (smooth * (1 - smooth) / count)) + spread)
+    unseen = 1.0 - inside / float(table.sum())
+    low = value * (1.0 - unseen)
+    return ConditionalAccuracy(value, se, unseen, (low, low + unseen), _conditions(unseen))
+
+
+def _conditions(unseen: float) -> tuple[Note, ...]:
+    condition = Note("conditional", "Conditional on stable accuracy given the pattern.")
+    if unseen == 0:
+        return (condition,)
+    text = f"{unseen:.1%} of the requests show a pattern that the pilot never did; they are left out."
+    return (condition, Note("unseen_patterns", text))
+
+
+def _sequential_p(as_far: Callable[[int], NDArray[np.bool_]], draws: int) -> float:
+    found, done = 0, 0
+    while done < draws:
+        hits = as_far(min(CHUNK, draws - done))
+        reached = np.flatnonzero(np.cumsum(hits) >= ENOUGH - found)
+        if reached.size:
+            return ENOUGH / (done + int(reached[0]) + 1)
+        found, done = found + int(hits.sum()), done + hits.size
+    return (1 + found) / (draws + 1)
+
+
+def _table(table: ArrayLike, m: int) -> IntArray:
+    counts = np.asarray(table)
+    if counts.shape != (len(patterns(m)),) or counts.dtype.kind not in "iu" or counts.min() < 0:
+        raise ValueError(
+            f"a pattern table of m={m} holds {len(patterns(m))} counts, in the order of patterns(m)"
+        )
+    if counts.sum() < 1:
+        raise ValueError("a pattern table needs at least one request")
+    return counts.astype(np.int64)

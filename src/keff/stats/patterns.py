@@ -1,0 +1,85 @@
+"""The partition pattern of a request's first answers: what can be seen without gold labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from functools import cache
+
+import numpy as np
+
+from keff.stats.votes import IntArray, Votes
+
+Pattern = tuple[int, ...]
+
+
+@cache
+def patterns(m: int) -> tuple[Pattern, ...]:
+    """Return the partitions of m paths, most agreement first: (4,) (3,1) (2,2) (2,1,1) (1,1,1,1) for m = 4.
+
+    The code of a pattern is its place in this list. Raises ValueError for m < 2: one path shows no agreement.
+    """
+    if m < 2:
+        raise ValueError("agreement needs at least two paths a request")
+    return tuple(_partitions(m, m))
+
+
+def pattern_of(keys: Sequence[Hashable | None], m: int) -> Pattern:
+    """Return the pattern of the first m answer keys of a request; None abstains and agrees with nothing.
+
+    m must be fixed before looking: the least number of paths that the policy draws, alike in the pilot.
+    Raises ValueError when fewer than m keys are given.
+    """
+    if len(keys) < m:
+        raise ValueError(f"a request drew {len(keys)} paths, fewer than the {m} that its pattern needs")
+    first = keys[:m]
+    alone = [1] * sum(key is None for key in first)
+    return tuple(sorted([*Counter(key for key in first if key is not None).values(), *alone], reverse=True))
+
+
+def pattern_code(keys: Sequence[Hashable | None], m: int) -> int:
+    """Return the code of ``pattern_of`` in ``patterns(m)``."""
+    return _codes(m)[pattern_of(keys, m)]
+
+
+def pattern_codes(votes: Votes, m: int) -> IntArray:
+    """Return the pattern codes [n] of the first m answers of every item; needs no gold labels."""
+    if votes.k < m:
+        raise ValueError(f"votes of {votes.k} paths are fewer than the {m} that a pattern needs")
+    head = votes.answered()[:, :m].tolist()
+    return np.array([pattern_code([None if code < 0 else code for code in row], m) for row in head])
+
+
+def pattern_table(codes: IntArray, m: int) -> IntArray:
+    """Return how many requests show each pattern, [patterns]: the profile that a plan keeps of its pilot."""
+    return np.bincount(codes, minlength=len(patterns(m))).astype(np.int64)
+
+
+@cache
+def _codes(m: int) -> dict[Pattern, int]:
+    return {pattern: code for code, pattern in enumerate(patterns(m))}
+
+
+@cache
+def _agreeing(m: int) -> tuple[int, ...]:
+    return tuple(sum(size * (size - 1) // 2 for size in pattern) for pattern in patterns(m))
+
+
+def agreeing_pairs(m: int) -> IntArray:
+    """Return the number of agreeing pairs of paths in each pattern, [patterns]; m(m-1)/2 when unanimous."""
+    return np.array(_agreeing(m), np.int64)
+
+
+def mean_agreement(table: IntArray, m: int) -> float:
+    """Return the mean pairwise agreement of a pattern table: the share of agreeing pairs of paths."""
+    return float(table @ agreeing_pairs(m)) / (float(table.sum()) * m * (m - 1) / 2)
+
+
+def _partitions(total: int, largest: int) -> list[Pattern]:
+    if total == 0:
+        return [()]
+    return [
+        (size, *rest)
+        for size in range(min(total, largest), 0, -1)
+        for rest in _partitions(total - size, size)
+    ]

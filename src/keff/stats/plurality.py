@@ -1,0 +1,207 @@
+"""Plurality of answers from recorded paths, averaged exactly over all subsets of the paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+MOST_PATHS = 1000
+"""Beyond this many paths the binomial coefficients leave the range of a double."""
+
+
+def plurality_at_k_items(votes: Votes) -> FloatArray:
+    """Return each item's plurality accuracy at 1..K paths [n, K], over all subsets of its K paths.
+
+    The most frequent answer wins, ties are split evenly, abstentions never win, and a subset of nothing but
+    abstentions is wrong. Where paths with one answer differ in correctness (given by a log), a plurality is
+    as right as the drawn paths that hold its answer are on average. Exact: for each winning height t the
+    generating function of the other answers, cut at t, with ties integrated by Gauss-Legendre quadrature of
+    sufficient order. All terms are positive, so rounding stays near 1e-14. Unbiased for plurality@k when
+    paths are exchangeable. Raises ValueError without answers or gold labels, or above 1000 paths.
+    """
+    keys = _keys(votes)
+    item, column = np.nonzero(keys.right > 0)
+    chance = _win_chance_of(keys, item, keys.size[item, column], votes.k)
+    credit = np.zeros((votes.n, votes.k))
+    np.add.at(credit, item, keys.right[item, column][:, None] * chance)
+    return np.clip(credit, 0.0, 1.0)
+
+
+def plurality_at_k(votes: Votes) -> FloatArray:
+    """Return the plurality accuracy at 1..K paths [K]; see ``plurality_at_k_items``."""
+    return plurality_at_k_items(votes).mean(axis=0)
+
+
+def flip_items(votes: Votes) -> FloatArray:
+    """Return each item's chance that the plurality of k of its paths is no leader of all K, [n, K].
+
+    Label-free. At least the absolute difference of the accuracies at k and K. An item whose paths all
+    abstain never flips.
+    """
+    keys = _keys(votes)
+    top = keys.size[:, 0]
+    leaders = np.sum(keys.size == top[:, None], axis=1)
+    item = np.flatnonzero(top > 0)
+    flips = np.zeros((votes.n, votes.k))
+    flips[item] = 1.0 - leaders[item, None] * _win_chance_of(keys, item, top[item], votes.k)
+    return np.clip(flips, 0.0, 1.0)
+
+
+def flip(votes: Votes) -> FloatArray:
+    """Return P(plurality of k paths differs from that of all K) for k = 1..K [K]; see ``flip_items``."""
+    return flip_items(votes).mean(axis=0)
+
+
+def plurality_share_items(votes: Votes) -> FloatArray:
+    """Return each item's expected share of k paths that hold their plurality, for k = 1..K [n, K].
+
+    Label-free; the divisor is k, abstentions included.
+    """
+    keys = _keys(votes)
+    rows, back = np.unique(keys.size, axis=0, return_inverse=True)
+    height = np.zeros((rows.shape[0], votes.k + 1))
+    total = _binomials(votes.k)[votes.k]
+    for t in range(int(rows.max(initial=0))):
+        tall = rows[:, 0] > t
+        height[tall] += 1.0 - _all_at_most(rows[tall], t, votes.k) / total
+    return height[back.ravel(), 1:] / np.arange(1, votes.k + 1)
+
+
+def plurality_share(votes: Votes) -> FloatArray:
+    """Return the expected plurality share at 1..K paths [K]; see ``plurality_share_items``."""
+    return plurality_share_items(votes).mean(axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Answers of each item: ``size`` [n, r] votes, largest first, padded with 0; ``right`` [n, r] in 0..1."""
+
+    size: IntArray
+    right: FloatArray
+
+
+def _keys(votes: Votes) -> _Keys:
+    codes = votes.answered()
+    n, k = codes.shape
+    if k > MOST_PATHS:
+        raise ValueError(f"exact plurality averages take at most {MOST_PATHS} paths, got {k}")
+    order = np.argsort(codes, axis=1, kind="stable")
+    ordered = np.take_along_axis(codes, order, axis=1)
+    scores = np.zeros((n, k)) if votes.correct is None else np.take_along_axis(votes.correct, order, axis=1)
+    starts = np.ones((n, k), bool)
+    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    first = np.flatnonzero(starts.ravel())
+    length = np.diff(np.append(first, n * k))
+    right = np.add.reduceat(scores.ravel().astype(np.float64), first) / length
+    kept = ordered.ravel()[first] >= 0
+    item, length, right = first[kept] // k, length[kept], right[kept]
+    rank = np.lexsort((-length, item))
+    item, length, right = item[rank], length[rank], right[rank]
+    place: IntArray = np.asarray(np.arange(item.size) - np.searchsorted(item, item), np.int64)
+    width = int(place.max(initial=0)) + 1
+    size, share = np.zeros((n, width), np.int64), np.zeros((n, width))
+    size[item, place], share[item, place] = length, right
+    return _Keys(size, share)
+
+
+def _win_chance_of(keys: _Keys, item: IntArray, own: IntArray, k: int) -> FloatArray:
+    """Return the chance [m, k] that an answer with ``own`` votes wins in its item; equal cases are done once."""
+    cases = np.column_stack([own, keys.size[item]])
+    unique, back = np.unique(cases, axis=0, return_inverse=True)
+    own, others = unique[:, 0], unique[:, 1:].copy()
+    place = np.argmax(others == own[:, None], axis=1)
+    others[np.arange(own.size), place] = 0
+    others = -np.sort(-others, axis=1)
+    return _win_chance(own, others, k)[back.ravel()]
+
+
+def _win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
+    """Return the chance [T, k] that an answer with ``own`` [T] votes wins among 1..k drawn of k paths.
+
+    ``others`` [T, r] are the votes of the other answers, largest first; the rest abstained.
+    """
+    binomials = _binomials(k)
+    ways = np.zeros((own.size, k + 1))
+    for t in range(1, int(own.max(initial=0)) + 1):
+        rivals = np.sum(others >= t, axis=1)
+        for low, high in _classes(int(rivals.max(initial=0))):
+            rows = np.flatnonzero((own >= t) & (rivals >= low) & (rivals <= high))
+            if rows.size == 0:
+                continue
+            spread = _ties_at_one if t == 1 else _ties_at
+            rest = spread(own[rows], others[rows, :high], t, k)
+            ways[rows, t:] += binomials[own[rows], t][:, None] * rest[:, : k + 1 - t]
+    return ways[:, 1:] / binomials[k, 1:]
+
+
+def _classes(most: int) -> list[tuple[int, int]]:
+    """Split 0..most into ranges of like cost: 0, 1, 2-3, 4-7, ..."""
+    edges = [(0, 0)]
+    while edges[-1][1] < most:
+        low = edges[-1][1] + 1
+        edges.append((low, 2 * low - 1))
+    return edges
+
+
+def _ties_at(own: IntArray, others: IntArray, t: int, k: int) -> FloatArray:
+    """Return by degree [T, k+1] the weight of draws of the rest in which nobody exceeds t.
+
+    A draw with u others exactly at t counts 1/(u+1), as the integral of y^u over [0, 1].
+    """
+    binomials = _binomials(k)
+    big = np.where(others >= t, others, 0)
+    nodes, weights = np.polynomial.legendre.leggauss(others.shape[1] // 2 + 1)
+    y, weights = (nodes + 1) / 2, weights / 2
+    small = k - own - big.sum(axis=1)
+    ways = np.repeat(binomials[small][:, None, :], y.size, axis=1)
+    for column in range(others.shape[1]):
+        below = _times(ways, binomials[big[:, column], :t])
+        below[..., t:] += (y[:, None] * ways[..., : k + 1 - t]) * binomials[big[:, column], t][:, None, None]
+        ways = below
+    return np.einsum("g,tgd->td", weights, ways)
+
+
+def _ties_at_one(own: IntArray, others: IntArray, t: int, k: int) -> FloatArray:
+    """As ``_ties_at`` for t = 1, where the degree itself counts the ties."""
+    binomials = _binomials(k)
+    ways = np.zeros((own.size, 1, k + 1))
+    ways[..., 0] = 1.0
+    for column in range(others.shape[1]):
+        ways[..., t:] += others[:, column, None, None] * ways[..., :-t]
+    ways /= np.arange(1, k + 2)
+    abstained = k - own - others.sum(axis=1)
+    return _times(ways, binomials[abstained, : int(abstained.max()) + 1])[:, 0]
+
+
+def _all_at_most(size: IntArray, t: int, k: int) -> FloatArray:
+    """Return by degree [T, k+1] the number of subsets in which no answer has more than t votes."""
+    binomials = _binomials(k)
+    big = np.where(size > t, size, 0)
+    ways = binomials[k - big.sum(axis=1)][:, None, :]
+    for column in range(int(np.sum(big > 0, axis=1).max())):
+        ways = _times(ways, binomials[big[:, column], : t + 1])
+    return ways[:, 0]
+
+
+def _times(ways: FloatArray, factor: FloatArray) -> FloatArray:
+    """Multiply polynomials [T, g, k+1] by polynomials [T, f], cut at degree k."""
+    length = factor.shape[1]
+    padded = np.concatenate([np.zeros((*ways.shape[:2], length - 1)), ways], axis=-1)
+    windows = sliding_window_view(padded, length, axis=-1)
+    return np.einsum("tgdf,tf->tgd", windows, factor[:, ::-1])
+
+
+@lru_cache(maxsize=8)
+def _binomials(k: int) -> FloatArray:
+    """Return Pascal's triangle [k+1, k+1]: entry [m, s] is m over s."""
+    table = np.zeros((k + 1, k + 1))
+    table[:, 0] = 1.0
+    for m in range(1, k + 1):
+        table[m, 1:] = table[m - 1, 1:] + table[m - 1, :-1]
+    table.setflags(write=False)
+    return table

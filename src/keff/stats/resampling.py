@@ -1,0 +1,65 @@
+"""The cluster bootstrap by weight matrix: totals of resampled units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+# Small enough that the weights of one block stay in the processor's cache.
+BLOCK_CELLS = 25_000
+EXACT_IN_SINGLE = 2**24
+
+
+def resampled_totals(units: NDArray[Any], replicates: int, rng: np.random.Generator) -> FloatArray:
+    """Return column totals [m, B] of ``units`` [G, m] over B bootstrap resamples of its G rows.
+
+    Each resample weights the rows by Multinomial(G; 1/G, ..., 1/G), drawn as G uniform rows and counted;
+    the totals are one matrix product a block. Rows are clusters that were summed beforehand, so whatever
+    belongs to a cluster stays together. Integer units up to 2^24 / G go through single precision, exactly.
+    """
+    g = units.shape[0]
+    fits = units.dtype.kind in "iub" and g * int(np.abs(units).max(initial=0)) < EXACT_IN_SINGLE
+    columns = np.ascontiguousarray(units.T, np.float32 if fits else np.float64)
+    out = np.empty((units.shape[1], replicates))
+    block = max(1, BLOCK_CELLS // g)
+    offsets = np.arange(block)[:, None] * g
+    for start in range(0, replicates, block):
+        rows = min(block, replicates - start)
+        drawn = rng.integers(0, g, (rows, g))
+        drawn += offsets[:rows]
+        weights = np.bincount(drawn.ravel(), minlength=rows * g).reshape(rows, g)
+        out[:, start : start + rows] = columns @ weights.astype(columns.dtype).T
+    return out
+
+
+def group_sums(values: NDArray[Any], groups: IntArray, count: int) -> NDArray[Any]:
+    """Return the sums [G, m] of rows of ``values`` [n, m] by their group 0..G-1."""
+    out = np.zeros((count, values.shape[1]), values.dtype)
+    np.add.at(out, groups, values)
+    return out
+
+
+def cluster_folds(votes: Votes, folds: int, rng: np.random.Generator) -> IntArray:
+    """Return the fold 0..folds-1 of each item [n], whole clusters together and sizes as even as they get.
+
+    Raises ValueError for fewer than two folds or fewer clusters than folds.
+    """
+    if not 2 <= folds <= votes.n_clusters:
+        raise ValueError(
+            f"{folds} folds do not fit {votes.n_clusters} clusters: use at least 2, at most one each"
+        )
+    return (rng.permutation(votes.n_clusters) % folds)[votes.cluster_ids]
+
+
+def clustered_se(values: FloatArray, groups: IntArray) -> float:
+    """Return the standard error of the mean of ``values`` [n] when whole groups are sampled.
+
+    sqrt(G/(G-1) sum over groups of (sum of deviations)^2) / n; NaN for a single group.
+    """
+    count = int(groups.max()) + 1
+    sums = np.bincount(groups, weights=values - values.mean(), minlength=count)
+    return float(np.sqrt(count / (count - 1) * (sums @ sums)) / values.size) if count > 1 else float("nan")
