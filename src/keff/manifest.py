@@ -60,7 +60,7 @@ def _leaves(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 class Manifest(BaseModel):
-    """The ``manifest.json`` of a run folder."""
+    """The ``manifest.json`` of a run folder; ``task_options`` make the task again for scoring."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -71,6 +71,7 @@ class Manifest(BaseModel):
     n: int
     k: int
     policy: str | None = None
+    task_options: dict[str, Any] = Field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write the manifest atomically: a killed process leaves the old one or the new one."""

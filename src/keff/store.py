@@ -165,7 +165,16 @@ class Run:
         return cls(folder, manifest, database, None)
 
     @classmethod
-    def write(cls, folder: File, config: Config, *, n: int, k: int, policy: str | None = None) -> Run:
+    def write(
+        cls,
+        folder: File,
+        config: Config,
+        *,
+        n: int,
+        k: int,
+        policy: str | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> Run:
         """Create a run, or resume one under an equal configuration (n, K and policy may change).
 
         Raises StoreError that shows the differing fields when the configurations differ, when the folder
@@ -175,7 +184,7 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
             lock = _take_lock(folder)
         try:
-            manifest = Manifest(config=config, n=n, k=k, policy=policy)
+            manifest = Manifest(config=config, n=n, k=k, policy=policy, task_options=options or {})
             if (folder / "manifest.json").exists():
                 _refuse_other(folder, Manifest.read(folder).config, config)
             elif (folder / DATABASE).exists():

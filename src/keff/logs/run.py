@@ -47,13 +47,15 @@ class RunLog:
         return None if (path / FILE).is_file() else f"the folder has no {FILE}"
 
     def info(self, path: Path) -> LogInfo:
-        config = Manifest.read(path).config
+        manifest = Manifest.read(path)
+        config = manifest.config
         model = config.engine.get("model")
         return LogInfo(
             task=config.task.get("name"),
             space=config.task.get("space"),
             model=None if model is None else str(model),
             config=config.model_dump(mode="json"),
+            meta={"task_options": manifest.task_options, "n": manifest.n, "k": manifest.k, "policy": manifest.policy},
         )
 
     def questions(self, path: Path, *, texts: bool = False) -> Iterator[Question]:

@@ -1,0 +1,69 @@
+"""Open a recorded log or a run as one Record: what it says about itself, and its votes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast, get_args
+
+from keff import answers, plugins
+from keff.errors import LogError, UsageError
+from keff.log import LogInfo, find_log
+from keff.records import AnswerSpace
+from keff.scoring import Ballot, Reading, ballot
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How to read a record: its format and answer space (None: found out), a trim, and whether with texts."""
+
+    format: str | None = None
+    answer_space: str | None = None
+    trim: int | None = None
+    texts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record: where it came from, what it says about itself, and its votes."""
+
+    path: str
+    info: LogInfo
+    ballot: Ballot
+
+
+def open_record(path: Path, opening: Opening | None = None) -> Record:
+    """Read one run or log; raises LogError with file and line, or with the formats that were tried."""
+    opening = opening or Opening()
+    log = find_log(path, opening.format)
+    info = log.info(path)
+    questions = log.questions(path, texts=opening.texts)
+    try:
+        return Record(str(path), info, ballot(questions, reading(info, opening), trim=opening.trim))
+    except LogError as error:
+        raise error if str(path) in str(error) else LogError(f"{path}: {error}") from None
+
+
+def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
+    """Read several records as one; questions that share an id form one cluster."""
+    spaces = {record.ballot.reading.space for record in records}
+    if len(spaces) > 1:
+        raise UsageError(f"--pool: the records compare answers differently ({', '.join(sorted(spaces))})")
+    first = records[0]
+    questions = [question for record in records for question in record.ballot.questions]
+    path = " + ".join(record.path for record in records)
+    return Record(path, first.info, ballot(questions, first.ballot.reading, trim=trim))
+
+
+def reading(info: LogInfo, opening: Opening) -> Reading:
+    """Return how answers are compared: as asked, else as the named task does, else as exact text."""
+    if opening.answer_space is not None and opening.answer_space not in get_args(AnswerSpace):
+        known = ", ".join(get_args(AnswerSpace))
+        raise UsageError(f"--answer-space {opening.answer_space!r}: there are {known}")
+    name = opening.answer_space or info.space
+    if name is None and info.task in plugins.names("task"):
+        task = plugins.load("task", info.task)
+        return Reading(task.key, task.correct, closed=task.space in ("choice", "binary"), space=task.space)
+    space = answers.space(cast("AnswerSpace", name or "exact"))
+    return Reading(space.key, space.correct, closed=space.closed, space=space.name)
