@@ -1,1 +1,85 @@
-"""keff: know how many reasoning paths are worth paying for."""
+"""keff: know how many reasoning paths are worth paying for, then serve exactly that many.
+
+Names are loaded when they are first used, so ``import keff`` stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keff.analysis import Settings, analyze
+    from keff.errors import KeffError
+    from keff.job import Job, execute
+    from keff.plan import Plan
+    from keff.plugins import load
+    from keff.policy import Sample, Stop, View, parse_policy
+    from keff.reader import Record, open_record
+    from keff.records import Completion, Item, Path, Sampling, Verdict
+    from keff.sampler import Order
+    from keff.stats.estimate import Estimate
+    from keff.stats.votes import Votes
+    from keff.store import Run
+
+_HOME = {
+    "Completion": "keff.records",
+    "Estimate": "keff.stats.estimate",
+    "Item": "keff.records",
+    "Job": "keff.job",
+    "KeffError": "keff.errors",
+    "Order": "keff.sampler",
+    "Path": "keff.records",
+    "Plan": "keff.plan",
+    "Record": "keff.reader",
+    "Run": "keff.store",
+    "Sample": "keff.policy",
+    "Sampling": "keff.records",
+    "Settings": "keff.analysis",
+    "Stop": "keff.policy",
+    "Verdict": "keff.records",
+    "View": "keff.policy",
+    "Votes": "keff.stats.votes",
+    "analyze": "keff.analysis",
+    "execute": "keff.job",
+    "load": "keff.plugins",
+    "open_record": "keff.reader",
+    "parse_policy": "keff.policy",
+}
+
+__all__ = [
+    "Completion",
+    "Estimate",
+    "Item",
+    "Job",
+    "KeffError",
+    "Order",
+    "Path",
+    "Plan",
+    "Record",
+    "Run",
+    "Sample",
+    "Sampling",
+    "Settings",
+    "Stop",
+    "Verdict",
+    "View",
+    "Votes",
+    "analyze",
+    "execute",
+    "load",
+    "open_record",
+    "parse_policy",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'keff' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

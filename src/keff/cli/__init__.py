@@ -48,12 +48,18 @@ def _version(wanted: bool) -> None:
 def build(arguments: list[str]) -> typer.Typer:
     """Make the app with the one command that ``arguments`` name, and stubs for the help of the others."""
     app = typer.Typer(
-        name="keff", no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+        name="keff",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
     )
 
     @app.callback()
     def root(  # pyright: ignore[reportUnusedFunction]
-        version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+        version: bool = typer.Option(
+            False, "--version", callback=_version, is_eager=True, help="Show the version."
+        ),
     ) -> None:
         """Know how many reasoning paths are worth paying for, then serve exactly that many."""
 

@@ -1,0 +1,150 @@
+"""What sample, pilot and demo share: make the job, draw with a progress bar, stop cleanly on a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from keff import plugins, sampler
+from keff.cli._console import print_json, progress_console
+from keff.cli._options import parse_pairs
+from keff.errors import RunError
+from keff.job import Job, execute, parse_templates
+from keff.policy import parse_policy
+from keff.records import Sampling
+from keff.task import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the options of sample and pilot say, as given."""
+
+    task: str
+    run: Path
+    engine: str
+    model: str | None = None
+    base_url: str | None = None
+    engine_option: list[str] | None = None
+    n: int | None = None
+    k: int = 8
+    seed: int = 0
+    temperature: float = 0.7
+    top_p: float = 0.95
+    max_tokens: int | None = None
+    templates: str = "none"
+    data: Path | None = None
+    answer_space: str | None = None
+    policy: str | None = None
+    concurrency: int | None = None
+
+    def job(self) -> Job:
+        """Make the task, the engine and the job."""
+        task, options = load_task(
+            self.task, {"data": self.data and str(self.data), "answer_space": self.answer_space}
+        )
+        sampling = Sampling(self.temperature, self.top_p, self.max_tokens or task.max_tokens, seed=self.seed)
+        order = sampler.Order(
+            sampling,
+            self.k,
+            parse_templates(self.templates, task),
+            parse_policy(self.policy) if self.policy else None,
+            self.concurrency,
+        )
+        return Job(task, self._engine(), self.run, order, self.n, options)
+
+    def _engine(self) -> Any:
+        given = {"model": self.model, "base_url": self.base_url, **parse_pairs(self.engine_option)}
+        options = {name: value for name, value in given.items() if value is not None}
+        return plugins.load("engine", self.engine, **options)
+
+
+def load_task(name: str, options: dict[str, Any]) -> tuple[Task, dict[str, Any]]:
+    """Make a task from a benchmark name or from the path of a user's own JSONL file."""
+    if name.endswith(".jsonl") or "/" in name:
+        options = {"data": str(Path(name).resolve()), **options}
+        name = "jsonl"
+    given = {option: value for option, value in options.items() if value is not None}
+    return plugins.load("task", name, **given), {"name": name, **given}
+
+
+def draw(job: Job) -> sampler.Progress:
+    """Draw what the job owes, with a bar on stderr; Ctrl-C and SIGTERM keep what was received."""
+    return asyncio.run(_draw(job))
+
+
+def report(job: Job, drawn: sampler.Progress, *, json: bool) -> None:
+    """Say what was drawn: one line on stderr, or one JSON object on stdout."""
+    if json:
+        print_json(
+            {
+                "run": str(job.folder),
+                "items": drawn.items,
+                "kept_before": drawn.kept,
+                "drawn": drawn.done,
+                "failed": drawn.failed,
+                "tokens": drawn.tokens,
+                "abstained": drawn.abstained,
+                "truncated": drawn.truncated,
+                "stopped": drawn.stopped,
+            }
+        )
+        return
+    line = f"{job.folder}: {drawn.done} paths drawn, {drawn.kept} kept from before, {drawn.items} items"
+    if drawn.failed:
+        line += f"; {drawn.failed} attempts failed: run the same command to try them again"
+    if drawn.stopped:
+        line += f"; stopped: {drawn.stopped}"
+    progress_console.print(line, markup=False, soft_wrap=True)
+
+
+async def _draw(job: Job) -> sampler.Progress:
+    total = None if job.n is None or job.order.policy else job.n * job.order.k
+    with _bar() as bar:
+        watch = _watcher(bar, total)
+        work = asyncio.ensure_future(execute(job, watch))
+        loop = asyncio.get_running_loop()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(one, work.cancel)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            raise RunError(
+                f"stopped; every path that was received is kept in {job.folder}: run the same command to go on"
+            ) from None
+        finally:
+            for one in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(one)
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} paths"),
+        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[notes]}"),
+        TimeRemainingColumn(compact=True),
+        console=progress_console,
+    )
+
+
+def _watcher(bar: Progress, total: int | None) -> sampler.Watch:
+    task = bar.add_task("sampling", total=total, rate="", notes="")
+    begun = time.monotonic()
+
+    def watch(progress: sampler.Progress) -> None:
+        seconds = max(time.monotonic() - begun, 1e-9)
+        share = progress.abstained / max(progress.done, 1)
+        notes = f"{share:.0%} without an answer" if progress.done else "starting"
+        if progress.failed:
+            notes += f", {progress.failed} failed"
+        rate = f"{progress.tokens / seconds:,.0f} tokens/s"
+        bar.update(task, completed=progress.kept + progress.done, rate=rate, notes=notes)
+
+    return watch

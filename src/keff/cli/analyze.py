@@ -1,0 +1,77 @@
+"""Estimates and the plan from runs or recorded logs: c, K_eff, what more paths buy, and K*."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keff.analysis import Settings, analyze, make_plan
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.cli._summary import print_summary
+from keff.errors import UsageError
+from keff.reader import Opening, Record, open_record, pool_records
+from keff.recommend import Aim
+
+
+def command(
+    paths: o.Paths,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")] = None,
+    pool: Annotated[bool, typer.Option("--pool", help="Read several PATHs as one record.")] = False,
+    format: o.Format = None,
+    answer_space: o.AnswerSpaceName = None,
+    trim: o.Trim = None,
+    epsilon: o.Epsilon = 0.025,
+    k_max: o.KMax = 32,
+    retain: o.Retain = None,
+    budget: o.Budget = None,
+    value_per_correct: o.ValuePerCorrect = None,
+    cost_per_path: o.CostPerPath = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Analyse every PATH."""
+    settings = Settings(
+        epsilon=epsilon,
+        k_max=k_max,
+        seed=seed,
+        aim=make_aim(retain, budget, value_per_correct, cost_per_path),
+    )
+    records = [open_record(path, Opening(format, answer_space, trim)) for path in paths]
+    if pool and len(records) > 1:
+        records = [pool_records(records, trim)]
+    analyze_records(records, settings, out, json=json)
+
+
+def analyze_records(records: list[Record], settings: Settings, out: Path | None, *, json: bool) -> None:
+    """Analyse records, write the plan where asked, and print what was found."""
+    if out is not None and len(records) > 1:
+        raise UsageError("-o writes one plan: give one PATH, or --pool")
+    found = [(record, analyze(record.ballot, settings)) for record in records]
+    if out is not None:
+        make_plan(*found[0]).write(out)
+    show(found, json=json)
+
+
+def make_aim(
+    retain: float | None, budget: float | None, value_per_correct: float | None, cost_per_path: float | None
+) -> Aim:
+    """Make the aim of the recommendation; raises UsageError when two are stated."""
+    if (value_per_correct is None) != (cost_per_path is None):
+        raise UsageError("--value-per-correct and --cost-per-path go together")
+    if sum(one is not None for one in (retain, budget, value_per_correct)) > 1:
+        raise UsageError("state one aim: --retain, --budget, or --value-per-correct with --cost-per-path")
+    return Aim(retain=retain, budget=budget, value_per_correct=value_per_correct, cost_per_path=cost_per_path)
+
+
+def show(found: list[tuple[Record, dict[str, Any]]], *, json: bool) -> None:
+    """Print estimates: one JSON object, or a summary for people."""
+    if not json:
+        for record, estimates in found:
+            print_summary(record, estimates)
+    elif len(found) == 1:
+        _console.print_json(found[0][1])
+    else:
+        _console.print_json({"runs": [{"path": record.path, **one} for record, one in found]})

@@ -1,0 +1,48 @@
+"""The main job on a small real model: sample the starter task, and say how many paths are worth paying for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keff.analysis import Settings, analyze, make_plan
+from keff.cli import _options as o
+from keff.cli._console import progress_console
+from keff.cli._sampling import Wishes, draw, report
+from keff.cli.analyze import show
+from keff.reader import Opening, open_record
+from keff.recommend import Aim
+from keff.report.page import write_page
+
+
+def command(
+    run: Annotated[Path, typer.Option("--run", help="The run folder: created, or resumed.")] = Path(
+        "demo-run"
+    ),
+    n: o.N = 48,
+    k: o.K = 8,
+    seed: o.Seed = 0,
+    model: o.Model = None,
+    json: o.Json = False,
+) -> None:
+    """Sample SmolLM2-135M-Instruct on this machine's processor, analyse, and write plan.json and report.html."""
+    if not run.exists():
+        progress_console.print(
+            f"Asking SmolLM2-135M-Instruct {n} questions {k} times each, on this machine: about three minutes.",
+            markup=False,
+            soft_wrap=True,
+        )
+    job = Wishes(task="starter", run=run, engine="llamacpp", model=model, n=n, k=k, seed=seed).job()
+    report(job, draw(job), json=False)
+    record = open_record(run, Opening(texts=True))
+    estimates = analyze(record.ballot, Settings(seed=seed, aim=Aim()))
+    make_plan(record, estimates).write(run / "plan.json")
+    write_page([(record, estimates)], run / "report.html")
+    show([(record, estimates)], json=json)
+    progress_console.print(
+        f"\n{run / 'report.html'} has the saturation curve and every path; {run / 'plan.json'} is what keff serve deploys.",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,65 @@
+"""Sample a pilot (100 items x 8 paths by default), then analyze it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keff.analysis import Settings
+from keff.cli import _options as o
+from keff.cli._sampling import Wishes, draw, report
+from keff.cli.analyze import analyze_records, make_aim
+from keff.reader import open_record
+
+
+def command(
+    task: o.TaskName,
+    run: o.RunFolder,
+    engine: o.EngineName = "openai",
+    model: o.Model = None,
+    base_url: o.BaseUrl = None,
+    engine_option: o.EngineOptions = None,
+    n: o.N = 100,
+    k: o.K = 8,
+    seed: o.Seed = 0,
+    temperature: o.Temperature = 0.7,
+    top_p: o.TopP = 0.95,
+    max_tokens: o.MaxTokens = None,
+    templates: o.Templates = "none",
+    data: o.Data = None,
+    answer_space: o.AnswerSpaceName = None,
+    concurrency: o.Concurrency = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")] = None,
+    epsilon: o.Epsilon = 0.025,
+    k_max: o.KMax = 32,
+    retain: o.Retain = None,
+    budget: o.Budget = None,
+    value_per_correct: o.ValuePerCorrect = None,
+    cost_per_path: o.CostPerPath = None,
+    json: o.Json = False,
+) -> None:
+    """Draw what the pilot still owes and analyse it."""
+    aim = make_aim(retain, budget, value_per_correct, cost_per_path)
+    settings = Settings(epsilon=epsilon, k_max=k_max, seed=seed, aim=aim)
+    job = Wishes(
+        task=task,
+        run=run,
+        engine=engine,
+        model=model,
+        base_url=base_url,
+        engine_option=engine_option,
+        n=n,
+        k=k,
+        seed=seed,
+        temperature=temperature,
+        top_p=top_p,
+        max_tokens=max_tokens,
+        templates=templates,
+        data=data,
+        answer_space=answer_space,
+        concurrency=concurrency,
+    ).job()
+    report(job, draw(job), json=False)
+    analyze_records([open_record(run)], settings, out, json=json)
