@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from keff.records import AnswerSpace, Completion, Item, Message
+from keff.errors import TaskError
+from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 
 Row = Mapping[str, Any]
 """One line of a data set, in its own column schema."""
+
+
+class Located(dict[str, Any]):
+    """A row that knows where it was read, such as ``file.jsonl:12``, for error messages."""
+
+    where: str = ""
+
+    @classmethod
+    def at(cls, where: str, row: Mapping[str, Any]) -> Located:
+        """Return a copy of the row that knows where it was read."""
+        located = cls(row)
+        located.where = where
+        return located
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +57,19 @@ class Task(ABC):
 
     ``to_item``, ``extract``, ``key`` and ``correct`` are pure. ``version`` changes whenever an answer or a
     score may come out differently for the same text. ``templates`` are the instruction of each slot: slot
-    0 is the plain self-consistency prompt, slots 1 to 8 the prompt templates of the paper's appendix.
+    0 is the plain self-consistency prompt, slots 1 to 8 the prompt templates of the paper's appendix, the
+    first of which is slot 0 again. ``item.messages`` are the bare question; ``messages`` adds the slot's
+    instruction. ``repeats`` says that the data may hold one question several times: its copies are then
+    numbered (``id#2``) and their cluster is the first one's, else an id that comes twice is an error.
     """
 
-    name: ClassVar[str]
-    version: ClassVar[str]
+    name: str
+    version: str
     space: AnswerSpace
     domain: ClassVar[str] = ""
+    answer_space: ClassVar[str] = ""
     max_tokens: ClassVar[int] = 512
+    repeats: ClassVar[bool] = False
     templates: Sequence[str] = ("",)
     EXAMPLES: ClassVar[Sequence[Example]] = ()
 
@@ -81,3 +101,61 @@ class Task(ABC):
     @abstractmethod
     def judge(self, item: Item, completion: Completion) -> Judged:
         """Read, key and score one completion of an item."""
+
+    def accepts_gold(self, item: Item) -> bool:
+        """Say whether the item's gold answer passes its own scorer; True when there is none to check."""
+        del item
+        return True
+
+
+def items(task: Task) -> Iterator[Item]:
+    """Read all items of a task in the data's own order.
+
+    Raises TaskError, with the row's place, for a row that does not fit, an id that comes twice (unless the
+    task ``repeats``), or when there is no row at all.
+    """
+    return (item for _, item in _located_items(task))
+
+
+def select(task: Task, n: int | None = None, seed: int = 0) -> list[Item]:
+    """Return n items of a task, drawn by content hash: the n lowest of SHA-256(seed, item id), in that order.
+
+    The same on every machine. The selection of n is a prefix of the selection of n + 1, so raising n keeps
+    what is there. Without n, or with fewer items than n: all of them, in the same order. Data are streamed:
+    memory holds n items and all ids. Raises TaskError as ``items`` does, for n < 1, and for a selected item
+    whose gold answer fails its own scorer.
+    """
+    if n is not None and n < 1:
+        raise TaskError(f"n must be at least 1, not {n}")
+    keyed = ((stable_hash(seed, item.id), where, item) for where, item in _located_items(task))
+    chosen = sorted(keyed, key=_hash_of) if n is None else heapq.nsmallest(n, keyed, key=_hash_of)
+    for _, where, item in chosen:
+        if not task.accepts_gold(item):
+            raise TaskError(
+                f"{where}: the gold answer {item.gold!r} of item {item.id} fails its own scorer "
+                f"({item.space}): correct the row or choose another answer space"
+            )
+    return [item for _, _, item in chosen]
+
+
+def _hash_of(keyed: tuple[str, str, Item]) -> str:
+    return keyed[0]
+
+
+def _located_items(task: Task) -> Iterator[tuple[str, Item]]:
+    seen: dict[str, int] = {}
+    for index, row in enumerate(task.rows(), start=1):
+        where = getattr(row, "where", "") or f"{task.name}: row {index}"
+        try:
+            item = task.to_item(row)
+        except TaskError as error:
+            raise TaskError(f"{where}: {error}") from error
+        cluster = item.cluster or item.id
+        copies = seen[item.id] = seen.get(item.id, 0) + 1
+        if copies > 1:
+            if not task.repeats:
+                raise TaskError(f"{where}: the id {item.id!r} comes twice: ids must be unique")
+            item = replace(item, id=f"{item.id}#{copies}", cluster=cluster)
+        yield where, item
+    if not seen:
+        raise TaskError(f"{task.name}: there are no rows in the data")

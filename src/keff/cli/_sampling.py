@@ -17,8 +17,8 @@ from keff.cli._options import parse_pairs
 from keff.errors import RunError
 from keff.job import Job, execute, parse_templates
 from keff.policy import parse_policy
-from keff.records import Sampling
-from keff.task import Task
+from keff.records import Sampling, stable_hash
+from keff.task import Task, select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +56,34 @@ class Wishes:
             parse_policy(self.policy) if self.policy else None,
             self.concurrency,
         )
-        return Job(task, self._engine(), self.run, order, self.n, options)
+        return Job(task, self._engine(task, order), self.run, order, self.n, options)
 
-    def _engine(self) -> Any:
+    def _engine(self, task: Task, order: sampler.Order) -> Any:
         given = {"model": self.model, "base_url": self.base_url, **parse_pairs(self.engine_option)}
+        if self.engine == "fake":
+            given["oracle"] = right_answers(task, self.n, order)
         options = {name: value for name, value in given.items() if value is not None}
         return plugins.load("engine", self.engine, **options)
 
 
+def right_answers(task: Task, n: int | None, order: sampler.Order) -> dict[str, str]:
+    """Return what the fake engine must say to be right, by the hash of the messages."""
+    return {
+        stable_hash(list(task.messages(item, slot))): str(
+            item.gold[0] if isinstance(item.gold, list) else item.gold
+        )
+        for item in select(task, n, order.sampling.seed)
+        if item.gold is not None
+        for slot in order.slots
+    }
+
+
 def load_task(name: str, options: dict[str, Any]) -> tuple[Task, dict[str, Any]]:
     """Make a task from a benchmark name or from the path of a user's own JSONL file."""
-    if name.endswith(".jsonl") or "/" in name:
-        options = {"data": str(Path(name).resolve()), **options}
-        name = "jsonl"
     given = {option: value for option, value in options.items() if value is not None}
+    if name.endswith(".jsonl") or "/" in name:
+        given["data"] = str(Path(name).resolve())
+        name = "jsonl"
     return plugins.load("task", name, **given), {"name": name, **given}
 
 

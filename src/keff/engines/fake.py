@@ -1,0 +1,189 @@
+"""A model of known accuracy and correlation, for tests, documentation and dry runs.
+
+Each prompt has its own chance theta of a right path, drawn from a beta distribution with mean ``p`` and
+intraclass correlation ``c``: theta ~ Beta(p(1-c)/c, (1-p)(1-c)/c). Given theta, the paths of a prompt are
+independent, so correctness is beta-binomial and ``c`` is the true design correlation. Theta and every text
+depend only on a stable hash of (messages, path seed, ``seed``): the same run gives the same paths in any
+order, process or machine.
+
+The engine sees messages and no gold answers. ``oracle`` maps ``stable_hash(messages)`` to the right final
+answer; a prompt that it lacks has a right answer of its own, a number made from the hash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import betaincinv
+
+from keff.engine import Capabilities
+from keff.errors import EngineError, UsageError
+from keff.records import Completion, Logprobs, Message, Sampling, stable_hash
+
+WORDS = ("so", "then", "we", "add", "both", "and", "find", "that", "it", "must", "be", "more")
+
+
+def engine(
+    *,
+    model: str | None = None,
+    p: float = 0.6,
+    c: float = 0.3,
+    answers: int = 4,
+    tokens: int = 20,
+    latency: float = 0.0,
+    latency_wrong: float | None = None,
+    fail: float = 0.0,
+    refuse: float = 0.0,
+    seed: int = 0,
+    parallel: int = 8,
+    max_n: int = 8,
+    oracle: Mapping[str, str] | None = None,
+) -> Fake:
+    """Make a fake engine.
+
+    ``p`` and ``c``: mean accuracy and intraclass correlation, both in [0, 1]. ``answers``: how many wrong
+    answers a prompt has, drawn with weights 1, 1/2, 1/3, ... . ``tokens``: mean length of a path (Poisson);
+    a path longer than ``max_tokens`` is cut before its answer. ``latency``: seconds a request takes,
+    ``latency_wrong`` the same when any of its paths is wrong. ``fail``: share of requests that raise a
+    transient EngineError; ``refuse``: share of paths that decline. Raises UsageError when a number is out
+    of range.
+    """
+    for name, value in {"p": p, "c": c, "fail": fail, "refuse": refuse}.items():
+        if not 0 <= value <= 1:
+            raise UsageError(f"engine fake: {name} must lie in [0, 1], not {value}")
+    if answers < 1 or tokens < 1 or latency < 0:
+        raise UsageError("engine fake: answers and tokens must be at least 1, and latency at least 0")
+    model_options = {"p": p, "c": c, "answers": answers, "tokens": tokens, "refuse": refuse, "seed": seed}
+    slow = latency if latency_wrong is None else latency_wrong
+    settings = _Settings(float(p), float(c), answers, tokens, refuse, seed, latency, slow, fail)
+    identity = {"engine": "fake", "model": model or "fake", **model_options}
+    return Fake(settings, identity, Capabilities(max_n, parallel, logprobs=True), oracle or {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    p: float
+    c: float
+    answers: int
+    tokens: int
+    refuse: float
+    seed: int
+    latency: float
+    latency_wrong: float
+    fail: float
+
+
+def skill(p: float, c: float, u: float) -> float:
+    """Return the u-quantile of the beta distribution with mean p and intraclass correlation c."""
+    if c <= 0 or p in (0, 1):
+        return p
+    if c >= 1:
+        return float(u < p)
+    total = (1 - c) / c
+    return float(betaincinv(p * total, (1 - p) * total, u))
+
+
+def wrong_answers(right: str, count: int) -> list[str]:
+    """Return up to ``count`` plausible wrong answers of the same kind as ``right``."""
+    letters = "ABCDEFGHIJ"
+    if len(right) == 1 and right in letters:
+        return [letter for letter in letters[: count + 1] if letter != right][:count]
+    for pair in (("yes", "no"), ("true", "false")):
+        if right.lower() in pair:
+            other = pair[1 - pair.index(right.lower())]
+            return [other.capitalize() if right[0].isupper() else other]
+    try:
+        number = float(right.replace(",", ""))
+    except ValueError:
+        return [f"{right} {name}" for name in map(str, range(2, count + 2))]
+    return [f"{number + shift:.12g}" for shift in range(1, count + 1)]
+
+
+class Fake:
+    """See the module."""
+
+    name = "fake"
+
+    def __init__(
+        self,
+        settings: _Settings,
+        identity: dict[str, Any],
+        capabilities: Capabilities,
+        oracle: Mapping[str, str],
+    ) -> None:
+        self.capabilities = capabilities
+        self._settings, self._identity, self._oracle = settings, identity, oracle
+        self._failures: dict[str, int] = {}
+
+    async def start(self) -> None:
+        """Nothing to start."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that decide the texts."""
+        return dict(self._identity)
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
+        """Draw n paths; see the module for their distribution."""
+        prompt = stable_hash(list(messages))
+        drawn = [self._draw(prompt, sampling, sampling.seed + i, messages) for i in range(n)]
+        settings = self._settings
+        slow = not all(right for right, _ in drawn)
+        await asyncio.sleep(settings.latency_wrong if slow else settings.latency)
+        self._maybe_fail(stable_hash(prompt, sampling.seed, n, settings.seed))
+        return [completion for _, completion in drawn]
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    def _maybe_fail(self, request: str) -> None:
+        """Fail a share of requests; a repeated request is a new draw."""
+        tries = self._failures.get(request, 0)
+        if _uniform(request, tries) < self._settings.fail:
+            self._failures[request] = tries + 1
+            raise EngineError("engine fake: a failure was asked for (option fail)")
+        self._failures.pop(request, None)
+
+    def _draw(
+        self, prompt: str, sampling: Sampling, seed: int, messages: Sequence[Message]
+    ) -> tuple[bool, Completion]:
+        settings = self._settings
+        theta = skill(settings.p, settings.c, _uniform("skill", prompt, settings.seed))
+        path = seed if sampling.temperature > 0 else -1
+        rng = np.random.default_rng(int(stable_hash(prompt, path, settings.seed)[:16], 16))
+        right = bool(rng.random() < theta)
+        truth = self._oracle.get(prompt) or str(int(prompt[:6], 16) % 1000)
+        answer = truth if right else self._wrong(truth, prompt, rng)
+        length = max(1, int(rng.poisson(settings.tokens)))
+        noise = float(rng.normal(0, 0.1))
+        prompt_tokens = sum(len(str(message.get("content", "")).split()) for message in messages)
+        if rng.random() < settings.refuse:
+            return right, Completion(
+                "", tokens=1, prompt_tokens=prompt_tokens, refusal="I cannot help with that."
+            )
+        words = [WORDS[int(i)] for i in rng.integers(len(WORDS), size=length)]
+        cut = length > sampling.max_tokens
+        kept = min(length, sampling.max_tokens)
+        text = " ".join(words[:kept]) + ("" if cut else f".\nThe final answer is {answer}")
+        mean = min(-0.01, (-0.2 if right else -0.4) + noise)
+        logprobs = Logprobs(mean, 3 * mean, mean * kept)
+        finish = "length" if cut else "stop"
+        return right, Completion(
+            text, finish, kept, prompt_tokens, logprobs=logprobs, seconds=settings.latency
+        )
+
+    def _wrong(self, truth: str, prompt: str, rng: np.random.Generator) -> str:
+        """Draw a wrong answer; which of them is the common one depends on the prompt."""
+        choices = wrong_answers(truth, self._settings.answers)
+        shift = math.floor(_uniform("order", prompt) * len(choices))
+        weights = 1 / np.arange(1, len(choices) + 1)
+        rank = int(rng.choice(len(choices), p=weights / weights.sum()))
+        return choices[(rank + shift) % len(choices)]
+
+
+def _uniform(*parts: Any) -> float:
+    return int(stable_hash(*parts)[:13], 16) / 16**13

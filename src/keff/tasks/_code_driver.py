@@ -1,0 +1,144 @@
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+"""Runs a candidate program inside the jail and reports what its calls return, as data.
+
+Imported by the scorer for ``encode``, and sent as text to the jailed interpreter. It knows no expected
+value, so a candidate that forges the report can say no more than a function that returns the same. Values
+are written by their data: a subclass or an ``==`` of the candidate's own has no say. It is started for every
+candidate, so it imports next to nothing: the request comes in marshal form, and the report needs no JSON
+encoder because every content is written without quotes.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+from itertools import islice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+MOST_ELEMENTS = 10_000
+
+
+def encode(value: Any) -> list[Any]:
+    """Write a value as [kind, content]; what is not plain data becomes ``iter`` or ``other``.
+
+    Integers and texts are hexadecimal, and so are floats, as by ``float.hex``. Kinds: none, int, float, str,
+    bytes, list, tuple, set, dict; ``iter`` holds the elements of another iterable, ``other`` a description.
+    """
+    if value is None:
+        return ["none", ""]
+    for plain, kind, write in _PLAIN:
+        if isinstance(value, plain):
+            return [kind, write(value)]
+    number = _exact(value)
+    if number is not None:
+        return number
+    try:
+        elements = list(islice(iter(value), MOST_ELEMENTS + 1))
+    except TypeError:
+        elements = None
+    if elements is not None and len(elements) <= MOST_ELEMENTS:
+        return ["iter", _each(elements)]
+    return ["other", hexed(f"{type(value).__name__} {repr(value)[:200]}")]
+
+
+def decode(node: list[Any]) -> Any:
+    """Return the value of a node; raises KeyError for what is not data."""
+    kind, content = node
+    return _READ[kind](content)
+
+
+def hexed(text: str) -> str:
+    """Write a text in hexadecimal; lone surrogates pass."""
+    return text.encode("utf-8", "surrogatepass").hex()
+
+
+def unhexed(text: str) -> str:
+    """Read what ``hexed`` wrote."""
+    return bytes.fromhex(text).decode("utf-8", "surrogatepass")
+
+
+def _each(values: Iterable[Any]) -> list[list[Any]]:
+    return [encode(value) for value in values]
+
+
+# The base class's own method reads the data, whatever a subclass says.
+_PLAIN: tuple[tuple[type, str, Callable[[Any], Any]], ...] = (
+    (int, "int", lambda value: int.__format__(value, "x")),
+    (float, "float", float.hex),
+    (str, "str", lambda value: hexed(str.__str__(value))),
+    (bytes, "bytes", bytes.hex),
+    (list, "list", lambda value: _each(list.__iter__(value))),
+    (tuple, "tuple", lambda value: _each(tuple.__iter__(value))),
+    (set, "set", lambda value: _each(set.__iter__(value))),
+    (frozenset, "set", lambda value: _each(frozenset.__iter__(value))),
+    (dict, "dict", lambda value: [_each(pair) for pair in dict.items(value)]),
+)
+_READ: dict[str, Callable[[Any], Any]] = {
+    "none": lambda _: None,
+    "int": lambda content: int(content, 16),
+    "float": float.fromhex,
+    "str": unhexed,
+    "bytes": bytes.fromhex,
+    "list": lambda content: [decode(each) for each in content],
+    "tuple": lambda content: tuple([decode(each) for each in content]),
+    "set": lambda content: {decode(each) for each in content},
+    "dict": lambda content: {decode(key): decode(value) for key, value in content},
+    "iter": lambda content: iter([decode(each) for each in content]),
+}
+
+
+def _exact(value: Any) -> list[Any] | None:
+    """Write a Decimal or Fraction as the int or float that it equals, if there is one."""
+    try:
+        top, bottom = value.as_integer_ratio()
+        if bottom == 1:
+            return encode(int(top))
+        near = int(top) / int(bottom)
+        return encode(near) if near.as_integer_ratio() == (top, bottom) else None
+    except (AttributeError, ValueError, OverflowError, TypeError, ZeroDivisionError):
+        return None
+
+
+def returned(expression: str, names: dict[str, Any]) -> list[Any]:
+    """Evaluate an expression; what it raises is an outcome too."""
+    try:
+        return encode(eval(compile(expression, "<test>", "eval"), names))
+    except BaseException as error:
+        return ["raise", hexed(type(error).__name__)]
+
+
+def answer(request: dict[str, Any]) -> list[Any]:
+    """Run the program, then the set-up lines, then the calls, in one module; a node for each call."""
+    module = sys.modules["candidate"] = type(sys)("candidate")
+    for name, node in request["values"].items():
+        try:
+            setattr(module, name, decode(node))
+        except (KeyError, TypeError):
+            continue
+    for source in (request["code"], *request["setup"]):
+        exec(compile(source, "<candidate>", "exec", dont_inherit=True), module.__dict__)
+    return [returned(call, module.__dict__) for call in request["calls"]]
+
+
+def main() -> None:
+    """Answer the request on stdin; the candidate sees an empty stdin, and what it prints goes nowhere."""
+    request = marshal.loads(sys.stdin.buffer.read())
+    report, null = os.dup(1), os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    try:
+        text = repr(answer(request)).replace("'", '"').encode()
+    except BaseException:
+        os._exit(1)
+    while text:
+        text = text[os.write(report, text) :]
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

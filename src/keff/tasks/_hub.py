@@ -1,0 +1,18 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingImports=false
+"""Rows of a data set on the Hugging Face hub; loaded only when one is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import datasets
+
+FAILURES = (Exception,)
+"""What reading may raise: network, cache, authentication and format errors have no common class there."""
+
+
+def read(hub: str, config: str, split: str, *, streaming: bool) -> Iterator[dict[str, Any]]:
+    """Read the rows of one split; streaming does not download the rest, and keeps nothing."""
+    yield from datasets.load_dataset(hub, config, split=split, streaming=streaming)

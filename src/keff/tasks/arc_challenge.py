@@ -1,0 +1,43 @@
+"""ARC-Challenge: grade-school science questions with three to five options."""
+
+from __future__ import annotations
+
+from keff.records import Item
+from keff.task import Example, Row
+from keff.tasks._base import Benchmark, lettered, text
+from keff.tasks._source import DataSet
+
+
+class ArcChallenge(Benchmark):
+    """Options keep their order and are lettered from A; some rows number them from 1 instead."""
+
+    name = "arc_challenge"
+    domain = "Science/MC"
+    answer_space = "bounded (4)"
+    space = "choice"
+    family = "science"
+    max_tokens = 2048
+    data_set = DataSet(
+        "allenai/ai2_arc",
+        "ARC-Challenge",
+        "test",
+        ("test", "validation", "train"),
+        ("id", "question", "choices", "answerKey"),
+        "CC BY-SA 4.0",
+    )
+    EXAMPLES = (
+        Example("A faster rotation makes days shorter.\n\nFinal answer: C", "C"),
+        Example("The answer is (B) because plants make sugar.", "B"),
+        Example("Option A is about density, which does not", None, truncated=True),
+    )
+
+    def build(self, row: Row) -> Item:
+        choices: dict[str, list[str]] = row["choices"]
+        question, meta = lettered(f"Question: {text(row, 'question')}", choices["text"])
+        gold = meta["labels"][choices["label"].index(row["answerKey"])] if row["answerKey"] else None
+        return self.item(question, gold, id=text(row, "id"), meta=meta)
+
+
+def task(data: str | None = None, split: str | None = None, template: str | None = None) -> ArcChallenge:
+    """Make the task; see ``Benchmark`` for the options."""
+    return ArcChallenge(data, split, template)

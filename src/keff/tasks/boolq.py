@@ -1,0 +1,45 @@
+"""BoolQ: yes/no questions on a passage."""
+
+from __future__ import annotations
+
+from keff.records import Item, stable_hash
+from keff.task import Example, Row
+from keff.tasks._base import Benchmark, text
+from keff.tasks._source import DataSet
+
+
+class BoolQ(Benchmark):
+    """Questions on one passage share a cluster; ``answer`` is true for yes."""
+
+    name = "boolq"
+    domain = "NLU"
+    answer_space = "binary (y/n)"
+    space = "binary"
+    family = "passage"
+    repeats = True
+    max_tokens = 256
+    data_set = DataSet(
+        "google/boolq",
+        "default",
+        "validation",
+        ("validation", "train"),
+        ("question", "answer", "passage"),
+        "CC BY-SA 3.0",
+    )
+    EXAMPLES = (
+        Example("The passage says that it takes less energy.\n\nFinal answer: no", "no"),
+        Example("Yes.", "yes"),
+        Example("The passage says that no evidence", None, truncated=True),
+    )
+
+    def build(self, row: Row) -> Item:
+        passage, answer = text(row, "passage"), row["answer"]
+        if not isinstance(answer, bool):
+            raise TypeError(f"answer is {answer!r}, not true or false")
+        question = f"Passage: {passage}\n\nQuestion: {text(row, 'question').rstrip('?')}?"
+        return self.item(question, "yes" if answer else "no", cluster=stable_hash(passage)[:16])
+
+
+def task(data: str | None = None, split: str | None = None, template: str | None = None) -> BoolQ:
+    """Make the task; see ``Benchmark`` for the options."""
+    return BoolQ(data, split, template)

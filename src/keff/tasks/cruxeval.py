@@ -1,0 +1,35 @@
+"""CRUXEval (output prediction): what a short Python function returns."""
+
+from __future__ import annotations
+
+from keff.records import Item
+from keff.task import Example, Row
+from keff.tasks._base import Benchmark, text
+from keff.tasks._source import DataSet
+
+
+class CruxEval(Benchmark):
+    """The gold answer is a Python literal; literals are compared by value and nothing is executed."""
+
+    name = "cruxeval"
+    domain = "Code"
+    answer_space = "code pass/fail"
+    space = "literal"
+    family = "output"
+    max_tokens = 2048
+    data_set = DataSet(
+        "cruxeval-org/cruxeval", "default", "test", ("test",), ("code", "input", "output", "id"), "MIT"
+    )
+    EXAMPLES = (
+        Example("The list is sorted in reverse.\n\nFinal answer: [(4, 1), (2, 3)]", "[(4, 1), (2, 3)]"),
+        Example("The loop first appends (4, 1), then", None, truncated=True),
+    )
+
+    def build(self, row: Row) -> Item:
+        question = f"```python\n{text(row, 'code')}\n```\n\nCall: f({row['input']})"
+        return self.item(question, text(row, "output"), id=text(row, "id"))
+
+
+def task(data: str | None = None, split: str | None = None, template: str | None = None) -> CruxEval:
+    """Make the task; see ``Benchmark`` for the options."""
+    return CruxEval(data, split, template)

@@ -1,0 +1,47 @@
+"""DROP: questions on a passage that need counting, adding or comparing."""
+
+from __future__ import annotations
+
+from keff.records import Item
+from keff.task import Example, Row
+from keff.tasks._base import Benchmark, text
+from keff.tasks._source import DataSet
+
+
+class Drop(Benchmark):
+    """Any reference answer is right, by a token F1 of at least 0.5, numbers exactly (the paper's threshold).
+
+    The columns do not say whether several reference spans are alternatives or the parts of one answer; they
+    are taken as alternatives. Questions on one passage share a cluster.
+    """
+
+    name = "drop"
+    domain = "NLU"
+    answer_space = "open text"
+    space = "text"
+    family = "discrete"
+    max_tokens = 2048
+    data_set = DataSet(
+        "ucinlp/drop",
+        "default",
+        "validation",
+        ("validation", "train"),
+        ("section_id", "query_id", "passage", "question", "answers_spans"),
+        "CC BY-SA 4.0",
+    )
+    EXAMPLES = (
+        Example("The longest was the 53-yard kick.\n\nFinal answer: 53 yards", "53 yards"),
+        Example("Final answer: Chaz Schilens.", "Chaz Schilens"),
+        Example("The kicker made field goals of 33 and 30", None, truncated=True),
+    )
+
+    def build(self, row: Row) -> Item:
+        golds = [each for each in dict.fromkeys(row["answers_spans"]["spans"]) if each.strip()]
+        question = f"Passage: {text(row, 'passage').strip()}\n\nQuestion: {text(row, 'question')}"
+        identity, cluster = text(row, "query_id"), text(row, "section_id")
+        return self.item(question, golds or None, id=identity, cluster=cluster)
+
+
+def task(data: str | None = None, split: str | None = None, template: str | None = None) -> Drop:
+    """Make the task; see ``Benchmark`` for the options."""
+    return Drop(data, split, template)

@@ -1,0 +1,51 @@
+"""HellaSwag: which of four endings continues a scenario."""
+
+from __future__ import annotations
+
+import re
+
+from keff.records import Item
+from keff.task import Example, Row
+from keff.tasks._base import Benchmark, lettered, text
+from keff.tasks._source import DataSet
+
+_MARKS = re.compile(r"\s*\[(?:header|title|step|substeps)\]\s*")
+
+
+class HellaSwag(Benchmark):
+    """``label`` is the index of the right ending, as a text; the marks of how-to pages are taken out."""
+
+    name = "hellaswag"
+    domain = "Commonsense"
+    answer_space = "bounded (4)"
+    space = "choice"
+    family = "continuation"
+    repeats = True
+    max_tokens = 2048
+    data_set = DataSet(
+        "Rowan/hellaswag",
+        "default",
+        "validation",
+        ("validation", "train"),
+        ("activity_label", "ctx", "endings", "label"),
+        "MIT",
+    )
+    EXAMPLES = (
+        Example("He is working on the roof, so he pulls up the roofing.\n\nFinal answer: D", "D"),
+        Example("Ending A speaks of skis, which", None, truncated=True),
+    )
+
+    def build(self, row: Row) -> Item:
+        scenario = f"Scenario ({text(row, 'activity_label')}): {_unmarked(text(row, 'ctx'))}"
+        question, meta = lettered(scenario, [_unmarked(each) for each in row["endings"]])
+        gold = meta["labels"][int(row["label"])] if row["label"] != "" else None
+        return self.item(question, gold, meta=meta)
+
+
+def _unmarked(passage: str) -> str:
+    return _MARKS.sub(" ", passage).strip()
+
+
+def task(data: str | None = None, split: str | None = None, template: str | None = None) -> HellaSwag:
+    """Make the task; see ``Benchmark`` for the options."""
+    return HellaSwag(data, split, template)

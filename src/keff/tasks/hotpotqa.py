@@ -1,0 +1,47 @@
+"""HotpotQA (distractor): questions over ten paragraphs, two of which are needed."""
+
+from __future__ import annotations
+
+from keff.records import Item
+from keff.task import Example, Row
+from keff.tasks._base import Benchmark, text
+from keff.tasks._source import DataSet
+
+
+class HotpotQa(Benchmark):
+    """The gold answer is a span, yes or no; right is a token F1 of at least 0.5, as in the paper."""
+
+    name = "hotpotqa"
+    domain = "QA"
+    answer_space = "open text"
+    space = "text"
+    family = "qa"
+    max_tokens = 512
+    data_set = DataSet(
+        "hotpotqa/hotpot_qa",
+        "distractor",
+        "validation",
+        ("validation", "train"),
+        ("id", "question", "answer", "type", "level", "context"),
+        "CC BY-SA 4.0",
+        large=True,
+    )
+    EXAMPLES = (
+        Example("VIVA Media became a GmbH.\n\nFinal answer: Chief of Protocol", "Chief of Protocol"),
+        Example("The first paragraph says that the actress was born in", None, truncated=True),
+    )
+
+    def build(self, row: Row) -> Item:
+        context = row["context"]
+        paragraphs = "\n\n".join(
+            f"{title}\n{''.join(sentences).strip()}"
+            for title, sentences in zip(context["title"], context["sentences"], strict=True)
+        )
+        question = f"Context:\n{paragraphs}\n\nQuestion: {text(row, 'question')}"
+        meta = {"type": row["type"], "level": row["level"]}
+        return self.item(question, text(row, "answer"), id=text(row, "id"), meta=meta)
+
+
+def task(data: str | None = None, split: str | None = None, template: str | None = None) -> HotpotQa:
+    """Make the task; see ``Benchmark`` for the options."""
+    return HotpotQa(data, split, template)

@@ -1,0 +1,195 @@
+"""Your own questions: a JSONL file with a question (or messages) and, where known, the answer on each line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from keff.answers import Extracted, strip_thinking
+from keff.errors import TaskError
+from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
+from keff.task import Judged, Located, Row
+from keff.tasks._base import SpacedTask, text
+from keff.tasks._scorer import Scorer
+from keff.tasks._source import read_file
+from keff.tasks._templates import read_templates, slots
+
+_FIELDS = ("id", "question", "messages", "answer", "cluster")
+
+
+class Jsonl(SpacedTask):
+    """Questions of one file: ``{"id", "question", "answer"}`` a line.
+
+    ``messages`` (a list in the OpenAI form, the last from the user) may stand instead of ``question``;
+    ``id`` may be absent (then a content hash), and so may ``answer`` (then nothing is scored) and
+    ``cluster``; other fields are kept as ``item.meta``. ``answer`` is a text, a number, true or false, or a
+    list of acceptable texts; with a scorer it is handed to it as it is.
+
+    The final-answer instruction of the answer space is added to a ``question``. Nothing is added to
+    ``messages``, or when there is an ``answer_regex`` or ``scorer``, whose prompt is the user's own.
+    """
+
+    def __init__(
+        self,
+        data: str,
+        answer_space: AnswerSpace | None = None,
+        system: str | None = None,
+        template: str | None = None,
+        answer_regex: str | None = None,
+        scorer: str | None = None,
+    ) -> None:
+        self.data = data
+        self.system = system
+        self.templates: Sequence[str] = slots(read_templates(template)) if template else ("",)
+        self.regex = None if answer_regex is None else _compile(answer_regex)
+        self.scorer = None if scorer is None else Scorer.parse(scorer)
+        self.space = answer_space or infer_space(read_file(data))
+        if self.space not in get_args(AnswerSpace) or self.space == "code":
+            raise TaskError(f"unknown answer space {self.space!r} for own questions")
+        self.name = f"jsonl:{Path(data).stem}"
+        source = self.scorer.source() if self.scorer else ""
+        self.version = f"1-{self.space}-{stable_hash(answer_regex, scorer, source)[:12]}"
+
+    def rows(self) -> Iterator[Located]:
+        """Read the lines of the file, in their order."""
+        return read_file(self.data)
+
+    def to_item(self, row: Row) -> Item:
+        """Turn a line into an Item; raises TaskError for what is missing or of a wrong form."""
+        messages = _messages(row)
+        if self.system is not None:
+            messages = ({"role": "system", "content": self.system}, *messages)
+        identity = row.get("id")
+        if identity is None:
+            identity = stable_hash([dict(message) for message in messages])[:16]
+        if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
+            raise TaskError(f'"id" is {identity!r}: expected a text or a whole number')
+        meta = {name: value for name, value in row.items() if name not in _FIELDS}
+        own = self.regex is not None or self.scorer is not None or "question" not in row
+        item = Item(str(identity), messages, None, self.space, str(row.get("cluster") or ""), meta)
+        gold = row.get("answer")
+        return replace(item, gold=gold if self.scorer else _gold(gold), meta={**meta, "own_prompt": own})
+
+    def contract(self, item: Item) -> str:
+        """Return the answer space's instruction; empty where the prompt is the user's own."""
+        return "" if item.meta.get("own_prompt") else super().contract(item)
+
+    def read(self, item: Item | None, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Return the last match of the user's expression (group 1, if it has one); else as the space reads.
+
+        On truncated text a match that reaches the end is not used: it may be cut.
+        """
+        if self.regex is None:
+            return super().read(item, text, truncated=truncated)
+        text = strip_thinking(text)
+        last = None
+        for match in self.regex.finditer(text):
+            if match[bool(self.regex.groups)] and not (truncated and match.end() == len(text)):
+                last = match
+        return None if last is None else Extracted(last[bool(self.regex.groups)].strip(), "regex")
+
+    def judge(self, item: Item, completion: Completion) -> Judged:
+        """Read, key and score one completion; with a scorer, by what it returns for the visible text."""
+        judged = super().judge(item, completion)
+        if self.scorer is None or judged.rule == "refusal":
+            return judged
+        scored = self.scorer.score(strip_thinking(completion.text), item.gold)
+        if isinstance(scored, bool):
+            return replace(judged, correct=None if item.gold is None else int(scored))
+        answer, right = scored
+        key = None if answer is None else self.reader(item).key(answer) or answer.strip()
+        correct = None if item.gold is None else int(right)
+        return Judged(answer, key or None, correct, "scorer" if key else "no answer")
+
+    def accepts_gold(self, item: Item) -> bool:
+        """Say whether the gold passes the answer space's scorer; a user's scorer has golds of its own."""
+        return self.scorer is not None or super().accepts_gold(item)
+
+
+def infer_space(rows: Iterator[Located]) -> AnswerSpace:
+    """Return the answer space that fits every gold answer.
+
+    ``numeric`` if each is a number, ``binary`` if each is yes/no or true/false, ``choice`` if each is one
+    letter from A to E, else (or without any gold) ``text``.
+    """
+    candidates: dict[AnswerSpace, Any] = {
+        "numeric": re.compile(r"\s*[-+$]?[\d,]*\.?\d+(?:[eE][-+]?\d+|\s*/\s*\d+)?\s*%?\s*"),
+        "binary": re.compile(r"\s*(?:yes|no|true|false)\s*", re.IGNORECASE),
+        "choice": re.compile(r"\s*[A-E]\s*"),
+    }
+    seen = False
+    for row in rows:
+        gold = row.get("answer")
+        if gold is None:
+            continue
+        seen = True
+        texts = cast("list[Any]", gold) if isinstance(gold, list) else [gold]
+        candidates = {
+            name: form for name, form in candidates.items() if all(form.fullmatch(str(t)) for t in texts)
+        }
+    return next(iter(candidates)) if seen and candidates else "text"
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise TaskError(f"the answer expression {pattern!r} is not valid: {error}") from error
+
+
+def _gold(gold: Any) -> Any:
+    if gold is None or isinstance(gold, str):
+        return gold
+    if isinstance(gold, bool):
+        return "yes" if gold else "no"
+    if isinstance(gold, int | float):
+        return str(gold)
+    if isinstance(gold, list) and gold:
+        return [_gold(each) for each in cast("list[Any]", gold)]
+    raise TaskError(f'"answer" is {gold!r}: expected a text, a number, true or false, or a list of them')
+
+
+def _messages(row: Row) -> tuple[Message, ...]:
+    if "messages" not in row:
+        if "question" not in row:
+            raise TaskError(f'no "question" and no "messages" (found: {", ".join(row) or "nothing"})')
+        return ({"role": "user", "content": _question(row)},)
+    found: Any = row["messages"]
+    if not isinstance(found, list) or not found:
+        raise TaskError('"messages" is not a list of messages')
+    messages = cast("list[Any]", found)
+    for message in messages:
+        if not isinstance(message, dict) or "role" not in message or "content" not in message:
+            raise TaskError('a message has not the form {"role": ..., "content": ...}')
+    if not isinstance(messages[-1]["content"], str):
+        raise TaskError("the content of the last message is not a text")
+    return tuple(messages)
+
+
+def _question(row: Row) -> str:
+    try:
+        return text(row, "question")
+    except ValueError as error:
+        raise TaskError(str(error)) from error
+
+
+def task(
+    data: str,
+    answer_space: AnswerSpace | None = None,
+    system: str | None = None,
+    template: str | None = None,
+    answer_regex: str | None = None,
+    scorer: str | None = None,
+) -> Jsonl:
+    """Make the task.
+
+    ``answer_space`` is inferred from the answers if not given (see ``infer_space``). ``system`` is a system
+    message put first; ``template`` a TOML file with ``templates = ["..."]``. ``answer_regex`` finds the
+    answer: its last match, group 1 if it has one; it is the user's own, so an expression with runaway
+    backtracking takes as long as it takes. ``scorer`` is ``FILE.py:function``: ``function(text, gold)``
+    returns a bool or (answer, bool) for the visible text; it is run as it is, with all rights.
+    """
+    return Jsonl(data, answer_space, system, template, answer_regex, scorer)

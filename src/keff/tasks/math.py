@@ -1,0 +1,44 @@
+"""MATH (MATH-500): competition mathematics with a LaTeX answer."""
+
+from __future__ import annotations
+
+from keff.records import Item
+from keff.task import Example, Row
+from keff.tasks._base import Benchmark, text
+from keff.tasks._source import DataSet
+
+
+class Math(Benchmark):
+    """The gold answer is the column ``answer``, without a box."""
+
+    name = "math"
+    domain = "Math"
+    answer_space = "numeric"
+    space = "math"
+    family = "math"
+    max_tokens = 2048
+    data_set = DataSet(
+        "HuggingFaceH4/MATH-500",
+        "default",
+        "test",
+        ("test",),
+        ("problem", "answer", "subject", "level", "unique_id"),
+        "MIT",
+    )
+    EXAMPLES = (
+        Example(r"Then $x = 3$ or $x = 4$, so the sum is $\boxed{7}$.", "7"),
+        Example(r"We get r = 3 and the angle \frac{\pi}{2}, so", None, truncated=True),
+    )
+
+    def build(self, row: Row) -> Item:
+        return self.item(
+            text(row, "problem"),
+            text(row, "answer"),
+            id=text(row, "unique_id"),
+            meta={"subject": row["subject"], "level": row["level"]},
+        )
+
+
+def task(data: str | None = None, split: str | None = None, template: str | None = None) -> Math:
+    """Make the task; see ``Benchmark`` for the options."""
+    return Math(data, split, template)

@@ -1,0 +1,45 @@
+"""MMLU: four-option exam questions in 57 subjects."""
+
+from __future__ import annotations
+
+from keff.records import Item
+from keff.task import Example, Row
+from keff.tasks._base import Benchmark, lettered, text
+from keff.tasks._source import DataSet
+
+
+class Mmlu(Benchmark):
+    """The column ``answer`` is the index of the right option."""
+
+    name = "mmlu"
+    domain = "Science/MC"
+    answer_space = "bounded (4)"
+    space = "choice"
+    family = "science"
+    repeats = True
+    max_tokens = 2048
+    data_set = DataSet(
+        "cais/mmlu",
+        "all",
+        "test",
+        ("test", "validation", "dev", "auxiliary_train"),
+        ("question", "subject", "choices", "answer"),
+        "MIT",
+    )
+    EXAMPLES = (
+        Example("The degree is 4.\n\nFinal answer: B", "B"),
+        Example("**Answer: D**", "D"),
+        Example("Let us look at option A first. It", None, truncated=True),
+    )
+
+    def build(self, row: Row) -> Item:
+        question, meta = lettered(f"Question: {text(row, 'question')}", row["choices"])
+        answer = row["answer"]
+        if not 0 <= answer < len(row["choices"]):
+            raise ValueError(f"answer is {answer!r}, not the index of an option")
+        return self.item(question, meta["labels"][answer], meta={**meta, "subject": row["subject"]})
+
+
+def task(data: str | None = None, split: str | None = None, template: str | None = None) -> Mmlu:
+    """Make the task; see ``Benchmark`` for the options."""
+    return Mmlu(data, split, template)

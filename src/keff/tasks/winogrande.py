@@ -1,0 +1,68 @@
+"""WinoGrande: which of two options fills the blank of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+
+from keff.records import Item, stable_hash
+from keff.task import Example, Located, Row
+from keff.tasks._base import Benchmark, lettered, text
+from keff.tasks._source import DataSet
+
+_TWIN_OVERLAP = 0.6
+
+
+class WinoGrande(Benchmark):
+    """Sentences come in twins that differ in a word or two and swap the right option.
+
+    The hub's columns do not name the twin, but twins stand in adjacent rows. A row is the twin of the one
+    before if both have the same two options, their words overlap by at least 0.6 (difflib ratio), and that
+    one has no twin yet. Twins share a cluster, named by a hash of the first sentence.
+    """
+
+    name = "winogrande"
+    domain = "Commonsense"
+    answer_space = "binary (2)"
+    space = "choice"
+    family = "blank"
+    repeats = True
+    max_tokens = 2048
+    data_set = DataSet(
+        "allenai/winogrande",
+        "winogrande_xl",
+        "validation",
+        ("validation", "train"),
+        ("sentence", "option1", "option2", "answer"),
+        "CC BY",
+    )
+    EXAMPLES = (
+        Example("The easier cases went to the other surgeon.\n\nFinal answer: B", "B"),
+        Example("The better surgeon is Sarah, so", None, truncated=True),
+    )
+
+    def rows(self) -> Iterator[Located]:
+        """Read the rows in their order, and add the column ``twins``."""
+        before: Located | None = None
+        for row in super().rows():
+            paired = before is not None and _are_twins(before, row)
+            row["twins"] = before["twins"] if paired and before else stable_hash(row.get("sentence"))[:16]
+            before = None if paired else row
+            yield row
+
+    def build(self, row: Row) -> Item:
+        options = [text(row, "option1"), text(row, "option2")]
+        question, meta = lettered(f"Sentence: {text(row, 'sentence')}", options)
+        gold = meta["labels"][("1", "2").index(row["answer"])] if row["answer"] != "" else None
+        return self.item(question, gold, cluster=str(row.get("twins", "")), meta=meta)
+
+
+def _are_twins(one: Row, other: Row) -> bool:
+    options = [{each.get("option1"), each.get("option2")} for each in (one, other)]
+    ours, theirs = (str(each.get("sentence")).split() for each in (one, other))
+    return options[0] == options[1] and SequenceMatcher(None, ours, theirs).ratio() >= _TWIN_OVERLAP
+
+
+def task(data: str | None = None, split: str | None = None, template: str | None = None) -> WinoGrande:
+    """Make the task; see ``Benchmark`` for the options."""
+    return WinoGrande(data, split, template)
