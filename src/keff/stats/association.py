@@ -69,7 +69,7 @@ def pearson_test(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
     a, b = np.asarray(x, float), np.asarray(y, float)
     if a.ndim != 1 or a.shape != b.shape or a.size < 3 or not np.all(np.isfinite(a) & np.isfinite(b)):
         raise ValueError("a correlation test needs two equally long vectors of at least three finite numbers")
-    a, b = a - a.mean(), b - b.mean()
+    a, b = a - float(a.mean()), b - float(b.mean())
     scale = math.sqrt(float(a @ a) * float(b @ b))
     if scale == 0:
         return math.nan, math.nan

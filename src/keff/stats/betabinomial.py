@@ -129,14 +129,14 @@ def fit_mle(source: Votes | ArrayLike) -> tuple[float, float]:
     logit, angle = math.log(right / (total * k - right)), math.pi / 4
     wide, high = 3.0, math.pi / 4
     grid = np.linspace(-1, 1, 13)
-    for _ in range(60):
+    for _ in range(34):
         p = 1 / (1 + np.exp(-(logit + wide * grid)))[:, None]
         c = np.sin(np.clip(angle + high * grid, 0.0, math.pi / 2)) ** 2
         value = log_likelihood(hist, p, c)
         row, column = np.unravel_index(int(np.argmax(value)), value.shape)
         logit += wide * float(grid[row])
         angle = float(np.clip(angle + high * grid[column], 0.0, math.pi / 2))
-        wide, high = wide * 0.6, high * 0.6
+        wide, high = wide * 0.5, high * 0.5
     return float(1 / (1 + math.exp(-logit))), math.sin(angle) ** 2
 
 

@@ -10,16 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, gammaln, xlog1py, xlogy
 
+from keff.stats.convex import GAP, Objective, minimise, simplex_prices
 from keff.stats.votes import FloatArray, Votes, as_hist
 
 # Prices of leaving a cell of an exact law unmatched. They limit the coefficients of the dual polynomial, so none
 # makes a bound wrong; high ones suit laws inside the moment space, low ones laws on its edge.
 UNMATCHED = (1e2, 1e4, 1e6, 1e8)
-BARRIER_END = 1e-7
 FINEST = 2**19
-
-Objective = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
-"""Value, gradient and Hessian of a convex function; the value is infinite outside its domain."""
 
 
 def majority_bounds(
@@ -105,7 +102,7 @@ def _exact(source: Votes | ArrayLike) -> _Dual:
     law = law / law.sum()
 
     def find(m: FloatArray, b: FloatArray) -> list[FloatArray]:
-        return [-_simplex(m, b, law, unmatched) for unmatched in UNMATCHED]
+        return [-simplex_prices(m, b, law, unmatched) for unmatched in UNMATCHED]
 
     return _Dual(law.size - 1, find, lambda y: float(law @ y))
 
@@ -124,7 +121,7 @@ def _sampled(hist: ArrayLike, level: float) -> _Dual:
         start[0] = float(m.max()) + 2.0
         rows = np.vstack([np.hstack([np.ones((m.size, 1)), -b.T]), np.eye(k0 + 2)[1:]])
         floor = np.append(m, np.zeros(k0 + 1))
-        return [_barrier(_likelihood_ball(share, allowed), rows, floor, start)[1:]]
+        return [minimise(_likelihood_ball(share, allowed), rows, floor, start)[1:]]
 
     return _Dual(k0, find, support)
 
@@ -157,80 +154,12 @@ def _distance(share: FloatArray, b: FloatArray) -> float:
 
     rows = np.vstack([-b.T, np.eye(share.size)])
     floor = np.append(np.full(b.shape[1], -1.0), np.zeros(share.size))
-    y = _barrier(objective, rows, floor, np.full(share.size, 0.5))
-    return max(_log_mean(share, y), 0.0) + 2 * BARRIER_END
+    y = minimise(objective, rows, floor, np.full(share.size, 0.5))
+    return max(_log_mean(share, y), 0.0) + 2 * GAP
 
 
 def _log_mean(share: FloatArray, y: FloatArray) -> float:
     return float(xlogy(share, y).sum())
-
-
-def _barrier(objective: Objective, rows: FloatArray, floor: FloatArray, start: FloatArray) -> FloatArray:
-    """Minimise a convex objective subject to rows @ x >= floor, from a strictly feasible ``start``.
-
-    Log-barrier Newton, optimal to BARRIER_END.
-    """
-    x, weight = start, 0.1
-    while True:
-        x = _centre(objective, rows, floor, x, weight)
-        if weight * floor.size < BARRIER_END:
-            return x
-        weight /= 30
-
-
-def _centre(
-    objective: Objective, rows: FloatArray, floor: FloatArray, x: FloatArray, weight: float
-) -> FloatArray:
-    """Minimise objective - weight * sum log(rows @ x - floor) by damped Newton steps."""
-    ridge = 1e-14 * np.eye(x.size)
-    for _ in range(60):
-        slack = rows @ x - floor
-        value, slope, curve = objective(x)
-        slope = slope - weight * (1 / slack) @ rows
-        curve = curve + weight * (rows / slack[:, None] ** 2).T @ rows
-        scale = 1 / np.sqrt(np.diag(curve))
-        step = -scale * np.linalg.solve(curve * scale[:, None] * scale + ridge, slope * scale)
-        gain = -float(slope @ step)
-        if gain < 0.1 * weight:
-            break
-        change = rows @ step
-        shrinking = change < 0
-        length = min(1.0, 0.99 * float(np.min(-slack[shrinking] / change[shrinking], initial=np.inf)))
-        before = value - weight * float(np.log(slack).sum())
-        while length > 1e-9:
-            after = objective(x + length * step)[0] - weight * float(np.log(slack + length * change).sum())
-            if after <= before - 0.1 * length * gain:
-                break
-            length /= 2
-        else:
-            break
-        x = x + length * step
-    return x
-
-
-def _simplex(m: FloatArray, b: FloatArray, law: FloatArray, unmatched: float) -> FloatArray:
-    """Return dual prices [K0+1] of: maximise m @ w over w >= 0 with b @ w = law.
-
-    Revised simplex with the steepest reduced cost; unmatched cells cost ``unmatched``. Prices of an unfinished
-    run are still usable: the caller checks the polynomial they define.
-    """
-    cells = law.size
-    columns = np.hstack([np.eye(cells), -np.eye(cells), b])
-    gain = np.r_[np.full(2 * cells, -unmatched), m]
-    basis = np.arange(cells)
-    prices = gain[basis]
-    for _ in range(200 * cells):
-        inverse = np.linalg.inv(columns[:, basis])
-        prices = gain[basis] @ inverse
-        excess = gain - prices @ columns
-        enter = int(np.argmax(excess))
-        if excess[enter] < 1e-9:
-            break
-        direction, amount = inverse @ columns[:, enter], np.maximum(inverse @ law, 0.0)
-        ratio = np.full(cells, np.inf)
-        np.divide(amount, direction, out=ratio, where=direction > 1e-12)
-        basis[int(np.argmin(ratio))] = enter
-    return prices
 
 
 def _theta(cells: int) -> FloatArray:

@@ -21,7 +21,8 @@ Estimator = Literal["pearson", "pooled", "anova"]
 ACCURACY_FLOOR = 0.02
 FEWEST_MINORITY = 10
 MOST_UNDEFINED = 0.1
-TOO_EXTREME = "extreme_accuracy"
+TOO_EXTREME = "too_few_right_or_wrong"
+METHODS = {"paired": "cluster_bootstrap", "rows": "row_bootstrap"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,7 @@ def compare_arms(
     draws = arm_draws(first, second, rng, plan)
     a, b = arm_c(first, plan.estimator), arm_c(second, plan.estimator)
     n = min(_units(first, plan), _units(second, plan))
-    base = Estimate(
-        math.nan, None, None, f"{plan.design} bootstrap", n, second.k, _notes(first, second, plan)
-    )
+    base = Estimate(math.nan, None, None, METHODS[plan.design], n, second.k, _notes(first, second, plan))
     change = k_eff(second.k, b) - k_eff(first.k, a)
     changes = k_eff(second.k, draws.second) - k_eff(first.k, draws.first)
     return ArmComparison(
@@ -176,6 +175,8 @@ def _units(votes: Votes, plan: ArmPlan) -> int:
 def _notes(first: Votes, second: Votes, plan: ArmPlan) -> tuple[Note, ...]:
     notes: list[Note] = []
     for name, arm in (("first", first), ("second", second)):
+        if arm.p in (0.0, 1.0):
+            notes.append(Note("degenerate", f"The {name} arm is all right or all wrong: c is undefined."))
         if arm.p < ACCURACY_FLOOR:
             notes.append(
                 Note("accuracy_floor", f"The {name} arm is right in under 2% of paths: c means little.")

@@ -81,18 +81,10 @@ def pooled_c_pairwise(matrix: ArrayLike) -> float:
 def correlation_matrix(votes: Votes) -> FloatArray:
     """Return the Pearson correlations [K, K] of path columns over items; NaN for a constant column."""
     scores = votes.scored().astype(np.float64)
-    joint, sums = scores.T @ scores, scores.sum(axis=0)
-    return correlation_from_sums(votes.n, sums, joint)
-
-
-def correlation_from_sums(n: ArrayLike, sums: FloatArray, joint: FloatArray) -> FloatArray:
-    """Return Pearson correlations [..., K, K] from n [...], column sums [..., K] and joint counts [..., K, K]."""
-    total = np.asarray(n, float)
-    spread = total[..., None] * sums - sums * sums
-    top = total[..., None, None] * joint - sums[..., :, None] * sums[..., None, :]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = np.where(spread > 0, np.sqrt(np.maximum(spread, 0)), np.nan)
-        return top / (scale[..., :, None] * scale[..., None, :])
+    n, sums = votes.n, scores.sum(axis=0)
+    spread = n * sums - sums * sums
+    scale = np.where(spread > 0, np.sqrt(spread), np.nan)
+    return (n * (scores.T @ scores) - np.outer(sums, sums)) / np.outer(scale, scale)
 
 
 def pearson_c(votes: Votes) -> tuple[float, int]:

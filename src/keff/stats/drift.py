@@ -15,7 +15,7 @@ from keff.stats.patterns import agreeing_pairs, mean_agreement, pattern_table, p
 from keff.stats.rngstate import load_rng, save_rng
 from keff.stats.votes import FloatArray, IntArray
 
-CHUNK = 20_000
+FIRST_CHUNK, LARGEST_CHUNK = 500, 50_000
 ENOUGH = 50
 DRAWS_PER_LEVEL = 20
 
@@ -169,9 +169,10 @@ def _conditions(unseen: float) -> tuple[Note, ...]:
 
 
 def _sequential_p(as_far: Callable[[int], NDArray[np.bool_]], draws: int) -> float:
-    found, done = 0, 0
+    found, done, chunk = 0, 0, FIRST_CHUNK
     while done < draws:
-        hits = as_far(min(CHUNK, draws - done))
+        hits = as_far(min(chunk, draws - done))
+        chunk = min(2 * chunk, LARGEST_CHUNK)
         reached = np.flatnonzero(np.cumsum(hits) >= ENOUGH - found)
         if reached.size:
             return ENOUGH / (done + int(reached[0]) + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from keff.stats.betabinomial import betabinom_logpmf
 from keff.stats.correlation import pooled_from_hist, unbias
-from keff.stats.resampling import group_sums
+from keff.stats.runs import cross_from_totals, run_sums
 from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
 
 
@@ -32,7 +33,7 @@ class Summary:
     adjusted: float
     se: float
     effective: float
-    sums: IntArray | None = None
+    sums: FloatArray | None = None
 
     @property
     def k(self) -> int:
@@ -94,19 +95,36 @@ def model_variance(k: int, p: float, c: FloatArray) -> FloatArray:
 
 
 def _clustered(votes: Votes, hist: IntArray, p: float, pooled: float) -> Summary:
-    ids, units, s = votes.cluster_ids, votes.n_clusters, votes.counts
-    sums = group_sums(np.stack([np.ones_like(s), s, s * s], axis=1), ids, units)
-    k, n = votes.k, votes.n
-    values = influence(k, p, pooled)[s]
-    items = _shrunken(values, ids, units)
-    independent = _shrunken(s / k, ids, units)
-    se = float(standard_error(hist, p, pooled)) * float(np.sqrt(n / items))
-    return Summary(hist, n, units, p, pooled, float(unbias(pooled, independent, k)), se, items, sums)
+    n, k, units = votes.n, votes.k, votes.n_clusters
+    sums = run_sums(votes)
+    values, s = influence(k, p, pooled)[votes.counts], votes.counts / k
+    ids = votes.cluster_ids
+    se = math.sqrt(_squared_totals(values, ids, units)) / n
+    deviation = s - s.mean()
+    spread = _squared_totals(s, ids, units)
+    independent = n * float(deviation @ deviation) / spread if spread > 0 else float(n)
+    adjusted = float(unbias(pooled, np.clip(independent, units, n), k))
+    return Summary(hist, n, units, p, pooled, adjusted, se, _effective(sums, p, adjusted, k), sums[:, :3])
 
 
-def _shrunken(values: FloatArray, ids: IntArray, units: int) -> float:
-    """Return n over the design effect of clusters for the mean of ``values`` [n], between G and n."""
-    n, centred = values.size, values - values.mean()
-    within = np.bincount(ids, weights=centred, minlength=units)
-    rows, clusters = float(centred @ centred), float(within @ within) * units / max(units - 1, 1)
-    return float(np.clip(n * rows / clusters, units, n)) if clusters > 0 else float(n)
+def _squared_totals(values: FloatArray, ids: IntArray, units: int) -> float:
+    """Return the sum of squares of cluster totals about the mean, times G/(G-1)."""
+    totals = np.bincount(ids, weights=values - values.mean(), minlength=units)
+    return float(totals @ totals) * units / max(units - 1, 1)
+
+
+def _effective(sums: FloatArray, p: float, c: float, k: int) -> float:
+    """Return how many independent items would give c the same standard error, between n/R and n.
+
+    The model's variance with rows of a cluster independent, and with them as further paths of one item, mixed
+    by how far paths correlate across rows. Steadier than a ratio of observed variances when p is extreme.
+    """
+    rows, repeats = float(sums[:, 0].sum()), float(np.square(sums[:, 0]).sum() / sums[:, 0].sum())
+    if not 0 < p < 1 or repeats <= 1:
+        return rows
+    cross = float(cross_from_totals(sums.sum(axis=0), k))
+    shared = min(max(cross / c, 0.0), 1.0) if c > 0 else 1.0
+    at = np.array([min(max(c, 0.0), 0.999)])
+    apart = float(model_variance(k, p, at)[0])
+    together = repeats * float(model_variance(round(k * repeats), p, at)[0])
+    return rows * apart / ((1 - shared) * apart + shared * max(together, apart))

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import ndtri, stdtrit
 
 from keff.stats.betabinomial import majority_beta_binomial, prentice_bound
 from keff.stats.correlation import pooled_from_hist, pooled_from_sums, unbias
@@ -80,7 +80,7 @@ def interval_majority(
     c = 1.0 if summary.degenerate else min(max(summary.adjusted, 0.0), 1.0)
     value = float(majority_beta_binomial(k, summary.p, c))
     lo, hi = fits.interval(fits.majority(k)[:, -1], level)
-    return Estimate(value, lo, hi, used, summary.units, summary.k, notes)
+    return Estimate(value, min(lo, value), max(hi, value), used, summary.units, summary.k, notes)
 
 
 def majority_fits(
@@ -231,7 +231,8 @@ def _bca(summary: Summary, level: float, rng: np.random.Generator, reps: int) ->
     limits: list[float] = []
     for share in ((1 - level) / 2, (1 + level) / 2):
         tail = shift + float(ndtri(share))
-        limits.append(float(np.quantile(drawn, float(ndtr(shift + tail / (1 - bend * tail))))))
+        moved = 0.5 * math.erfc(-(shift + tail / (1 - bend * tail)) / math.sqrt(2))
+        limits.append(float(np.quantile(drawn, moved)))
     return limits[0], limits[1], ()
 
 

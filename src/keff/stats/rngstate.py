@@ -20,6 +20,6 @@ def save_rng(rng: np.random.Generator) -> dict[str, Any]:
 
 def load_rng(state: Mapping[str, Any]) -> np.random.Generator:
     """Return a new generator in a saved state."""
-    bits = np.random.PCG64()
+    bits: Any = np.random.PCG64()
     bits.state = dict(state)
     return np.random.Generator(bits)

@@ -18,7 +18,7 @@ def cross_run_c(votes: Votes) -> float:
     ``pooled_c``, which is what a deployment meets; both agree up to noise when a run has no effect of its
     own. NaN when no cluster repeats, or when all is right or wrong.
     """
-    return float(_cross(_sums(votes).sum(axis=0), votes.k))
+    return float(cross_from_totals(run_sums(votes).sum(axis=0), votes.k))
 
 
 def run_effect(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps: int = 2000) -> Estimate:
@@ -30,7 +30,7 @@ def run_effect(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps
     """
     if votes.k < 2:
         raise ValueError("correlation needs at least two paths per item")
-    sums, k = _sums(votes), votes.k
+    sums, k = run_sums(votes), votes.k
     value = float(_difference(sums.sum(axis=0), k))
     if not np.any(sums[:, 4] > 0):
         note = Note("no_repeats", "No item was sampled in more than one run.")
@@ -40,7 +40,7 @@ def run_effect(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps
     return Estimate(value, float(lo), float(hi), "cluster_bootstrap", votes.n_clusters, k)
 
 
-def _sums(votes: Votes) -> FloatArray:
+def run_sums(votes: Votes) -> FloatArray:
     """Return per cluster [G, 5]: rows R, sum S, sum S^2, (sum S)^2 - sum S^2, R(R-1)."""
     s = votes.counts.astype(np.float64)
     rows = group_sums(np.stack([np.ones_like(s), s, s * s], axis=1), votes.cluster_ids, votes.n_clusters)
@@ -49,11 +49,12 @@ def _sums(votes: Votes) -> FloatArray:
 
 
 def _difference(totals: FloatArray, k: int) -> FloatArray:
-    """Return within-run minus cross-run c from totals [5, ...] of ``_sums``."""
-    return pooled_from_sums(totals[0], totals[1], totals[2], k) - _cross(totals, k)
+    """Return within-run minus cross-run c from totals [5, ...] of ``run_sums``."""
+    return pooled_from_sums(totals[0], totals[1], totals[2], k) - cross_from_totals(totals, k)
 
 
-def _cross(totals: FloatArray, k: int) -> FloatArray:
+def cross_from_totals(totals: FloatArray, k: int) -> FloatArray:
+    """Return the cross-run c [...] from totals [5, ...] of ``run_sums``; NaN without repeats."""
     with np.errstate(divide="ignore", invalid="ignore"):
         p = totals[1] / (totals[0] * k)
         return (totals[3] / (totals[4] * k * k) - p * p) / (p * (1 - p))

@@ -171,12 +171,18 @@ def count_correct(chunks: Iterable[NDArray[Any]], k: int) -> IntArray:
             raise ValueError(f"a chunk must be [m, {k}] of booleans or unsigned bytes")
         if chunk.size and chunk.max() > 1:
             raise ValueError("a correctness matrix holds only 0 and 1")
-        bits = np.bitwise_count(np.packbits(chunk, axis=1))
-        totals = bits[:, 0].astype(np.intp)
-        for column in range(1, bits.shape[1]):
-            totals += bits[:, column]
-        hist += np.bincount(totals, minlength=k + 1)
+        hist += np.bincount(_row_counts(chunk), minlength=k + 1)
     return hist
+
+
+def _row_counts(chunk: NDArray[Any]) -> IntArray:
+    """Count the ones in each row [m] by packing rows into bits and counting bits in the widest words that fit."""
+    # Packing along the flat array is quicker, and the same when rows end on whole bytes.
+    packed = np.packbits(chunk.ravel()) if chunk.shape[1] % 8 == 0 else np.packbits(chunk, axis=1)
+    rows = packed.reshape(chunk.shape[0], -1)
+    word = next(size for size in (8, 4, 2, 1) if rows.shape[1] % size == 0)
+    bits = np.bitwise_count(rows.view(f"u{word}"))
+    return bits[:, 0].astype(np.int64) if bits.shape[1] == 1 else bits.sum(axis=1, dtype=np.int64)
 
 
 def _set(votes: Votes, name: str, value: object) -> None:

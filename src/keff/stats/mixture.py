@@ -1,0 +1,155 @@
+"""How a workload's answers are distributed: a mixture of exchangeable partition laws, fitted without labels.
+
+Each question has an unknown distribution over its own answers. Its votes are a random partition of the
+paths, so the laws are those of partitions: Pitman-Yor (d, theta) where the answers are open, symmetric
+Dirichlet (M, kappa) where they are few, and one answer only. The weights of the components are fitted by
+EM to the pilot, with some questions' worth of generic weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from keff.stats.draws import ABSTAINS, Draws, dense_codes
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+THETAS = (0.03, 0.08, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 15.0, 60.0)
+KAPPAS = (0.1, 0.3, 0.8, 2.0, 6.0, 20.0)
+COMPONENTS: tuple[tuple[str, float, float], ...] = (
+    ("one", 0.0, 0.0),
+    *[("open", d, theta) for d in (0.0, 0.4) for theta in THETAS],
+    *[("few", float(m), kappa) for m in (2, 4) for kappa in KAPPAS],
+)
+"""The components: kind, then (discount d, strength theta) if open, or (M answers, kappa) if few."""
+
+STICKS = 40
+"""Unseen answers that a sampled open distribution has; the mass beyond them is put on the last."""
+
+ABSTENTION_PRIOR = (0.05, 1.0)
+"""Beta prior of a question's abstention rate."""
+
+
+def partition_log_law(counts: IntArray) -> FloatArray:
+    """Return the log probability of each partition under each component [n, components].
+
+    ``counts`` [n, r] are the votes of each answer, padded with 0. Ewens-Pitman formula; for M answers the
+    probability of the partition, whichever answers carry it.
+    """
+    size, k = counts.sum(axis=1), (counts > 0).sum(axis=1)
+    return np.stack([_log_law(kind, x, y, counts, (size, k)) for kind, x, y in COMPONENTS], axis=1)
+
+
+def _log_law(kind: str, x: float, y: float, counts: IntArray, totals: tuple[IntArray, IntArray]) -> FloatArray:
+    size, k = totals
+    if kind == "one":
+        return np.where(k <= 1, 0.0, -np.inf)
+    seen = counts > 0
+    if kind == "few":
+        answers, kappa = x, y
+        ways = gammaln(answers + 1) - gammaln(np.maximum(answers - k, 0) + 1)
+        each = np.where(seen, gammaln(kappa + counts) - gammaln(kappa), 0.0).sum(axis=1)
+        log_law = ways + gammaln(answers * kappa) - gammaln(answers * kappa + size) + each
+        return np.where(k <= answers, log_law, -np.inf)
+    d, theta = x, y
+    steps = np.arange(1, max(int(k.max(initial=1)), 2))
+    new = np.concatenate([[0.0, 0.0], np.cumsum(np.log(theta + steps * d))])[k]
+    each = np.where(seen, gammaln(np.maximum(counts, 1) - d) - gammaln(1 - d), 0.0).sum(axis=1)
+    return np.where(size > 0, new - gammaln(theta + np.maximum(size, 1)) + gammaln(theta + 1) + each, 0.0)
+
+
+def fit_weights(log_law: FloatArray, prior: FloatArray, rounds: int = 200) -> FloatArray:
+    """Return the component weights by EM, ``prior`` being pseudo-questions of each component."""
+    weights = prior / prior.sum()
+    law = np.exp(log_law - log_law.max(axis=1, keepdims=True))
+    for _ in range(rounds):
+        share = law * weights
+        share /= share.sum(axis=1, keepdims=True)
+        weights = prior + share.sum(axis=0)
+        weights /= weights.sum()
+    return weights
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """New questions like the pilot's: orders of drawing, and the true share of every answer.
+
+    ``draws`` [n, R, cap] as for records; ``shares`` [n, R, A] the probability of each code among the
+    votes. Question (i, r) is drawn from what pilot question i says about its distribution.
+    """
+
+    draws: Draws
+    shares: FloatArray
+
+    def share_of_leader(self) -> FloatArray:
+        """Return the true share of the running leader after 0..cap paths [n, R, cap + 1]; 0 for none."""
+        leader = self.draws.tallies.leader.astype(np.int64)
+        found = np.take_along_axis(self.shares, np.maximum(leader, 0), axis=2)
+        return np.where(leader >= 0, found, 0.0)
+
+
+def simulate(pilot: Votes, weights: FloatArray, size: tuple[int, int], rng: np.random.Generator) -> Simulated:
+    """Simulate ``size`` = (R, cap) paths of R questions for every question of the pilot.
+
+    Each has a distribution drawn from the posterior given the question's votes, and paths drawn from it
+    afresh: not a continuation of the pilot's.
+    """
+    repeats, cap = size
+    counts, abstained = vote_counts(pilot)
+    log_law = partition_log_law(counts)
+    posterior = np.exp(log_law - log_law.max(axis=1, keepdims=True)) * weights
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    edges = posterior.cumsum(axis=1)
+    pick = np.minimum((rng.random((len(counts), repeats))[..., None] > edges[:, None]).sum(axis=2), len(weights) - 1)
+    item = np.repeat(np.arange(len(counts)), repeats)
+    shares = np.zeros((len(item), counts.shape[1] + STICKS))
+    for component in np.unique(pick):
+        rows = np.flatnonzero(pick.ravel() == component)
+        shares[rows] = _posterior_shares(COMPONENTS[component], counts[item[rows]], rng)
+    codes = (rng.random((len(item), cap, 1)) > shares.cumsum(axis=1)[:, None, :]).sum(axis=2)
+    codes = np.minimum(codes, shares.shape[1] - 1).astype(np.int16)
+    low, high = ABSTENTION_PRIOR
+    rate = rng.beta(low + abstained[item], high + pilot.k - abstained[item])
+    codes[rng.random(codes.shape) < rate[:, None]] = ABSTAINS
+    shape = (len(counts), repeats, -1)
+    return Simulated(Draws(codes.reshape(shape)), shares.reshape(shape))
+
+
+def vote_counts(pilot: Votes) -> tuple[IntArray, IntArray]:
+    """Return the votes of each answer [n, r], padded with 0, and the abstentions [n]."""
+    assert pilot.answers is not None
+    codes = dense_codes(pilot.answers)
+    counts = (codes[:, :, None] == np.arange(codes.max(initial=0) + 1)).sum(axis=1)
+    return counts.astype(np.int64), pilot.k - counts.sum(axis=1)
+
+
+def _posterior_shares(component: tuple[str, float, float], counts: IntArray, rng: np.random.Generator) -> FloatArray:
+    kind, x, y = component
+    n, r = counts.shape
+    out = np.zeros((n, r + STICKS))
+    if kind == "one":
+        out[:, 0] = 1.0
+        return out
+    seen = counts > 0
+    if kind == "few":
+        unseen = np.arange(STICKS) < np.maximum(x - seen.sum(axis=1), 0)[:, None]
+        mass = np.concatenate([np.where(seen, counts + y, 0.0), np.where(unseen, y, 0.0)], axis=1)
+        return _dirichlet(mass, rng)
+    k = seen.sum(axis=1)
+    strength = y + k * x
+    mass = _dirichlet(np.column_stack([np.where(seen, counts - x, 0.0), strength]), rng)
+    out[:, :r] = mass[:, :r]
+    breaks = rng.beta(1 - x, strength[:, None] + x * np.arange(1, STICKS + 1))
+    breaks[:, -1] = 1.0
+    left = np.cumprod(1 - breaks, axis=1)
+    out[:, r:] = mass[:, r:] * breaks * np.column_stack([np.ones(n), left[:, :-1]])
+    return out
+
+
+def _dirichlet(mass: FloatArray, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw one Dirichlet a row; a parameter of 0 gives a share of 0."""
+    draws = np.where(mass > 0, np.maximum(rng.standard_gamma(np.maximum(mass, 1e-9)), 1e-300), 0.0)
+    return draws / draws.sum(axis=1, keepdims=True)

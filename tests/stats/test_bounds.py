@@ -1,0 +1,161 @@
+"""Bounds on majority vote: against linear programming, closed forms and random mixing laws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import brentq, linprog
+from scipy.stats import betabinom, binom
+
+from keff.stats.bounds import majority_bounds
+from keff.stats.majority import majority_table
+from keff.stats.votes import Votes
+
+THETA = np.sin(np.linspace(0, np.pi / 2, 3001)) ** 2
+
+
+def beta_binomial(k0: int, p: float, c: float) -> NDArray[np.float64]:
+    return np.asarray(betabinom.pmf(np.arange(k0 + 1), k0, p * (1 - c) / c, (1 - p) * (1 - c) / c))
+
+
+def cells(k0: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(binom.pmf(np.arange(k0 + 1)[:, None], k0, theta))
+
+
+def vote(k: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    s = np.arange(k + 1)
+    return ((s > k / 2) + 0.5 * (s == k / 2)) @ cells(k, theta)
+
+
+def greatest_likelihood(hist: NDArray[np.int64]) -> float:
+    """Return an upper limit on the log-likelihood of the counts: EM on a grid, plus its duality gap."""
+    grid = cells(hist.size - 1, THETA[::30])
+    weight = np.full(grid.shape[1], 1 / grid.shape[1])
+    for _ in range(3000):
+        weight = weight * ((hist / (grid @ weight)) @ grid) / hist.sum()
+    law = grid @ weight
+    gap = np.max((hist / law) @ cells(hist.size - 1, THETA)) - hist.sum()
+    return float(hist @ np.log(law) + gap)
+
+
+@pytest.mark.parametrize(
+    ("k0", "low", "high", "digits"),
+    [(4, 0.771, 0.853, 3), (5, 0.795, 0.842, 3), (8, 0.808, 0.826, 3), (16, 0.8167, 0.8170, 4)],
+)
+def test_exact_law_gives_the_known_bounds(k0: int, low: float, high: float, digits: int) -> None:
+    lo, hi = majority_bounds(beta_binomial(k0, 0.8, 0.6), 32, None)
+    assert lo == pytest.approx(low, abs=0.6 * 10**-digits)
+    assert hi == pytest.approx(high, abs=0.6 * 10**-digits)
+
+
+@pytest.mark.parametrize(("p", "c"), [(0.8, 0.6), (0.43, 0.45), (0.05, 0.3)])
+@pytest.mark.parametrize(("k0", "k"), [(3, 9), (4, 32), (6, 11), (8, 101)])
+def test_exact_bounds_enclose_and_touch_linear_programming(p: float, c: float, k0: int, k: int) -> None:
+    law = beta_binomial(k0, p, c)
+    lo, hi = majority_bounds(law, k, None)
+    inner = [s * linprog(s * vote(k, THETA), A_eq=cells(k0, THETA), b_eq=law).fun for s in (1, -1)]
+    assert lo <= inner[0] + 1e-8
+    assert hi >= inner[1] - 1e-8
+    assert [float(lo), float(hi)] == pytest.approx(inner, abs=2e-4)
+
+
+def test_exact_bounds_meet_where_the_law_fixes_the_vote() -> None:
+    for k in (3, 5, 8):
+        lo, hi = majority_bounds(beta_binomial(8, 0.7, 0.3), k, None)
+        truth = majority_table(8)[k - 1] @ beta_binomial(8, 0.7, 0.3)
+        assert [lo, hi] == pytest.approx([truth, truth], abs=1e-4)
+        assert lo - 1e-12 <= truth <= hi + 1e-12
+    half_right_half_wrong = majority_bounds([5, 0, 0, 0, 5], 32, None)
+    assert half_right_half_wrong == pytest.approx([0.5, 0.5], abs=1e-3)
+
+
+@pytest.mark.parametrize("law", [[0, 0, 1, 0, 0], [0, 1, 1, 0]])
+def test_a_law_that_no_mixture_has_is_refused(law: list[int]) -> None:
+    with pytest.raises(ValueError, match="no mixing law"):
+        majority_bounds(law, 32, None)
+    lo, hi = majority_bounds([20 * x for x in law], 32, 0.95)
+    assert 0 <= lo <= hi <= 1
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 20), (13, 20), (80, 100), (100, 100)])
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_one_path_is_the_chernoff_interval(right: int, n: int, level: float) -> None:
+    """With K0 = k = 1 the bounds are the p with n KL(share, p) = log(2 / alpha)."""
+    share = right / n
+
+    def excess(p: float) -> float:
+        terms = [x * np.log(x / y) for x, y in ((share, p), (1 - share, 1 - p)) if x > 0]
+        return float(n * sum(terms) - np.log(2 / (1 - level)))
+
+    low = 0.0 if right == 0 else brentq(excess, 1e-12, share)
+    high = 1.0 if right == n else brentq(excess, share, 1 - 1e-12)
+    assert majority_bounds([n - right, right], 1, level) == pytest.approx([low, high], abs=1e-4)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([2, 4, 8]), st.sampled_from([3, 8, 32]))
+def test_every_likely_mixing_law_is_inside(seed: int, k0: int, k: int) -> None:
+    """Any law whose likelihood is within the threshold of an upper limit on the greatest obeys the bounds."""
+    rng = np.random.default_rng(seed)
+    theta, weight = rng.beta(0.5, 0.5, (400, 3)), rng.dirichlet(np.ones(3), 400)
+    laws = np.einsum("gj,sgj->gs", weight, cells(k0, theta.ravel()).reshape(k0 + 1, 400, 3))
+    hist = rng.multinomial(40, laws[0] / laws[0].sum())
+    lo, hi = majority_bounds(hist, k, 0.95)
+    fit = np.log(laws) @ hist
+    near = fit >= greatest_likelihood(hist) - np.log(40)
+    votes = np.sum(weight * vote(k, theta.ravel()).reshape(400, 3), axis=1)[near]
+    assert votes.size > 5
+    assert votes.min() >= lo - 1e-9
+    assert votes.max() <= hi + 1e-9
+
+
+def test_sampling_error_vanishes_and_level_widens() -> None:
+    law = beta_binomial(6, 0.8, 0.6)
+    exact = np.array(majority_bounds(law, 32, None))
+    counts = np.round(law * 100_000_000).astype(np.int64)
+    assert np.array(majority_bounds(counts, 32)) == pytest.approx(exact, abs=3e-3)
+    widths = [np.diff(majority_bounds([4, 3, 5, 8, 30], 32, level))[0] for level in (0.5, 0.9, 0.99)]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[2] - 0.05
+
+
+def test_bounds_hold_for_samples_of_an_extremal_law() -> None:
+    """The law that attains the upper bound leaves no slack: over 15 samples a 95% bound may miss few."""
+    law = beta_binomial(4, 0.43, 0.45)
+    found = linprog(-vote(32, THETA), A_eq=cells(4, THETA), b_eq=law)
+    rng = np.random.default_rng(3)
+    bounds = np.array([majority_bounds(rng.multinomial(100, law / law.sum()), 32) for _ in range(15)])
+    assert np.sum(-found.fun > bounds[:, 1]) <= 2
+    assert np.mean(bounds[:, 1] - bounds[:, 0]) < 0.6
+
+
+def test_mirror_image_and_shapes() -> None:
+    hist = np.array([3, 4, 1, 6, 20])
+    sizes = np.array([[1, 4], [9, 33]])
+    lo, hi = majority_bounds(hist, sizes)
+    flipped_lo, flipped_hi = majority_bounds(hist[::-1], sizes)
+    assert lo.shape == hi.shape == sizes.shape
+    np.testing.assert_allclose(lo, 1 - flipped_hi, atol=1e-4)
+    np.testing.assert_allclose(hi, 1 - flipped_lo, atol=1e-4)
+    matrix = (np.arange(4) < np.repeat(np.arange(5), hist)[:, None]).astype(int)
+    alone = majority_bounds(Votes.from_correct(matrix), 33)
+    assert alone == pytest.approx([lo[1, 1], hi[1, 1]], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("source", "k", "level"),
+    [
+        ([3, 4], 0, 0.95),
+        ([3, 4], 2.5, 0.95),
+        ([3, 4], 3, 1.0),
+        ([3.5, 4], 3, 0.95),
+        ([-1, 4], 3, None),
+        ([0, 0], 3, None),
+    ],
+)
+def test_bad_input(source: list[float], k: float, level: float | None) -> None:
+    with pytest.raises(ValueError, match=r"k must|level must|histogram|law"):
+        majority_bounds(source, k, level)  # pyright: ignore[reportArgumentType]

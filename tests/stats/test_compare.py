@@ -1,0 +1,135 @@
+"""Two arms: the bootstrap against a plain loop, known answers, coverage, pairing and refusals."""
+
+import math
+
+import numpy as np
+import pytest
+
+from keff.stats.compare import ArmPlan, arm_c, arm_draws, compare_arms
+from keff.stats.correlation import anova_c, pearson_c, pooled_c
+from keff.stats.diversity import k_eff
+from keff.stats.votes import Votes
+
+
+def make(rng, theta, k, effect=0.0, clusters=None):
+    """Paths whose accuracy is theta of the item, moved by an effect of the slot."""
+    p = np.clip(theta[:, None] + effect * np.linspace(-1, 1, k), 0, 1)
+    return Votes.from_correct((rng.random((theta.size, k)) < p).astype(int), clusters)
+
+
+def arms(seed, items=50, seeds=5):
+    rng = np.random.default_rng(seed)
+    theta = np.repeat(rng.beta(0.6, 0.4, items), seeds)
+    ids = np.repeat(np.arange(items), seeds)
+    return make(rng, theta, 8, 0, ids), make(rng, 0.5 * theta + 0.3, 8, 0.1, ids)
+
+
+@pytest.mark.parametrize(("name", "function"), [("pooled", pooled_c), ("anova", anova_c)])
+def test_point_estimates_are_the_estimators(name, function):
+    for arm in arms(0):
+        assert arm_c(arm, name) == pytest.approx(function(arm), rel=1e-12)
+        assert arm_c(arm, "pearson") == pytest.approx(pearson_c(arm)[0], rel=1e-12)
+
+
+def test_constant_slots_are_dropped_as_in_pearson_c():
+    votes = Votes.from_correct([[1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 0, 0]])
+    assert arm_c(votes, "pearson") == pytest.approx(pearson_c(votes)[0])
+    assert math.isnan(arm_c(Votes.from_correct([[1, 1], [1, 1]]), "pearson"))
+
+
+@pytest.mark.parametrize("estimator", ["pearson", "pooled"])
+def test_draws_follow_a_loop_over_replicates(estimator):
+    first, second = arms(1, items=30, seeds=2)
+    draws = arm_draws(first, second, np.random.default_rng(0), ArmPlan(estimator, replicates=4000))
+    rng, loop = np.random.default_rng(1), []
+    for _ in range(500):
+        rows = np.concatenate([[2 * i, 2 * i + 1] for i in rng.integers(0, 30, 30)])
+        loop.append([arm_c(first.take(rows), estimator), arm_c(second.take(rows), estimator)])
+    loop = np.array(loop)
+    got = np.stack([draws.first, draws.second])
+    np.testing.assert_allclose(got.mean(axis=1), loop.mean(axis=0), atol=0.01)
+    np.testing.assert_allclose(np.cov(got), np.cov(loop.T), rtol=0.25, atol=4e-4)
+
+
+def test_comparison_is_made_of_its_parts():
+    first, second = arms(2)
+    result = compare_arms(first, second, np.random.default_rng(0))
+    a, b = pearson_c(first)[0], pearson_c(second)[0]
+    assert result.c == pytest.approx((a, b))
+    assert result.delta.value == pytest.approx(b - a)
+    assert result.relative.value == pytest.approx((b - a) / a)
+    assert result.delta_k_eff.value == pytest.approx(float(k_eff(8, b) - k_eff(8, a)))
+    assert result.delta.n == 50
+    for estimate in (result.delta, result.relative, result.delta_k_eff):
+        assert estimate.lo < estimate.value < estimate.hi
+        assert estimate.warnings == ()
+    assert result.relative.hi < 0
+
+
+def test_an_arm_against_itself_differs_by_nothing():
+    first, _ = arms(3)
+    paired = compare_arms(first, first, np.random.default_rng(0), ArmPlan(replicates=500))
+    assert (paired.delta.lo, paired.delta.value, paired.delta.hi) == (0, 0, 0)
+    rows = compare_arms(first, first, np.random.default_rng(0), ArmPlan(design="rows", replicates=500))
+    assert rows.delta.lo < -0.02
+    assert rows.delta.hi > 0.02
+
+
+def test_the_paired_interval_covers():
+    """Five runs of 60 items: rows are not independent, so the row bootstrap is narrower than it should be."""
+    large = np.random.default_rng(99)
+    theta = large.beta(0.6, 0.4, 200_000)
+    truth = pooled_c(make(large, 0.5 * theta + 0.3, 4)) - pooled_c(make(large, theta, 4))
+    covered, widths = 0, {"paired": 0.0, "rows": 0.0}
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        theta = np.repeat(rng.beta(0.6, 0.4, 60), 5)
+        ids = np.repeat(np.arange(60), 5)
+        pair = make(rng, theta, 4, 0, ids), make(rng, 0.5 * theta + 0.3, 4, 0, ids)
+        for design in widths:
+            interval = compare_arms(*pair, rng, ArmPlan("pooled", design, replicates=300)).delta
+            widths[design] += interval.hi - interval.lo
+            covered += design == "paired" and interval.lo <= truth <= interval.hi
+    assert covered >= 0.88 * 80
+    assert widths["rows"] < 0.92 * widths["paired"]
+
+
+def test_partial_arms_pair_what_they_share():
+    first, second = arms(4)
+    part = second.take(second.clusters < 30)
+    result = compare_arms(first, part, np.random.default_rng(0), ArmPlan(replicates=500))
+    assert result.c[1] == pytest.approx(pearson_c(part)[0])
+    assert result.delta.lo < result.delta.value < result.delta.hi
+
+
+def test_few_right_answers_withhold_the_paired_interval():
+    rng = np.random.default_rng(5)
+    rare = Votes.from_correct((rng.random((200, 4)) < 0.008).astype(int))
+    plain = Votes.from_correct((rng.random((200, 4)) < 0.5).astype(int))
+    result = compare_arms(plain, rare, rng, ArmPlan(replicates=200))
+    assert result.delta.lo is None
+    assert {note.code for note in result.delta.warnings} >= {"accuracy_floor", "too_few_right_or_wrong"}
+    parity = compare_arms(plain, rare, rng, ArmPlan(design="rows", replicates=200))
+    assert "too_few_right_or_wrong" not in {note.code for note in parity.delta.warnings}
+
+
+def test_a_degenerate_arm_is_undefined_and_says_so():
+    good, _ = arms(6)
+    bad = Votes(None, np.ones_like(good.correct), clusters=good.clusters)
+    result = compare_arms(good, bad, np.random.default_rng(0), ArmPlan(replicates=100))
+    assert math.isnan(result.delta.value)
+    assert result.delta.lo is None
+    assert "degenerate" in {note.code for note in result.delta.warnings}
+
+
+def test_arms_that_cannot_be_paired():
+    first, second = arms(7)
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="both or of neither"):
+        compare_arms(first, Votes.from_correct(second.correct), rng)
+    with pytest.raises(ValueError, match="need clusters"):
+        compare_arms(Votes.from_correct(first.correct), Votes.from_correct(second.correct[:9]), rng)
+    with pytest.raises(ValueError, match="share no cluster"):
+        compare_arms(first, Votes(None, second.correct, clusters=second.clusters + 100), rng)
+    with pytest.raises(ValueError, match="two paths"):
+        compare_arms(first.paths([0]), second, rng)

@@ -1,0 +1,139 @@
+"""Streaming alarms: uniform p-values, martingale identities, false alarms, power, and restoring."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keff.stats.conformal import BETS, ConformalMartingale, ShiryaevRoberts
+
+PILOT = np.array([0.62, 0.17, 0.08, 0.09, 0.04])
+DRIFTED = np.array([0.42, 0.23, 0.12, 0.15, 0.08])
+SCORES = np.array([6, 3, 2, 1, 0])
+
+
+def stream(rng, shares, n):
+    return SCORES[rng.choice(5, n, p=shares)].tolist()
+
+
+def test_p_value_by_hand():
+    rng = np.random.default_rng(0)
+    tie = float(np.random.default_rng(0).random())
+    state = ConformalMartingale([6, 6, 3, 1], rng).update(3)
+    assert state.u == pytest.approx((2 + tie * 2) / 5)
+    assert state.statistic == pytest.approx(np.mean(1 + BETS * (state.u - 0.5)))
+
+
+def test_p_values_are_uniform_and_uncorrelated_though_scores_tie():
+    rng = np.random.default_rng(1)
+    us = []
+    for _ in range(40):
+        alarm = ConformalMartingale(stream(rng, PILOT, 30), rng)
+        us.append([alarm.update(x).u for x in stream(rng, PILOT, 100)])
+    us = np.array(us)
+    np.testing.assert_allclose(
+        np.quantile(us, [0.1, 0.25, 0.5, 0.75, 0.9]), [0.1, 0.25, 0.5, 0.75, 0.9], atol=0.03
+    )
+    assert abs(np.corrcoef(us[:, :-1].ravel(), us[:, 1:].ravel())[0, 1]) < 0.05
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, 3, 6]), min_size=1, max_size=40), st.integers(0, 99))
+def test_statistics_are_the_recursions_of_the_p_values(scores, seed):
+    martingale = ConformalMartingale([6, 3, 1], np.random.default_rng(seed))
+    roberts = ShiryaevRoberts([6, 3, 1], np.random.default_rng(seed))
+    wealth, r = np.ones(BETS.size), np.zeros(BETS.size)
+    for score in scores:
+        one, two = martingale.update(score), roberts.update(score)
+        assert one.u == two.u
+        gain = 1 + BETS * (one.u - 0.5)
+        wealth, r = wealth * gain, (r + 1) * gain
+        assert one.statistic == pytest.approx(wealth.mean(), rel=1e-9)
+        assert two.statistic == pytest.approx(r.mean(), rel=1e-9)
+
+
+def test_false_alarms_stay_below_alpha_and_drift_is_found():
+    rng = np.random.default_rng(2)
+    false, found = 0, []
+    for _ in range(80):
+        alarm = ConformalMartingale(stream(rng, PILOT, 100), rng, alpha=0.1)
+        for x in stream(rng, PILOT, 250):
+            alarm.update(x)
+        false += alarm.alarm
+    for _ in range(30):
+        alarm = ConformalMartingale(stream(rng, PILOT, 300), rng, alpha=0.1)
+        states = [alarm.update(x) for x in stream(rng, DRIFTED, 250)]
+        found.append(states[-1].first_alarm)
+    # 80 runs at 10%: 15 or more has a chance below 2%.
+    assert false < 15
+    assert sum(first is not None for first in found) >= 27
+
+
+def test_shiryaev_roberts_sees_a_late_change():
+    rng = np.random.default_rng(3)
+    early, delays = 0, []
+    for _ in range(20):
+        alarm = ShiryaevRoberts(stream(rng, PILOT, 300), rng, run_length=2000)
+        for x in stream(rng, PILOT, 200):
+            alarm.update(x)
+        if alarm.alarm:
+            early += 1
+            continue
+        states = [alarm.update(x) for x in stream(rng, DRIFTED, 400)]
+        delays.append((states[-1].first_alarm or 9999) - 200)
+    assert early <= 5
+    assert np.median(delays) < 130
+
+
+def test_shiryaev_roberts_minus_time_is_a_martingale():
+    rng = np.random.default_rng(4)
+    last = []
+    for _ in range(400):
+        alarm = ShiryaevRoberts(stream(rng, PILOT, 50), rng)
+        states = [alarm.update(x) for x in stream(rng, PILOT, 15)]
+        last.append(states[-1].statistic)
+    assert np.mean(last) == pytest.approx(15, abs=4 * np.std(last) / 20)
+
+
+@pytest.mark.parametrize("kind", [ConformalMartingale, ShiryaevRoberts])
+@settings(max_examples=20)
+@given(cut=st.integers(0, 30), seed=st.integers(0, 1000))
+def test_a_restored_stream_goes_on_identically(kind, cut, seed):
+    scores = stream(np.random.default_rng(seed), DRIFTED, 40)
+    whole = kind([6, 6, 3, 2], np.random.default_rng(seed), 0.2 if kind is ConformalMartingale else 50)
+    for x in scores[:cut]:
+        whole.update(x)
+    text = json.dumps(whole.state(), allow_nan=False)
+    restored = kind.from_state(json.loads(text))
+    assert restored.alarm == whole.alarm
+    for x in scores[cut:]:
+        assert restored.update(x) == whole.update(x)
+    assert restored.state() == whole.state()
+
+
+def test_the_alarm_stays_on_and_nothing_overflows():
+    rng = np.random.default_rng(5)
+    for alarm in (ConformalMartingale([0.0] * 2000, rng), ShiryaevRoberts([0.0] * 2000, rng)):
+        states = [alarm.update(1.0) for _ in range(1500)]
+        first = states[-1].first_alarm
+        assert first is not None
+        assert first < 30
+        assert all(np.isfinite(s.statistic) for s in states)
+        assert all(s.alarm == (s.seen >= first) for s in states)
+        json.dumps(alarm.state(), allow_nan=False)
+
+
+def test_bad_input():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="pilot"):
+        ConformalMartingale([], rng)
+    with pytest.raises(ValueError, match="alpha"):
+        ConformalMartingale([1.0], rng, alpha=1.0)
+    with pytest.raises(ValueError, match="run length"):
+        ShiryaevRoberts([1.0], rng, run_length=0)
+    alarm = ConformalMartingale([1.0], rng)
+    before = alarm.state()
+    with pytest.raises(ValueError, match="finite"):
+        alarm.update(float("nan"))
+    assert alarm.state() == before

@@ -1,0 +1,86 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from keff.stats.correlation import pooled_c
+from keff.stats.diversity import (
+    ceiling,
+    k_eff,
+    k_eff_block,
+    k_eff_rank,
+    k_eff_rank_equal,
+    marginal_gain,
+    percent_of_ceiling,
+)
+from keff.stats.votes import Votes
+
+matrices = st.tuples(st.integers(2, 12), st.integers(2, 7)).flatmap(
+    lambda s: arrays(np.int64, s, elements=st.integers(0, 1))
+)
+
+quick = settings(max_examples=40, deadline=None)
+
+
+@quick
+@given(matrices.filter(lambda m: 0 < m.mean() < 1))
+def test_block_equals_vote_at_pooled_c_for_every_matrix(matrix):
+    votes = Votes.from_correct(matrix)
+    block = k_eff_block(votes)
+    want = float(k_eff(votes.k, pooled_c(votes)))
+    assert block == want if math.isinf(block) else block == pytest.approx(want, rel=1e-9)
+
+
+def test_block_with_the_papers_divisor():
+    matrix = np.random.default_rng(0).integers(0, 2, (20, 5))
+    p, spread = matrix.mean(), matrix.mean(axis=1).var(ddof=1)
+    assert k_eff_block(Votes.from_correct(matrix), ddof=1) == pytest.approx(p * (1 - p) / spread)
+
+
+@quick
+@given(st.integers(1, 200), st.floats(0.01, 1))
+def test_monotone_bounded_and_saturating(k, c):
+    value = float(k_eff(k, c))
+    assert 1 - 1e-12 <= value <= min(k, float(ceiling(c))) + 1e-9
+    assert float(k_eff(k + 1, c)) >= value - 1e-12
+    assert float(percent_of_ceiling(k, c)) == pytest.approx(100 * value / float(ceiling(c)))
+
+
+@quick
+@given(st.integers(2, 60), st.floats(0.0, 0.99))
+def test_marginal_gain_is_the_derivative(k, c):
+    step = 1e-5
+    slope = (float(k_eff(k + step, c)) - float(k_eff(k - step, c))) / (2 * step)
+    assert float(marginal_gain(k, c)) == pytest.approx(slope, rel=1e-6, abs=1e-9)
+
+
+@quick
+@given(st.integers(1, 12), st.floats(-0.05, 1))
+def test_participation_ratio_of_the_equal_case(k, rho):
+    covariance = 2.5 * ((1 - rho) * np.eye(k) + rho)
+    assert k_eff_rank(covariance) == pytest.approx(float(k_eff_rank_equal(k, rho)), rel=1e-12)
+
+
+def test_edges():
+    assert k_eff(1, 0.7) == 1
+    assert k_eff(8, 0.0) == 8
+    assert k_eff(8, 1.0) == 1
+    assert k_eff(8, -1 / 7) == math.inf
+    assert k_eff(8, -0.05) > 8
+    assert ceiling(0.0) == math.inf
+    assert ceiling(-0.1) == math.inf
+    assert percent_of_ceiling(8, -0.1) == 0
+    assert np.isnan(k_eff(8, math.nan))
+    assert np.isnan(ceiling(math.nan))
+    assert np.isnan(percent_of_ceiling(8, math.nan))
+    assert math.isnan(k_eff_block(Votes.from_correct([[1, 1], [1, 1]])))
+    assert k_eff([4, 8], [0.5, 0.0]).tolist() == [1.6, 8.0]
+
+
+@pytest.mark.parametrize("bad", [np.zeros((2, 2)), np.ones((2, 3)), [[1.0, 0.2], [0.5, 1.0]], [[math.nan]]])
+def test_effective_rank_refuses_what_is_no_covariance(bad):
+    with pytest.raises(ValueError):
+        k_eff_rank(bad)

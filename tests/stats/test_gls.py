@@ -1,0 +1,108 @@
+"""Generalised least squares weights: references, optimality, special cases and refusals."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keff.stats.gls import (
+    gain_over_uniform,
+    gls_risk,
+    gls_weights,
+    mrc_weights,
+    risk,
+    symmetric_covariance,
+    uniform_is_optimal,
+)
+
+
+def covariance(seed: int, k: int) -> np.ndarray:
+    a = np.random.default_rng(seed).normal(size=(k, k + 3))
+    return a @ a.T / k
+
+
+def test_reference_values(shared):
+    cases = json.loads((shared / "reference" / "reference_values.json").read_text())
+    mine = [case for case in cases if case["function"].startswith("gls")]
+    assert len(mine) == 6
+    for case in mine:
+        args = case["args"]
+        if case["function"] == "gls_weights":
+            got = gls_weights(args["Sigma"], args["g"])
+        else:
+            got = gls_risk(args["Sigma"], args["g"], args["D"])
+        np.testing.assert_allclose(got, case["value"], rtol=1e-12)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 9))
+def test_no_unbiased_weights_do_better(seed, k):
+    rng = np.random.default_rng(seed)
+    sigma, g = covariance(seed, k), rng.uniform(0.2, 2, k)
+    best = gls_weights(sigma, g)
+    assert best @ g == pytest.approx(1)
+    assert risk(best, sigma, 3) == pytest.approx(gls_risk(sigma, g, 3))
+    step = rng.normal(size=k)
+    step -= g * (step @ g) / (g @ g)
+    assert risk(best + 0.1 * step, sigma) > risk(best, sigma)
+    assert gain_over_uniform(sigma, g) >= -1e-12
+
+
+@given(st.integers(0, 10_000), st.floats(0, 50))
+def test_a_common_signal_leaves_the_weights(seed, tau2):
+    g = np.random.default_rng(seed).uniform(0.2, 2, 5)
+    sigma = covariance(seed, 5)
+    np.testing.assert_allclose(
+        gls_weights(sigma + tau2 * np.outer(g, g), g), gls_weights(sigma, g), rtol=1e-7, atol=1e-9
+    )
+
+
+@given(st.integers(2, 12), st.floats(-0.05, 0.99), st.floats(0.1, 10))
+def test_symmetric_is_uniform(k, rho, variance):
+    sigma = symmetric_covariance(k, rho, variance)
+    np.testing.assert_allclose(gls_weights(sigma), 1 / k, rtol=1e-9)
+    assert gls_risk(sigma) == pytest.approx(variance * (1 + (k - 1) * rho) / k)
+    assert gain_over_uniform(sigma) == pytest.approx(0, abs=1e-9)
+    assert uniform_is_optimal(sigma)
+
+
+def test_white_noise_is_maximum_ratio_combining():
+    g = np.array([0.5, 1.0, 2.0])
+    np.testing.assert_allclose(gls_weights(3 * np.eye(3), g), mrc_weights(g), rtol=1e-14)
+    np.testing.assert_allclose(mrc_weights(g), g / 5.25)
+
+
+def test_equality_holds_exactly_for_equal_row_sums():
+    circulant = np.array([[2, 0.5, 0.1, 0.5], [0.5, 2, 0.5, 0.1], [0.1, 0.5, 2, 0.5], [0.5, 0.1, 0.5, 2]])
+    assert uniform_is_optimal(circulant)
+    assert gain_over_uniform(circulant) == pytest.approx(0, abs=1e-14)
+    uneven = circulant + np.diag([0, 0, 0, 0.3])
+    assert not uniform_is_optimal(uneven)
+    assert gain_over_uniform(uneven) > 1e-4
+    # With gains, equal weights are optimal when Sigma 1 is proportional to them.
+    assert uniform_is_optimal(uneven, uneven.sum(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "g", "text"),
+    [
+        (np.ones((3, 3)), None, "ridge"),
+        (np.diag([1.0, -1.0]), None, "ridge"),
+        (np.zeros((2, 2)), None, "ridge"),
+        (np.eye(2), [0.0, 0.0], "gains"),
+        (np.eye(2), [1.0, np.nan], "gains"),
+        (np.eye(2), [1.0, 1.0, 1.0], "gains"),
+        ([[1.0, 0.2], [0.3, 1.0]], None, "symmetric"),
+        ([[1.0, np.nan], [np.nan, 1.0]], None, "finite"),
+        (np.ones((2, 3)), None, "square"),
+    ],
+)
+def test_bad_input(sigma, g, text):
+    with pytest.raises(ValueError, match=text):
+        gls_weights(sigma, g)
+
+
+def test_gains_that_cancel_leave_no_uniform_weights():
+    with pytest.raises(ValueError, match="sum to zero"):
+        gain_over_uniform(np.eye(2), [1.0, -1.0])

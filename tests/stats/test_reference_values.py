@@ -1,0 +1,57 @@
+"""The reference values, computed with exact fractions and 25 digits elsewhere."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keff.stats.betabinomial import alpha_beta, betabinom_logpmf, majority_beta_binomial, majority_limit
+from keff.stats.choose import k_star
+from keff.stats.correlation import anova_c, pearson_c, pooled_c
+from keff.stats.diversity import k_eff, k_eff_block, k_eff_rank, k_eff_rank_equal, marginal_gain
+from keff.stats.majority import majority_at_k, majority_binomial, majority_table, multiclass_p
+from keff.stats.plurality import plurality_at_k
+from keff.stats.votes import Votes
+
+Args = dict[str, Any]
+
+
+def _plurality(args: Args) -> float:
+    codes = np.repeat(np.arange(len(args["counts"])), args["counts"])[None]
+    return plurality_at_k(Votes(codes, (codes == args["correct"]).astype(int)))[args["k"] - 1]
+
+
+FUNCTIONS: dict[str, Callable[[Args], Any]] = {
+    "keff_vote": lambda a: k_eff(a["K"], a["c"]),
+    "keff_rank": lambda a: k_eff_rank(a["R"]) if "R" in a else k_eff_rank_equal(a["K"], a["rho"]),
+    "marginal_gain": lambda a: marginal_gain(a["K"], a["c"]),
+    "k_star": lambda a: k_star(a["c"], a["eps"], a["K_max"], tuple(a["clip"])),
+    "binom_mv": lambda a: majority_binomial(a["K"], a["p"]),
+    "betabinom_mv": lambda a: majority_beta_binomial(a["K"], a["p"], a["c"]),
+    "betabinom_logpmf": lambda a: betabinom_logpmf(a["K"], a["p"], a["c"])[a["j"]],
+    "betabinom_mv_limit": lambda a: majority_limit(a["p"], a["c"]),
+    "mom_alpha_beta": lambda a: alpha_beta(a["p"], a["c"]),
+    "multiclass_p": lambda a: multiclass_p(a["p"], a["M"]),
+    "hypergeom_mv": lambda a: majority_table(a["K"])[a["k"] - 1, a["S"]],
+    "hypergeom_mv_mean": lambda a: majority_at_k(a["counts"])[a["k"] - 1],
+    "plurality_mv": _plurality,
+    "pooled_c_hat": lambda a: pooled_c(Votes.from_correct(a["Y"])),
+    "anova_icc": lambda a: anova_c(Votes.from_correct(a["Y"])),
+    "pearson_rho": lambda a: pearson_c(Votes.from_correct(a["Y"]))[0],
+    "keff_block": lambda a: k_eff_block(Votes.from_correct(a["Y"])),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_reference_values(shared, name):
+    cases = json.loads((shared / "reference" / "reference_values.json").read_text())
+    mine = [case for case in cases if case["function"] == name]
+    assert mine
+    for case in mine:
+        got = np.asarray(FUNCTIONS[name](case["args"]), float)
+        want = np.asarray(case["value"], float)
+        np.testing.assert_allclose(
+            got, want, rtol=1e-10 if "limit" in name else 1e-12, atol=0, err_msg=str(case)
+        )

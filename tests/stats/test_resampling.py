@@ -1,0 +1,68 @@
+"""The weight-matrix bootstrap against its moments and a loop; folds and clustered errors."""
+
+import numpy as np
+import pytest
+
+from keff.stats.resampling import cluster_folds, clustered_se, group_sums, resampled_totals
+from keff.stats.votes import Votes
+
+
+def test_totals_have_the_moments_of_the_bootstrap():
+    rng = np.random.default_rng(0)
+    units = np.column_stack([np.ones(40, int), rng.integers(0, 9, (40, 2))])
+    totals = resampled_totals(units, 20_000, rng)
+    assert totals.shape == (3, 20_000)
+    np.testing.assert_array_equal(totals[0], 40)
+    np.testing.assert_allclose(totals.mean(axis=1), units.sum(axis=0), rtol=0.01)
+    np.testing.assert_allclose(np.cov(totals[1:]), 40 * np.cov(units[:, 1:].T, ddof=0), rtol=0.05, atol=1.5)
+
+
+def test_weights_are_multinomial():
+    totals = resampled_totals(np.eye(3, dtype=int), 30_000, np.random.default_rng(1)).T
+    values, counts = np.unique(totals, axis=0, return_counts=True)
+    chance = {(3, 0, 0): 1 / 27, (2, 1, 0): 3 / 27, (1, 1, 1): 6 / 27}
+    for value, count in zip(values, counts, strict=True):
+        assert count / 30_000 == pytest.approx(chance[tuple(sorted(value, reverse=True))], abs=0.01)
+
+
+def test_single_and_double_precision_agree_exactly():
+    units = np.random.default_rng(2).integers(0, 1000, (50, 4))
+    single = resampled_totals(units, 300, np.random.default_rng(3))
+    double = resampled_totals(units.astype(float), 300, np.random.default_rng(3))
+    np.testing.assert_array_equal(single, double)
+
+
+def test_large_integers_stay_exact():
+    units = np.full((7, 1), 2**30 + 1)
+    np.testing.assert_array_equal(resampled_totals(units, 10, np.random.default_rng(0)), 7 * (2**30 + 1))
+
+
+def test_more_units_than_a_block_holds():
+    totals = resampled_totals(np.ones((60_000, 1), int), 3, np.random.default_rng(0))
+    np.testing.assert_array_equal(totals, 60_000)
+
+
+def test_group_sums():
+    sums = group_sums(np.array([[1, 2], [3, 4], [5, 6]]), np.array([1, 0, 1]), 3)
+    np.testing.assert_array_equal(sums, [[3, 4], [6, 8], [0, 0]])
+
+
+def test_folds_keep_clusters_together():
+    clusters = np.repeat(np.arange(23), 4)
+    votes = Votes.from_correct(np.zeros((92, 2), int), clusters)
+    fold = cluster_folds(votes, 5, np.random.default_rng(0))
+    assert all(np.unique(fold[clusters == c]).size == 1 for c in range(23))
+    sizes = np.bincount(fold)
+    assert sizes.size == 5
+    assert sizes.max() - sizes.min() <= 4
+    with pytest.raises(ValueError, match="folds"):
+        cluster_folds(votes, 24, np.random.default_rng(0))
+
+
+def test_clustered_se():
+    values = np.random.default_rng(0).normal(size=100)
+    alone = clustered_se(values, np.arange(100))
+    assert alone == pytest.approx(values.std(ddof=1) / 10)
+    copies = clustered_se(np.repeat(values, 7), np.repeat(np.arange(100), 7))
+    assert copies == pytest.approx(alone)
+    assert np.isnan(clustered_se(values, np.zeros(100, int)))
