@@ -78,22 +78,25 @@ class SpacedTask(Task):
         if item.gold is None:
             return True
         reader = self.reader(item)
-        return all(reader.correct(gold, item.gold) for gold in golds(item.gold))
+        return all(reader.correct(gold, gold) for gold in golds(item.gold))
 
     def contract(self, item: Item) -> str:
         """Return the final-answer instruction that ends the prompt."""
         return self.reader(item).contract
 
+    def instruction(self, slot: int) -> str:
+        """Return the template of a slot; raises TaskError for one that the task does not have."""
+        if not 0 <= slot < len(self.templates):
+            raise TaskError(f"{self.name} has the slots 0 to {len(self.templates) - 1}, not {slot}")
+        return self.templates[slot]
+
     def messages(self, item: Item, slot: int) -> tuple[Message, ...]:
         """Return the item's messages with the slot's instruction before, and the contract after, the last.
 
-        A template that holds ``{question}`` is the whole last message instead. Raises TaskError for a slot
-        that the task does not have.
+        A template that holds ``{question}`` is the whole last message instead.
         """
-        if not 0 <= slot < len(self.templates):
-            raise TaskError(f"{self.name} has the slots 0 to {len(self.templates) - 1}, not {slot}")
         *before, last = item.messages
-        content = frame(self.templates[slot], last["content"], self.contract(item))
+        content = frame(self.instruction(slot), last["content"], self.contract(item))
         return (*before, {**last, "content": content})
 
 

@@ -18,7 +18,7 @@ class WinoGrande(Benchmark):
 
     The hub's columns do not name the twin, but twins stand in adjacent rows. A row is the twin of the one
     before if both have the same two options, their words overlap by at least 0.6 (difflib ratio), and that
-    one has no twin yet. Twins share a cluster, named by a hash of the first sentence.
+    one has no twin yet. Twins share a cluster, named by a hash of the first row.
     """
 
     name = "winogrande"
@@ -46,7 +46,7 @@ class WinoGrande(Benchmark):
         before: Located | None = None
         for row in super().rows():
             paired = before is not None and _are_twins(before, row)
-            row["twins"] = before["twins"] if paired and before else stable_hash(row.get("sentence"))[:16]
+            row["twins"] = before["twins"] if paired and before else stable_hash(row)[:16]
             before = None if paired else row
             yield row
 

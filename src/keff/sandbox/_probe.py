@@ -1,0 +1,90 @@
+"""Tries to break out of the jail, and prints as JSON what succeeded.
+
+Sent as text to the jailed interpreter, never imported. stdin: JSON with a ``port`` of 127.0.0.1 on which
+the host listens, ``hidden`` paths that must not be seen, ``sealed`` folders that must not be written, and
+``memory``, more bytes than may be had.
+"""
+
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+import ctypes
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+facts = json.load(sys.stdin)
+libc = ctypes.CDLL(None)
+CLONE_NEWUSER = 0x10000000
+
+
+def connect():
+    socket.create_connection(("127.0.0.1", facts["port"]), 1).close()
+
+
+def interfaces():
+    if all(name == "lo" for _, name in socket.if_nameindex()):
+        raise OSError
+
+
+def see():
+    if not any(Path(path).exists() for path in facts["hidden"]):
+        raise OSError
+
+
+def write():
+    for folder in facts["sealed"]:
+        try:
+            os.close(os.open(f"{folder}/keff-probe", os.O_CREAT | os.O_WRONLY))
+            return
+        except OSError:
+            continue
+    raise OSError
+
+
+def fill():
+    for number in range(64):
+        Path(f"/tmp/fill{number}").write_bytes(bytes(1 << 20))
+
+
+def become_root():
+    if os.getuid() != 0:
+        os.setuid(0)
+
+
+def new_world():
+    if libc.unshare(CLONE_NEWUSER) != 0:
+        raise OSError
+
+
+def allocate():
+    bytearray(facts["memory"])
+
+
+def fork():
+    if os.fork() == 0:
+        os._exit(0)
+
+
+ATTEMPTS = {
+    "network": connect,
+    "network interfaces": interfaces,
+    "files of the host": see,
+    "a writable system": write,
+    "a full disk": fill,
+    "root": become_root,
+    "a new user namespace": new_world,
+    "memory": allocate,
+    "fork": fork,
+}
+
+
+def succeeded(attempt):
+    try:
+        attempt()
+    except (OSError, MemoryError):
+        return False
+    return True
+
+
+print(json.dumps([name for name, attempt in ATTEMPTS.items() if succeeded(attempt)]))

@@ -1,0 +1,90 @@
+"""Short questions of graded difficulty that come with keff: sums, yes/no reading and four-option choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from keff.records import AnswerSpace, Item, Message
+from keff.task import Example, Located, Row
+from keff.tasks._base import SpacedTask, lettered
+from keff.tasks._source import read_file
+from keff.tasks._templates import read_templates, slots
+
+FILE = Path(__file__).with_name("_starter.jsonl")
+
+TEMPLATES = (
+    "Answer briefly.",
+    "Give the answer in one sentence.",
+    "You are a careful teacher. Answer the question.",
+    "Read the question twice, then answer.",
+    "Answer like the examples.",
+    "Be precise.",
+    "Say only what the answer is.",
+    "You are good at riddles. Answer.",
+)
+
+WORKED: dict[AnswerSpace, tuple[tuple[str, str], ...]] = {
+    "numeric": (
+        ("What is 1 + 3?", "The answer is 4."),
+        ("Tom has 5 hats and buys 2. How many hats?", "The answer is 7."),
+    ),
+    "binary": (
+        ("The dog is big. Is the dog small?", "The answer is no."),
+        ("Ann has a cat. Does Ann have a cat?", "The answer is yes."),
+    ),
+    "choice": (
+        ("Which is a fruit?\nA. dog\nB. apple\nC. car\nD. book", "The answer is B."),
+        ("Which is a color?\nA. red\nB. two\nC. cat\nD. sun", "The answer is A."),
+    ),
+}
+"""Two worked examples of each answer space, shown as earlier turns: a very small model keeps to their form."""
+
+
+class Starter(SpacedTask):
+    """Items are numeric, binary or choice (``item.space``); the slot's instruction is the system message.
+
+    The worked examples take the place of a final-answer instruction. ``extract``, ``key`` and ``correct``
+    without an item read numbers.
+    """
+
+    name = "starter"
+    version = "1"
+    domain = "Starter"
+    answer_space = "mixed"
+    space = "numeric"
+    max_tokens = 32
+    EXAMPLES = (
+        Example("The answer is 5.", "5"),
+        Example("Tom has 2 + 3 = 5 hats.", "5"),
+        Example("Tom has 12 hats, and to find out how many are left we take 5", None, truncated=True),
+        Example("I am not sure.", None),
+    )
+
+    def __init__(self, template: str | None = None) -> None:
+        self.templates: Sequence[str] = slots(read_templates(template) if template else TEMPLATES)
+
+    def rows(self) -> Iterator[Located]:
+        """Read the items that come with the package."""
+        return read_file(FILE)
+
+    def to_item(self, row: Row) -> Item:
+        """Turn a row into an Item with the worked examples before its question."""
+        question: str = row["question"]
+        meta: dict[str, Any] = {"kind": row["kind"], "level": row["level"]}
+        if row["space"] == "choice":
+            question, options = lettered(question, row["choices"])
+            meta |= options
+        turns = [turn for pair in WORKED[row["space"]] for turn in pair] + [question]
+        messages = tuple({"role": ("user", "assistant")[i % 2], "content": t} for i, t in enumerate(turns))
+        return Item(row["id"], messages, row["answer"], row["space"], meta=meta)
+
+    def messages(self, item: Item, slot: int) -> tuple[Message, ...]:
+        """Return the slot's instruction as system message, the worked examples and the question."""
+        return ({"role": "system", "content": self.instruction(slot)}, *item.messages)
+
+
+def task(template: str | None = None) -> Starter:
+    """Make the task; ``template`` is a TOML file with ``templates = ["...", ...]`` for the system message."""
+    return Starter(template)

@@ -1,0 +1,5 @@
+# ruff: noqa
+def f(x):
+    value = {}
+    value["self"] = [value]
+    return value

@@ -1,0 +1,6 @@
+# ruff: noqa
+import itertools
+
+
+def f(x):
+    return itertools.count()

@@ -1,0 +1,4 @@
+# ruff: noqa
+def f(x):
+    while True:
+        pass

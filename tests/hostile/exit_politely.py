@@ -1,0 +1,6 @@
+# ruff: noqa
+import sys
+
+
+def f(x):
+    sys.exit(0)

@@ -1,0 +1,3 @@
+# ruff: noqa
+def f(x):
+    return 9**9**9

@@ -1,0 +1,3 @@
+# ruff: noqa
+def f(x):
+    return "x" * 10**7

@@ -1,0 +1,13 @@
+# ruff: noqa
+import signal
+
+for number in range(1, 65):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+
+
+def f(x):
+    while True:
+        pass

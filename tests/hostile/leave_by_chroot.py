@@ -1,0 +1,7 @@
+# ruff: noqa
+import os
+
+
+def f(x):
+    os.chroot("/tmp")
+    return x * x
