@@ -15,7 +15,9 @@ def test_every_exported_name_is_there_and_lazily_known() -> None:
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
-    code = "import sys, keff; print([m for m in ('numpy', 'scipy', 'openai', 'pydantic') if m in sys.modules])"
+    code = (
+        "import sys, keff; print([m for m in ('numpy', 'scipy', 'openai', 'pydantic') if m in sys.modules])"
+    )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
 

@@ -20,7 +20,9 @@ def committed(run: Path) -> set[tuple[object, ...]]:
         return set()
     database = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=10)
     try:
-        return set(database.execute("select item, slot, path, attempt, seed, text from paths where error is null"))
+        return set(
+            database.execute("select item, slot, path, attempt, seed, text from paths where error is null")
+        )
     except sqlite3.OperationalError:
         return set()
     finally:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from keff.errors import LogError
 from keff.log import Question
 from keff.scoring import Reading, ballot

@@ -8,6 +8,7 @@ from pathlib import Path as File
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from keff.errors import StoreError
 from keff.manifest import Config, Manifest
 from keff.records import Completion, Item, Logprobs, Path, path_seed
@@ -60,7 +61,11 @@ def test_half_a_surrogate_pair_is_kept_as_a_replacement_mark(tmp_path: File) -> 
 def test_owed_is_wanted_minus_kept_and_failures_are_owed_again(tmp_path: File) -> None:
     with make(tmp_path) as run:
         run.add([done(0), done(1), failed(2), done(4)])
-        assert run.owed("a", [(0, 6)]) == [Span("a", 0, 2, 1, 1), Span("a", 0, 3, 1, 0), Span("a", 0, 5, 1, 0)]
+        assert run.owed("a", [(0, 6)]) == [
+            Span("a", 0, 2, 1, 1),
+            Span("a", 0, 3, 1, 0),
+            Span("a", 0, 5, 1, 0),
+        ]
         run.add([done(2, attempt=1)])
         assert run.owed("a", [(0, 3)]) == []
         assert run.count()["errors"] == 1
@@ -130,7 +135,9 @@ def test_an_item_that_changed_under_its_id_is_refused(tmp_path: File) -> None:
             run.put_items([Item("a", ({"role": "user", "content": "2?"},))])
 
 
-@pytest.mark.parametrize("content", [b"not a database at all, but long enough" * 9, b"SQLite format 3\0" + b"\xff" * 900])
+@pytest.mark.parametrize(
+    "content", [b"not a database at all, but long enough" * 9, b"SQLite format 3\0" + b"\xff" * 900]
+)
 def test_a_corrupt_database_is_one_clear_line(tmp_path: File, content: bytes) -> None:
     make(tmp_path).close()
     (tmp_path / "run" / DATABASE).write_bytes(content)
@@ -154,7 +161,9 @@ def test_a_database_of_another_program_is_refused(tmp_path: File) -> None:
     ("manifest", "line"),
     [(None, "no manifest.json"), ("{", "not a manifest"), ('{"schema_version": 9}', "not a manifest")],
 )
-def test_a_missing_or_foreign_manifest_is_one_clear_line(tmp_path: File, manifest: str | None, line: str) -> None:
+def test_a_missing_or_foreign_manifest_is_one_clear_line(
+    tmp_path: File, manifest: str | None, line: str
+) -> None:
     make(tmp_path).close()
     file = tmp_path / "run" / "manifest.json"
     file.unlink()

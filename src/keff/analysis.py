@@ -5,21 +5,27 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from keff.plan import Profile
+from keff.manifest import Config
+from keff.plan import Plan, Profile
+from keff.policy import parse_policy
+from keff.reader import Record
+from keff.recommend import Aim, recommend
 from keff.scoring import Ballot
 from keff.stats import choose
 from keff.stats.betabinomial import majority_curve
+from keff.stats.bounds import majority_bounds
 from keff.stats.correlation import agreement, anova_c, fleiss_kappa, pearson_c, pooled_c
 from keff.stats.diversity import ceiling, k_eff, k_eff_block, percent_of_ceiling
 from keff.stats.estimate import Estimate, Note
-from keff.stats.intervals import bootstrap_means, interval_c, majority_fits
+from keff.stats.intervals import bootstrap_means, interval_c, interval_mean, majority_fits
 from keff.stats.majority import majority_at_k_items, majority_binomial
 from keff.stats.plurality import flip, plurality_at_k_items, plurality_share
+from keff.stats.plurality_model import predict_plurality
 from keff.stats.votes import FloatArray, Votes
 
 BAND_REPLICATES = 2000
@@ -28,27 +34,30 @@ PROFILE_PATHS = 4
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to analyse: the paper's epsilon, the most paths one would pay for, the level, and the seed."""
+    """How to analyse: the paper's epsilon, the most paths one would pay for, the level, the seed, the aim."""
 
     epsilon: float = 0.025
     k_max: int = 32
     level: float = 0.95
     seed: int = 0
+    aim: Aim = field(default_factory=Aim)
 
 
-def analyze(ballot: Ballot, settings: Settings) -> dict[str, Any]:
+def analyze(record: Record, settings: Settings) -> dict[str, Any]:
     """Return the estimates of one record: the object of ``keff analyze --json`` (NaN where undefined).
 
     Needs gold labels for everything but agreement, plurality shares, flip and the recommendation's paths;
     what cannot be had is None with a warning.
     """
-    votes = ballot.votes
-    notes = list(ballot.notes)
+    votes = record.ballot.votes
+    notes = list(record.ballot.notes)
     found: dict[str, Any] = {"n": votes.n, "k": votes.k, "clusters": votes.n_clusters}
     found |= _dependence(votes, settings, notes)
     found |= _curves(votes, settings)
     found |= _label_free(votes, notes)
-    found["extraction"] = _extraction(ballot)
+    found["recommendation"] = _recommendation(votes, settings)
+    found["extraction"] = _extraction(record.ballot)
+    found["integrity"] = _integrity(record, notes)
     found["warnings"] = [{"code": note.code, "message": note.message} for note in _once(notes)]
     return found
 
@@ -157,6 +166,15 @@ def _predicted(votes: Votes, settings: Settings) -> dict[str, Any]:
         "bounds": None,
         "plurality": None,
     }
+    if votes.n > 1 and votes.k > 1:
+        beyond = [k for k in ks if k > votes.k]
+        if beyond:
+            lows, highs = majority_bounds(votes, beyond, settings.level)
+            limits = zip(lows.tolist(), highs.tolist(), strict=True)
+            predicted["bounds"] = dict(zip(map(str, beyond), map(list, limits), strict=True))
+        if votes.answers is not None:
+            forecasts = predict_plurality(votes, ks, settings.level)
+            predicted["plurality"] = {str(one.k): interval(one.plurality) for one in forecasts}
     if c is not None:
         fits, curve = majority_fits(votes), majority_curve(settings.k_max, p, c)
         curves = fits.majority(settings.k_max)
@@ -168,6 +186,44 @@ def _predicted(votes: Votes, settings: Settings) -> dict[str, Any]:
 
 def _valued(value: float, limits: tuple[float, float]) -> dict[str, float]:
     return {"value": value, "lo": limits[0], "hi": limits[1]}
+
+
+def _recommendation(votes: Votes, settings: Settings) -> dict[str, Any]:
+    gain = vote_gain(votes, settings.k_max)
+    found = choose.verdict(*(gain or (None, None))) if votes.correct is not None else "sample"
+    advice = recommend(
+        votes, settings.aim, found, cap=settings.k_max, rng=np.random.default_rng(settings.seed)
+    )
+    expected = advice.expected
+    return {
+        "verdict": advice.verdict,
+        "policy": advice.policy,
+        "k": parse_policy(advice.policy).cap,
+        "expected_plurality": None if expected is None else interval(expected),
+        "expected_paths": advice.expected_paths,
+        "expected_tokens": advice.expected_tokens,
+        "expected_cost": None,
+        "because": advice.because,
+    }
+
+
+def vote_gain(votes: Votes, cap: int, level: float = 0.9) -> tuple[float, float] | None:
+    """Return the interval of plurality@cap minus plurality@1, or None when it cannot be known.
+
+    Up to the recorded K: subset averages with a cluster-robust t interval. Beyond, the predicted gain from K
+    to the cap is added; half widths add, as if the two errors went together.
+    """
+    if votes.correct is None or votes.answers is None or votes.k < 2 or votes.n < 2:
+        return None
+    items = plurality_at_k_items(votes)
+    seen = interval_mean(items[:, min(cap, votes.k) - 1] - items[:, 0], votes.clusters, level)
+    if seen.lo is None or seen.hi is None:
+        return None
+    if cap <= votes.k:
+        return seen.lo, seen.hi
+    (forecast,) = predict_plurality(votes, [cap], level)
+    lo, hi = forecast.gain.lo, forecast.gain.hi
+    return None if lo is None or hi is None else (seen.lo + lo, seen.hi + hi)
 
 
 def _usable_c(votes: Votes) -> float | None:
@@ -208,6 +264,19 @@ def _extraction(ballot: Ballot) -> dict[str, Any] | None:
     return {str(slot): dict(count.most_common()) for slot, count in sorted(counts.items())} or None
 
 
+def _integrity(record: Record, notes: list[Note]) -> dict[str, float | None] | None:
+    found = record.info.integrity
+    if found is None:
+        return None
+    notes.extend(found.notes(_temperature(record)))
+    return found.shares()
+
+
+def _temperature(record: Record) -> float:
+    sampling = (record.info.config or {}).get("sampling", {})
+    return float(sampling.get("temperature", 1.0))
+
+
 def profile(votes: Votes, paths: int = PROFILE_PATHS) -> Profile | None:
     """Return the label-free profile of the first ``paths`` paths of each item, for the drift alarm."""
     if votes.answers is None or votes.k < paths:
@@ -221,3 +290,17 @@ def pattern(codes: list[int]) -> str:
     given = Counter(code for code in codes if code >= 0)
     sizes = sorted([*given.values(), *[1] * sum(code < 0 for code in codes)], reverse=True)
     return "".join(map(str, sizes)) if max(sizes) < 10 else "-".join(map(str, sizes))
+
+
+def make_plan(record: Record, estimates: dict[str, Any]) -> Plan:
+    """Return the plan that a gateway deploys: the recommended policy with what it rests on."""
+    config = record.info.config
+    return Plan(
+        policy=estimates["recommendation"]["policy"],
+        space=record.ballot.reading.space,
+        task=dict(config["task"]) | {"options": dict(record.info.options)} if config else None,
+        config=dict(config) if config else None,
+        fingerprint=Config.model_validate(config).fingerprint if config else None,
+        estimates=estimates,
+        profile=profile(record.ballot.votes),
+    )

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from keff import plugins
 from keff.errors import LogError
+from keff.integrity import Integrity
 from keff.records import AnswerSpace
 
 
@@ -42,14 +43,16 @@ class LogInfo:
     """What a log says about itself.
 
     ``task`` is a keff task name where one is known, ``space`` its answer space, ``model`` the model's name;
-    ``config`` is the whole configuration where the log is a run of keff.
+    ``config`` is the whole configuration, ``options`` the options of the task, and ``integrity`` the counts
+    of suspicious paths, where the log is a run of keff.
     """
 
     task: str | None = None
     space: AnswerSpace | None = None
     model: str | None = None
     config: Mapping[str, Any] | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    integrity: Integrity | None = None
 
 
 class Log(Protocol):

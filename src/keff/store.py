@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from keff.errors import StoreError
+from keff.integrity import LONG, Integrity
 from keff.manifest import Config, Manifest
 from keff.records import Completion, Item, Logprobs, Path
 from keff.task import Judged
@@ -315,6 +316,32 @@ class Run:
             (),
         )
         return dict(row)
+
+    def integrity(self) -> Integrity:
+        """Count copies, truncations, unread answers and failures, in one pass over the paths."""
+        (pairs,) = self._rows(
+            "select coalesce(sum(same * (same - 1) / 2), 0) as identical, "
+            "(select coalesce(sum(m * (m - 1) / 2), 0) from (select count(*) as m from paths "
+            f"where error is null and tokens >= {LONG} group by item, slot)) as pairs from "
+            f"(select count(*) as same from paths where error is null and tokens >= {LONG} "
+            "group by item, slot, text)",
+            (),
+        )
+        (paths,) = self._rows(
+            "select count(*) filter (where error is null) as paths, "
+            "count(*) filter (where finish = 'length') as truncated, "
+            "count(*) filter (where error is not null) as failed, "
+            "(select count(*) from scores where key is null) as unread from paths",
+            (),
+        )
+        return Integrity(
+            paths["paths"],
+            pairs["pairs"],
+            pairs["identical"],
+            paths["truncated"],
+            paths["unread"],
+            paths["failed"],
+        )
 
     def _rows(self, sql: str, values: tuple[Any, ...]) -> Iterator[sqlite3.Row]:
         with _clear_errors(self.folder):

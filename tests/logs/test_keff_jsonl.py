@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from keff.errors import LogError
 from keff.log import Question, find_log
 

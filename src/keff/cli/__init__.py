@@ -28,7 +28,7 @@ def _module(command: str) -> str:
     return f"{command}_" if command in ("list", "import") else command
 
 
-def _summary(command: str) -> str:
+def _first_line(command: str) -> str:
     source = (Path(__file__).parent / f"{_module(command)}.py").read_text("utf-8")
     return (ast.get_docstring(ast.parse(source)) or "").split("\n", 1)[0]
 
@@ -68,7 +68,7 @@ def build(arguments: list[str]) -> typer.Typer:
         function: Callable[..., None] = _stub
         if command == named:
             function = importlib.import_module(f"keff.cli.{_module(command)}").command
-        app.command(command, help=_summary(command))(function)
+        app.command(command, help=_first_line(command))(function)
     return app
 
 

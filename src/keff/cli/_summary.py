@@ -9,7 +9,9 @@ from rich.table import Table
 
 from keff.cli._console import result_console, warn
 from keff.reader import Record
+from keff.stats.diversity import k_eff
 
+Estimates = Mapping[str, Any]
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128)
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -19,7 +21,7 @@ def percent(value: float | None) -> str:
     return "–" if value is None or value != value else f"{100 * value:.1f}%"
 
 
-def with_range(found: Mapping[str, Any] | None, style: str = ".2f") -> str:
+def with_range(found: Estimates | None, style: str = ".2f") -> str:
     """Format a value with its interval, such as ``0.42 [0.31, 0.54]``."""
     if found is None or found["value"] is None or found["value"] != found["value"]:
         return "–"
@@ -37,7 +39,7 @@ def sparkline(values: list[float]) -> str:
     return "".join(BARS[min(int((value - low) / span * len(BARS)), len(BARS) - 1)] for value in values)
 
 
-def print_summary(record: Record, estimates: Mapping[str, Any]) -> None:
+def print_summary(record: Record, estimates: Estimates) -> None:
     """Print the recommendation first, then what it rests on."""
     out = result_console
     out.print(f"[bold]{record.path}[/bold]", markup=True)
@@ -52,7 +54,7 @@ def print_summary(record: Record, estimates: Mapping[str, Any]) -> None:
         warn(warning["message"])
 
 
-def _recommendation(estimates: Mapping[str, Any]) -> None:
+def _recommendation(estimates: Estimates) -> None:
     advice = estimates.get("recommendation")
     if advice is None:
         return
@@ -61,7 +63,7 @@ def _recommendation(estimates: Mapping[str, Any]) -> None:
     result_console.print(f"  {advice['because']}\n", markup=False, soft_wrap=True)
 
 
-def _correlation(estimates: Mapping[str, Any]) -> None:
+def _correlation(estimates: Estimates) -> None:
     c = estimates["c"]
     if c is None:
         return
@@ -78,36 +80,39 @@ def _correlation(estimates: Mapping[str, Any]) -> None:
         result_console.print("  " + line, markup=False, soft_wrap=True)
 
 
-def _table(estimates: Mapping[str, Any]) -> Table:
-    table = Table(box=None, padding=(0, 2), title_justify="left")
-    cap = estimates["k_star"]["k_max"] if estimates["k_star"] else estimates["k"]
-    headers = (
-        "paths",
-        "plurality",
-        "predicted plurality",
-        "majority",
-        "predicted majority",
-        f"cost against {cap}",
-    )
+def _table(estimates: Estimates) -> Table:
+    cap = int(estimates["k_star"]["k_max"]) if estimates["k_star"] else int(estimates["k"])
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    headers = ("  \npaths", "\nworth", "plurality\nseen", "\npredicted", "majority\nseen", "\npredicted", "\ncost")
     for header in headers:
-        table.add_column(header, justify="right")
+        table.add_column(header, justify="right", no_wrap=True)
     for k in SHOWN:
-        if k <= max(cap, 1):
+        if k <= cap:
             table.add_row(str(k), *_row(estimates, str(k)), f"{k / cap:.0%}")
     return table
 
 
-def _row(estimates: Mapping[str, Any], k: str) -> list[str]:
-    predicted = estimates["predicted"] or {}
+def _row(estimates: Estimates, k: str) -> list[str]:
+    predicted: Estimates = estimates["predicted"] or {}
+    plurality: Estimates = estimates["plurality"] or {}
+    majority: Estimates = estimates["majority"] or {}
+    by_answers: Estimates = predicted.get("plurality") or {}
+    by_beta_binomial: Estimates = predicted.get("beta_binomial") or {}
     return [
-        percent((estimates["plurality"] or {}).get(k)),
-        _predicted((predicted.get("plurality") or {}).get(k)),
-        percent((estimates["majority"] or {}).get(k)),
-        _predicted((predicted.get("beta_binomial") or {}).get(k)),
+        _worth(estimates, int(k)),
+        percent(plurality.get(k)),
+        _predicted(by_answers.get(k)),
+        percent(majority.get(k)),
+        _predicted(by_beta_binomial.get(k)),
     ]
 
 
-def _predicted(found: Mapping[str, Any] | None) -> str:
+def _worth(estimates: Estimates, k: int) -> str:
+    c = estimates["c"]["value"] if estimates["c"] else None
+    return "–" if c is None or c != c else f"{float(k_eff(k, c)):.2f}"
+
+
+def _predicted(found: Estimates | None) -> str:
     if found is None:
         return "–"
     if found["lo"] is None:
@@ -115,7 +120,7 @@ def _predicted(found: Mapping[str, Any] | None) -> str:
     return f"{percent(found['value'])} [{100 * found['lo']:.0f}, {100 * found['hi']:.0f}]"
 
 
-def _curve(estimates: Mapping[str, Any]) -> None:
+def _curve(estimates: Estimates) -> None:
     if estimates["plurality"] and len(estimates["plurality"]) > 1:
         values = list(estimates["plurality"].values())
         line = f"  plurality at 1 to {len(values)} paths  {sparkline(values)}  {percent(values[0])} to {percent(values[-1])}"

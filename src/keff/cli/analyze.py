@@ -49,7 +49,7 @@ def analyze_records(records: list[Record], settings: Settings, out: Path | None,
     """Analyse records, write the plan where asked, and print what was found."""
     if out is not None and len(records) > 1:
         raise UsageError("-o writes one plan: give one PATH, or --pool")
-    found = [(record, analyze(record.ballot, settings)) for record in records]
+    found = [(record, analyze(record, settings)) for record in records]
     if out is not None:
         make_plan(*found[0]).write(out)
     show(found, json=json)

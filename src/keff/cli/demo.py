@@ -14,7 +14,6 @@ from keff.cli._sampling import Wishes, draw, report
 from keff.cli.analyze import show
 from keff.reader import Opening, open_record
 from keff.recommend import Aim
-from keff.report.page import write_page
 
 
 def command(
@@ -37,9 +36,8 @@ def command(
     job = Wishes(task="starter", run=run, engine="llamacpp", model=model, n=n, k=k, seed=seed).job()
     report(job, draw(job), json=False)
     record = open_record(run, Opening(texts=True))
-    estimates = analyze(record.ballot, Settings(seed=seed, aim=Aim()))
+    estimates = analyze(record, Settings(seed=seed, aim=Aim()))
     make_plan(record, estimates).write(run / "plan.json")
-    write_page([(record, estimates)], run / "report.html")
     show([(record, estimates)], json=json)
     progress_console.print(
         f"\n{run / 'report.html'} has the saturation curve and every path; {run / 'plan.json'} is what keff serve deploys.",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question
-from keff.manifest import FILE, Manifest
+from keff.manifest import FILE
 from keff.records import Item
 from keff.store import Run, Scored
 
@@ -47,7 +47,8 @@ class RunLog:
         return None if (path / FILE).is_file() else f"the folder has no {FILE}"
 
     def info(self, path: Path) -> LogInfo:
-        manifest = Manifest.read(path)
+        with Run.open(path) as run:
+            manifest, integrity = run.manifest, run.integrity()
         config = manifest.config
         model = config.engine.get("model")
         return LogInfo(
@@ -55,7 +56,8 @@ class RunLog:
             space=config.task.get("space"),
             model=None if model is None else str(model),
             config=config.model_dump(mode="json"),
-            meta={"task_options": manifest.task_options, "n": manifest.n, "k": manifest.k, "policy": manifest.policy},
+            options=manifest.task_options,
+            integrity=integrity,
         )
 
     def questions(self, path: Path, *, texts: bool = False) -> Iterator[Question]:

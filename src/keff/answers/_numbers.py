@@ -1,0 +1,134 @@
+r"""Numbers as people and models write them, as exact fractions.
+
+Read are 1,234.50, 1 234 (thin space), 1.234.567, 1,00,000, .5, 3/4, 3 1/2, 1.5e3, 1.5 * 10^3, $-5, 18%,
+2.5 million, and the LaTeX forms of these. A percent sign is a unit: 50% reads as 50, because questions that
+ask for a percentage have 50 as their answer. Not read, because one cannot know what is meant: 3,5 (a list or
+a decimal comma), 7:30, 5-7, 12/25/2020.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+TAIL = 20_000
+MOST_DIGITS = 400
+MOST_EXPONENT = 400
+
+_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_CURRENCY = r"(?:US\$|A\$|C\$|[$£€¥₹₩]|Rs\.?|USD|EUR|GBP|INR)"
+NUMBER = re.compile(
+    rf"""(?<![\w.:/^\\])
+    (?P<sign>[-+])?[ ]?(?:(?P<currency>{_CURRENCY})[ ]?(?P<inner>[-+])?)?
+    (?P<run>(?>\.?\d(?:[\d.,]*\d)?))
+    (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w)|[ ]?\*[ ]?10[ ]?(?:\^|\*\*)[ ]?\{{?[ ]?[-+]?\d{{1,4}}\}}?)?
+    (?P<over>[ ]?/[ ]?\d{{1,40}}(?![\d/])|[ ]\d{{1,6}}/\d{{1,6}}(?![\d/]))?
+    (?P<scale>[ -](?:hundred|thousand|million|billion|trillion)\b)?
+    (?!:\d|/\d|[eE][-+]?\d)""",
+    re.VERBOSE,
+)
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}(?:\.\d+)?")
+_DOTTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:\.\d{3})+,\d+")
+_PLAIN = re.compile(r"\d+(?:\.\d+)?|\.\d+")
+_LEAD = re.compile(
+    r"""(?:[\s:=~≈<\[({"'|]+|(?:approximately|approx\.?|about|roughly|around|nearly|exactly|only|just|simply|clearly
+    |therefore|thus|hence|indeed|probably|likely|equal[ ]to|equals|is|be|that|a[ ]total[ ]of|the[ ]number
+    |[a-zA-Z][ ]?=)(?![a-zA-Z]))*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_OPERATOR = re.compile(r"[ ]?(?:[+*^/]|-(?![a-zA-Z\s])|[ ]-[ ])[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
+_EQUALS = re.compile(r"[=≈]")
+_DIGITS = re.compile(rf"[-+]?{_CURRENCY}?[ ]?[-+]?\.?\d")
+
+
+def grouped(run: str) -> str | None:
+    """Return a run of digits, points and commas in Python's form, or None if it is ambiguous."""
+    if _PLAIN.fullmatch(run):
+        return run
+    if _THOUSANDS.fullmatch(run):
+        return run.replace(",", "")
+    if _DOTTED.fullmatch(run):
+        return run.replace(".", "").replace(",", ".")
+    return None
+
+
+def value(found: re.Match[str]) -> Fraction | None:
+    """Return the value of a match of NUMBER, or None if it is ambiguous, too long or divides by zero."""
+    plain = grouped(found["run"])
+    if plain is None or len(found[0]) > MOST_DIGITS:
+        return None
+    number = Fraction(plain)
+    if found["exponent"]:
+        power = int(re.split(r"[eE^]|\*\*", found["exponent"])[-1].strip(" {}"))
+        if abs(power) > MOST_EXPONENT:
+            return None
+        number *= Fraction(10) ** power
+    if found["over"]:
+        top, _, bottom = found["over"].rpartition("/")
+        if int(bottom) == 0 or (top.strip() and number.denominator != 1):
+            return None
+        number = number + Fraction(int(top), int(bottom)) if top.strip() else number / int(bottom)
+    if found["scale"]:
+        number *= _SCALES[found["scale"][1:]]
+    return -number if (found["sign"] == "-") != (found["inner"] == "-") else number
+
+
+def leading(text: str) -> re.Match[str] | None:
+    """Return the number that a statement begins with: "about $18 per day", "x = 18", "9 * 2 = 18".
+
+    Of a chain of equalities in the first sentence, the last is read. None if the statement does not begin
+    with a number, or if an expression or a range follows that is not worked out.
+    """
+    start = lead_in(text)
+    end = _SENTENCE_END.search(text, start)
+    stop = end.start() if end else len(text)
+    for sign in _EQUALS.finditer(text, start, stop):
+        start = sign.end()
+    found = NUMBER.match(text, lead_in(text, start))
+    if found is None or value(found) is None or _OPERATOR.match(text, found.end()):
+        return None
+    return found
+
+
+def begins(text: str) -> bool:
+    """Say whether a statement begins with digits, readable or not."""
+    return _DIGITS.match(text, lead_in(text)) is not None
+
+
+def lead_in(text: str, at: int = 0) -> int:
+    """Return where a statement's first weighty word stands: after "about", "exactly", "x =" and signs."""
+    lead = _LEAD.match(text, at)
+    return lead.end() if lead else at
+
+
+def last(text: str) -> re.Match[str] | None:
+    """Return the last readable number of the text's tail."""
+    found = None
+    for each in NUMBER.finditer(text, max(0, len(text) - TAIL)):
+        if value(each) is not None:
+            found = each
+    return found
+
+
+def written(number: Fraction) -> str:
+    """Return the one way to write a number: 18, -0.5, 1/3."""
+    if number.denominator == 1:
+        return str(number.numerator)
+    rest, places = number.denominator, 0
+    for prime in (2, 5):
+        count = 0
+        while rest % prime == 0:
+            rest //= prime
+            count += 1
+        places = max(places, count)
+    if rest != 1 or places > 60:
+        return f"{number.numerator}/{number.denominator}"
+    digits = str(abs(number.numerator) * 10**places // number.denominator).rjust(places + 1, "0")
+    return f"{'-' if number < 0 else ''}{digits[:-places]}.{digits[-places:]}"
+
+
+def first_sentence(text: str) -> str:
+    """Return the text up to the end of its first sentence."""
+    end = _SENTENCE_END.search(text, lead_in(text))
+    return text[: end.start()] if end else text

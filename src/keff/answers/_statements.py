@@ -1,0 +1,129 @@
+r"""Explicit statements of a final answer, the last one first.
+
+Known are ``#### x``, ``\boxed{x}``, ``<answer>x</answer>``, ``[ANSWER]x[/ANSWER]``, "Final answer: x",
+"**Answer:** x", "the answer is x", "the answer to the question is x". Candidates are found with str.rfind
+and read in a bounded window, so the time is linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MOST_STATEMENTS = 200
+WINDOW = 2000
+
+_AFTER_ANSWER = re.compile(
+    r"""s?["')\]*_`]{0,6}
+    (?:\s?\([^()\n]{0,40}\))?
+    (?:[ ](?:choice|option|letter|key|value|here|to|for|of)\b[^.:\n?!,]{0,80}?)?
+    [ *_"'`]{0,6}
+    (?:(?P<sign>:|=|->|→)|[ ]?\b(?:is|are|was|be|equals)\b(?P<colon>[ *_"'`]{0,6}:)?)
+    [*_"'`]{0,6}""",
+    re.VERBOSE,
+)
+_HEADING = re.compile(r"[*_\s:]{0,6}\n")
+_LINE_START = re.compile(r"(?:^|\n)[ \t>#*_\-`]*(?:(?:my|the|final|correct|short)[ ]+)?$", re.IGNORECASE)
+_BEFORE_FINAL = re.compile(r"\b(?:final|correct)[ *_]{1,5}$", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\W*(?:boxed\W{1,2})?<[a-zA-Z ]{1,30}>\W*")
+_FORMAT = "*_`#> \t\r"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A place in the text that says what the answer is.
+
+    ``at`` is where it stands, ``payload`` what it says (one line, or a box's content), ``rule`` which form it has, ``strong``
+    whether the form leaves no doubt that a final answer follows, ``open`` whether the payload runs up to
+    the end of the text, where a truncated text may have lost a part of it.
+    """
+
+    at: int
+    payload: str
+    rule: str
+    strong: bool
+    open: bool
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """Yield the explicit statements of a text, the last one first."""
+    lower = text.lower()
+    if len(lower) != len(text):
+        lower = text
+    places = {word: lower.rfind(word) for word in ("answer", "\\boxed", "\\fbox", "####")}
+    for _ in range(MOST_STATEMENTS):
+        word = max(places, key=places.__getitem__)
+        at = places[word]
+        if at < 0:
+            return
+        places[word] = lower.rfind(word, 0, at)
+        found = _READERS[word](text, at, at + len(word))
+        if found is not None and found.payload.strip() and not _PLACEHOLDER.fullmatch(found.payload):
+            yield found
+
+
+def _line(text: str, at: int) -> tuple[str, bool]:
+    """Return the rest of the line, or the next line that says something; and whether the text ends there."""
+    for _ in range(4):
+        end = text.find("\n", at, at + WINDOW)
+        stop = min(at + WINDOW, len(text)) if end < 0 else end
+        payload = text[at:stop]
+        if payload.strip(_FORMAT + "$[\\:"):
+            return payload, end < 0 and stop == len(text)
+        at = stop + 1
+    return "", True
+
+
+def _hash(text: str, at: int, after: int) -> Statement | None:
+    payload, is_open = _line(text, after)
+    return Statement(at, payload, "####", False, is_open) if text[after : after + 1] != "#" else None
+
+
+def _boxed(text: str, at: int, after: int) -> Statement | None:
+    opening = text[after : after + 1]
+    if opening != "{":
+        word = re.compile(r"\s+([^\s$]{1,40})").match(text, after)
+        return Statement(at, word[1], "boxed", True, word.end() == len(text)) if word else None
+    content, closed = balanced(text, after)
+    if not closed:
+        content = content.partition("\n")[0].rstrip("$ .")
+    return Statement(at, content, "boxed", True, not closed)
+
+
+def balanced(text: str, at: int) -> tuple[str, bool]:
+    """Return what stands between the brace at ``at`` and its partner; and whether there is a partner."""
+    depth = 0
+    for i in range(at, min(at + WINDOW, len(text))):
+        character = text[i]
+        if text[i - 1] == "\\" and character in "{}":
+            continue
+        if character == "{":
+            depth += 1
+        elif character == "}":
+            depth -= 1
+            if depth == 0:
+                return text[at + 1 : i], True
+    return text[at + 1 : at + WINDOW], False
+
+
+def _answer(text: str, at: int, after: int) -> Statement | None:
+    if text[after : after + 1] in (">", "]") and text[at - 1 : at] in ("<", "["):
+        end = text.find(f"{text[at - 1]}/{text[at:after]}", after, after + WINDOW)
+        payload = text[after + 1 : end] if end >= 0 else text[after + 1 : after + WINDOW]
+        return Statement(at, payload, "tag", True, end < 0)
+    before = text[max(0, at - 40) : at]
+    final = _BEFORE_FINAL.search(before) is not None
+    link = _AFTER_ANSWER.match(text, after)
+    if link is None:
+        heading = _HEADING.match(text, after) if _LINE_START.search(before) else None
+        if heading is None:
+            return None
+        payload, is_open = _line(text, heading.end())
+        return Statement(at, payload, "marker", final, is_open)
+    payload, is_open = _line(text, link.end())
+    strong = final or (link["sign"] == ":" and _LINE_START.search(before) is not None)
+    return Statement(at, payload, "marker", strong, is_open)
+
+
+_READERS = {"answer": _answer, "\\boxed": _boxed, "\\fbox": _boxed, "####": _hash}

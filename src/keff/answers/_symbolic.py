@@ -1,0 +1,118 @@
+"""Canonical forms by math-verify's parser and sympy, in worker processes with a time limit.
+
+The workers are separate Python processes, because parsing and simplifying can hang or fill the memory and
+signal-based limits do not work in threads. A worker that overruns is killed; the string it worked on has no
+canonical form, which is remembered.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import threading
+from functools import lru_cache
+from importlib.util import find_spec
+
+SECONDS = 5.0
+START_SECONDS = 60.0
+MOST_CHARACTERS = 300
+
+
+class Worker:
+    """One worker process, asked one string at a time."""
+
+    def __init__(self) -> None:
+        paths = os.pathsep.join(path for path in sys.path if path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "keff.answers._symbolic_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": paths},
+            text=True,
+            encoding="utf-8",
+        )
+        self.alive = self._read(START_SECONDS) is not None
+
+    def ask(self, text: str, seconds: float) -> str | None:
+        """Return the canonical form, or None if there is none or the time is over (then the worker is dead)."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(text) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            self.close()
+            return None
+        line = self._read(seconds)
+        return None if line is None else json.loads(line)
+
+    def _read(self, seconds: float) -> str | None:
+        assert self._process.stdout is not None
+        timer = threading.Timer(seconds, self._process.kill)
+        timer.start()
+        line = self._process.stdout.readline()
+        timer.cancel()
+        if line.endswith("\n"):
+            return line
+        self.close()
+        return None
+
+    def close(self) -> None:
+        """End the process."""
+        self.alive = False
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:
+                    continue
+
+
+class Pool:
+    """Workers made as threads need them, kept for the next one."""
+
+    def __init__(self) -> None:
+        self._idle: list[Worker] = []
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+
+    def ask(self, text: str, seconds: float = SECONDS) -> str | None:
+        """Return the canonical form that an idle or new worker finds in time."""
+        with self._lock:
+            if self._owner != os.getpid():
+                self._idle, self._owner = [], os.getpid()
+            worker = self._idle.pop() if self._idle else None
+        worker = worker or Worker()
+        answer = worker.ask(text, seconds) if worker.alive else None
+        with self._lock:
+            if worker.alive:
+                self._idle.append(worker)
+        return answer
+
+    def close(self) -> None:
+        """End all idle workers of this process."""
+        with self._lock:
+            workers, self._idle = self._idle, []
+        for worker in workers if self._owner == os.getpid() else ():
+            worker.close()
+
+
+POOL = Pool()
+atexit.register(POOL.close)
+
+
+@lru_cache(maxsize=1)
+def available() -> bool:
+    """Say whether the extra ``math`` is installed."""
+    return find_spec("math_verify") is not None and find_spec("latex2sympy2_extended") is not None
+
+
+@lru_cache(maxsize=2**16)
+def canonical(text: str) -> str | None:
+    """Return the canonical form of a normalised expression; None without the extra, in time-out, or unparsable."""
+    return POOL.ask(text) if available() and len(text) <= MOST_CHARACTERS else None

@@ -1,0 +1,73 @@
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportOperatorIssue=false
+"""The worker process of _symbolic: reads a JSON string a line, writes its canonical form or null a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import Any
+
+import sympy
+from latex2sympy2_extended import latex2sympy
+
+from keff.answers._latex import normalise
+
+MEMORY = 3 * 2**30
+MOST_OPERATIONS = 200
+
+
+def limit_memory() -> None:
+    """Limit the memory of this process, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def rewritten(expression: Any) -> Any:
+    """Return an expression in canonical form: rational numbers, expanded, cancelled, roots out of denominators."""
+    if isinstance(expression, sympy.Equality):
+        left = sympy.numer(sympy.together(rewritten(expression.lhs - expression.rhs)))
+        content, primitive = sympy.expand(left).as_content_primitive()
+        del content
+        return sympy.Eq(signed(primitive), 0, evaluate=False)
+    if not isinstance(expression, sympy.Expr):
+        raise TypeError("not an expression")
+    exact = sympy.nsimplify(expression.doit(), rational=True)
+    if sympy.count_ops(exact) > MOST_OPERATIONS:
+        raise ValueError("too large")
+    if not exact.free_symbols:
+        return sympy.radsimp(sympy.sqrtdenest(sympy.expand(sympy.radsimp(exact))))
+    return sympy.cancel(sympy.expand(exact))
+
+
+def signed(expression: Any) -> Any:
+    """Return the expression or its negative, whichever of the two has the leading positive sign."""
+    return -expression if expression.could_extract_minus_sign() else expression
+
+
+def canonical(text: str) -> str | None:
+    """Return the canonical LaTeX of a LaTeX expression; None if it cannot be parsed."""
+    try:
+        return normalise(sympy.latex(rewritten(latex2sympy(text)), ln_notation=True))
+    except (Exception, RecursionError, MemoryError):
+        return None
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    warnings.simplefilter("ignore")
+    limit_memory()
+    replies, sys.stdout = sys.stdout, sys.stderr
+    replies.write("ready\n")
+    replies.flush()
+    for line in sys.stdin:
+        replies.write(json.dumps(canonical(json.loads(line))) + "\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Answers that are yes or no; true and false are read as these."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from keff.answers._base import Extracted, same_key
+from keff.answers._plain import plain
+from keff.answers._statements import statements
+from keff.answers._visible import fold, visible
+from keff.records import AnswerSpace
+
+_TAIL = 20_000
+_MEANING = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
+_ASKED = re.compile(
+    r"[<(\"']{0,2}\b(?:yes|no|true|false)\b['\"]?\s?(?:/|or|\|)\s?['\"]?(?:yes|no|true|false)\b[>)\"']{0,2}",
+    re.I,
+)
+_WORD = r"(?<![\w'-])(?<!not )(yes|no|true|false)(?![\w'-])"
+_FIRST = re.compile(
+    rf"\W*(?:(?:that|it|simply|clearly|definitely|therefore|thus|is|a)\W+){{0,3}}{_WORD}", re.I
+)
+_SAID = re.compile(rf"{_WORD}(?=[^\w\s]|\s*$|\s*\n)", re.I)
+_CLAIM = re.compile(
+    r"\b(?:statement|claim|answer|assertion|it) is (?:therefore |thus |clearly )?(true|false)\b", re.I
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class BinarySpace:
+    """The keys are "yes" and "no". ``gold`` may be a bool, "yes"/"no" or "true"/"false" in any case."""
+
+    name: ClassVar[AnswerSpace] = "binary"
+    closed: ClassVar[bool] = True
+    contract: ClassVar[str] = 'End with a line "Final answer: <yes or no>".'
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the last explicit statement; else, on whole text, the last sentence or the first word.
+
+        "no" before a noun ("no evidence") and the question's own "yes or no" are not answers.
+        """
+        text = visible(text)
+        for statement in statements(text):
+            payload = _ASKED.sub(" ", plain(statement.payload[:300]))
+            found = _FIRST.match(payload) or _SAID.search(payload)
+            if found:
+                return Extracted(found[1].lower(), statement.rule)
+        return None if truncated else _guess(text)
+
+    def key(self, answer: str) -> str | None:
+        """Return "yes" or "no"; None if the answer is neither."""
+        word = plain(fold(answer[:200])).strip(" \t\n.,;:!?\"'()[]{}<>").lower()
+        return _MEANING.get(word)
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Say whether the answer means what the gold answer means."""
+        return same_key(self, answer, gold)
+
+
+def _guess(text: str) -> Extracted | None:
+    first = _FIRST.match(_ASKED.sub(" ", plain(text[:300])))
+    tail = _ASKED.sub(" ", plain(text[-_TAIL:]).rstrip())
+    sentences = [each for each in _SENTENCE.split(tail) if each.strip()]
+    concluding = _conclusion(sentences[-1]) if sentences else None
+    if concluding:
+        return Extracted(concluding, "last sentence")
+    if first and _SAID.match(first.string, first.start(1)):
+        return Extracted(first[1].lower(), "first word")
+    return None
+
+
+def _conclusion(sentence: str) -> str | None:
+    """Return the one answer that a sentence gives, if it does not give both."""
+    words = [found[1].lower() for pattern in (_CLAIM, _SAID) for found in pattern.finditer(sentence)]
+    return words[-1] if len({_MEANING[word] for word in words}) == 1 else None

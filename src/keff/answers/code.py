@@ -1,0 +1,75 @@
+"""Answers that are a Python program. Running and scoring it belongs to the task's sandbox, not here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from keff.answers._base import Extracted, same_key
+from keff.answers._visible import strip_thinking
+from keff.records import AnswerSpace
+
+MOST_CHARACTERS = 200_000
+
+_FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]{0,20})[^\n`]{0,80}$\n?", re.MULTILINE)
+_PYTHON = frozenset(("", "python", "py", "python3", "python2", "ipython"))
+_CODE_LINE = re.compile(r"(?:def|class|import|from|async def)\s+\w|@\w")
+_PROSE_LINE = re.compile(r"[A-Z][a-z]+(?:\s+[a-z']+){2,}|#{2,}\s|\*\*|\[DONE\]|Explanation|Note:")
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSpace:
+    """The key is the program without blank lines and trailing blanks.
+
+    It says that two programs are the same text. Tasks that can execute code vote on what programs return.
+    """
+
+    name: ClassVar[AnswerSpace] = "code"
+    closed: ClassVar[bool] = False
+    contract: ClassVar[str] = "End with the complete program in one ```python block."
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the last fenced Python block that defines something, else the last one, else bare code.
+
+        A block that does not close is read to the end, unless the text is truncated.
+        """
+        text = strip_thinking(text)[-MOST_CHARACTERS:].replace("\0", "").replace("\r\n", "\n")
+        blocks = _fenced(text, truncated)
+        if blocks:
+            defining = [block for block in blocks if re.search(r"^\s*(?:def|class)\s", block, re.MULTILINE)]
+            return Extracted((defining or blocks)[-1], "fence")
+        return None if truncated or "```" in text else _bare(text)
+
+    def key(self, answer: str) -> str | None:
+        """Return the program without blank lines and trailing blanks; None if nothing is left."""
+        lines = (line.rstrip() for line in answer.expandtabs(4).splitlines())
+        return "\n".join(line for line in lines if line) or None
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Say whether the programs are the same text."""
+        return same_key(self, answer, gold)
+
+
+def _fenced(text: str, truncated: bool) -> list[str]:
+    blocks: list[str] = []
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None:
+            opened = fence
+            continue
+        if opened[1].lower() in _PYTHON:
+            blocks.append(text[opened.end() : fence.start()])
+        opened = fence if fence[1] else None
+    if opened is not None and not truncated and opened[1].lower() in _PYTHON:
+        blocks.append(text[opened.end() :])
+    return [block.strip("\n").rstrip() for block in blocks if block.strip()]
+
+
+def _bare(text: str) -> Extracted | None:
+    lines = text.split("\n")
+    first = next((i for i, line in enumerate(lines) if _CODE_LINE.match(line)), None)
+    if first is None:
+        return None
+    last = next((i for i in range(first, len(lines)) if _PROSE_LINE.match(lines[i])), len(lines))
+    return Extracted("\n".join(lines[first:last]).rstrip(), "bare code")

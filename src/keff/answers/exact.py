@@ -1,0 +1,32 @@
+"""Answers that are the whole text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from keff.answers._base import Extracted, same_key
+from keff.answers._visible import strip_thinking
+from keff.records import AnswerSpace
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSpace:
+    """Texts are one answer when they are equal after blanks at both ends are stripped."""
+
+    name: ClassVar[AnswerSpace] = "exact"
+    closed: ClassVar[bool] = False
+    contract: ClassVar[str] = "Reply with the answer only."
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Return the whole text without thinking; None if it is blank or truncated."""
+        answer = strip_thinking(text).strip()
+        return Extracted(answer, "whole text") if answer and not truncated else None
+
+    def key(self, answer: str) -> str | None:
+        """Return the stripped text; None if it is blank."""
+        return answer.strip() or None
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Say whether the stripped texts are equal."""
+        return same_key(self, answer, gold)

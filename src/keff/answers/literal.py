@@ -1,0 +1,174 @@
+"""Answers that are a Python literal; nothing is ever executed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from keff.answers._base import Extracted, last_match, same_key
+from keff.answers._statements import Statement, statements
+from keff.answers._visible import strip_thinking
+from keff.records import AnswerSpace
+
+MOST_CHARACTERS = 10_000
+DEEPEST = 60
+_TAIL = 20_000
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_PREFIX = re.compile(
+    r"[bBuUrR]{0,2}(?=['\"])|set\(\)|[-+]{0,2}[\d.][\w.]*(?:[+-][\d.]+j)?|True|False|None|\.\.\."
+)
+_ASSERT = re.compile(r"assert\s+\w{1,40}\([^\n]{0,400}?\)\s*==\s*")
+_RETURNS = re.compile(
+    r"\b(?:outputs?|returns?|returned|result|evaluates to)\b(?:\s?(?:is|are|will be|would be|:|=)){0,2}", re.I
+)
+_FENCE = re.compile(r"```[a-zA-Z]{0,10}\n([^`]{1,2000})```")
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralSpace:
+    """Literals are one answer when Python calls their values equal: 1, 1.0 and True; sets and dicts in any order.
+
+    Literals are read with ast.literal_eval. What it cannot read abstains, and so do literals of more than
+    10,000 characters or 60 nested brackets. A tuple is not a list.
+    """
+
+    name: ClassVar[AnswerSpace] = "literal"
+    closed: ClassVar[bool] = False
+    contract: ClassVar[str] = 'End with a line "Final answer: <Python literal>".'
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the last explicit statement or assert; else, on whole text, the last code span, result or line."""
+        text = strip_thinking(text).replace("\0", "")
+        tail = text[-_TAIL:]
+        for statement in statements(text):
+            if found := _stated(statement, truncated):
+                return Extracted(found, statement.rule)
+        asserted = last_match(_ASSERT, tail)
+        if asserted and (found := _literal_at(_rest(tail, asserted))):
+            return Extracted(found, "assert")
+        return None if truncated else _guess(tail)
+
+    def key(self, answer: str) -> str | None:
+        """Return the one way to write the value; None if the answer is not a literal."""
+        try:
+            return _written(_value(answer))
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
+            return None
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Say whether the values are equal."""
+        return same_key(self, answer, gold)
+
+
+def _value(text: str) -> object:
+    text = text.strip()
+    if len(text) > MOST_CHARACTERS or _depth(text) > DEEPEST:
+        raise ValueError("too long or too deep")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.literal_eval(text)
+
+
+def _depth(text: str) -> int:
+    """Return an upper bound of the nesting: brackets open at once, or signs in a row."""
+    depth = deepest = signs = 0
+    for character in text:
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        if character != " ":
+            signs = signs + 1 if character in "-+~" else 0
+        deepest = max(deepest, depth, signs)
+    return deepest
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool | int | float | complex):
+        return _number(value)
+    if isinstance(value, list | tuple):
+        inner = ", ".join(map(_written, value))  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(value, list):
+            return f"[{inner}]"
+        return f"({inner},)" if len(value) == 1 else f"({inner})"  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, set | frozenset):
+        members = sorted(map(_written, value))  # pyright: ignore[reportUnknownArgumentType]
+        return f"{{{', '.join(members)}}}" if members else "set()"
+    if isinstance(value, dict):
+        pairs = sorted((_written(key), _written(each)) for key, each in value.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return f"{{{', '.join(f'{key}: {each}' for key, each in pairs)}}}"
+    return repr(value)
+
+
+def _number(value: complex) -> str:
+    if isinstance(value, complex):
+        if value.imag != 0:
+            return f"{_number(value.real)}{'+' if value.imag > 0 else '-'}{_number(abs(value.imag))}j"
+        value = value.real
+    if value in (float("inf"), float("-inf")):
+        return "1e999" if value > 0 else "-1e999"
+    return repr(int(value) if value == int(value) else value)
+
+
+def _stated(statement: Statement, truncated: bool) -> str | None:
+    found = _literal_at(statement.payload)
+    unsure = truncated and statement.open and found is not None and statement.payload.endswith(found)
+    return None if unsure and found and found[-1] not in ")]}'\"" else found
+
+
+def _literal_at(text: str) -> str | None:
+    """Return the literal that a statement begins with, after formatting marks."""
+    text = text.lstrip(" \t\r\n:=*`$>").rstrip()
+    if text[:1] in _CLOSING or re.match(r"[bBuUrR]{0,2}['\"]", text):
+        end = _closing(text)
+        return text[:end] if end else None
+    found = _PREFIX.match(text)
+    return found[0].rstrip(".") if found and found[0].rstrip(".") else None
+
+
+def _closing(text: str) -> int:
+    """Return the end of the bracketed or quoted literal that the text begins with; 0 if it does not close."""
+    quote, escaped, depth = "", False, 0
+    for i, character in enumerate(text[:MOST_CHARACTERS]):
+        if escaped:
+            escaped = False
+        elif quote:
+            escaped = character == "\\"
+            if character == quote:
+                quote = ""
+                if depth == 0:
+                    return i + 1
+        elif character in "'\"":
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+            if depth == 0:
+                return i + 1
+    return 0
+
+
+def _rest(text: str, found: re.Match[str]) -> str:
+    """Return what follows on the line of a match."""
+    return text[found.end() : found.end() + 2000].partition("\n")[0]
+
+
+def _guess(tail: str) -> Extracted | None:
+    space = LiteralSpace()
+    last_line = tail.rstrip().rpartition("\n")[2]
+    fences = _FENCE.findall(tail)
+    spans = re.findall(r"(?<!`)`([^`\n]{1,400})`(?!`)", last_line)
+    results = [_literal_at(_rest(tail, found)) for found in _RETURNS.finditer(tail)]
+    for rule, texts in (
+        ("last line", [last_line.strip(" `*")]),
+        ("last fence", fences[-1:]),
+        ("last code span", spans[-1:]),
+        ("result", [each for each in results if each][-1:]),
+    ):
+        if texts and space.key(texts[0]) is not None:
+            return Extracted(texts[0].strip(), rule)
+    return None

@@ -1,0 +1,123 @@
+"""Answers that are one number."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from keff.answers import _numbers
+from keff.answers._base import Extracted, golds
+from keff.answers._plain import plain
+from keff.answers._statements import Statement, statements
+from keff.answers._visible import fold, visible
+from keff.records import AnswerSpace
+
+_INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})", re.ASCII)
+_NEGATED = re.compile(r"[\s*_]*(?:not|less|more|greater|fewer|at least|at most)\b", re.IGNORECASE)
+_BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
+_UNIT = re.compile(r"[\s%°]*(?:(?:[a-zA-Z²³^/.'’-]{1,20})[\s.,!]*){0,6}[\s.!)}\]\"'$]*")
+_LIST_ITEM = re.compile(r"[.):]\s|[):]")
+
+
+@dataclass(frozen=True, slots=True)
+class NumericSpace:
+    """Numbers are one answer when they are the same rational number: 0.5, 1/2, .50 and 50/100.
+
+    The key is exact, so it is an equivalence. A percent sign, a currency and a unit are dropped: 50% is
+    50. ``correct`` allows an absolute difference of ``tolerance``, and of ``tolerance`` times the gold
+    answer where that is below 1 in size. The tolerance of 0.001 is that of the paper's gsm8k_numeric.
+    """
+
+    tolerance: float = 1e-3
+    name: ClassVar[AnswerSpace] = "numeric"
+    closed: ClassVar[bool] = False
+    contract: ClassVar[str] = 'End with a line "Final answer: <number>".'
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the last explicit statement that holds a number; else, on whole text, the last number."""
+        text = visible(text)
+        vague: Extracted | None = None
+        for statement in statements(text):
+            found, exact = _stated(statement, truncated)
+            if found is None:
+                if exact:
+                    return None
+                continue
+            if exact or statement.strong:
+                return Extracted(found, statement.rule)
+            vague = vague or Extracted(found, statement.rule)
+        return vague or (None if truncated else _guess(text))
+
+    def key(self, answer: str) -> str | None:
+        """Return the number in its one form: 18, -0.5, 1/3; None if no single number can be read."""
+        if _INTEGER.fullmatch(answer):
+            return answer
+        number = number_of(answer)
+        return None if number is None else _numbers.written(number)
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Say whether the number is within the tolerance of any acceptable one."""
+        number = number_of(answer)
+        if number is None:
+            return False
+        tolerance = Fraction(str(self.tolerance))
+        for target in map(number_of, golds(gold)):
+            if target is not None and abs(number - target) <= tolerance * min(1, abs(target) or 1):
+                return True
+        return False
+
+
+def number_of(answer: str) -> Fraction | None:
+    """Return the number that an answer begins with, after signs and words such as "about"."""
+    if _INTEGER.fullmatch(answer):
+        return Fraction(int(answer))
+    found = _numbers.leading(plain(fold(answer[:2000])).strip())
+    return None if found is None else _numbers.value(found)
+
+
+def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:
+    """Return the number of a statement, and whether the statement begins with one, readable or not."""
+    payload = plain(statement.payload)
+    if _NEGATED.match(payload):
+        return None, False
+    found = _numbers.leading(payload)
+    if statement.rule == "####":
+        rest = payload[found.end() :] if found else ""
+        if found is None or _LIST_ITEM.match(rest.rstrip()) or not _UNIT.fullmatch(rest):
+            return None, False
+    exact = found is not None or _numbers.begins(payload)
+    if not exact:
+        found = _within(statement.payload, payload)
+    if found and truncated and statement.open and found.end() == len(found.string):
+        return None, False
+    return found and found[0].strip(), exact
+
+
+def _within(raw: str, payload: str) -> re.Match[str] | None:
+    """Return the number that a sentence is about: the last bold one, the only amount of money, or the last."""
+    if found := _bold(raw):
+        return found
+    sentence = _numbers.first_sentence(payload)
+    amounts = [each for each in _numbers.NUMBER.finditer(sentence) if each["currency"]]
+    return amounts[0] if len(amounts) == 1 and _numbers.value(amounts[0]) else _numbers.last(sentence)
+
+
+def _bold(line: str) -> re.Match[str] | None:
+    """Return the last number that is all of a bold span, units apart."""
+    for bold in reversed(_BOLD.findall(line)):
+        content = plain(bold)
+        found = _numbers.leading(content)
+        if found and _UNIT.fullmatch(content, found.end()):
+            return found
+    return None
+
+
+def _guess(text: str) -> Extracted | None:
+    tail = text[-_numbers.TAIL :].rstrip()
+    last_line = tail[tail.rfind("\n") + 1 :]
+    if found := _bold(last_line):
+        return Extracted(found[0].strip(), "last bold number")
+    found = _numbers.last(plain(tail))
+    return None if found is None else Extracted(found[0].strip(), "last number")

@@ -1,0 +1,143 @@
+"""Open text: short spans such as names, places and dates."""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from keff.answers import _numbers
+from keff.answers._base import Extracted, golds
+from keff.answers._plain import plain
+from keff.answers._statements import Statement, statements
+from keff.answers._visible import fold, visible
+from keff.records import AnswerSpace
+
+MOST_CHARACTERS = 2000
+F1_NEEDED = 0.5
+
+_ARTICLES = frozenset(("a", "an", "the"))
+_EXACT_WORDS = frozenset(("yes", "no", "noanswer"))
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_NUMERIC = re.compile(r"[-+]?[$£€]?\d[\d,]*(?:\.\d+)?|[-+]?[$£€]?\.\d+", re.ASCII)
+_BOLD = re.compile(r"[\s:\"']{0,4}\*\*([^*\n]{1,200})\*\*")
+_SENTENCE_END = re.compile(
+    r"(?<!\b[A-Za-z])(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bMt)(?<!\bJr)(?<!\bSr)(?<!\bNo)(?<!\bvs)"
+    r"[.!?][\"')*]{0,2}\s+(?=[A-Z\"(*])"
+)
+_LEAD = re.compile(
+    r"(?:[\s:=\-–>]+|that\s|simply\s|therefore\s|probably\s|likely\s|is\s|was\s)*", re.IGNORECASE
+)
+_QUOTES = "\"'`“”‘’ \t"
+_ECHO = re.compile(r"<[a-z ]{1,30}>\W*$")
+_LONGEST_LINE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class TextSpace:
+    """Spans are one answer when their SQuAD-normalised forms are equal.
+
+    Normalising lowers the case, takes off punctuation and the articles a, an, the, and squeezes blanks
+    (Rajpurkar et al. 2016); tokens that are numbers keep their value instead (12.5 is not 125; Dua et al.
+    2019). ``match`` "f1" scores a span as right at the same key or a token F1 of 0.5 or more against any
+    gold answer, as the paper does for HotpotQA; a gold answer that is a number, yes or no must be met
+    exactly. ``match`` "exact" asks for the same key as any gold answer (aliases of TriviaQA, spans of DROP).
+    """
+
+    match: Literal["f1", "exact"] = "f1"
+    name: ClassVar[AnswerSpace] = "text"
+    closed: ClassVar[bool] = False
+    contract: ClassVar[str] = 'End with a line "Final answer: <short answer>".'
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the last explicit statement; else, on whole text, a last line of at most 12 words."""
+        text = visible(text)
+        for statement in statements(text):
+            if truncated and statement.open:
+                continue
+            if span := _span(statement):
+                return Extracted(span, statement.rule)
+        if truncated:
+            return None
+        line = text.rstrip()[-MOST_CHARACTERS:].rpartition("\n")[2]
+        span = _trim(plain(line))
+        if _ECHO.search(line):
+            return None
+        return Extracted(span, "last line") if span and len(span.split()) <= _LONGEST_LINE else None
+
+    def key(self, answer: str) -> str | None:
+        """Return the normalised span; None if nothing is left but blanks."""
+        return normalised(answer) or None
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Say whether the answer agrees with any of the gold answers."""
+        key = normalised(answer)
+        return bool(key) and any(self._agrees(key, normalised(each)) for each in golds(gold))
+
+    def _agrees(self, key: str, gold: str) -> bool:
+        if key == gold:
+            return True
+        number = _sole_number(gold)
+        if number is not None:
+            return _sole_number(key) == number
+        if self.match == "exact" or gold in _EXACT_WORDS or key in _EXACT_WORDS:
+            return False
+        return token_f1(key, gold) >= F1_NEEDED
+
+
+def normalised(answer: str) -> str:
+    """Return a span in its canonical form; of one that is all punctuation or articles, the lower-cased span."""
+    text = unicodedata.normalize("NFKC", plain(fold(answer[:MOST_CHARACTERS]))).lower()
+    tokens = [_token(token) for token in text.split()]
+    kept = [token for token in tokens if token and token not in _ARTICLES]
+    return " ".join(" ".join(kept).split()) or " ".join(text.split())
+
+
+def _token(token: str) -> str:
+    bare = token.strip("()[]{}\"';:!?").rstrip(".,")
+    if _NUMERIC.fullmatch(bare):
+        plain_number = _numbers.grouped(bare.lstrip("+-$£€"))
+        found = _numbers.NUMBER.fullmatch(bare) if plain_number else None
+        number = _numbers.value(found) if found else None
+        if number is not None:
+            return _numbers.written(number)
+    return token.translate(_PUNCTUATION)
+
+
+def _sole_number(key: str) -> str | None:
+    """Return the number of a key that is one number and at most units: "5", "5 yards", but not "5 may 1990"."""
+    first, *units = key.split()
+    digits = any(any(character.isdigit() for character in unit) for unit in units)
+    return first if _numbers.NUMBER.fullmatch(first) and len(units) <= 1 and not digits else None
+
+
+def token_f1(answer: str, gold: str) -> float:
+    """Return the harmonic mean of token precision and recall of two normalised spans."""
+    ours, theirs = answer.split(), gold.split()
+    shared = (Counter(ours) & Counter(theirs)).total()
+    return 2 * shared / (len(ours) + len(theirs)) if shared else 0.0
+
+
+def _span(statement: Statement) -> str:
+    payload = statement.payload[:MOST_CHARACTERS]
+    bold = _BOLD.match(payload)
+    if bold:
+        return _trim(plain(bold[1]))
+    payload = plain(payload).strip()
+    if statement.rule == "marker":
+        payload = _SENTENCE_END.split(payload, maxsplit=1)[0]
+    return _trim(payload)
+
+
+def _trim(span: str) -> str:
+    lead = _LEAD.match(span)
+    span = span[lead.end() :] if lead else span
+    span = span.strip(_QUOTES + "*_#")
+    if span.endswith((".", ",", ";", ":")) and not re.search(
+        r"(?:\b[A-Za-z]|\b(?:Jr|Sr|Inc|Co|Ltd|St|etc))\.$", span
+    ):
+        span = span[:-1]
+    return span.strip(_QUOTES + "*_")

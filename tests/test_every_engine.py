@@ -1,0 +1,140 @@
+"""What every engine promises, checked on each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keff.engine import Engine
+from keff.plugins import load, names
+from keff.records import Completion, Sampling, stable_hash
+
+PROMPT = [{"role": "user", "content": "Ann has 3 apples and buys 4 more. How many has she now?"}]
+SAMPLING = Sampling(temperature=0.9, max_tokens=12, seed=11)
+RECORDED = {
+    stable_hash(PROMPT): {11 + i: Completion(f"path {i}", tokens=2, prompt_tokens=9) for i in range(8)}
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to make one engine for a test; ``repeats`` when the same seed must give the same text."""
+
+    make: Callable[[], Engine]
+    repeats: bool = True
+    slow: Callable[[], Engine] | None = None
+
+
+def _fake(**options: Any) -> Engine:
+    return load("engine", "fake", **options)
+
+
+def _real(request: pytest.FixtureRequest) -> Path:
+    pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
+    return request.getfixturevalue("smollm2")
+
+
+def _case(name: str, request: pytest.FixtureRequest) -> Case:
+    if name == "fake":
+        return Case(_fake, slow=lambda: _fake(latency=30))
+    if name == "recorded":
+        return Case(lambda: load("engine", "recorded", paths=RECORDED))
+    if name == "llamacpp":
+        file = str(_real(request))
+        return Case(lambda: load("engine", "llamacpp", model=file, n_ctx=256))
+    if name == "openai":
+        from real_server import real_base_url
+
+        url = real_base_url(_real(request))
+        return Case(lambda: load("engine", "openai", base_url=url))
+    for package in {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}.get(name, ()):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    return Case(lambda: load("engine", name, model=request.getfixturevalue("smollm2")))
+
+
+@pytest.fixture(params=sorted(names("engine")))
+def case(request: pytest.FixtureRequest) -> Iterator[Case]:
+    """Each engine in turn."""
+    yield _case(request.param, request)
+
+
+def drawn(case: Case, *requests: tuple[int, int]) -> list[list[Completion]]:
+    """Start the engine, draw (offset, n) for each request at once, and close it twice."""
+
+    async def work() -> list[list[Completion]]:
+        engine = case.make()
+        await engine.start()
+        try:
+            tasks = [engine.generate(PROMPT, replace(SAMPLING, seed=11 + at), n) for at, n in requests]
+            return list(await asyncio.gather(*tasks))
+        finally:
+            await engine.close()
+            await engine.close()
+
+    return asyncio.run(work())
+
+
+def test_n_paths_in_order_each_with_its_own_seed(case: Case) -> None:
+    """Path i of a request is the path that seed + i draws alone, whatever else is in flight."""
+    together, *alone = drawn(case, (0, 4), (0, 1), (1, 1), (3, 1))
+    assert len(together) == 4
+    assert len({one.text for one in together}) > 1
+    assert [path[0].text for path in alone] == [together[i].text for i in (0, 1, 3)]
+
+
+def test_completions_are_counted(case: Case) -> None:
+    for one in drawn(case, (0, 4))[0]:
+        assert 0 < one.tokens <= SAMPLING.max_tokens
+        assert one.prompt_tokens > 0
+        assert one.finish in ("stop", "length")
+        assert one.logprobs is None or one.logprobs.bottom <= one.logprobs.mean <= 0
+        assert one.refusal is None
+
+
+def test_identity_is_json_and_the_same_for_two_engines_of_one_kind(case: Case) -> None:
+    async def identity() -> dict[str, Any]:
+        engine = case.make()
+        await engine.start()
+        try:
+            return engine.identity()
+        finally:
+            await engine.close()
+
+    first, second = asyncio.run(identity()), asyncio.run(identity())
+    assert json.loads(json.dumps(first)) == second
+    assert first["engine"]
+    assert first["model"] or first["engine"] == "recorded"
+
+
+def test_capabilities_and_name(case: Case) -> None:
+    engine = case.make()
+    assert engine.capabilities.max_n >= 1
+    assert engine.capabilities.parallel >= 1
+    assert engine.name in names("engine")
+    asyncio.run(engine.close())
+
+
+def test_a_cancelled_request_ends_at_once_and_the_engine_goes_on(case: Case) -> None:
+    async def work() -> list[Completion]:
+        engine = (case.slow or case.make)()
+        await engine.start()
+        try:
+            long = replace(SAMPLING, max_tokens=200, temperature=2.0)
+            request = asyncio.ensure_future(engine.generate(PROMPT, long, 8))
+            await asyncio.sleep(0.05)
+            request.cancel()
+            await asyncio.wait([request], timeout=20)
+            assert request.done()
+            return [] if case.slow else await engine.generate(PROMPT, SAMPLING, 1)
+        finally:
+            await engine.close()
+
+    assert len(asyncio.run(work())) == (case.slow is None)
