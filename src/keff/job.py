@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ class Job:
     """What to sample into which run folder.
 
     ``options`` are the task's options as given, kept in the manifest so that the run can be scored again.
-    ``n`` None takes every item of the task. ``sampling.seed`` also chooses the items.
+    ``n`` None takes every item of the task. ``sampling.seed`` also chooses the items, of
+    which a ``shard`` (i, m) takes every m-th, from the i-th: the m shards of a run hold each item once.
     """
 
     task: Task
@@ -29,7 +29,13 @@ class Job:
     folder: Path
     order: Order
     n: int | None = None
+    shard: tuple[int, int] = (1, 1)
     options: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def items(self) -> list[Item]:
+        """Return the items of this job in order."""
+        number, of = self.shard
+        return select(self.task, self.n, self.sampling.seed)[number - 1 :: of]
 
     @property
     def sampling(self) -> Sampling:
@@ -53,6 +59,16 @@ def parse_templates(text: str, task: Task) -> tuple[int, ...]:
     if wrong or len(set(slots)) < len(slots):
         raise UsageError(f"--templates {text}: task {task.name} has the templates 0 to {last}, each once")
     return slots
+
+
+def parse_shard(text: str | None) -> tuple[int, int]:
+    """Turn ``i/m`` into (i, m); raises UsageError unless 1 <= i <= m."""
+    if text is None:
+        return 1, 1
+    first, slash, second = text.partition("/")
+    if slash and first.isdigit() and second.isdigit() and 1 <= int(first) <= int(second):
+        return int(first), int(second)
+    raise UsageError(f"--shard {text!r}: write i/m, such as 2/4 for the second of four")
 
 
 def configuration(job: Job, first: Item) -> Config:
@@ -94,13 +110,14 @@ async def execute(job: Job, watch: Watch | None = None) -> Progress:
     work, StoreError when the folder holds something else.
     """
     _check(job.order)
-    items = select(job.task, job.n, job.sampling.seed)
-    first = next(iter(islice(items, 1)), None)
-    if first is None:
-        raise UsageError(f"task {job.task.name} has no items")
+    items = job.items()
+    if not items:
+        raise UsageError(
+            f"shard {job.shard[0]}/{job.shard[1]} of task {job.task.name} has no items: use fewer shards"
+        )
     try:
         await job.engine.start()
-        config = configuration(job, first)
+        config = configuration(job, items[0])
         policy = job.order.policy.spec if job.order.policy else None
         with Run.write(
             job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options

@@ -86,8 +86,9 @@ class Completion:
     """What an engine returns for one path.
 
     ``text`` is the visible answer text; ``reasoning`` is hidden thinking that the server kept apart.
-    ``tokens`` counts generated tokens (thinking included), ``prompt_tokens`` the prompt,
-    ``cached_tokens`` the part of the prompt that the server had cached (charged once by some).
+    ``tokens`` counts generated tokens (thinking included), ``prompt_tokens`` the prompt of the request,
+    ``cached_tokens`` the part of it that the server had cached. A prompt is billed once a request: when
+    paths are kept, the first path of a request carries these two and its other paths carry 0, so sums add.
     ``refusal`` is set when the model or a filter declined. ``seconds`` is the wall time of the request.
     """
 

@@ -41,16 +41,18 @@ class Order:
 class Progress:
     """Counts of a session so far, shown while it runs.
 
-    ``kept`` paths were there before; ``done`` were drawn now; ``failed`` counts failed attempts; ``rules``
+    ``total`` paths are wanted (None under a policy); ``kept`` were there before; ``done`` were drawn now; ``failed`` counts failed attempts; ``rules``
     says how answers were found.
     """
 
+    total: int | None = None
     items: int = 0
     kept: int = 0
     done: int = 0
     failed: int = 0
     tokens: int = 0
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     abstained: int = 0
     truncated: int = 0
     rules: Counter[str] = field(default_factory=Counter[str])
@@ -68,15 +70,16 @@ def wanted(k: int, slots: Sequence[int]) -> list[tuple[int, int]]:
 
 
 async def sample(
-    run: Run, task: Task, engine: Engine, items: Iterable[Item], order: Order, watch: Watch | None = None
+    run: Run, task: Task, engine: Engine, items: Sequence[Item], order: Order, watch: Watch | None = None
 ) -> Progress:
     """Draw every path that ``run`` owes for ``items`` and return the counts.
 
-    Items are read as they are needed, so memory does not grow with their number. A failed request is
+    No text is held once it is committed, so memory does not grow with the number of paths. A failed request is
     committed as an error row and tried again as a new attempt. Cancelling keeps all that was received.
     Raises EngineError when the engine cannot work at all, or fails ``order.breaker`` times in a row.
     """
     session = _Session(run, task, engine, order, watch)
+    session.progress.total = None if order.policy else len(items) * order.k
     limit = order.concurrency or engine.capabilities.parallel
     units = session.policy_units(items) if order.policy else session.units(items)
     await _bounded(units, limit)
@@ -212,14 +215,16 @@ class _Session:
             )
 
     async def _keep(self, item: Item, span: Span, drawn: Sequence[Completion]) -> None:
-        paths = [replace(path, completion=done) for path, done in zip(self._paths(span), drawn, strict=True)]
+        billed = [drawn[0], *(replace(done, prompt_tokens=0, cached_tokens=0) for done in drawn[1:])]
+        paths = [replace(path, completion=done) for path, done in zip(self._paths(span), billed, strict=True)]
         self.run.add(paths)
         judged = await _judge(self.task, item, drawn)
         self.run.add_scores(list(zip(paths, judged, strict=True)), self.task.version)
         progress = self.progress
         progress.done += len(drawn)
         progress.tokens += sum(done.tokens for done in drawn)
-        progress.prompt_tokens += max((done.prompt_tokens for done in drawn), default=0)
+        progress.prompt_tokens += sum(done.prompt_tokens for done in billed)
+        progress.cached_tokens += sum(done.cached_tokens for done in billed)
         progress.abstained += sum(one.key is None for one in judged)
         progress.truncated += sum(done.finish == "length" for done in drawn)
         progress.rules.update(one.rule for one in judged)

@@ -198,6 +198,19 @@ class Run:
             raise
         return cls(folder, manifest, database, lock)
 
+    @classmethod
+    def edit(cls, folder: File) -> Run:
+        """Open an existing run for writing under its own configuration, to score it again."""
+        manifest = Manifest.read(folder)
+        return cls.write(
+            folder,
+            manifest.config,
+            n=manifest.n,
+            k=manifest.k,
+            policy=manifest.policy,
+            options=manifest.task_options,
+        )
+
     def __enter__(self) -> Self:
         return self
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MOST_STATEMENTS = 200
+MOST_STATEMENTS = 50
 WINDOW = 2000
 
 _AFTER_ANSWER = re.compile(

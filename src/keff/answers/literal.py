@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -162,7 +163,7 @@ def _guess(tail: str) -> Extracted | None:
     last_line = tail.rstrip().rpartition("\n")[2]
     fences = _FENCE.findall(tail)
     spans = re.findall(r"(?<!`)`([^`\n]{1,400})`(?!`)", last_line)
-    results = [_literal_at(_rest(tail, found)) for found in _RETURNS.finditer(tail)]
+    results = [_literal_at(_rest(tail, found)) for found in deque(_RETURNS.finditer(tail), maxlen=10)]
     for rule, texts in (
         ("last line", [last_line.strip(" `*")]),
         ("last fence", fences[-1:]),

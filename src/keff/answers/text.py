@@ -24,10 +24,10 @@ _EXACT_WORDS = frozenset(("yes", "no", "noanswer"))
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _NUMERIC = re.compile(r"[-+]?[$£€]?\d[\d,]*(?:\.\d+)?|[-+]?[$£€]?\.\d+", re.ASCII)
 _BOLD = re.compile(r"[\s:\"']{0,4}\*\*([^*\n]{1,200})\*\*")
-_SENTENCE_END = re.compile(
-    r"(?<!\b[A-Za-z])(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bMt)(?<!\bJr)(?<!\bSr)(?<!\bNo)(?<!\bvs)"
-    r"[.!?][\"')*]{0,2}\s+(?=[A-Z\"(*])"
+_ABBREVIATED = "".join(
+    rf"(?<!\b{word})" for word in ["Col", "Gen", "Rev", "Hon", "Mrs", "Sgt", "Inc", "Ltd", "[A-Za-z]", "[A-Z][a-z]"]
 )
+_SENTENCE_END = re.compile(rf"{_ABBREVIATED}[.!?][\"')*]{{0,2}}\s+(?=[A-Z\"(*])")
 _LEAD = re.compile(
     r"(?:[\s:=\-–>]+|that\s|simply\s|therefore\s|probably\s|likely\s|is\s|was\s)*", re.IGNORECASE
 )
@@ -109,7 +109,7 @@ def _token(token: str) -> str:
 
 def _sole_number(key: str) -> str | None:
     """Return the number of a key that is one number and at most units: "5", "5 yards", but not "5 may 1990"."""
-    first, *units = key.split()
+    first, *units = key.split() or [""]
     digits = any(any(character.isdigit() for character in unit) for unit in units)
     return first if _numbers.NUMBER.fullmatch(first) and len(units) <= 1 and not digits else None
 

@@ -18,6 +18,7 @@ COMMANDS = (
     "sample",
     "pilot",
     "analyze",
+    "score",
     "predict",
     "list",
 )

@@ -47,11 +47,48 @@ PolicyText = Annotated[
     str | None, typer.Option("--policy", help="Stopping rule, such as lead_k:3 (keff list policies).")
 ]
 Concurrency = Annotated[int | None, typer.Option("--concurrency", min=1, help="Requests in flight.")]
+Shard = Annotated[
+    str | None,
+    typer.Option("--shard", metavar="I/M", help="Draw the I-th of M parts (analyze --pool joins them)."),
+]
+TokenBudget = Annotated[
+    int | None,
+    typer.Option("--token-budget", min=1, help="Stop when this many tokens are used, prompts included."),
+]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", min=0, help="Stop at this many dollars (with --prices).")
+]
+Prices = Annotated[
+    Path | None,
+    typer.Option(
+        "--prices", help='TOML price table: ["model"] with prompt, output, cached per million tokens.'
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a paid run.")]
 AnswerSpaceName = Annotated[
     str | None,
     typer.Option(
         "--answer-space", help="How answers are compared: numeric, choice, binary, text, exact, math."
     ),
+]
+UnsafeExec = Annotated[
+    bool,
+    typer.Option("--unsafe-exec", help="Run model code without the sandbox (only where that cannot hurt)."),
+]
+TaskOptions = Annotated[
+    list[str] | None,
+    typer.Option("--task-option", metavar="NAME=VALUE", help="Any other option of the task; repeatable."),
+]
+System = Annotated[str | None, typer.Option("--system", help="System message (your own questions only).")]
+TemplateFile = Annotated[
+    Path | None, typer.Option("--template", help='TOML file with templates = ["...", "..."], one a slot.')
+]
+AnswerRegex = Annotated[
+    str | None,
+    typer.Option("--answer-regex", help="The last match (group 1) is the answer (your own questions)."),
+]
+Scorer = Annotated[
+    str | None, typer.Option("--scorer", metavar="FILE.py:FUNCTION", help="Your own scorer, run as such.")
 ]
 Trim = Annotated[
     int | None, typer.Option("--trim", min=1, help="Use the first K paths; leave out items with fewer.")
@@ -77,13 +114,13 @@ CostPerPath = Annotated[
 ]
 
 
-def parse_pairs(pairs: list[str] | None) -> dict[str, Any]:
+def parse_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
     """Turn ``name=value`` texts into options; values that read as JSON are taken as such."""
     options: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise UsageError(f"--engine-option {pair!r}: write it as name=value")
+            raise UsageError(f"{flag} {pair!r}: write it as name=value")
         try:
             options[name.replace("-", "_")] = json.loads(value)
         except json.JSONDecodeError:

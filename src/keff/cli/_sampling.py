@@ -7,7 +7,7 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -15,7 +15,7 @@ from keff import plugins, sampler
 from keff.cli._console import print_json, progress_console
 from keff.cli._options import parse_pairs
 from keff.errors import RunError
-from keff.job import Job, execute, parse_templates
+from keff.job import Job, execute, parse_shard, parse_templates
 from keff.policy import parse_policy
 from keff.records import Sampling, stable_hash
 from keff.task import Task, select
@@ -40,8 +40,19 @@ class Wishes:
     templates: str = "none"
     data: Path | None = None
     answer_space: str | None = None
+    system: str | None = None
+    template: Path | None = None
+    answer_regex: str | None = None
+    scorer: str | None = None
+    task_option: list[str] | None = None
+    unsafe_exec: bool = False
+    token_budget: int | None = None
+    max_cost: float | None = None
+    prices: Path | None = None
+    yes: bool = False
     policy: str | None = None
     concurrency: int | None = None
+    shard: str | None = None
 
     def job(self) -> Job:
         """Make the task, the engine and the job."""
@@ -56,10 +67,26 @@ class Wishes:
             parse_policy(self.policy) if self.policy else None,
             self.concurrency,
         )
-        return Job(task, self._engine(task, order), self.run, order, self.n, options)
+        return Job(task, self._engine(task, order), self.run, order, self.n, parse_shard(self.shard), options)
+
+    def _task_options(self) -> dict[str, Any]:
+        return {
+            "data": self.data and str(self.data.resolve()),
+            "answer_space": self.answer_space,
+            "system": self.system,
+            "template": self.template and str(self.template.resolve()),
+            "answer_regex": self.answer_regex,
+            "scorer": self.scorer,
+            "unsafe_exec": self.unsafe_exec or None,
+            **parse_pairs(self.task_option, "--task-option"),
+        }
 
     def _engine(self, task: Task, order: sampler.Order) -> Any:
-        given = {"model": self.model, "base_url": self.base_url, **parse_pairs(self.engine_option)}
+        given = {
+            "model": self.model,
+            "base_url": self.base_url,
+            **parse_pairs(self.engine_option, "--engine-option"),
+        }
         if self.engine == "fake":
             given["oracle"] = right_answers(task, self.n, order)
         options = {name: value for name, value in given.items() if value is not None}
@@ -69,13 +96,16 @@ class Wishes:
 def right_answers(task: Task, n: int | None, order: sampler.Order) -> dict[str, str]:
     """Return what the fake engine must say to be right, by the hash of the messages."""
     return {
-        stable_hash(list(task.messages(item, slot))): str(
-            item.gold[0] if isinstance(item.gold, list) else item.gold
-        )
+        stable_hash(list(task.messages(item, slot))): _gold_text(item.gold)
         for item in select(task, n, order.sampling.seed)
         if item.gold is not None
         for slot in order.slots
     }
+
+
+def _gold_text(gold: Any) -> str:
+    answers = cast("list[Any]", gold) if isinstance(gold, list) else [gold]
+    return str(answers[0])
 
 
 def load_task(name: str, options: dict[str, Any]) -> tuple[Task, dict[str, Any]]:
@@ -118,9 +148,8 @@ def report(job: Job, drawn: sampler.Progress, *, json: bool) -> None:
 
 
 async def _draw(job: Job) -> sampler.Progress:
-    total = None if job.n is None or job.order.policy else job.n * job.order.k
     with _bar() as bar:
-        watch = _watcher(bar, total)
+        watch = _watcher(bar)
         work = asyncio.ensure_future(execute(job, watch))
         loop = asyncio.get_running_loop()
         for one in (signal.SIGINT, signal.SIGTERM):
@@ -148,8 +177,8 @@ def _bar() -> Progress:
     )
 
 
-def _watcher(bar: Progress, total: int | None) -> sampler.Watch:
-    task = bar.add_task("sampling", total=total, rate="", notes="")
+def _watcher(bar: Progress) -> sampler.Watch:
+    task = bar.add_task("sampling", total=None, rate="", notes="")
     begun = time.monotonic()
 
     def watch(progress: sampler.Progress) -> None:
@@ -159,6 +188,8 @@ def _watcher(bar: Progress, total: int | None) -> sampler.Watch:
         if progress.failed:
             notes += f", {progress.failed} failed"
         rate = f"{progress.tokens / seconds:,.0f} tokens/s"
-        bar.update(task, completed=progress.kept + progress.done, rate=rate, notes=notes)
+        bar.update(
+            task, total=progress.total, completed=progress.kept + progress.done, rate=rate, notes=notes
+        )
 
     return watch

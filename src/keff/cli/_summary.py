@@ -83,7 +83,15 @@ def _correlation(estimates: Estimates) -> None:
 def _table(estimates: Estimates) -> Table:
     cap = int(estimates["k_star"]["k_max"]) if estimates["k_star"] else int(estimates["k"])
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    headers = ("  \npaths", "\nworth", "plurality\nseen", "\npredicted", "majority\nseen", "\npredicted", "\ncost")
+    headers = (
+        "  \npaths",
+        "\nworth",
+        "plurality\nseen",
+        "\npredicted",
+        "majority\nseen",
+        "\npredicted",
+        "\ncost",
+    )
     for header in headers:
         table.add_column(header, justify="right", no_wrap=True)
     for k in SHOWN:

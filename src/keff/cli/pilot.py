@@ -9,7 +9,8 @@ import typer
 
 from keff.analysis import Settings
 from keff.cli import _options as o
-from keff.cli._sampling import Wishes, draw, report
+from keff.cli._preflight import sample_as_wished
+from keff.cli._sampling import Wishes, report
 from keff.cli.analyze import analyze_records, make_aim
 from keff.reader import open_record
 
@@ -30,7 +31,17 @@ def command(
     templates: o.Templates = "none",
     data: o.Data = None,
     answer_space: o.AnswerSpaceName = None,
+    system: o.System = None,
+    template: o.TemplateFile = None,
+    answer_regex: o.AnswerRegex = None,
+    scorer: o.Scorer = None,
+    task_option: o.TaskOptions = None,
+    unsafe_exec: o.UnsafeExec = False,
     concurrency: o.Concurrency = None,
+    token_budget: o.TokenBudget = None,
+    max_cost: o.MaxCost = None,
+    prices: o.Prices = None,
+    yes: o.Yes = False,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")] = None,
     epsilon: o.Epsilon = 0.025,
     k_max: o.KMax = 32,
@@ -43,7 +54,7 @@ def command(
     """Draw what the pilot still owes and analyse it."""
     aim = make_aim(retain, budget, value_per_correct, cost_per_path)
     settings = Settings(epsilon=epsilon, k_max=k_max, seed=seed, aim=aim)
-    job = Wishes(
+    wishes = Wishes(
         task=task,
         run=run,
         engine=engine,
@@ -59,7 +70,18 @@ def command(
         templates=templates,
         data=data,
         answer_space=answer_space,
+        system=system,
+        template=template,
+        answer_regex=answer_regex,
+        scorer=scorer,
+        task_option=task_option,
+        unsafe_exec=unsafe_exec,
         concurrency=concurrency,
-    ).job()
-    report(job, draw(job), json=False)
+        token_budget=token_budget,
+        max_cost=max_cost,
+        prices=prices,
+        yes=yes,
+    )
+    job, drawn = sample_as_wished(wishes)
+    report(job, drawn, json=False)
     analyze_records([open_record(run)], settings, out, json=json)

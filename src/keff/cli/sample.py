@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from keff.cli import _options as o
-from keff.cli._sampling import Wishes, draw, report
+from keff.cli._preflight import sample_as_wished
+from keff.cli._sampling import Wishes, report
 
 
 def command(
@@ -22,12 +23,23 @@ def command(
     templates: o.Templates = "none",
     data: o.Data = None,
     answer_space: o.AnswerSpaceName = None,
+    system: o.System = None,
+    template: o.TemplateFile = None,
+    answer_regex: o.AnswerRegex = None,
+    scorer: o.Scorer = None,
+    task_option: o.TaskOptions = None,
+    unsafe_exec: o.UnsafeExec = False,
     policy: o.PolicyText = None,
     concurrency: o.Concurrency = None,
+    shard: o.Shard = None,
+    token_budget: o.TokenBudget = None,
+    max_cost: o.MaxCost = None,
+    prices: o.Prices = None,
+    yes: o.Yes = False,
     json: o.Json = False,
 ) -> None:
     """Draw what the run still owes."""
-    job = Wishes(
+    wishes = Wishes(
         task=task,
         run=run,
         engine=engine,
@@ -43,7 +55,19 @@ def command(
         templates=templates,
         data=data,
         answer_space=answer_space,
+        system=system,
+        template=template,
+        answer_regex=answer_regex,
+        scorer=scorer,
+        task_option=task_option,
+        unsafe_exec=unsafe_exec,
         policy=policy,
         concurrency=concurrency,
-    ).job()
-    report(job, draw(job), json=json)
+        shard=shard,
+        token_budget=token_budget,
+        max_cost=max_cost,
+        prices=prices,
+        yes=yes,
+    )
+    job, drawn = sample_as_wished(wishes)
+    report(job, drawn, json=json)

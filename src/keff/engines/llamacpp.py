@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import xllamacpp
 
 from keff.engine import Capabilities
-from keff.engines._form import chat_body, finish_reason, summarize, template_thinking
+from keff.engines._form import chat_body, template_thinking
 from keff.engines._gguf import locate, sha256
+from keff.engines._response import Assembler, choices_of, completions
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Message, Sampling
 
@@ -92,60 +93,17 @@ def open_server(file: Path, settings: Settings, *, api_key: str = "") -> xllamac
     return xllamacpp.Server(params)
 
 
-@dataclass(slots=True)
-class _Growing:
-    """One path as it arrives."""
-
-    text: str = ""
-    reasoning: str = ""
-    logprobs: list[float] = field(default_factory=list[float])
-    finish: str | None = None
-
-
 class _Answer:
     """One request as it arrives, token by token, in a thread; setting ``stop`` ends it at its next token."""
 
     def __init__(self, n: int) -> None:
-        self.paths = [_Growing() for _ in range(n)]
-        self.usage: dict[str, Any] = {}
-        self.error: dict[str, Any] | None = None
+        self.parts = Assembler(n)
         self.stop = threading.Event()
 
     def take(self, chunk: dict[str, Any]) -> bool:
         """Add one chunk; True asks the server to stop."""
-        self.error = chunk.get("error") or self.error
-        self.usage = chunk.get("usage") or self.usage
-        for choice in chunk.get("choices", ()):
-            path, delta = self.paths[choice["index"]], choice.get("delta", {})
-            path.text += delta.get("content") or ""
-            path.reasoning += delta.get("reasoning_content") or ""
-            path.logprobs += [
-                token["logprob"] for token in (choice.get("logprobs") or {}).get("content") or ()
-            ]
-            path.finish = choice.get("finish_reason") or path.finish
+        self.parts.take(chunk)
         return self.stop.is_set()
-
-    def completions(self, seconds: float) -> list[Completion]:
-        """Return the finished paths; raises EngineError when the server refused or broke off."""
-        if self.error is not None:
-            message = str(self.error.get("message", self.error))
-            raise EngineError(f"engine llamacpp: {message}", transient=self.error.get("code", 500) >= 500)
-        if any(path.finish is None for path in self.paths):
-            raise EngineError("engine llamacpp: the model broke off in the middle of a path")
-        cached = (self.usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-        return [
-            Completion(
-                path.text,
-                finish_reason(path.finish),
-                len(path.logprobs),
-                self.usage.get("prompt_tokens", 0),
-                cached,
-                reasoning=path.reasoning or None,
-                logprobs=summarize(path.logprobs),
-                seconds=seconds,
-            )
-            for path in self.paths
-        ]
 
 
 class LlamaCpp:
@@ -193,7 +151,11 @@ class LlamaCpp:
         finally:
             answer.stop.set()
             self._running.discard(answer)
-        return answer.completions(time.perf_counter() - begun)
+        try:
+            response = answer.parts.response()
+            return completions(response, choices_of(response), time.perf_counter() - begun)
+        except EngineError as error:
+            raise EngineError(f"engine llamacpp: {error}", transient=error.transient) from None
 
     @staticmethod
     def _ask(server: xllamacpp.Server, body: dict[str, Any], answer: _Answer) -> None:

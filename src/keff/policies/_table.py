@@ -82,10 +82,10 @@ class TablePolicy:
     ) -> None:
         self.spec = spec
         self.cap = len(stops) - 1
-        self._stops = stops.copy()
-        self._stops[:, 0, :] = False
-        self._stops[self.cap] = True
-        self._table = lookahead(self._stops)
+        self.stops = stops.copy()
+        self.stops[:, 0, :] = False
+        self.stops[self.cap] = True
+        self._table = lookahead(self.stops)
         self._ahead: list[list[list[int]]] = self._table.tolist()
         self._strength = strength
         self._kind: WeightKind = kind
@@ -95,8 +95,8 @@ class TablePolicy:
         """Whether no vote for the leader, and no vote fewer for the runner-up, makes it draw longer."""
         fits = legal(self.cap)
         both = fits[:, 1:, :] & fits[:, :-1, :]
-        up = self._stops[:, 1:, :] | ~self._stops[:, :-1, :]
-        fewer = self._stops[:, :, :-1] | ~self._stops[:, :, 1:]
+        up = self.stops[:, 1:, :] | ~self.stops[:, :-1, :]
+        fewer = self.stops[:, :, :-1] | ~self.stops[:, :, 1:]
         return bool(np.all(up | ~both) and np.all(fewer | ~fits[:, :, 1:]))
 
     def decide(self, view: View) -> Sample | Stop:

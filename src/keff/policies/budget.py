@@ -5,20 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from keff.errors import PolicyError
-from keff.policies._table import TablePolicy, check_cap, check_value, grid
+from keff.policies._table import Table, TablePolicy, check_cap, check_value, grid
 from keff.policy import DEFAULT_CAP, Policy, format_spec
 
 
-def policy(value: float | None = 4, *, cap: int = DEFAULT_CAP) -> Policy:
+def boundary(k: float, cap: int, b: float = 0.0) -> Table:
+    """Return where ``budget:k,b=b`` stops before its cap, indexed [n, v1, v2]."""
+    n, v1, v2 = grid(cap)
+    # Multiplied out: no division by zero at n = cap, at k = cap, or before the first vote.
+    enough = (v1 - v2) ** 2 * (k + b) * (cap - k) >= k**2 * (v1 + v2 + b) * (cap - n) * (1 - 1e-12)
+    return enough & (v1 > v2)
+
+
+def policy(value: float | None = 4, *, cap: int = DEFAULT_CAP, b: float = 0.0) -> Policy:
     """Return ``budget:k``: stop when (v1-v2)^2 / ((v1+v2)(1-n/cap)) >= k / (1-k/cap), with k real.
 
     The left side is the squared z-score that the leader still leads after the cap, when the top two keep
-    their joint share of the paths that remain. It asks less and less as the cap comes near.
+    their joint share of the paths that remain. It asks less and less as the cap comes near. ``b`` adds as
+    many even votes to v1 + v2 on the left and to k on the right: at 0 it is a z-test, and as it grows the
+    rule comes to ask for a lead, whatever the number of votes.
     """
     k = check_value("budget", value, 0, np.inf)
     if k > check_cap("budget", cap):
         raise PolicyError(f"budget:{k:g} is above its cap {cap}: lower k or raise the cap")
-    n, v1, v2 = grid(cap)
-    # Multiplied out: no division by zero at n = cap, at k = cap, or before the first vote.
-    with_rest = (v1 - v2) ** 2 * (cap - k) >= k * (v1 + v2) * (cap - n) * (1 - 1e-12)
-    return TablePolicy(format_spec("budget", k, cap=cap), with_rest & (v1 > v2))
+    if not isinstance(b, int | float) or not 0 <= b < np.inf:
+        raise PolicyError(f"budget: b must be a number of at least 0, not {b}")
+    return TablePolicy(format_spec("budget", k, cap=cap, b=b or None), boundary(k, cap, b))

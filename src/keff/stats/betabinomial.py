@@ -81,6 +81,8 @@ def majority_limit(p: float, c: float) -> float:
     if c >= 1:
         return p
     alpha, beta = alpha_beta(p, c)
+    if math.isinf(alpha + beta):
+        return majority_limit(p, 0.0)
     return float(betainc(beta, alpha, 0.5))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, gammaln, xlog1py, xlogy
 
-from keff.stats.convex import GAP, Objective, minimise, simplex_prices
+from keff.stats.convex import Objective, minimise, simplex_prices
 from keff.stats.votes import FloatArray, Votes, as_hist
 
 # Prices of leaving a cell of an exact law unmatched. They limit the coefficients of the dual polynomial, so none
@@ -144,9 +144,10 @@ def _likelihood_ball(share: FloatArray, allowed: float) -> Objective:
 
 
 def _distance(share: FloatArray, b: FloatArray) -> float:
-    """Return an upper bound on the least sum_s share_s log(share_s / law_s(G)) over all mixing laws G.
+    """Return sum_s share_s log(share_s / law_s(G)) at the most likely mixing law G on the grid, or just above.
 
-    The dual of nonparametric maximum likelihood: the greatest weighted log of y with sum_s y_s b_s <= 1.
+    The dual of nonparametric maximum likelihood is the greatest weighted log of y with sum_s y_s b_s <= 1;
+    its slacks are inverse to the weights of G. A law that is not quite the best only widens the bounds.
     """
 
     def objective(y: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -154,8 +155,9 @@ def _distance(share: FloatArray, b: FloatArray) -> float:
 
     rows = np.vstack([-b.T, np.eye(share.size)])
     floor = np.append(np.full(b.shape[1], -1.0), np.zeros(share.size))
-    y = minimise(objective, rows, floor, np.full(share.size, 0.5))
-    return max(_log_mean(share, y), 0.0) + 2 * GAP
+    weight = 1 / (1 - minimise(objective, rows, floor, np.full(share.size, 0.5)) @ b)
+    law = b @ (weight / weight.sum())
+    return _log_mean(share, share) - _log_mean(share, law)
 
 
 def _log_mean(share: FloatArray, y: FloatArray) -> float:

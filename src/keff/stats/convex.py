@@ -9,7 +9,6 @@ import numpy as np
 from keff.stats.votes import FloatArray
 
 GAP = 1e-7
-"""How far from the optimum ``minimise`` may stop."""
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 """Value, gradient and Hessian of a convex function."""
@@ -18,7 +17,7 @@ Objective = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 def minimise(objective: Objective, rows: FloatArray, floor: FloatArray, start: FloatArray) -> FloatArray:
     """Minimise a convex objective subject to rows @ x >= floor, from a strictly feasible ``start``.
 
-    Log-barrier Newton, optimal to GAP.
+    Log-barrier Newton, optimal to about GAP; where rounding stops it sooner, x is still feasible.
     """
     x, weight = start, 0.1
     while True:
@@ -75,7 +74,7 @@ def simplex_prices(m: FloatArray, b: FloatArray, law: FloatArray, unmatched: flo
     gain = np.r_[np.full(2 * cells, -unmatched), m]
     basis = np.arange(cells)
     prices = gain[basis]
-    for _ in range(200 * cells):
+    for _ in range(60 * cells):
         inverse = np.linalg.inv(columns[:, basis])
         prices = gain[basis] @ inverse
         excess = gain - prices @ columns

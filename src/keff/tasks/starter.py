@@ -27,16 +27,16 @@ TEMPLATES = (
 
 WORKED: dict[AnswerSpace, tuple[tuple[str, str], ...]] = {
     "numeric": (
-        ("What is 1 + 3?", "The answer is 4."),
-        ("Tom has 5 hats and buys 2. How many hats?", "The answer is 7."),
+        ("What is 1 + 3?", "1 + 3 = 4. The answer is 4."),
+        ("Tom has 5 hats and buys 2. How many hats?", "5 + 2 = 7. The answer is 7."),
     ),
     "binary": (
-        ("The dog is big. Is the dog small?", "The answer is no."),
-        ("Ann has a cat. Does Ann have a cat?", "The answer is yes."),
+        ("The dog is big. Is the dog small?", "The dog is big. The answer is no."),
+        ("Ann has a cat. Does Ann have a cat?", "Ann has a cat. The answer is yes."),
     ),
     "choice": (
-        ("Which is a fruit?\nA. dog\nB. apple\nC. car\nD. book", "The answer is B."),
-        ("Which is a color?\nA. red\nB. two\nC. cat\nD. sun", "The answer is A."),
+        ("Which is a fruit?\nA. dog\nB. apple\nC. car\nD. book", "An apple is a fruit. The answer is B."),
+        ("Which is a color?\nA. red\nB. two\nC. cat\nD. sun", "Red is a color. The answer is A."),
     ),
 }
 """Two worked examples of each answer space, shown as earlier turns: a very small model keeps to their form."""

@@ -1,0 +1,108 @@
+"""Before a paid run: draw a few items, show what the rest would cost, and ask."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+import typer
+from rich.table import Table
+
+from keff.cli._console import progress_console
+from keff.cli._sampling import Wishes, draw
+from keff.cost import LOCAL_ENGINES, Price, Usage, price_of, read_prices
+from keff.errors import UsageError
+from keff.job import Job
+from keff.sampler import Halt, Progress
+
+PROBE_ITEMS = 3
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a run may cost: output and prompt tokens, dollars; and the price table to count with."""
+
+    tokens: int | None = None
+    dollars: float | None = None
+    price: Price | None = None
+
+    def halt(self) -> Halt | None:
+        """Return the rule that stops a run at its limits."""
+        if self.tokens is None and self.dollars is None:
+            return None
+        return self._reason
+
+    def _reason(self, progress: Progress) -> str | None:
+        used = progress.tokens + progress.prompt_tokens
+        if self.tokens is not None and used >= self.tokens:
+            return f"the token budget of {self.tokens:,} is spent ({used:,} tokens)"
+        if self.dollars is not None and self.price is not None:
+            spent = usage(progress).dollars(self.price)
+            if spent >= self.dollars:
+                return f"the cost limit of ${self.dollars:g} is reached (${spent:.4f})"
+        return None
+
+
+def usage(progress: Progress) -> Usage:
+    """Return the tokens that a session was billed for."""
+    return Usage(progress.prompt_tokens, progress.cached_tokens, progress.tokens)
+
+
+def limits(wishes: Wishes) -> Limits:
+    """Return the limits of a run; raises UsageError when a dollar limit has no price to count with."""
+    table = read_prices(wishes.prices) if wishes.prices else {}
+    price = price_of(wishes.engine, wishes.model, table)
+    if wishes.max_cost is not None and price is None:
+        raise UsageError(
+            f"--max-cost needs the price of {wishes.model or 'the model'}: give --prices FILE.toml"
+        )
+    return Limits(wishes.token_budget, wishes.max_cost, price)
+
+
+def is_paid(wishes: Wishes) -> bool:
+    """Say whether paths go to a server that is not on this machine."""
+    return wishes.engine not in LOCAL_ENGINES and urlsplit(wishes.base_url or "").hostname not in LOOPBACK
+
+
+def sample_as_wished(wishes: Wishes) -> tuple[Job, Progress]:
+    """Draw what the wishes still owe, within their limits, after asking where it may cost money."""
+    found = limits(wishes)
+    plain = wishes.job()
+    job = replace(plain, order=replace(plain.order, halt=found.halt()))
+    confirm(job, wishes, found)
+    return job, draw(job)
+
+
+def confirm(job: Job, wishes: Wishes, found: Limits) -> None:
+    """Draw the first items, show what the rest would take, and ask; the drawn paths are kept.
+
+    Without a terminal to ask at, ``--yes`` must have been given: raises UsageError. A refusal exits.
+    """
+    if wishes.yes or not is_paid(wishes):
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{wishes.engine} may cost money and there is no terminal to ask at: add --yes")
+    items = len(job.items())
+    begun = time.monotonic()
+    probe = draw(replace(job, n=min(PROBE_ITEMS * job.shard[1], job.n or PROBE_ITEMS * job.shard[1])))
+    if probe.done == 0:
+        return
+    progress_console.print(_table(probe, items * job.order.k, time.monotonic() - begun, found.price))
+    if not typer.confirm("Go on?", err=True):
+        raise typer.Exit(1)
+
+
+def _table(probe: Progress, paths: int, seconds: float, price: Price | None) -> Table:
+    scale = max(paths - probe.done, 0) / probe.done
+    used = usage(probe)
+    rest = Usage(int(used.prompt * scale), int(used.cached * scale), int(used.output * scale))
+    table = Table(title=f"What is still to draw, from the first {probe.done} paths", title_justify="left")
+    for header in ("paths", "prompt tokens", "output tokens", "dollars", "minutes"):
+        table.add_column(header, justify="right")
+    dollars = "unknown (--prices FILE)" if price is None else f"{rest.dollars(price):.2f}"
+    minutes = f"{seconds * scale / 60:.1f}"
+    table.add_row(f"{paths - probe.done:,}", f"{rest.prompt:,}", f"{rest.output:,}", dollars, minutes)
+    return table

@@ -1,0 +1,37 @@
+"""Read and score the stored texts of a run again under the current task version; nothing is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keff import plugins
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.job import score
+from keff.store import Run
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    data: o.Data = None,
+    unsafe_exec: o.UnsafeExec = False,
+    json: o.Json = False,
+) -> None:
+    """Score every stored path again."""
+    with Run.edit(run) as opened:
+        options = dict(opened.manifest.task_options)
+        name = options.pop("name", opened.manifest.config.task["name"])
+        if data is not None:
+            options["data"] = str(data)
+        if unsafe_exec:
+            options["unsafe_exec"] = True
+        task = plugins.load("task", name, **options)
+        total = score(opened, task, everything=True)
+    if json:
+        _console.print_json({"run": str(run), "scored": total, "task": task.name, "version": task.version})
+    else:
+        line = f"{run}: {total} paths scored under {task.name} version {task.version}; nothing was drawn"
+        _console.progress_console.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,248 @@
+"""Any OpenAI-compatible server: a hosted API, vLLM, SGLang, llama.cpp, Ollama or a gateway.
+
+The key is read from the environment and goes nowhere else. Several paths share one request (and one
+reading of the prompt) where the server allows it and the tokens of each path can be counted, which needs
+log-probabilities; otherwise each path is its own request. The first requests find out, and the answer is
+remembered. Path i carries the seed ``seed + i`` either way. The client retries 408, 409, 429, 5xx and
+broken connections, and waits as long as Retry-After says; what still fails is an EngineError.
+
+A refusal or a content filter is an outcome, not an error. Hidden thinking that the server keeps apart
+becomes ``reasoning``; thinking segments inside the text stay there. Closing the connection, which
+cancelling does, stops a path on vLLM, SGLang and llama.cpp; ``stream=True`` does so on other servers too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from keff.engine import Capabilities
+from keff.engines._form import chat_body, effort_thinking, template_thinking
+from keff.engines._response import choices_of, completions, fields, token_logprobs
+from keff.engines._transport import Address, Transport, UnsupportedError
+from keff.errors import EngineError, UsageError
+from keff.records import Completion, Message, Sampling
+
+HOSTED = "api.openai.com"
+SHARED_N = 8
+"""Paths in one request when nothing else is said: enough to share the prompt, few enough to lose little."""
+
+
+def engine(
+    *,
+    model: str | None = None,
+    base_url: str | None = None,
+    api_key_env: str = "OPENAI_API_KEY",
+    n_per_request: Literal["auto"] | int = "auto",
+    logprobs: bool = True,
+    stream: bool = False,
+    max_retries: int = 3,
+    timeout: float = 600.0,
+    parallel: int = 32,
+    thinking: Literal["auto", "template", "effort"] = "auto",
+    extra_body: str | Mapping[str, Any] | None = None,
+    omit: str = "",
+) -> OpenAI:
+    """Make an engine for one model of one server.
+
+    ``model``: asked of the server when it has only one. ``base_url``: default ``$OPENAI_BASE_URL``, then
+    OpenAI's own. ``n_per_request``: paths in one request; a number also shares requests where tokens can
+    only be counted in sum. ``thinking``: how ``Sampling.thinking`` is sent, as a switch of the chat template
+    or as ``reasoning_effort`` (auto: the latter for OpenAI's own server). ``extra_body``: more fields of each
+    request, as JSON or a mapping, such as ``{"top_k": 20}``. ``omit``: names of fields, by comma, that the
+    server does not take, such as ``seed``. Raises UsageError for options that do not fit.
+    """
+    url = normalized(base_url or os.environ.get("OPENAI_BASE_URL") or f"https://{HOSTED}/v1")
+    hosted = urlsplit(url).hostname == HOSTED
+    if n_per_request != "auto" and int(n_per_request) < 1:
+        raise UsageError("engine openai: n_per_request must be auto or at least 1")
+    options = Options(
+        url,
+        api_key_env,
+        None if n_per_request == "auto" else int(n_per_request),
+        logprobs,
+        stream,
+        max_retries,
+        timeout,
+        effort=thinking == "effort" or (thinking == "auto" and hosted),
+        extra_body=parsed(extra_body),
+        omit=frozenset(name.strip() for name in omit.split(",") if name.strip()),
+    )
+    return OpenAI(model, options, parallel)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of ``engine``, checked."""
+
+    url: str
+    api_key_env: str = "OPENAI_API_KEY"
+    n: int | None = None
+    logprobs: bool = True
+    stream: bool = False
+    max_retries: int = 3
+    timeout: float = 600.0
+    effort: bool = False
+    extra_body: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    omit: frozenset[str] = frozenset()
+
+
+def normalized(url: str) -> str:
+    """Return a base URL with ``/v1`` where it has no path; raises UsageError for what is not http(s)."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"engine openai: {url!r} is not an http address")
+    if parts.username or parts.password:
+        raise UsageError("engine openai: put the key into the environment, not into the address")
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") or "/v1", query="", fragment=""))
+
+
+def parsed(extra: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return extra request fields as a dictionary; raises UsageError when they are not a JSON object."""
+    try:
+        found: Any = json.loads(extra) if isinstance(extra, str) else dict(extra or {})
+    except ValueError as error:
+        raise UsageError(f"engine openai: extra_body is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError("engine openai: extra_body must be a JSON object")
+    return fields(found)
+
+
+class OpenAI:
+    """See the module."""
+
+    name = "openai"
+
+    def __init__(self, model: str | None, options: Options, parallel: int) -> None:
+        self._model, self._options = model, options
+        self._logprobs = options.logprobs
+        self._length_field = "max_completion_tokens" if options.effort else "max_tokens"
+        most = options.n or (SHARED_N if options.logprobs else 1)
+        self.capabilities = Capabilities(most, parallel, logprobs=options.logprobs)
+        self._transport: Transport | None = None
+
+    async def start(self) -> None:
+        """Reach the server and settle on the model; raises EngineError when that cannot work."""
+        if self._transport is not None:
+            return
+        options = self._options
+        key = os.environ.get(options.api_key_env, "")
+        if not key and urlsplit(options.url).hostname == HOSTED:
+            raise EngineError(f"set the environment variable {options.api_key_env}", transient=False)
+        address = Address(options.url, key, options.api_key_env, options.max_retries, options.timeout)
+        transport = Transport(address)
+        try:
+            models = await transport.models()
+            if self._model is None and len(models) != 1:
+                raise transport.error(f"name a model; it offers {', '.join(models) or 'no list'}", False)
+        except BaseException:
+            await transport.close()
+            raise
+        self._model = self._model or models[0]
+        self._transport = transport
+
+    def identity(self) -> dict[str, Any]:
+        """Return the model and the extra fields; not the address, so a run goes on when the server moves."""
+        options = self._options
+        found = {"engine": self.name, "model": self._model, "extra_body": dict(options.extra_body)}
+        return found | {"omit": sorted(options.omit), "thinking": "effort" if options.effort else "template"}
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
+        """Draw n paths in as few requests as the server allows; see ``Engine.generate``."""
+        most = self.capabilities.max_n
+        if n > most:
+            return await self._parts(messages, sampling, n, most)
+        try:
+            drawn = await self._draw(messages, sampling, n)
+        except UnsupportedError as refusal:
+            if n == 1:
+                raise refusal.error from None
+            drawn = await self._parts(messages, sampling, n, n // 2)
+            self._at_most(n // 2)
+            return drawn
+        if len(drawn) < n:
+            self._at_most(1)
+            rest = replace(sampling, seed=sampling.seed + len(drawn))
+            drawn += await self._parts(messages, rest, n - len(drawn), 1)
+        return drawn
+
+    def _at_most(self, n: int) -> None:
+        self.capabilities = replace(self.capabilities, max_n=min(self.capabilities.max_n, n))
+
+    async def _parts(
+        self, messages: Sequence[Message], sampling: Sampling, n: int, most: int
+    ) -> list[Completion]:
+        """Draw n paths as requests of at most ``most``; when one fails the others are cancelled."""
+        tasks = [
+            asyncio.ensure_future(
+                self.generate(messages, replace(sampling, seed=sampling.seed + start), min(most, n - start))
+            )
+            for start in range(0, n, most)
+        ]
+        try:
+            return [path for part in await asyncio.gather(*tasks) for path in part]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _draw(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
+        """Send one request, again without what the server says it does not know, and read the answer."""
+        transport = self._transport
+        if transport is None:
+            raise EngineError("engine openai: start() comes before generate()", transient=False)
+        while True:
+            body, begun = self._body(messages, sampling, n), time.perf_counter()
+            try:
+                response = await transport.chat(body)
+                return self._read(response, n, time.perf_counter() - begun)
+            except UnsupportedError as refusal:
+                if not self._simplify(str(refusal), body):
+                    raise
+
+    def _body(self, messages: Sequence[Message], sampling: Sampling, n: int) -> dict[str, Any]:
+        think = effort_thinking if self._options.effort else template_thinking
+        body = chat_body(messages, sampling, n) | think(sampling.thinking)
+        body |= {"model": self._model, self._length_field: sampling.max_tokens}
+        if self._logprobs:
+            body |= {"logprobs": True, "top_logprobs": 1}
+        if self._options.stream:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        body |= self._options.extra_body
+        return {name: value for name, value in body.items() if name not in self._options.omit}
+
+    def _simplify(self, refusal: str, body: Mapping[str, Any]) -> bool:
+        """Give up what the server refused and what changes no path; False when there is nothing to give up."""
+        if "logprobs" in refusal and "logprobs" in body:
+            self._forget_logprobs()
+            return True
+        if "max_completion_tokens" in refusal and "max_tokens" in body:
+            self._length_field = "max_completion_tokens"
+            return True
+        return False
+
+    def _forget_logprobs(self) -> None:
+        self._logprobs = False
+        self.capabilities = replace(self.capabilities, logprobs=False)
+        if self._options.n is None:
+            self._at_most(1)
+
+    def _read(self, response: dict[str, Any], n: int, seconds: float) -> list[Completion]:
+        choices = choices_of(response)
+        if self._logprobs and not all(
+            token_logprobs(one) for one in choices if one["message"].get("content")
+        ):
+            self._forget_logprobs()
+        return completions(response, choices, seconds)[:n]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
