@@ -161,7 +161,7 @@ class Server:
         n = body.get("n", 1)
         given = {"wrong_n": max(1, n // 2), "too_many": n + 1}.get(fault or "", n)
         choices = [self.choice(body, index, fault) for index in range(given)]
-        lengths = [len(choice["message"]["content"].split()) for choice in choices]
+        lengths = [len((choice["message"]["content"] or "").split()) for choice in choices]
         if fault == "duplicated":
             choices = [choices[0]] * max(2, n)
         used = lengths[0] if self.script.first_usage_only else sum(lengths)

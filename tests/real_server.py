@@ -12,7 +12,7 @@ def real_server(file: Path, n_parallel: int = 8) -> Any:
     """Return the running server for a GGUF file; its ``listening_address`` is the URL without ``/v1``."""
     from keff.engines.llamacpp import Settings, open_server
 
-    return open_server(file, Settings(n_ctx=512, n_parallel=n_parallel, threads=2))
+    return open_server(file, Settings(n_ctx=512, n_parallel=n_parallel, threads=1))
 
 
 def real_base_url(file: Path) -> str:

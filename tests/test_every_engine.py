@@ -17,7 +17,7 @@ from keff.plugins import load, names
 from keff.records import Completion, Sampling, stable_hash
 
 PROMPT = [{"role": "user", "content": "Ann has 3 apples and buys 4 more. How many has she now?"}]
-SAMPLING = Sampling(temperature=0.9, max_tokens=12, seed=11)
+SAMPLING = Sampling(temperature=0.9, max_tokens=8, seed=11)
 RECORDED = {
     stable_hash(PROMPT): {11 + i: Completion(f"path {i}", tokens=2, prompt_tokens=9) for i in range(8)}
 }
@@ -48,7 +48,7 @@ def _case(name: str, request: pytest.FixtureRequest) -> Case:
         return Case(lambda: load("engine", "recorded", paths=RECORDED))
     if name == "llamacpp":
         file = str(_real(request))
-        return Case(lambda: load("engine", "llamacpp", model=file, n_ctx=256))
+        return Case(lambda: load("engine", "llamacpp", model=file, n_ctx=256, threads=1))
     if name == "openai":
         from real_server import real_base_url
 
@@ -84,10 +84,10 @@ def drawn(case: Case, *requests: tuple[int, int]) -> list[list[Completion]]:
 
 def test_n_paths_in_order_each_with_its_own_seed(case: Case) -> None:
     """Path i of a request is the path that seed + i draws alone, whatever else is in flight."""
-    together, *alone = drawn(case, (0, 4), (0, 1), (1, 1), (3, 1))
+    together, *alone = drawn(case, (0, 4), (0, 1), (3, 1))
     assert len(together) == 4
     assert len({one.text for one in together}) > 1
-    assert [path[0].text for path in alone] == [together[i].text for i in (0, 1, 3)]
+    assert [path[0].text for path in alone] == [together[i].text for i in (0, 3)]
 
 
 def test_completions_are_counted(case: Case) -> None:

@@ -87,7 +87,7 @@ def test_what_failed_for_good_is_owed_by_the_next_session(tmp_path: Path) -> Non
 
 
 def test_a_dead_engine_opens_the_breaker_and_the_run_goes_on_later(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="5 requests failed in a row"):
+    with pytest.raises(EngineError, match=r"[56] requests failed in a row"):
         draw(job(tmp_path, engine={"fail": 1.0}, attempts=99, breaker=5, concurrency=2))
     assert draw(job(tmp_path)).done == 24
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from keff import plugins
 from keff.errors import LogError
 from keff.integrity import Integrity
 from keff.records import AnswerSpace
+from keff.stats.estimate import Note
+
+Form = Literal["answers", "completions", "scores"]
+
+Tell = Callable[[Note], None]
+"""Hears what a reader had to leave out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,10 @@ class Question:
     ``correct`` 0/1 a path where the log gives it; ``tokens``, ``confidences`` and ``slots`` one a path where
     given; ``rules`` how each answer was found. ``cluster`` defaults to the id. ``texts`` are the raw
     completions, filled only when asked for.
+
+    ``form`` says what ``answers`` are: answers; whole ``completions``, from which the answer is still to be
+    read; or nothing but their number (all None), where the log keeps only ``scores`` in ``correct``.
+    ``part`` names the record that a question belongs to, where one log holds several.
     """
 
     id: str
@@ -35,6 +45,8 @@ class Question:
     cluster: str = ""
     question: str | None = None
     texts: tuple[str, ...] | None = None
+    form: Form = "answers"
+    part: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -55,6 +67,11 @@ class LogInfo:
     integrity: Integrity | None = None
 
 
+def unheard(note: Note) -> None:
+    """Drop a note."""
+    del note
+
+
 class Log(Protocol):
     """Reads one format. Made by ``keff.plugins.load("log", name)``."""
 
@@ -68,8 +85,11 @@ class Log(Protocol):
         """Return what the log says about itself."""
         ...
 
-    def questions(self, path: Path, *, texts: bool = False) -> Iterator[Question]:
-        """Read question by question in bounded memory; raises LogError naming file and line."""
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question in bounded memory; raises LogError naming file and line.
+
+        What is left out (a torn last line, paths that failed) is counted and told, in notes.
+        """
         ...
 
 

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast, get_args
 
 from keff import answers, plugins
 from keff.errors import LogError, UsageError
-from keff.log import LogInfo, find_log
+from keff.log import LogInfo, Question, find_log
 from keff.records import AnswerSpace
 from keff.scoring import Ballot, Reading, ballot
+from keff.stats.estimate import Note
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How to read a record: its format and answer space (None: found out), a trim, and whether with texts."""
+    """How to read a record.
+
+    Its format and answer space (None: found out), a trim, whether with texts, and the ``part`` of a log that
+    holds several records.
+    """
 
     format: str | None = None
     answer_space: str | None = None
     trim: int | None = None
     texts: bool = False
+    part: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +44,29 @@ def open_record(path: Path, opening: Opening | None = None) -> Record:
     opening = opening or Opening()
     log = find_log(path, opening.format)
     info = log.info(path)
-    questions = log.questions(path, texts=opening.texts)
+    notes: list[Note] = []
+    questions = one_part(log.questions(path, texts=opening.texts, tell=notes.append), opening.part)
     try:
-        return Record(str(path), info, ballot(questions, reading(info, opening), trim=opening.trim))
+        found = ballot(questions, reading(info, opening), trim=opening.trim)
     except LogError as error:
         raise error if str(path) in str(error) else LogError(f"{path}: {error}") from None
+    return Record(str(path), info, replace(found, notes=(*notes, *found.notes)))
+
+
+def one_part(questions: Iterator[Question], part: str | None) -> Iterator[Question]:
+    """Yield the questions of one part of a log; raises LogError when it holds several and none is named."""
+    seen: dict[str, int] = {}
+    for question in questions:
+        seen[question.part] = seen.get(question.part, 0) + 1
+        if part is None or part in (question.part, *question.part.split("/")):
+            yield question
+        if part is None and len(seen) > 1:
+            break
+    if part is None and len(seen) > 1:
+        seen |= {question.part: 0 for question in questions}
+        raise LogError(f"it holds several records: name one of them, {', '.join(sorted(seen))}")
+    if part is not None and not any(part in (name, *name.split("/")) for name in seen):
+        raise LogError(f"it has no part {part!r}: there are {', '.join(sorted(seen)) or 'none'}")
 
 
 def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
@@ -64,6 +88,14 @@ def reading(info: LogInfo, opening: Opening) -> Reading:
     name = opening.answer_space or info.space
     if name is None and info.task in plugins.names("task"):
         task = plugins.load("task", info.task)
-        return Reading(task.key, task.correct, closed=task.space in ("choice", "binary"), space=task.space)
+        closed = task.space in ("choice", "binary")
+        return Reading(task.key, task.correct, closed=closed, space=task.space, extract=task.extract)
     space = answers.space(cast("AnswerSpace", name or "exact"))
-    return Reading(space.key, space.correct, closed=space.closed, space=space.name)
+
+    def extract(text: str) -> str | None:
+        found = space.extract(text)
+        return None if found is None else found.answer
+
+    return Reading(
+        space.key, space.correct, closed=space.closed, space=space.name, extract=extract if name else None
+    )

@@ -90,6 +90,8 @@ class Completion:
     ``cached_tokens`` the part of it that the server had cached. A prompt is billed once a request: when
     paths are kept, the first path of a request carries these two and its other paths carry 0, so sums add.
     ``refusal`` is set when the model or a filter declined. ``seconds`` is the wall time of the request.
+    ``embedding`` is the path's hidden state as little-endian float16 (``np.frombuffer(..., "<f2")``), from
+    engines that keep it.
     """
 
     text: str
@@ -101,6 +103,7 @@ class Completion:
     refusal: str | None = None
     logprobs: Logprobs | None = None
     seconds: float = 0.0
+    embedding: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,16 @@ from keff.task import Judged, Task
 SLOW_SPACES = frozenset({"math", "code"})
 """Answer spaces whose judging may take long: judged in a thread, so that requests go on."""
 
+LEAST_BREAKER = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """What to draw: K paths an item, cycling through the slots; or as many as the policy asks for.
 
     ``concurrency`` bounds the requests in flight (None: the engine's own advice), ``attempts`` the tries
-    at one path in this session; ``breaker`` failed requests in a row without one success stop the run.
+    at one path in this session; ``breaker`` failed requests in a row without one success stop the run
+    (None: as many as are in flight at once, at least 8).
     """
 
     sampling: Sampling
@@ -33,7 +36,7 @@ class Order:
     concurrency: int | None = None
     attempts: int = 3
     backoff: float = 0.5
-    breaker: int = 24
+    breaker: int | None = None
     halt: Halt | None = None
 
 
@@ -80,9 +83,8 @@ async def sample(
     """
     session = _Session(run, task, engine, order, watch)
     session.progress.total = None if order.policy else len(items) * order.k
-    limit = order.concurrency or engine.capabilities.parallel
     units = session.policy_units(items) if order.policy else session.units(items)
-    await _bounded(units, limit)
+    await _bounded(units, session.limit)
     return session.progress
 
 
@@ -124,6 +126,8 @@ class _Session:
         self.watch = watch or _unwatched
         self.progress = Progress()
         self.failures_in_row = 0
+        self.limit = order.concurrency or engine.capabilities.parallel
+        self.breaker = order.breaker or max(LEAST_BREAKER, self.limit)
 
     def units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
         """Yield one unit of work for each request of a fixed-K run."""
@@ -207,7 +211,7 @@ class _Session:
         self.progress.failed += span.count
         self.failures_in_row += 1
         self.watch(self.progress)
-        if self.failures_in_row >= self.order.breaker:
+        if self.failures_in_row >= self.breaker:
             raise EngineError(
                 f"{self.failures_in_row} requests failed in a row, the last with: {error}; paused, and all "
                 "drawn paths are kept: run the same command again when the engine works",

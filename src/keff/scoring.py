@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from keff.stats.estimate import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 Key = Callable[[str], str | None]
+Extract = Callable[[str], str | None]
 Correct = Callable[[str, object], bool]
 
 TRIM_SHARE = 0.2
@@ -26,13 +27,14 @@ class Reading:
 
     ``key`` maps an answer to its canonical vote key, ``correct`` judges an answer against the gold one
     (used where the record gives no correctness), ``closed`` says that the answer set is closed, ``space``
-    names it.
+    names it. ``extract`` reads the answer from a whole completion (None: the reading cannot).
     """
 
     key: Key
     correct: Correct
     closed: bool = False
     space: str = "exact"
+    extract: Extract | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
     Correctness is the record's own where it gives it, else ``reading.correct``; questions without either
     make ``votes.correct`` None unless all others have it, then they are left out with a note.
     """
-    rows = list(questions)
+    rows = [_with_answers(question, reading) for question in questions]
     if not rows:
         raise LogError("there are no questions in it")
     k, notes = _common_k(rows, trim)
@@ -76,9 +78,9 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
         notes.append(Note("unlabelled", message))
         kept = labelled
     keys = tuple(_keys(row, k, reading.key) for row in kept)
-    codes = _codes(keys, shared=reading.closed)
+    codes = None if any(row.form == "scores" for row in kept) else _codes(keys, shared=reading.closed)
     correct = np.array([_correct(row, k, reading) for row in kept]) if labelled else None
-    if correct is not None and np.any(correct[codes < 0]):
+    if correct is not None and codes is not None and np.any(correct[codes < 0]):
         notes.append(
             Note("abstained_correct", "paths without an answer that the record calls correct count as wrong")
         )
@@ -93,6 +95,16 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
         closed=reading.closed,
     )
     return Ballot(votes, keys, tuple(kept), reading, tuple(notes))
+
+
+def _with_answers(row: Question, reading: Reading) -> Question:
+    """Read the answers of a question that records whole completions."""
+    if row.form != "completions":
+        return row
+    if reading.extract is None:
+        raise LogError("it holds whole completions: say how answers are read with --answer-space")
+    answers = tuple(reading.extract(text) if text else None for text in row.answers)
+    return replace(row, answers=answers, form="answers")
 
 
 def _common_k(rows: Sequence[Question], trim: int | None) -> tuple[int, list[Note]]:

@@ -19,12 +19,11 @@ from keff.records import AnswerSpace
 NAMES = get_args(AnswerSpace)
 SPACES: list[Space] = [space(name) for name in NAMES]
 
-PIECES = st.sampled_from(
-    r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer the\ answer\ is final <think> </think>
-    <answer> </answer> [ANSWER] <|channel|> ** ``` ```python def\ f(): (A) B) C. A a I not yes no true 1 2,5 1,234 .5 1/2 3\ 1/2
-    -7 − % € 1e9 1e999 x= \sqrt \pi \pm \cup , ( ) [ ] ' " \ assert\ f(1)\ == is correct returns ٣ ½ １""".split()
-    + ["\n", " ", "\0", "\u200f", "\ud800", "\u2028", "\u202f", "A plant", "x = "]
-)
+WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer is final <think> </think> <answer>
+</answer> [ANSWER] <|channel|> ** ``` ```python def (A) B) C. A a I not yes no true 1 2,5 1,234 .5 1/2 -7 − % € 1e9
+1e999 x= \sqrt \pi \pm \cup , ( ) [ ] ' " \ assert f(1) == correct returns ٣ ½ １"""
+BLANKS = ["\n", " ", "\0", "\u200f", "\ud800", "\u2028", "\u202f", "A plant", "x = ", "the answer is "]
+PIECES = st.sampled_from([*WORDS.split(), *BLANKS])
 TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join)
 
 
@@ -37,7 +36,7 @@ def no_worker() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("each", SPACES, ids=NAMES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(text=TEXTS, truncated=st.booleans())
 def test_any_text_is_survived_and_its_key_is_canonical(each: Space, text: str, truncated: bool) -> None:
     found = each.extract(text, truncated=truncated)
@@ -50,7 +49,7 @@ def test_any_text_is_survived_and_its_key_is_canonical(each: Space, text: str, t
 
 
 @pytest.mark.parametrize("each", SPACES, ids=NAMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(answers=st.lists(TEXTS, min_size=2, max_size=4), gold=TEXTS)
 def test_equal_keys_are_scored_alike(each: Space, answers: list[str], gold: str) -> None:
     scores: dict[str, set[bool]] = {}
@@ -64,23 +63,23 @@ def test_equal_keys_are_scored_alike(each: Space, answers: list[str], gold: str)
 
 
 HOSTILE = {
-    "digits": "1" * 100_000,
-    "commas": "1," * 50_000,
-    "points": "1" + "." * 100_000,
+    "digits": "1" * 30_000,
+    "commas": "1," * 15_000,
+    "points": "1" + "." * 30_000,
     "answers": "the answer is " * 10_000,
-    "boxes": r"\boxed{" * 20_000,
-    "fractions": r"\frac{" * 20_000,
-    "brackets": "[" * 100_000,
-    "blanks": "answer" + " " * 100_000 + "x",
-    "stars": "answer: " + "*" * 100_000,
-    "thinking": "<think>" * 20_000 + "</think>" * 10_000,
+    "boxes": r"\boxed{" * 8_000,
+    "fractions": r"\frac{" * 8_000,
+    "brackets": "[" * 30_000,
+    "blanks": "answer" + " " * 30_000 + "x",
+    "stars": "answer: " + "*" * 30_000,
+    "thinking": "<think>" * 8_000 + "</think>" * 10_000,
     "labels": "A B " * 30_000 + "is",
-    "dollars": "$" * 100_000,
-    "newlines": "answer:" + "\n" * 100_000,
+    "dollars": "$" * 30_000,
+    "newlines": "answer:" + "\n" * 30_000,
     "fences": "```\n" * 30_000,
-    "quotes": "'" * 100_001,
-    "escapes": "'" + "\\" * 100_001,
-    "arabic": "٣" * 100_000,
+    "quotes": "'" * 30_001,
+    "escapes": "'" + "\\" * 30_001,
+    "arabic": "٣" * 30_000,
     "asserts": "assert f(" * 12_000,
     "returns": "returns (" * 12_000,
     "text": r"\text{a" * 15_000,

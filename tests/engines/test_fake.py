@@ -36,8 +36,8 @@ def correctness(made: Fake, items: int, k: int, gold: str) -> np.ndarray:
 
 @pytest.mark.parametrize(("p", "c"), [(0.6, 0.3), (0.8, 0.6), (0.3, 0.05)])
 def test_correctness_is_beta_binomial_with_the_chosen_p_and_c(p: float, c: float) -> None:
-    """Mean and intraclass correlation of 1,500 x 8 paths lie within four standard errors of the truth."""
-    items, k = 1500, 8
+    """Mean and intraclass correlation of 600 x 8 paths lie within four standard errors of the truth."""
+    items, k = 600, 8
     gold = {stable_hash(ask(i)): "42" for i in range(items)}
     right = correctness(engine(p=p, c=c, oracle=gold), items, k, "42")
     rate = right.mean(1)

@@ -35,7 +35,8 @@ def scorer(folder: Path, body: str) -> str:
         (["yes", "No", True], "binary"),
         (["A", "c", "B"], "text"),
         (["A", "C", "E"], "choice"),
-        (["A", "F"], "text"),
+        (["A", "J"], "choice"),
+        (["A", "K"], "text"),
         (["Paris", "4"], "text"),
         ([["4", "four"], "5"], "text"),
         ([None, None], "text"),
@@ -44,7 +45,7 @@ def scorer(folder: Path, body: str) -> str:
     ],
 )
 def test_the_answer_space_is_inferred_from_all_golds(golds: list, space: str) -> None:
-    assert infer_space(iter([{"answer": gold} for gold in golds])) == space
+    assert infer_space([gold for gold in golds if gold is not None]) == space
 
 
 @given(
@@ -53,7 +54,7 @@ def test_the_answer_space_is_inferred_from_all_golds(golds: list, space: str) ->
     )
 )
 def test_numbers_are_numeric(golds: list) -> None:
-    assert infer_space(iter([{"answer": str(gold)} for gold in golds])) == "numeric"
+    assert infer_space([str(gold) for gold in golds]) == "numeric"
 
 
 def test_a_question_gets_the_contract_and_messages_stay_as_they_are(tmp_path: Path) -> None:
@@ -198,3 +199,12 @@ def test_the_version_changes_with_whatever_scores(tmp_path: Path) -> None:
     assert load(tmp_path, row).version == versions[0]
     with pytest.raises(TaskError, match="unknown answer space"):
         load(tmp_path, row, answer_space="colour")
+
+
+def test_letters_reach_as_far_as_the_golds(tmp_path: Path) -> None:
+    rows = [{"question": f"{letter}?", "answer": letter, "options": "any field"} for letter in "AH"]
+    task = load(tmp_path, *rows)
+    assert task.space == "choice"
+    for item in select(task):
+        assert task.judge(item, Completion(f"Final answer: ({item.gold})")).correct == 1
+    assert task.extract("Final answer: (J)") is None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from keff.records import AnswerSpace
+
+MOST_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,18 @@ class Space(Protocol):
 def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     """Return the last match of a pattern."""
     return next(iter(deque(pattern.finditer(text), maxlen=1)), None)
+
+
+def settled(form: Callable[[str], str], text: str) -> str:
+    """Return the form of a text, taken until it no longer changes, so that the form of a form is itself.
+
+    Of forms that turn in a circle, the first in the order of strings is returned.
+    """
+    seen: list[str] = []
+    while text not in seen and len(seen) < MOST_ROUNDS:
+        seen.append(text)
+        text = form(text)
+    return min(seen[seen.index(text) :]) if text in seen else text
 
 
 def golds(gold: Any) -> list[str]:

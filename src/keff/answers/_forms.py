@@ -7,11 +7,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 from keff.answers import _numbers, _symbolic
+from keff.answers._base import settled
 from keff.answers._latex import is_words, normalise
 from keff.answers._visible import fold
 
 DEEPEST = 4
-MOST_ROUNDS = 8
 
 _DECIMAL = re.compile(r"-?(?:\d{1,300}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,300})?", re.ASCII)
 _FRACTION = re.compile(r"(-?)(\d{0,18})\\frac\{(-?)(\d{1,40})\}\{(\d{1,40})\}", re.ASCII)
@@ -26,16 +26,8 @@ PROSE = re.compile(r"(?<![\\a-zA-Z])(?!(?:sqrt|sinh|cosh|tanh|frac)\b)[a-zA-Z]{4
 
 @lru_cache(maxsize=2**17)
 def canonical_form(answer: str) -> str | None:
-    """Return the canonical form of an answer; None if nothing is left of it.
-
-    Forms are taken until they no longer change, so that the form of a form is itself; of forms that turn
-    in a circle, the first in the order of strings is the canonical one.
-    """
-    seen: list[str] = []
-    while answer not in seen and len(seen) < MOST_ROUNDS:
-        seen.append(answer)
-        answer = _form(normalise(fold(answer)), 0)
-    return min(seen[seen.index(answer) :]) or None if answer in seen else answer or None
+    """Return the canonical form of an answer; None if nothing is left of it."""
+    return settled(lambda text: _form(normalise(fold(text)), 0), answer) or None
 
 
 def _form(text: str, depth: int) -> str:

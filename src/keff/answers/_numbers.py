@@ -18,8 +18,8 @@ MOST_EXPONENT = 400
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _CURRENCY = r"(?:US\$|A\$|C\$|[$£€¥₹₩]|Rs\.?|USD|EUR|GBP|INR)"
 NUMBER = re.compile(
-    rf"""(?<![\w.:/^\\])
-    (?P<sign>[-+])?[ ]?(?:(?P<currency>{_CURRENCY})[ ]?(?P<inner>[-+])?)?
+    rf"""(?=[-+$£€¥₹₩UACREGI.\d])(?<![\w.:/^\\])
+    (?P<sign>[-+])?(?:(?P<currency>{_CURRENCY})[ ]?(?P<inner>[-+])?)?
     (?P<run>(?>\.?\d(?:[\d.,]*\d)?))
     (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w)|[ ]?\*[ ]?10[ ]?(?:\^|\*\*)[ ]?\{{?[ ]?[-+]?\d{{1,4}}\}}?)?
     (?P<over>[ ]?/[ ]?\d{{1,40}}(?![\d/])|[ ]\d{{1,6}}/\d{{1,6}}(?![\d/]))?
@@ -58,7 +58,7 @@ def value(found: re.Match[str]) -> Fraction | None:
     plain = grouped(found["run"])
     if plain is None or len(found[0]) > MOST_DIGITS:
         return None
-    number = Fraction(plain)
+    number = Fraction(int(plain)) if plain.isdigit() else Fraction(plain)
     if found["exponent"]:
         power = int(re.split(r"[eE^]|\*\*", found["exponent"])[-1].strip(" {}"))
         if abs(power) > MOST_EXPONENT:
@@ -104,11 +104,8 @@ def lead_in(text: str, at: int = 0) -> int:
 
 def last(text: str) -> re.Match[str] | None:
     """Return the last readable number of the text's tail."""
-    found = None
-    for each in NUMBER.finditer(text, max(0, len(text) - TAIL)):
-        if value(each) is not None:
-            found = each
-    return found
+    found = list(NUMBER.finditer(text, max(0, len(text) - TAIL)))
+    return next((each for each in reversed(found) if value(each) is not None), None)
 
 
 def written(number: Fraction) -> str:

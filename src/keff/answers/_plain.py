@@ -31,8 +31,8 @@ _NAMES = {
 _NAME = re.compile(
     "|".join(re.escape(name) + ("(?![a-zA-Z])" if name[-1].isalpha() else "") for name in _NAMES)
 )
-_MONEY_OR_MATH = re.compile(r"\$+(?!\s?[-+]?\.?\d)|(?<=[\d}])\$+")
-_MARKDOWN = re.compile(r"[*_]{2,3}|`+|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)")
+_MONEY_OR_MATH = re.compile(r"(?=\$)(?:\$+(?!\s?[-+]?\.?\d)|(?<=[\d}])\$+)")
+_MARKDOWN = re.compile(r"(?=[*_`])(?:[*_]{2,3}|`+|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))")
 
 
 def unlatex(text: str) -> str:

@@ -12,6 +12,8 @@ from functools import lru_cache
 
 from keff.answers._base import last_match
 
+MOST_REPLACEMENTS = 50
+
 _TAG = re.compile(
     r"(?P<open><(?:think|thinking|reasoning|thought|seed:think)>|\[THINK\]|◁think▷|<\|begin_of_thought\|>)"
     r"|</(?:think|thinking|reasoning|thought|seed:think)>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>"
@@ -90,8 +92,13 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.replace("\0", "") if "\0" in text else text
     text = _GROUP_SPACE.sub("", text)
-    table = {ord(c): _fold_character(c) for c in set(text) if c > "\x7f"}
-    return text.translate(table).replace("\0", "")
+    folded = {c: _fold_character(c) for c in set(text) if c > "\x7f"}
+    changes = {c: plain for c, plain in folded.items() if c != plain}
+    if len(changes) > MOST_REPLACEMENTS:
+        return text.translate(str.maketrans(changes)).replace("\0", "")
+    for character, plain in changes.items():
+        text = text.replace(character, plain)
+    return text.replace("\0", "")
 
 
 def visible(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from keff.answers import _numbers
@@ -16,6 +17,7 @@ from keff.records import AnswerSpace
 
 _INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})", re.ASCII)
 _NEGATED = re.compile(r"[\s*_]*(?:not|less|more|greater|fewer|at least|at most)\b", re.IGNORECASE)
+_GLANCE = 160
 _BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
 _UNIT = re.compile(r"[\s%°]*(?:(?:[a-zA-Z²³^/.'’-]{1,20})[\s.,!]*){0,6}[\s.!)}\]\"'$]*")
 _LIST_ITEM = re.compile(r"[.):]\s|[):]")
@@ -62,13 +64,14 @@ class NumericSpace:
         number = number_of(answer)
         if number is None:
             return False
-        tolerance = Fraction(str(self.tolerance))
-        for target in map(number_of, golds(gold)):
-            if target is not None and abs(number - target) <= tolerance * min(1, abs(target) or 1):
-                return True
-        return False
+        targets = [target for each in golds(gold) if (target := number_of(each)) is not None]
+        return number in targets or any(self._near(number, target) for target in targets)
+
+    def _near(self, number: Fraction, target: Fraction) -> bool:
+        return abs(number - target) <= Fraction(str(self.tolerance)) * min(1, abs(target) or 1)
 
 
+@lru_cache(maxsize=2**16)
 def number_of(answer: str) -> Fraction | None:
     """Return the number that an answer begins with, after signs and words such as "about"."""
     if _INTEGER.fullmatch(answer):
@@ -115,7 +118,20 @@ def _bold(line: str) -> re.Match[str] | None:
 
 
 def _guess(text: str) -> Extracted | None:
-    tail = text[-_numbers.TAIL :].rstrip()
+    text = text[-_numbers.TAIL :].rstrip()
+    for tail in (_whole_words(text, _GLANCE), text):
+        if found := _last_number(tail):
+            return found
+    return None
+
+
+def _whole_words(text: str, size: int) -> str:
+    """Return the last characters of the text, from the first blank on."""
+    tail = text[-size:]
+    return tail if len(tail) == len(text) else tail.partition(" ")[2]
+
+
+def _last_number(tail: str) -> Extracted | None:
     last_line = tail[tail.rfind("\n") + 1 :]
     if found := _bold(last_line):
         return Extracted(found[0].strip(), "last bold number")

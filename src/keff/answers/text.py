@@ -7,10 +7,11 @@ import string
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from keff.answers import _numbers
-from keff.answers._base import Extracted, golds
+from keff.answers._base import Extracted, golds, settled
 from keff.answers._plain import plain
 from keff.answers._statements import Statement, statements
 from keff.answers._visible import fold, visible
@@ -25,7 +26,8 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _NUMERIC = re.compile(r"[-+]?[$£€]?\d[\d,]*(?:\.\d+)?|[-+]?[$£€]?\.\d+", re.ASCII)
 _BOLD = re.compile(r"[\s:\"']{0,4}\*\*([^*\n]{1,200})\*\*")
 _ABBREVIATED = "".join(
-    rf"(?<!\b{word})" for word in ["Col", "Gen", "Rev", "Hon", "Mrs", "Sgt", "Inc", "Ltd", "[A-Za-z]", "[A-Z][a-z]"]
+    rf"(?<!\b{word})"
+    for word in ["Col", "Gen", "Rev", "Hon", "Mrs", "Sgt", "Inc", "Ltd", "[A-Za-z]", "[A-Z][a-z]"]
 )
 _SENTENCE_END = re.compile(rf"{_ABBREVIATED}[.!?][\"')*]{{0,2}}\s+(?=[A-Z\"(*])")
 _LEAD = re.compile(
@@ -88,9 +90,14 @@ class TextSpace:
         return token_f1(key, gold) >= F1_NEEDED
 
 
+@lru_cache(maxsize=2**16)
 def normalised(answer: str) -> str:
     """Return a span in its canonical form; of one that is all punctuation or articles, the lower-cased span."""
-    text = unicodedata.normalize("NFKC", plain(fold(answer[:MOST_CHARACTERS]))).lower()
+    return settled(_normal, answer[:MOST_CHARACTERS])
+
+
+def _normal(answer: str) -> str:
+    text = unicodedata.normalize("NFKC", plain(fold(answer))).lower()
     tokens = [_token(token) for token in text.split()]
     kept = [token for token in tokens if token and token not in _ARTICLES]
     return " ".join(" ".join(kept).split()) or " ".join(text.split())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question
+from keff.log import LogInfo, Question, Tell, unheard
 from keff.manifest import FILE
 from keff.records import Item
 from keff.store import Run, Scored
@@ -60,7 +60,8 @@ class RunLog:
             integrity=integrity,
         )
 
-    def questions(self, path: Path, *, texts: bool = False) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        del tell
         with Run.open(path) as run:
             order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
             for item in run.items():

@@ -81,11 +81,12 @@ class DirichletPolicy(TablePolicy):
         for t in range(1, self.cap):
             asked = open_ & (ahead[..., t] == 0) & (draws.distinct[..., t] > 2)
             rows = np.flatnonzero(asked)
-            names, first, inverse = np.unique(
-                bags[..., t][asked], return_index=True, return_inverse=True
-            )
+            names, first, inverse = np.unique(bags[..., t][asked], return_index=True, return_inverse=True)
             verdicts = np.array(
-                [self._certain(draws, int(rows[i]), t, int(name), known) for name, i in zip(names, first, strict=True)],
+                [
+                    self._certain(draws, int(rows[i]), t, int(name), known)
+                    for name, i in zip(names, first, strict=True)
+                ],
                 np.bool_,
             )
             if len(rows):

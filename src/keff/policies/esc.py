@@ -44,7 +44,9 @@ class Windows:
     def ahead(self, draws: Draws) -> IntArray:
         """Decide on every prefix of every order."""
         n = np.arange(self.cap + 1)
-        ahead = np.broadcast_to(np.minimum(self.w - n % self.w, self.cap - n), (*draws.codes.shape[:2], len(n)))
+        ahead = np.broadcast_to(
+            np.minimum(self.w - n % self.w, self.cap - n), (*draws.codes.shape[:2], len(n))
+        )
         ahead = ahead.copy()
         for end in range(self.w, self.cap + 1, self.w):
             ahead[..., end][self._unanimous(draws, end)] = 0

@@ -18,8 +18,10 @@ LEAST_ITEMS, LEAST_PATHS = 10, 3
 """A smaller pilot says nothing about which policy."""
 
 RETAIN = 0.99
-CAUTION = 0.5
-"""How many standard deviations of the slope a rule must leave to keep its share of the accuracy."""
+"""The aim when none is stated."""
+
+LEAST_SLOPE = 0.1
+"""Even where the labels say that shares are worth nothing, answers may not change without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,9 @@ def recommend(
     if tiny or (verdict == "pilot too small" and not aim.stated):
         return _advice(pilot, found, SAFE, "pilot too small", _why_safe(pilot))
     if verdict in ("do not vote", "single path"):
-        why = "voting lowers accuracy" if verdict == "do not vote" else "more paths add less than half a point"
+        why = (
+            "voting lowers accuracy" if verdict == "do not vote" else "more paths add less than half a point"
+        )
         return _advice(pilot, found, SINGLE, verdict, f"{why} on this pilot")
     index, why = choose(found, aim)
     return _advice(pilot, found, index, verdict, why)
@@ -110,7 +114,10 @@ def choose(found: Forecast, aim: Aim) -> tuple[int, str]:
     if aim.budget is not None:
         return _within(found, aim.budget)
     if aim.value_per_correct is not None and aim.cost_per_path is not None:
-        worth = -aim.value_per_correct * found.slope.value * found.loss - aim.cost_per_path * found.paths
+        worth = (
+            -aim.value_per_correct * found.slope.value * found.worth * found.loss
+            - aim.cost_per_path * found.paths
+        )
         why = f"one more correct answer is worth {aim.value_per_correct / max(aim.cost_per_path, 1e-300):g} paths"
         return int(np.argmax(worth)), why
     return _retaining(found, RETAIN if aim.retain is None else aim.retain)
@@ -118,8 +125,8 @@ def choose(found: Forecast, aim: Aim) -> tuple[int, str]:
 
 def _retaining(found: Forecast, share: float) -> tuple[int, str]:
     level = found.accuracy if found.accuracy is not None else float(found.share[-1])
-    steep = max(found.slope.value + CAUTION * found.slope.sd, 0.1)
-    enough = steep * found.loss <= (1 - share) * level
+    lost = max(found.slope.value, LEAST_SLOPE) * found.worth * found.loss
+    enough = lost <= (1 - share) * level
     best = np.where(enough, found.paths, np.inf)
     return int(np.argmin(best)), f"the fewest paths that keep {share:.1%} of the accuracy at the cap"
 
@@ -132,7 +139,7 @@ def _within(found: Forecast, budget: float) -> tuple[int, str]:
 
 def _advice(pilot: Votes, found: Forecast, index: int, verdict: Verdict, why: str) -> Advice:
     paths, differs = float(found.paths[index]), float(found.differs[index])
-    expected, kept = _expected(pilot, found, float(found.loss[index]))
+    expected, kept = _expected(pilot, found, float((found.worth * found.loss)[index]))
     tokens = None if pilot.tokens is None else paths * float(np.nanmean(pilot.tokens))
     claim = f"same answer as {len(found.share) - 1} paths on {1 - differs:.1%} of questions"
     return Advice(

@@ -28,6 +28,10 @@ SHAPES = (0.0, 2.0, 8.0, 64.0)
 LOW_CAPS = (0.375, 0.5, 0.75)
 
 
+CLOSE_CALLS = 0.5
+"""Where a rule goes wrong the answers are close, and the larger share is then right less often than the
+slope says: over 35 records, left out one by one, loose rules lose 0.55 of what it predicts."""
+
 SINGLE, SAFE = 0, 1
 """Where the single path and the safe default stand among the candidates."""
 
@@ -104,6 +108,13 @@ class Forecast:
     accuracy: float | None
     error: float | None
 
+    @property
+    def worth(self) -> FloatArray:
+        """How much accuracy a unit of loss costs under each candidate [C], in units of the slope."""
+        worth = np.full(len(self.loss), CLOSE_CALLS)
+        worth[SINGLE] = 1.0
+        return worth
+
 
 def forecast(pilot: Votes, cap: int, rng: np.random.Generator, prior: Prior = GENERIC) -> Forecast:
     """Simulate questions like the pilot's and replay every candidate on them.
@@ -147,10 +158,14 @@ def fit_slope(pilot: Votes, prior: Prior = GENERIC) -> Slope:
     right = plurality_at_k_items(pilot)
     gain = right[:, pilot.k - 2] - right[:, 0]
     share = left_out_share(pilot) - agreement_items(pilot)
-    precision = max(float(share.mean()), 0.0) ** 2 * pilot.n / (np.var(gain - prior.slope * share, ddof=1) + 1e-6)
+    precision = (
+        max(float(share.mean()), 0.0) ** 2 * pilot.n / (np.var(gain - prior.slope * share, ddof=1) + 1e-6)
+    )
     raw = gain.mean() / max(float(share.mean()), 1e-6)
     posterior = precision + 1 / prior.slope_sd**2
-    return Slope(float((precision * raw + prior.slope / prior.slope_sd**2) / posterior), float(posterior**-0.5))
+    return Slope(
+        float((precision * raw + prior.slope / prior.slope_sd**2) / posterior), float(posterior**-0.5)
+    )
 
 
 def left_out_share(pilot: Votes) -> FloatArray:

@@ -43,7 +43,9 @@ def partition_log_law(counts: IntArray) -> FloatArray:
     return np.stack([_log_law(kind, x, y, counts, (size, k)) for kind, x, y in COMPONENTS], axis=1)
 
 
-def _log_law(kind: str, x: float, y: float, counts: IntArray, totals: tuple[IntArray, IntArray]) -> FloatArray:
+def _log_law(
+    kind: str, x: float, y: float, counts: IntArray, totals: tuple[IntArray, IntArray]
+) -> FloatArray:
     size, k = totals
     if kind == "one":
         return np.where(k <= 1, 0.0, -np.inf)
@@ -103,7 +105,9 @@ def simulate(pilot: Votes, weights: FloatArray, size: tuple[int, int], rng: np.r
     posterior = np.exp(log_law - log_law.max(axis=1, keepdims=True)) * weights
     posterior /= posterior.sum(axis=1, keepdims=True)
     edges = posterior.cumsum(axis=1)
-    pick = np.minimum((rng.random((len(counts), repeats))[..., None] > edges[:, None]).sum(axis=2), len(weights) - 1)
+    pick = np.minimum(
+        (rng.random((len(counts), repeats))[..., None] > edges[:, None]).sum(axis=2), len(weights) - 1
+    )
     item = np.repeat(np.arange(len(counts)), repeats)
     shares = np.zeros((len(item), counts.shape[1] + STICKS))
     for component in np.unique(pick):
@@ -126,7 +130,9 @@ def vote_counts(pilot: Votes) -> tuple[IntArray, IntArray]:
     return counts.astype(np.int64), pilot.k - counts.sum(axis=1)
 
 
-def _posterior_shares(component: tuple[str, float, float], counts: IntArray, rng: np.random.Generator) -> FloatArray:
+def _posterior_shares(
+    component: tuple[str, float, float], counts: IntArray, rng: np.random.Generator
+) -> FloatArray:
     kind, x, y = component
     n, r = counts.shape
     out = np.zeros((n, r + STICKS))

@@ -29,14 +29,16 @@ class SpacedTask(Task):
     the answer space.
     """
 
-    space_options: ClassVar[Mapping[str, Any]] = {}
+    space_options: tuple[tuple[str, Any], ...] = ()
 
     def reader(self, item: Item | None = None) -> Space:
         """Return the answer space of an item, or of the task."""
-        options = dict(self.space_options)
-        if item is not None and item.space == "choice":
-            options |= {name: tuple(item.meta[name]) for name in ("labels", "options") if name in item.meta}
-        return _space(self.space if item is None else item.space, tuple(options.items()))
+        if item is None:
+            return _space(self.space, self.space_options)
+        options = self.space_options
+        if item.space == "choice":
+            options = tuple((name, tuple(item.meta[name])) for name in ("labels", "options"))
+        return _space(item.space, options)
 
     def read(self, item: Item | None, text: str, *, truncated: bool = False) -> Extracted | None:
         """Return the final answer of a completion and the rule that found it; thinking is never read."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from keff.answers import Extracted, strip_thinking
+from keff.answers import Extracted, Space, strip_thinking
 from keff.errors import TaskError
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 from keff.task import Judged, Located, Row
@@ -17,6 +17,11 @@ from keff.tasks._scorer import Scorer
 from keff.tasks._source import read_file
 from keff.tasks._templates import read_templates, slots
 
+_FORMS: dict[AnswerSpace, re.Pattern[str]] = {
+    "numeric": re.compile(r"\s*[-+$]?[\d,]*\.?\d+(?:[eE][-+]?\d+|\s*/\s*\d+)?\s*%?\s*"),
+    "binary": re.compile(r"\s*(?:yes|no|true|false)\s*", re.IGNORECASE),
+    "choice": re.compile(r"\s*[A-J]\s*"),
+}
 _FIELDS = ("id", "question", "messages", "answer", "cluster")
 
 
@@ -46,9 +51,12 @@ class Jsonl(SpacedTask):
         self.templates: Sequence[str] = slots(read_templates(template)) if template else ("",)
         self.regex = None if answer_regex is None else _compile(answer_regex)
         self.scorer = None if scorer is None else Scorer.parse(scorer)
-        self.space = answer_space or infer_space(read_file(data))
+        golds = [gold for row in read_file(data) if (gold := row.get("answer")) is not None]
+        self.space = answer_space or infer_space(golds)
         if self.space not in get_args(AnswerSpace) or self.space == "code":
             raise TaskError(f"unknown answer space {self.space!r} for own questions")
+        if self.space == "choice":
+            self.space_options = (("labels", _labels(golds)),)
         self.name = f"jsonl:{Path(data).stem}"
         source = self.scorer.source() if self.scorer else ""
         self.version = f"1-{self.space}-{stable_hash(answer_regex, scorer, source)[:12]}"
@@ -69,9 +77,14 @@ class Jsonl(SpacedTask):
             raise TaskError(f'"id" is {identity!r}: expected a text or a whole number')
         meta = {name: value for name, value in row.items() if name not in _FIELDS}
         own = self.regex is not None or self.scorer is not None or "question" not in row
-        item = Item(str(identity), messages, None, self.space, str(row.get("cluster") or ""), meta)
-        gold = row.get("answer")
-        return replace(item, gold=gold if self.scorer else _gold(gold), meta={**meta, "own_prompt": own})
+        gold = row.get("answer") if self.scorer else _gold(row.get("answer"))
+        cluster = "" if row.get("cluster") is None else str(row["cluster"])
+        return Item(str(identity), messages, gold, self.space, cluster, {**meta, "own_prompt": own})
+
+    def reader(self, item: Item | None = None) -> Space:
+        """Return the answer space of the file, which all of its items share."""
+        del item
+        return super().reader()
 
     def contract(self, item: Item) -> str:
         """Return the answer space's instruction; empty where the prompt is the user's own."""
@@ -93,9 +106,11 @@ class Jsonl(SpacedTask):
 
     def judge(self, item: Item, completion: Completion) -> Judged:
         """Read, key and score one completion; with a scorer, by what it returns for the visible text."""
-        judged = super().judge(item, completion)
-        if self.scorer is None or judged.rule == "refusal":
-            return judged
+        if self.scorer is None:
+            return super().judge(item, completion)
+        judged = super().judge(replace(item, gold=None), completion)
+        if judged.rule == "refusal":
+            return replace(judged, correct=None if item.gold is None else 0)
         scored = self.scorer.score(strip_thinking(completion.text), item.gold)
         if isinstance(scored, bool):
             return replace(judged, correct=None if item.gold is None else int(scored))
@@ -109,28 +124,27 @@ class Jsonl(SpacedTask):
         return self.scorer is not None or super().accepts_gold(item)
 
 
-def infer_space(rows: Iterator[Located]) -> AnswerSpace:
+def infer_space(golds: Sequence[Any]) -> AnswerSpace:
     """Return the answer space that fits every gold answer.
 
     ``numeric`` if each is a number, ``binary`` if each is yes/no or true/false, ``choice`` if each is one
-    letter from A to E, else (or without any gold) ``text``.
+    capital letter from A to J, else (or without any gold) ``text``.
     """
-    candidates: dict[AnswerSpace, Any] = {
-        "numeric": re.compile(r"\s*[-+$]?[\d,]*\.?\d+(?:[eE][-+]?\d+|\s*/\s*\d+)?\s*%?\s*"),
-        "binary": re.compile(r"\s*(?:yes|no|true|false)\s*", re.IGNORECASE),
-        "choice": re.compile(r"\s*[A-E]\s*"),
-    }
-    seen = False
-    for row in rows:
-        gold = row.get("answer")
-        if gold is None:
-            continue
-        seen = True
-        texts = cast("list[Any]", gold) if isinstance(gold, list) else [gold]
-        candidates = {
-            name: form for name, form in candidates.items() if all(form.fullmatch(str(t)) for t in texts)
-        }
-    return next(iter(candidates)) if seen and candidates else "text"
+    texts = [
+        str(each)
+        for gold in golds
+        for each in (cast("list[Any]", gold) if isinstance(gold, list) else [gold])
+    ]
+    for name, form in _FORMS.items():
+        if texts and all(map(form.fullmatch, texts)):
+            return name
+    return "text"
+
+
+def _labels(golds: Sequence[Any]) -> tuple[str, ...]:
+    """Return the letters from A to the last gold answer, at least to E."""
+    last = max(("E", *(str(gold).strip() for gold in golds if _FORMS["choice"].fullmatch(str(gold)))))
+    return tuple(chr(code) for code in range(ord("A"), ord(last) + 1))
 
 
 def _compile(pattern: str) -> re.Pattern[str]:

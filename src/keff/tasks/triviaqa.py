@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 from keff.errors import TaskError
 from keff.records import Item
@@ -25,7 +24,7 @@ class TriviaQa(Benchmark):
     domain = "QA"
     answer_space = "open text"
     space = "text"
-    space_options: ClassVar = {"match": "exact"}
+    space_options = (("match", "exact"),)
     family = "qa"
     repeats = True
     max_tokens = 2048

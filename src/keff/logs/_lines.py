@@ -1,0 +1,66 @@
+"""JSON Lines, read line by line: a torn last line is left out and told, any other bad line is an error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from keff.errors import LogError
+from keff.log import Tell, unheard
+from keff.stats.estimate import Note
+
+MOST_HEAD = 64 * 2**20
+"""A first line longer than this many bytes is no record of answers."""
+
+Row = dict[str, Any]
+
+
+def first_row(path: Path) -> Row | str:
+    """Return the first line as an object, or why it is none."""
+    if not path.is_file():
+        return "not a file"
+    with path.open("rb") as file:
+        head = b""
+        while not head.strip():
+            head = file.readline(MOST_HEAD)
+            if not head:
+                return "the file is empty"
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    if not head.lstrip().startswith(b"{"):
+        return "the first line is not a JSON object"
+    try:
+        return cast("Row", json.loads(head))
+    except (ValueError, RecursionError):
+        return "the first line is not JSON"
+
+
+def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    """Yield (``file:line``, object) of each line that is not blank.
+
+    The last line of a file without a final newline may have been torn by a crash: when it is not JSON it is
+    left out, with the note ``torn_line``. Raises LogError, with file and line, for every other bad line.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            where = f"{path}:{number}"
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except (ValueError, RecursionError) as error:
+                if not line.endswith(b"\n"):
+                    text = f"{where}: the last line breaks off; it is kept out (1 question)"
+                    return tell(Note("torn_line", text))
+                raise LogError(f"{where}: {_reason(error)}") from None
+            if not isinstance(row, dict):
+                raise LogError(f"{where}: a JSON object is wanted, not {type(row).__name__}")
+            yield where, cast("Row", row)
+    return None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON ({error.msg} at column {error.colno})"
+    return "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"not JSON ({error})"

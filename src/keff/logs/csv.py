@@ -1,0 +1,111 @@
+"""CSV with named columns: one row a path (id, answer, ...), or one row a question (id, answer_1, answer_2, ...)."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._rows import COLUMNS, grouped, once_each, optional_text, question_of
+from keff.stats.estimate import Note
+
+LONGEST_FIELD = 2**27
+NUMBERED = re.compile(rf"({'|'.join(COLUMNS)})_(\d+)")
+
+
+def _header(path: Path) -> tuple[list[str], str] | str:
+    """Return the column names and the delimiter, or why the file is no table of answers."""
+    if not path.is_file():
+        return "not a file"
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        head = file.readline(65536).strip()
+    if not head:
+        return "the first line is empty"
+    delimiter = max(",;\t", key=head.count)
+    names = [name.strip() for name in next(csv.reader([head], delimiter=delimiter))]
+    if "id" not in names:
+        return "the first line names no column id"
+    if "answer" not in names and not any(NUMBERED.fullmatch(name) for name in names):
+        return "the first line names no column answer, and none called answer_1"
+    return names, delimiter
+
+
+class CsvLog:
+    """Reader of comma-, semicolon- or tab-separated tables.
+
+    Other columns: gold_answer, correct, tokens, confidence, slot, cluster, question, text; numbered in the
+    form with one row a question. A last line with too few fields and no newline was torn and is left out.
+    """
+
+    name = "csv"
+
+    def refuses(self, path: Path) -> str | None:
+        found = _header(path)
+        return found if isinstance(found, str) else None
+
+    def info(self, path: Path) -> LogInfo:
+        row = next(self._rows(path, unheard), (None, {}))[1]
+        return LogInfo(task=optional_text(row.get("task")), model=optional_text(row.get("model")))
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        rows = self._rows(path, tell)
+        found = _header(path)
+        if not isinstance(found, str) and "answer" in found[0]:
+            return grouped(rows, texts=texts)
+        return once_each((where, question_of(where, _wide(row), texts=texts)) for where, row in rows)
+
+    def _rows(self, path: Path, tell: Tell) -> Iterator[tuple[str, dict[str, Any]]]:
+        found = _header(path)
+        if isinstance(found, str):
+            raise LogError(f"{path}: {found}")
+        names, delimiter = found
+        torn = not _ends_with_newline(path)
+        csv.field_size_limit(LONGEST_FIELD)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            where = f"{path}:1"
+            try:
+                next(reader)
+                for fields in reader:
+                    where = f"{path}:{reader.line_num}"
+                    if not fields:
+                        continue
+                    if len(fields) != len(names):
+                        raise csv.Error(f"{len(fields)} fields for {len(names)} columns")
+                    yield where, dict(zip(names, fields, strict=True))
+            except UnicodeDecodeError:
+                raise LogError(f"{path}:{reader.line_num + 1}: not UTF-8 text") from None
+            except csv.Error as error:
+                where = f"{path}:{reader.line_num}"
+                if not (torn and next(file, None) is None):
+                    raise LogError(f"{where}: {error}") from None
+                tell(Note("torn_line", f"{where}: the last line breaks off; it is kept out (1 row)"))
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - 1, 0))
+        return file.read(1) == b"\n"
+
+
+def _wide(row: dict[str, Any]) -> dict[str, Any]:
+    """Gather answer_1, answer_2, ... into lists, in the order of their numbers."""
+    lists: dict[str, dict[int, Any]] = {}
+    rest: dict[str, Any] = {}
+    for name, value in row.items():
+        found = NUMBERED.fullmatch(name)
+        if found:
+            lists.setdefault(COLUMNS[found[1]], {})[int(found[2])] = value
+        else:
+            rest[name] = value
+    gathered = {name: [values[place] for place in sorted(values)] for name, values in lists.items()}
+    return rest | gathered | {"gold_answer": optional_text(rest.get("gold_answer"))}
+
+
+def log() -> CsvLog:
+    """Make the reader."""
+    return CsvLog()

@@ -1,0 +1,120 @@
+"""samples_*.jsonl of lm-evaluation-harness: the repeats of a generation task, read again by our task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from keff import plugins
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._lines import Row, first_row, json_lines
+from keff.logs._tasks import item_of, known_task
+from keff.records import Item
+from keff.stats.estimate import Note
+
+NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
+MANY = 0.5
+
+
+class LmEval:
+    """Reader of the per-sample logs that lm-eval writes with --log_samples.
+
+    ``resps[0][r]`` is repeat r. A document has one line for each filter: the first one counts, and its raw
+    completions are read and scored by the task of keff whose name the file's task begins with; else by the
+    answer space that the user names, against ``target``. Filtered answers and scores, which exist only
+    once for all repeats, are kept in ``meta``.
+    """
+
+    name = "lm_eval"
+
+    def refuses(self, path: Path) -> str | None:
+        row = first_row(path)
+        if isinstance(row, str):
+            return row
+        missing = [name for name in ("doc_id", "resps") if name not in row]
+        return f"the first line has no {' and no '.join(missing)}" if missing else None
+
+    def info(self, path: Path) -> LogInfo:
+        row = first_row(path)
+        task = _task(path, row) if isinstance(row, dict) else None
+        return LogInfo(task=task, model=path.parent.name.replace("__", "/") or None)
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        task: str | None = None
+        seen: set[str] = set()
+        copies = 0
+        for where, row in json_lines(path, tell):
+            task = task or (_task(path, row) if not seen else None)
+            name = str(row.get("doc_id"))
+            if name in seen:
+                continue
+            seen.add(name)
+            question = _question(where, name, row, task)
+            copies += len(question.answers) > 1 and len(set(question.answers)) == 1
+            yield question if texts else question
+        if seen and copies > MANY * len(seen):
+            text = f"all repeats are the same text in {copies} of {len(seen)} questions: one seed for all?"
+            tell(Note("identical_paths", text))
+
+
+def _question(where: str, name: str, row: Row, task: str | None) -> Question:
+    item = None
+    if task is not None:
+        item = _item(where, task, row)
+    responses = _responses(where, row)
+    kept = ("filter", "filtered_resps", "metrics", *cast("list[str]", row.get("metrics") or []))
+    return Question(
+        id=name,
+        answers=responses,
+        gold=row.get("target") if item is None else item.gold,
+        cluster=item.cluster if item else "",
+        question=_prompt(row),
+        texts=responses,
+        form="completions",
+        meta={field: row[field] for field in kept if field in row},
+    )
+
+
+def _responses(where: str, row: Row) -> tuple[str, ...]:
+    requests = row.get("resps")
+    if not isinstance(requests, list) or not requests or not isinstance(requests[0], list):
+        raise LogError(f"{where}: resps must be a list of lists")
+    repeats = cast("list[Any]", requests[0])
+    if len(cast("list[Any]", requests)) > 1 or not all(isinstance(text, str) for text in repeats):
+        raise LogError(
+            f"{where}: resps holds log-likelihoods: a vote needs a generation task (generate_until)"
+        )
+    return tuple(repeats)
+
+
+def _task(path: Path, row: Row) -> str | None:
+    named = NAME.fullmatch(path.name)
+    task = known_task(named[1]) if named else None
+    return task if task is not None and item_of(task, row.get("doc") or {}) is not None else None
+
+
+def _item(where: str, task: str, row: Row) -> Item:
+    found = _loaded(task).to_item(row.get("doc") or {})
+    if found is None:
+        raise LogError(f"{where}: doc has not the columns of {task}")
+    return found
+
+
+@cache
+def _loaded(task: str) -> Any:
+    return plugins.load("task", task)
+
+
+def _prompt(row: Row) -> str | None:
+    arguments = row.get("arguments")
+    first: Any = arguments.get("gen_args_0", {}) if isinstance(arguments, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return first.get("arg_0") if isinstance(first, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def log() -> LmEval:
+    """Make the reader."""
+    return LmEval()

@@ -1,0 +1,85 @@
+"""Parquet: one row a question with list columns as in the JSONL, or one row a path with the columns of the CSV."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._rows import grouped, once_each, question_of
+from keff.plugins import missing_extra
+
+MAGIC = b"PAR1"
+TEXTS = ("text", "all_texts")
+
+
+class ParquetLog:
+    """Reader of Parquet files, in batches of rows."""
+
+    name = "parquet"
+
+    def refuses(self, path: Path) -> str | None:
+        if not path.is_file():
+            return "not a file"
+        with path.open("rb") as file:
+            if file.read(4) != MAGIC:
+                return "not a Parquet file"
+        names = _columns(path)
+        if "id" not in names or not {"answer", "all_answers"} & set(names):
+            return "it has no columns id and answer (or all_answers)"
+        return None
+
+    def info(self, path: Path) -> LogInfo:
+        row = next(_rows(path, texts=False), ("", {}))[1]
+        return LogInfo(task=row.get("task"), space=row.get("answer_space"), model=row.get("model"))
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        del tell
+        rows = _rows(path, texts=texts)
+        if "all_answers" in _columns(path):
+            return once_each((where, question_of(where, _whole(row), texts=texts)) for where, row in rows)
+        return grouped(rows, texts=texts)
+
+
+def _columns(path: Path) -> list[str]:
+    arrow = _arrow()
+    try:
+        return arrow.columns(path)
+    except arrow.FAILURES as error:
+        raise _damaged(path, error) from None
+
+
+def _rows(path: Path, *, texts: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    arrow = _arrow()
+    names = [name for name in _columns(path) if texts or name not in TEXTS]
+    try:
+        for number, row in enumerate(arrow.stream(path, names), 1):
+            yield f"{path}: row {number}", row
+    except arrow.FAILURES as error:
+        raise _damaged(path, error) from None
+
+
+def _whole(row: dict[str, Any]) -> dict[str, Any]:
+    """Unpack what an export had to pack: other fields, and a gold answer that is no text."""
+    packed: dict[str, Any] = json.loads(row.pop("meta", None) or "{}")
+    return row | packed
+
+
+def _damaged(path: Path, error: Exception) -> LogError:
+    return LogError(f"{path}: damaged or cut off ({str(error).splitlines()[0]}): write the file again")
+
+
+def _arrow() -> Any:
+    try:
+        return importlib.import_module("keff.logs._pyarrow")
+    except ImportError as error:
+        raise missing_extra(error, "a Parquet file") from error
+
+
+def log() -> ParquetLog:
+    """Make the reader."""
+    return ParquetLog()

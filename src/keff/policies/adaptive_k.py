@@ -1,0 +1,63 @@
+"""Draw the K* that the correctness correlation of a labelled pilot gives (the paper's Adaptive-K)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keff.errors import PolicyError
+from keff.policies import fixed
+from keff.policies._table import check_cap, check_value
+from keff.policy import DEFAULT_CAP, Need, Policy, Sample, Stop, View, format_spec
+from keff.stats.choose import k_star, k_star_conservative, k_within_probably
+from keff.stats.correlation import pooled_c
+from keff.stats.intervals import interval_c, majority_fits
+from keff.stats.votes import Votes
+
+FORMS = ("paper", "conservative", "accuracy")
+DELTA = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveK:
+    """A rule that decides nothing until ``fit`` turns it into ``fixed:K``."""
+
+    spec: str
+    epsilon: float
+    cap: int
+    form: str
+    needs: frozenset[Need] = frozenset({"answers", "labels"})
+    monotone: bool = True
+
+    def decide(self, view: View) -> Sample | Stop:
+        """Refuse: K comes from a pilot."""
+        raise PolicyError(f"{self.spec} needs a labelled pilot: keff analyze on one gives the fixed:K to use")
+
+    def fit(self, pilot: Votes) -> Policy:
+        """Return ``fixed:K``. Needs labels, two paths and two questions."""
+        if pilot.correct is None:
+            raise PolicyError(f"{self.spec} needs gold labels: use budget or pilot_budget, which need none")
+        if pilot.k < 2 or pilot.n < 2:
+            raise PolicyError(f"{self.spec} needs a pilot of at least two paths of two questions")
+        return fixed.policy(self._k(pilot))
+
+    def _k(self, pilot: Votes) -> int:
+        if self.form == "paper":
+            return k_star(pooled_c(pilot), self.epsilon, self.cap)
+        if self.form == "conservative":
+            return k_star_conservative(interval_c(pilot, level=0.8), self.epsilon, self.cap)
+        fits = majority_fits(pilot)
+        return k_within_probably(fits.majority(self.cap), fits.weight, DELTA)
+
+
+def policy(value: float | None = None, *, cap: int = DEFAULT_CAP, form: str = "paper") -> Policy:
+    """Return ``adaptive_k:epsilon`` (default 0.025), to be fitted to a labelled pilot.
+
+    ``form``: ``paper`` (Algorithm 1, the plug-in c), ``conservative`` (c at its one-sided 90% lower limit),
+    or ``accuracy`` (the least K whose binary majority is within half a point of that at the cap, with
+    posterior probability 0.8 under the beta-binomial). One round, no adaptation to the question.
+    """
+    epsilon = 0.025 if value is None else check_value("adaptive_k", value, 0, float("inf"))
+    if form not in FORMS:
+        raise PolicyError(f"adaptive_k: form must be one of {', '.join(FORMS)}, not {form}")
+    shown = None if form == "paper" else form
+    return AdaptiveK(format_spec("adaptive_k", value, cap=check_cap("adaptive_k", cap), form=shown), epsilon, cap, form)

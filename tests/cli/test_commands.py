@@ -1,0 +1,243 @@
+"""The command line as a user meets it: JSON shapes, exit codes, one clear line for bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMED = (
+    "n",
+    "k",
+    "clusters",
+    "p",
+    "abstain_rate",
+    "c",
+    "c_pooled",
+    "c_pearson",
+    "c_pearson_dropped",
+    "agreement",
+)
+SHAPED = (
+    "k_eff",
+    "ceiling",
+    "k_eff_block",
+    "percent_of_ceiling",
+    "majority",
+    "plurality",
+    "bands",
+    "predicted",
+)
+LAST = ("k_star", "recommendation", "warnings")
+
+
+def keff(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "keff", *map(str, arguments)]
+    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
+
+
+def good(*arguments: object, cwd: Path | None = None) -> dict[str, Any]:
+    done = keff(*arguments, "--json", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1
+    return json.loads(done.stdout)
+
+
+def bad(*arguments: object, cwd: Path | None = None, code: int = 2) -> str:
+    done = keff(*arguments, cwd=cwd)
+    assert done.returncode == code, (done.returncode, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    lines = [line for line in done.stderr.splitlines() if line.startswith("keff:")]
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "log.jsonl"
+    rows = [
+        {
+            "id": i,
+            "gold_answer": "1",
+            "all_answers": ["1", "1", "2", "1" if i % 3 else "3"],
+            "all_tokens": [5, 6, 7, 8],
+        }
+        for i in range(30)
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    file = tmp_path / "q.jsonl"
+    rows = [{"id": f"q{i}", "question": f"{i} + 1?", "answer": str(i + 1)} for i in range(20)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_analyze_json_has_every_field_of_the_contract(log: Path) -> None:
+    found = good("analyze", log)
+    assert set(NAMED + SHAPED + LAST) <= set(found)
+    assert (found["n"], found["k"], found["clusters"]) == (30, 4, 30)
+    assert found["p"] == pytest.approx((30 * 2 + 20) / 120)
+    assert set(found["c"]) == {"value", "lo", "hi", "method"}
+    assert list(found["majority"]) == ["1", "2", "3", "4"] == list(found["bands"]["plurality"])
+    assert {"8", "16", "32"} <= set(found["predicted"]["beta_binomial"])
+    assert found["predicted"]["bounds"]["32"][0] <= found["predicted"]["beta_binomial"]["32"]["value"]
+    assert found["k_star"]["k_max"] == 32
+    assert found["recommendation"]["verdict"] in {"sample", "single path", "do not vote", "pilot too small"}
+
+
+def test_two_paths_give_runs_and_pool_gives_one(log: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text(log.read_text())
+    assert [run["n"] for run in good("analyze", log, other)["runs"]] == [30, 30]
+    pooled = good("analyze", log, other, "--pool")
+    assert (pooled["n"], pooled["clusters"]) == (60, 30)
+
+
+def test_without_gold_answers_only_the_label_free_part_is_filled(tmp_path: Path) -> None:
+    file = tmp_path / "free.jsonl"
+    rows = ({"id": i, "all_answers": list("aabc")} for i in range(20))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = good("analyze", file)
+    assert found["p"] is found["c"] is found["plurality"] is None
+    assert found["agreement"] == pytest.approx(1 / 6)
+    assert "no_gold" in {warning["code"] for warning in found["warnings"]}
+
+
+@pytest.mark.parametrize("answers", ["1111", "2222"])
+def test_all_right_or_all_wrong_is_degenerate_and_takes_k_max(tmp_path: Path, answers: str) -> None:
+    file = tmp_path / "same.jsonl"
+    rows = ({"id": i, "gold_answer": "1", "all_answers": list(answers)} for i in range(20))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = good("analyze", file)
+    assert found["c"]["value"] is None
+    assert found["k_star"]["paper"] == 32
+    assert "degenerate" in {warning["code"] for warning in found["warnings"]}
+
+
+@pytest.mark.parametrize(("n", "answers"), [(1, "1121"), (20, "1")])
+def test_one_item_or_one_path_says_that_correlation_cannot_be_known(
+    tmp_path: Path, n: int, answers: str
+) -> None:
+    file = tmp_path / "small.jsonl"
+    rows = ({"id": i, "gold_answer": "1", "all_answers": list(answers)} for i in range(n))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = good("analyze", file)
+    assert found["c"] is None
+    assert "too_few" in {warning["code"] for warning in found["warnings"]}
+    assert keff("analyze", file).returncode == 0
+
+
+def test_the_plan_is_written_and_reads_back(log: Path, tmp_path: Path) -> None:
+    from keff.plan import Plan
+
+    good("analyze", log, "-o", tmp_path / "plan.json")
+    plan = Plan.read(tmp_path / "plan.json")
+    assert plan.estimates["n"] == 30
+    assert plan.profile is not None
+
+
+def test_predict_prints_full_precision() -> None:
+    found = good("predict", "--p", 0.8, "--c", 0.6, "--k", 8)
+    assert found["k_eff"] == pytest.approx(8 / 5.2, rel=1e-15)
+    assert found["ceiling"] == pytest.approx(1 / 0.6, rel=1e-15)
+    assert {"beta_binomial", "binomial", "k_star", "limit"} <= set(found)
+
+
+def test_sample_pilot_score_and_analyze_work_together(questions: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    first = good("sample", questions, "--run", run, "--engine", "fake", "--n", 10, "--k", 4)
+    assert (first["drawn"], first["kept_before"]) == (40, 0)
+    found = good(
+        "pilot", questions, "--run", run, "--engine", "fake", "--n", 20, "--k", 8, "-o", tmp_path / "p.json"
+    )
+    assert (found["n"], found["k"]) == (20, 8)
+    assert good("score", run)["scored"] == 160
+    again = good("analyze", run)
+    assert again == found
+
+
+def test_people_get_a_summary_on_stdout(log: Path) -> None:
+    done = keff("analyze", log)
+    assert done.returncode == 0
+    assert "30 items x 4 paths" in done.stdout
+    assert "K* = " in done.stdout
+
+
+def test_list_names_every_plugin() -> None:
+    from keff.plugins import names
+
+    for kind in ("tasks", "engines", "policies", "logs"):
+        found = good("list", kind)[kind]
+        assert found == names(
+            {"tasks": "task", "engines": "engine", "policies": "policy", "logs": "log"}[kind]
+        )  # type: ignore[arg-type]
+        assert all(found.values())
+
+
+def test_bad_input_is_one_line_and_exit_code_two(questions: Path, log: Path, tmp_path: Path) -> None:
+    run = ("--run", tmp_path / "run")
+    assert "unknown task 'gsm9k'" in bad("sample", "gsm9k", *run)
+    assert "unknown engine 'warp'" in bad("sample", questions, *run, "--engine", "warp")
+    assert "does not exist" in bad("analyze", tmp_path / "nothing.jsonl")
+    assert "unknown policy" in bad("sample", questions, *run, "--engine", "fake", "--policy", "magic:3")
+    assert "name=value" in bad("sample", questions, *run, "--engine", "fake", "--engine-option", "p")
+    assert "--trim 99" in bad("analyze", log, "--trim", 99)
+    assert "'prose'" in bad("analyze", log, "--answer-space", "prose")
+    assert "one aim" in bad("analyze", log, "--retain", 0.9, "--budget", 5)
+    assert "--shard" in bad("sample", questions, *run, "--engine", "fake", "--shard", "5/2")
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text(log.read_text() + "{oops\n")
+    assert "broken.jsonl:31" in bad("analyze", broken)
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    assert "empty" in bad("analyze", empty)
+
+
+def test_an_unreachable_server_is_one_line_with_its_address(questions: Path, tmp_path: Path) -> None:
+    url = "http://127.0.0.1:9/v1"
+    line = bad(
+        "sample",
+        questions,
+        "--run",
+        tmp_path / "r",
+        "--engine",
+        "openai",
+        "--model",
+        "m",
+        "--base-url",
+        url,
+        code=1,
+    )
+    assert url in line
+
+
+def test_a_corrupt_run_is_one_line(questions: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    good("sample", questions, "--run", run, "--engine", "fake", "--n", 2)
+    (run / "paths.sqlite").write_bytes(b"garbage" * 1000)
+    assert "is it a run of keff" in bad("analyze", run, code=1)
+
+
+def test_version_and_help() -> None:
+    assert keff("--version").stdout.startswith("keff ")
+    shown = keff("--help").stdout
+    assert all(name in shown for name in ("demo", "sample", "pilot", "analyze", "predict", "list"))
+
+
+def test_every_real_record_is_analysed(recorded: list[Path]) -> None:
+    runs = good("analyze", *recorded)["runs"]
+    assert len(runs) == len(recorded)
+    for run in runs:
+        assert 0 <= run["p"] <= 1
+        assert run["c"]["lo"] <= run["c"]["value"] <= run["c"]["hi"]

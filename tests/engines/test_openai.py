@@ -1,0 +1,272 @@
+"""The openai engine against a server that fails in every way we know, and against a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fault_server import FAULTS, Script, default_answer
+from keff.engines.openai import OpenAI, engine, normalized
+from keff.errors import EngineError, UsageError
+from keff.records import Completion, Logprobs, Sampling
+from real_server import real_base_url
+
+PROMPT = [{"role": "user", "content": "How many?"}]
+SAMPLING = Sampling(seed=5, max_tokens=64)
+Serve = Callable[[Script], str]
+
+
+def using(made: OpenAI, work: Callable[[OpenAI], Coroutine[Any, Any, Any]]) -> Any:
+    """Start an engine, let ``work`` use it, and close it."""
+
+    async def run() -> Any:
+        await made.start()
+        try:
+            return await work(made)
+        finally:
+            await made.close()
+
+    return asyncio.run(run())
+
+
+def ask(made: OpenAI, n: int = 3, sampling: Sampling = SAMPLING) -> list[Completion]:
+    return using(made, lambda e: e.generate(PROMPT, sampling, n))
+
+
+def texts(n: int = 3) -> list[str]:
+    return [default_answer(PROMPT, 5 + i) for i in range(n)]
+
+
+def once(fault: str, number: int = 0) -> Callable[[int, dict[str, Any]], str | None]:
+    return lambda n, _: fault if n == number else None
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_paths_of_one_request(serve: Serve, stream: bool) -> None:
+    script = Script()
+    drawn = ask(engine(base_url=serve(script), stream=stream))
+    assert [one.text for one in drawn] == texts()
+    first = drawn[0]
+    assert (first.tokens, first.prompt_tokens, first.cached_tokens, first.finish) == (9, 7, 3, "stop")
+    assert first.logprobs == Logprobs(pytest.approx(-0.5), pytest.approx(-0.9), pytest.approx(-4.5))
+    (body,) = script.requests
+    assert (body["n"], body["seed"], body["model"], body["max_tokens"]) == (3, 5, "stub", 64)
+    assert script.headers[0]["user-agent"].startswith("keff/")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "hang"])
+def test_every_fault_ends_in_right_paths_or_a_transient_error(serve: Serve, fault: str, stream: bool) -> None:
+    """What is returned is never wrong, and asking again after the error works."""
+    made = engine(base_url=serve(Script(fault=once(fault))), stream=stream)
+
+    async def twice(e: OpenAI) -> list[Completion]:
+        try:
+            return await e.generate(PROMPT, SAMPLING, 3)
+        except EngineError as error:
+            assert error.transient
+            assert "http://127.0.0.1" in str(error)
+            assert "\n" not in str(error)
+            return await e.generate(PROMPT, SAMPLING, 3)
+
+    drawn = using(made, twice)
+    assert [one.text for one in drawn] == texts()
+    assert [one.tokens for one in drawn] == [9, 9, 9]
+
+
+def test_faults_that_the_client_itself_retries(serve: Serve) -> None:
+    for fault in ("429", "500", "reset"):
+        script = Script(fault=once(fault))
+        assert [one.text for one in ask(engine(base_url=serve(script)))] == texts()
+        assert len(script.requests) == 2
+
+
+def test_a_hanging_server_times_out(serve: Serve) -> None:
+    made = engine(base_url=serve(Script(fault=once("hang"))), timeout=0.3, max_retries=0)
+    with pytest.raises(EngineError, match=r"no answer within 0\.3 s") as caught:
+        ask(made)
+    assert caught.value.transient
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_cancelling_closes_the_connection(serve: Serve, stream: bool) -> None:
+    script = Script(latency=30)
+
+    async def cancel(e: OpenAI) -> None:
+        request = asyncio.ensure_future(e.generate(PROMPT, SAMPLING, 2))
+        while not script.requests:  # noqa: ASYNC110 (filled by another thread)
+            await asyncio.sleep(0.01)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+
+    using(engine(base_url=serve(script), stream=stream), cancel)
+    deadline = time.monotonic() + 10
+    while not script.gone and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert script.gone == 1
+
+
+def test_a_server_with_a_smaller_n_is_learnt_once(serve: Serve) -> None:
+    """n=8 is refused, 4 and 2 too where need be; what worked is remembered."""
+    script = Script(max_n=2)
+
+    async def work(e: OpenAI) -> list[list[str]]:
+        drawn = [await e.generate(PROMPT, SAMPLING, 8) for _ in range(2)]
+        assert e.capabilities.max_n == 2
+        return [[one.text for one in paths] for paths in drawn]
+
+    assert using(engine(base_url=serve(script)), work) == [texts(8), texts(8)]
+    refused = sum(body.get("n", 1) > 2 for body in script.requests)
+    assert refused == 3
+    assert len(script.requests) == refused + 8
+
+
+def test_a_server_that_ignores_n(serve: Serve) -> None:
+    """Each path is drawn once, with its own seed."""
+    script = Script(fault=lambda _, body: "wrong_n" if body.get("n") == 2 else None)
+    drawn = ask(engine(base_url=serve(script)), 2)
+    assert [one.text for one in drawn] == texts(2)
+    assert [body["seed"] for body in script.requests] == [5, 6]
+
+
+def test_too_many_choices_are_left_out(serve: Serve) -> None:
+    drawn = ask(engine(base_url=serve(Script(fault=once("too_many")))))
+    assert [one.text for one in drawn] == texts()
+
+
+def test_without_logprobs_each_path_is_its_own_request(serve: Serve) -> None:
+    """The tokens of several paths could only be counted in sum."""
+    script = Script(refuses_logprobs=True)
+    drawn = ask(engine(base_url=serve(script)))
+    assert [(one.text, one.tokens, one.logprobs) for one in drawn] == [(text, 9, None) for text in texts()]
+    assert [body.get("n", 1) for body in script.requests[1:]] == [3]
+    script = Script(logprobs=False)
+    made = engine(base_url=serve(script))
+    ask(made)
+    assert made.capabilities.max_n == 1
+    assert not made.capabilities.logprobs
+
+
+def test_shared_requests_without_logprobs_divide_the_usage(serve: Serve) -> None:
+    script = Script(answer=lambda _, seed: "word " * (seed - 4))
+    drawn = ask(engine(base_url=serve(script), logprobs=False, n_per_request=3))
+    assert len(script.requests) == 1
+    assert [one.tokens for one in drawn] == [1, 2, 3]
+
+
+def test_usage_of_the_first_path_only(serve: Serve) -> None:
+    """As llama.cpp counts: each path is counted by its log-probabilities."""
+    script = Script(first_usage_only=True, answer=lambda _, seed: "word " * (seed - 4))
+    assert [one.tokens for one in ask(engine(base_url=serve(script)))] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_hidden_thinking_is_kept_apart_and_counted(serve: Serve, stream: bool) -> None:
+    script = Script(reasoning="let me think about it")
+    made = engine(base_url=serve(script), stream=stream)
+    drawn = ask(made, 2)
+    assert [(one.text, one.reasoning, one.tokens) for one in drawn] == [
+        (text, "let me think about it", 14) for text in texts(2)
+    ]
+
+
+def test_refusals_and_filters_are_outcomes(serve: Serve) -> None:
+    refusal = ask(engine(base_url=serve(Script(fault=once("refusal")))))[0]
+    assert (refusal.text, refusal.refusal) == ("", "I cannot help with that.")
+    filtered = ask(engine(base_url=serve(Script(fault=once("filtered")))))[0]
+    assert (filtered.text, filtered.finish) == ("", "content_filter")
+    assert filtered.refusal
+    refused = ask(engine(base_url=serve(Script(fault=lambda *_: "filter_400"))))
+    assert [(one.text, one.finish, one.tokens) for one in refused] == [("", "content_filter", 0)] * 3
+    truncated = ask(engine(base_url=serve(Script(fault=once("length")))))[0]
+    assert truncated.finish == "length"
+
+
+def test_a_wrong_key_is_one_line_that_does_not_show_it(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-secret-123")
+    made = engine(base_url=serve(Script(key="right")), api_key_env="MY_KEY")
+    with pytest.raises(EngineError, match=r"HTTP 401: .*\$MY_KEY") as caught:
+        asyncio.run(made.start())
+    assert not caught.value.transient
+    assert "secret" not in str(caught.value)
+
+
+def test_the_key_is_sent_and_not_recorded(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "right")
+    made = engine(base_url=serve(Script(key="right")))
+    assert [one.text for one in ask(made)] == texts()
+    assert "right" not in json.dumps(made.identity())
+
+
+def test_an_unreachable_server_is_one_line_with_the_address() -> None:
+    with pytest.raises(EngineError, match=r"http://127\.0\.0\.1:9/v1: cannot be reached") as caught:
+        asyncio.run(engine(base_url="http://127.0.0.1:9").start())
+    assert not caught.value.transient
+
+
+def test_the_only_model_is_found_and_of_several_one_must_be_named(serve: Serve) -> None:
+    several = serve(Script(models=("a", "b")))
+    with pytest.raises(EngineError, match="name a model; it offers a, b"):
+        asyncio.run(engine(base_url=several).start())
+    script = Script(models=("a", "b"))
+    ask(engine(base_url=serve(script), model="b"))
+    assert script.requests[0]["model"] == "b"
+
+
+def test_an_unknown_model_is_not_tried_again(serve: Serve) -> None:
+    script = Script(fault=lambda *_: "404")
+    with pytest.raises(EngineError, match="HTTP 404") as caught:
+        ask(engine(base_url=serve(script), model="b"))
+    assert not caught.value.transient
+    assert len(script.requests) == 1
+
+
+def test_extra_fields_thinking_and_left_out_fields(serve: Serve) -> None:
+    script = Script()
+    url = serve(script)
+    ask(engine(base_url=url, extra_body='{"top_k": 20}', omit="seed, top_p"), sampling=Sampling(thinking=0))
+    ask(engine(base_url=url, thinking="effort"), sampling=Sampling(thinking=4000))
+    first, second = script.requests
+    assert first["top_k"] == 20
+    assert first["chat_template_kwargs"] == {"enable_thinking": False}
+    assert not {"seed", "top_p"} & set(first)
+    assert second["reasoning_effort"] == "medium"
+    assert second["max_completion_tokens"] == 512
+
+
+@pytest.mark.parametrize("address", ["ftp://x", "http://", "http://user:key@host/v1"])
+def test_addresses_that_cannot_be(address: str) -> None:
+    with pytest.raises(UsageError):
+        engine(base_url=address)
+
+
+def test_addresses_are_completed() -> None:
+    assert normalized("localhost:8000") == "http://localhost:8000/v1"
+    assert normalized("https://host/api/v1/") == "https://host/api/v1"
+
+
+def test_extra_body_must_be_an_object() -> None:
+    for wrong in ("[1]", "{"):
+        with pytest.raises(UsageError, match="extra_body"):
+            engine(extra_body=wrong)
+
+
+def test_a_real_server_counts_every_path_and_keeps_seeds(smollm2: Path) -> None:
+    """Streamed or not, shared or not, the same seeds give the same texts and the same counts."""
+    pytest.importorskip("xllamacpp")
+    url = real_base_url(smollm2)
+    how = Sampling(temperature=0.9, max_tokens=8, seed=3)
+    shared = ask(engine(base_url=url), 3, how)
+    single = ask(engine(base_url=url, n_per_request=1), 3, how)
+    streamed = ask(engine(base_url=url, stream=True), 3, how)
+    facts = [(one.text, one.tokens, one.finish, one.prompt_tokens) for one in shared]
+    assert facts == [(one.text, one.tokens, one.finish, one.prompt_tokens) for one in single]
+    assert facts == [(one.text, one.tokens, one.finish, one.prompt_tokens) for one in streamed]
+    assert len({one.text for one in shared}) > 1

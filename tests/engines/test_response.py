@@ -1,0 +1,71 @@
+"""Reading responses: counts of tokens, summaries of log-probabilities, and bodies that make no sense."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keff.engines._response import apportion, choices_of, completions, fields, summarize, token_counts
+from keff.errors import EngineError
+from keff.records import Logprobs
+
+
+@given(st.integers(0, 10**6), st.lists(st.integers(0, 1000), min_size=1, max_size=20))
+def test_apportioned_parts_sum_to_the_whole(total: int, weights: list[int]) -> None:
+    """Each part lies within one of its exact share."""
+    parts = apportion(total, weights)
+    assert sum(parts) == total
+    if any(weights):
+        exact = [total * weight / sum(weights) for weight in weights]
+        assert all(abs(part - share) < 1 + 1e-6 for part, share in zip(parts, exact, strict=True))
+
+
+def test_summary_of_log_probabilities() -> None:
+    values = [-0.1 * i for i in range(1, 21)]
+    assert summarize(values) == Logprobs(pytest.approx(-1.05), pytest.approx(-1.95), pytest.approx(-21.0))
+    assert summarize([-2.0, float("-inf"), float("nan")]) == Logprobs(-2.0, -2.0, -2.0)
+    assert summarize([]) is None
+
+
+def choice(text: str, tokens: int = 0, thinking: str = "") -> dict:
+    entries = [{"logprob": -1.0}] * tokens
+    return {"message": {"content": text, "reasoning": thinking}, "logprobs": {"content": entries}}
+
+
+def test_tokens_are_counted_by_the_best_evidence() -> None:
+    two = [choice("ab", 3), choice("abcdef", 5)]
+    assert token_counts(two[:1], 9) == [9]
+    assert token_counts(two[:1], None) == [3]
+    assert token_counts(two, 8) == [3, 5]
+    assert token_counts(two, 3) == [3, 5]
+    assert token_counts([choice("a", 3, "xx"), choice("b", 5, "xxxxxx")], 16) == [5, 11]
+    assert token_counts([choice("ab"), choice("abcdef")], 8) == [2, 6]
+    assert token_counts([choice("ab"), choice("abcdef")], None) == [1, 2]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["choices", "message", "content", "index", "logprobs", "usage", "error", "x"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(json_values)
+def test_any_json_is_completions_or_an_engine_error(body: object) -> None:
+    try:
+        choices = choices_of(body)
+        drawn = completions(fields(body), choices, 0.0)
+    except EngineError:
+        return
+    assert len(drawn) == len(choices)
+    json.dumps([one.text for one in drawn])
