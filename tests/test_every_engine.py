@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -54,10 +53,11 @@ def _case(name: str, request: pytest.FixtureRequest) -> Case:
 
         url = real_base_url(_real(request))
         return Case(lambda: load("engine", "openai", base_url=url))
-    for package in {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}.get(name, ()):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
-    return Case(lambda: load("engine", name, model=request.getfixturevalue("smollm2")))
+    pytest.importorskip(name, reason=f"{name} is not installed")
+    from hf_model import as_folder
+
+    folder = str(as_folder(request.getfixturevalue("smollm2")))
+    return Case(lambda: load("engine", name, model=folder))
 
 
 @pytest.fixture(params=sorted(names("engine")))

@@ -30,6 +30,8 @@ from keff.stats.votes import FloatArray, Votes
 
 BAND_REPLICATES = 2000
 PROFILE_PATHS = 4
+BOUNDED_PATHS = 16
+"""From more recorded paths, bounds are hardly wider than sampling error, and slow to find."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def _predicted(votes: Votes, settings: Settings) -> dict[str, Any]:
     }
     if votes.n > 1 and votes.k > 1:
         beyond = [k for k in ks if k > votes.k]
-        if beyond:
+        if beyond and votes.k <= BOUNDED_PATHS:
             lows, highs = majority_bounds(votes, beyond, settings.level)
             limits = zip(lows.tolist(), highs.tolist(), strict=True)
             predicted["bounds"] = dict(zip(map(str, beyond), map(list, limits), strict=True))

@@ -1,8 +1,8 @@
 """Canonical forms by math-verify's parser and sympy, in worker processes with a time limit.
 
 The workers are separate Python processes, because parsing and simplifying can hang or fill the memory and
-signal-based limits do not work in threads. A worker that overruns is killed; the string it worked on has no
-canonical form, which is remembered.
+signal-based limits do not work in threads. A worker has a few seconds of processor time a string, and a minute by
+the clock. One that overruns is killed; the string it worked on has no canonical form, which is remembered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 from functools import lru_cache
 from importlib.util import find_spec
 
-SECONDS = 5.0
+SECONDS = 60.0
 START_SECONDS = 60.0
 MOST_CHARACTERS = 300
 

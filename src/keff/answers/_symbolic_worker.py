@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import warnings
 from typing import Any
 
@@ -14,17 +15,30 @@ from latex2sympy2_extended import latex2sympy
 
 from keff.answers._latex import normalise
 
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
+
 MEMORY = 3 * 2**30
+CPU_SECONDS = 5
 MOST_OPERATIONS = 200
 
 
 def limit_memory() -> None:
     """Limit the memory of this process, where the system can."""
-    try:
-        import resource
-    except ImportError:
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def limit_time() -> None:
+    """Let the system end this process after some more seconds of processor time.
+
+    Processor time, because a limit by the clock would give other keys on a busy machine.
+    """
+    if resource is not None:
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + CPU_SECONDS, hard))
 
 
 def rewritten(expression: Any) -> Any:
@@ -65,6 +79,7 @@ def main() -> None:
     replies.write("ready\n")
     replies.flush()
     for line in sys.stdin:
+        limit_time()
         replies.write(json.dumps(canonical(json.loads(line))) + "\n")
         replies.flush()
 

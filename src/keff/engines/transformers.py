@@ -37,6 +37,7 @@ from transformers import (
     StoppingCriteria,
     StoppingCriteriaList,
 )
+from transformers.utils import logging
 
 from keff.engine import Capabilities
 from keff.engines._gguf import locate
@@ -154,6 +155,8 @@ class Transformers:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._load)
 
     def _load(self) -> None:
+        logging.disable_progress_bar()
+        logging.set_verbosity_error()
         source, settings = self._settings.source, self._settings
         file = {"gguf_file": Path(source).name} if source.endswith(".gguf") else {}
         where = str(Path(source).parent) if file else source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,6 +34,14 @@ def first_row(path: Path) -> Row | str:
         return cast("Row", json.loads(head))
     except (ValueError, RecursionError):
         return "the first line is not JSON"
+
+
+def inner(row: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return the object found by following names, or an empty one where something else is there."""
+    found: Any = row
+    for name in names:
+        found = cast("Mapping[str, Any]", found).get(name) if isinstance(found, Mapping) else None
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from keff import plugins
-from keff.errors import LogError
+from keff.errors import LogError, TaskError
+from keff.integrity import COLLAPSED, LONG
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import Row, first_row, json_lines
+from keff.logs._lines import Row, first_row, inner, json_lines
 from keff.logs._tasks import item_of, known_task
-from keff.records import Item
 from keff.stats.estimate import Note
+from keff.task import Task
 
 NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
-MANY = 0.5
 
 
 class LmEval:
@@ -44,27 +44,28 @@ class LmEval:
         return LogInfo(task=task, model=path.parent.name.replace("__", "/") or None)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        task: str | None = None
+        name = self.info(path).task
+        task = None if name is None else plugins.load("task", name)
         seen: set[str] = set()
         copies = 0
         for where, row in json_lines(path, tell):
-            task = task or (_task(path, row) if not seen else None)
-            name = str(row.get("doc_id"))
-            if name in seen:
+            identity = str(row.get("doc_id"))
+            if identity in seen:
                 continue
-            seen.add(name)
-            question = _question(where, name, row, task)
-            copies += len(question.answers) > 1 and len(set(question.answers)) == 1
-            yield question if texts else question
-        if seen and copies > MANY * len(seen):
+            seen.add(identity)
+            question = _question(where, identity, row, task)
+            copies += _one_text(question)
+            yield question if texts else replace(question, texts=None)
+        if copies > COLLAPSED * len(seen):
             text = f"all repeats are the same text in {copies} of {len(seen)} questions: one seed for all?"
             tell(Note("identical_paths", text))
 
 
-def _question(where: str, name: str, row: Row, task: str | None) -> Question:
-    item = None
-    if task is not None:
-        item = _item(where, task, row)
+def _question(where: str, name: str, row: Row, task: Task | None) -> Question:
+    try:
+        item = task.to_item(inner(row, "doc")) if task else None
+    except TaskError as error:
+        raise LogError(f"{where}: doc: {error}") from None
     responses = _responses(where, row)
     kept = ("filter", "filtered_resps", "metrics", *cast("list[str]", row.get("metrics") or []))
     return Question(
@@ -94,25 +95,18 @@ def _responses(where: str, row: Row) -> tuple[str, ...]:
 def _task(path: Path, row: Row) -> str | None:
     named = NAME.fullmatch(path.name)
     task = known_task(named[1]) if named else None
-    return task if task is not None and item_of(task, row.get("doc") or {}) is not None else None
+    return task if task is not None and item_of(task, inner(row, "doc")) is not None else None
 
 
-def _item(where: str, task: str, row: Row) -> Item:
-    found = _loaded(task).to_item(row.get("doc") or {})
-    if found is None:
-        raise LogError(f"{where}: doc has not the columns of {task}")
-    return found
-
-
-@cache
-def _loaded(task: str) -> Any:
-    return plugins.load("task", task)
+def _one_text(question: Question) -> bool:
+    """Say whether several repeats are one long text."""
+    texts = set(question.answers)
+    return len(question.answers) > 1 and len(texts) == 1 and len((texts.pop() or "").split()) >= LONG
 
 
 def _prompt(row: Row) -> str | None:
-    arguments = row.get("arguments")
-    first: Any = arguments.get("gen_args_0", {}) if isinstance(arguments, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return first.get("arg_0") if isinstance(first, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    prompt = inner(row, "arguments", "gen_args_0").get("arg_0")
+    return None if prompt is None else str(prompt)
 
 
 def log() -> LmEval:

@@ -34,7 +34,8 @@ class ParquetLog:
         return None
 
     def info(self, path: Path) -> LogInfo:
-        row = next(_rows(path, texts=False), ("", {}))[1]
+        empty: tuple[str, dict[str, Any]] = ("", {})
+        row = next(_rows(path, texts=False), empty)[1]
         return LogInfo(task=row.get("task"), space=row.get("answer_space"), model=row.get("model"))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:

@@ -14,6 +14,7 @@ MOST_PATHS = 1000
 """Beyond this many paths the binomial coefficients leave the range of a double."""
 
 
+@lru_cache(maxsize=4)
 def plurality_at_k_items(votes: Votes) -> FloatArray:
     """Return each item's plurality accuracy at 1..K paths [n, K], over all subsets of its K paths.
 
@@ -22,14 +23,17 @@ def plurality_at_k_items(votes: Votes) -> FloatArray:
     as right as the drawn paths that hold its answer are on average. Exact: for each winning height t the
     generating function of the other answers, cut at t, with ties integrated by Gauss-Legendre quadrature of
     sufficient order. All terms are positive, so rounding stays near 1e-14. Unbiased for plurality@k when
-    paths are exchangeable. Raises ValueError without answers or gold labels, or above 1000 paths.
+    paths are exchangeable. The array is read-only and kept for the last few votes asked for. Raises
+    ValueError without answers or gold labels, or above 1000 paths.
     """
     keys = _keys(votes)
     item, column = np.nonzero(keys.right > 0)
     chance = _win_chance_of(keys, item, keys.size[item, column], votes.k)
     credit = np.zeros((votes.n, votes.k))
     np.add.at(credit, item, keys.right[item, column][:, None] * chance)
-    return np.clip(credit, 0.0, 1.0)
+    np.clip(credit, 0.0, 1.0, out=credit)
+    credit.setflags(write=False)
+    return credit
 
 
 def plurality_at_k(votes: Votes) -> FloatArray:
@@ -155,8 +159,7 @@ def _ties_at(own: IntArray, others: IntArray, t: int, k: int) -> FloatArray:
     """
     binomials = _binomials(k)
     big = np.where(others >= t, others, 0)
-    nodes, weights = np.polynomial.legendre.leggauss(others.shape[1] // 2 + 1)
-    y, weights = (nodes + 1) / 2, weights / 2
+    y, weights = _unit_quadrature(others.shape[1] // 2 + 1)
     small = k - own - big.sum(axis=1)
     ways = np.repeat(binomials[small][:, None, :], y.size, axis=1)
     for column in range(others.shape[1]):
@@ -194,6 +197,13 @@ def _times(ways: FloatArray, factor: FloatArray) -> FloatArray:
     padded = np.concatenate([np.zeros((*ways.shape[:2], length - 1)), ways], axis=-1)
     windows = sliding_window_view(padded, length, axis=-1)
     return np.einsum("tgdf,tf->tgd", windows, factor[:, ::-1])
+
+
+@lru_cache(maxsize=512)
+def _unit_quadrature(order: int) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights of Gauss-Legendre quadrature on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    return (nodes + 1) / 2, weights / 2
 
 
 @lru_cache(maxsize=8)

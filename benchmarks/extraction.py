@@ -1,0 +1,186 @@
+"""Speed, robustness and agreement of answer extraction.
+
+    python benchmarks/extraction.py [--fuzz 1000000] [--shared ../shared] [--disagreements]
+
+Prints one table: extraction and scoring of 100,000 completions of GSM8K length, fuzz strings survived in every
+answer space, the growth of time with text length, the rate of math-verify, and the agreement with the recorded
+scores of real models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+from keff.answers import Space, _forms, _symbolic, space
+from keff.records import AnswerSpace
+
+WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer is final <think> </think> <answer>
+</answer> [ANSWER] [/ANSWER] <|channel|>final<|message|> ** ``` ```python def (A) B) C. A a I not yes no true 1 2,5 1,234
+.5 1/2 -7 − % € 1e9 1e999 x= \sqrt \pi \pm \cup , ( ) [ ] ' " \ assert f(1) == correct returns ٣ ½ １ : . - _ ^
+\begin{pmatrix} & \\ \end{pmatrix} or and cm million option choose"""
+BLANKS = ["\n", " ", "\0", "\u200f", "\ud800", "\u2028", "\u202f", "A plant", "x = ", "the answer is ", "é"]
+PIECES = [*WORDS.split(), *BLANKS, " ", " "]
+
+RECORDED: list[tuple[str, AnswerSpace]] = [
+    ("boinf_gpqa*", "choice"),
+    ("boinf_aime*", "numeric"),
+    ("renze_*", "choice"),
+    ("woc_asdiv*", "numeric"),
+    ("cruxeval_output*", "literal"),
+    ("qwen25math*", "math"),
+    ("boinf_math500*", "math"),
+]
+
+
+def completions(shared: Path, count: int) -> list[tuple[str, str]]:
+    """Return completions of GSM8K length with their golds: real solutions, restated in several ways."""
+    forms = (
+        "{0}\n#### {1}",
+        "{0}\nThe answer is {1}.",
+        "{0}\n\\boxed{{{1}}}",
+        "{0} So that makes ${1}.",
+        "{0}\n**Answer:** {1}",
+    )
+    lines = (shared / "data" / "benchmarks" / "gsm8k.jsonl").read_text("utf-8").splitlines()
+    parts = [json.loads(line)["answer"].rpartition("\n#### ") for line in lines]
+    return [
+        (forms[i % 5].format(body * 3, gold), gold)
+        for i in range(count)
+        for body, _, gold in [parts[i % len(parts)]]
+    ]
+
+
+def report(name: str, value: str) -> None:
+    print(f"{name:<58} {value}", flush=True)
+
+
+def speed(shared: Path) -> None:
+    texts = completions(shared, 100_000)
+    numeric = space("numeric")
+    length = sum(len(text) for text, _ in texts) // len(texts)
+    began, right = time.process_time(), 0
+    for text, gold in texts:
+        found = numeric.extract(text)
+        if found is not None and numeric.key(found.answer) is not None:
+            right += numeric.correct(found.answer, gold)
+    seconds = time.process_time() - began
+    report(
+        f"100,000 completions of {length} characters: extract, key, score",
+        f"{seconds:.2f} s (aim: 5 s), {right:,} right",
+    )
+
+
+def fuzz(count: int, spaces: list[Space], label: str) -> None:
+    """Draw strings, run one answer space on each in turn, and check that keys are canonical."""
+    rng = random.Random(1)
+    began, keyed, slowest = time.perf_counter(), 0, 0.0
+    for i in range(count):
+        each = spaces[i % len(spaces)]
+        text = "".join(rng.choices(PIECES, k=rng.randint(1, 25)))
+        start = time.process_time()
+        found = each.extract(text, truncated=rng.random() < 0.2)
+        key = each.key(found.answer if found else text)
+        slowest = max(slowest, time.process_time() - start)
+        if key is not None:
+            keyed += 1
+            if each.key(key) != key or not each.correct(key, key):
+                raise SystemExit(
+                    f"{each.name}: the key of {text!r} is {key!r}, whose own key is {each.key(key)!r}"
+                )
+    seconds = time.perf_counter() - began
+    report(
+        f"{count:,} {label}, none crashed", f"{seconds:.0f} s, {keyed:,} keys, slowest {slowest * 1e3:.0f} ms"
+    )
+
+
+def growth() -> None:
+    units = ("the answer is ", "1,", r"\boxed{", "A B is ", "<think>", "x ", "٣", "```\n", "'", "(")
+    for each in (space(name) for name in get_args(AnswerSpace)):
+        worst, slowest = 0.0, 0.0
+        for unit in units:
+            took = [_extracting(each, unit * (size // len(unit))) for size in (10**6, 10**7)]
+            slowest = max(slowest, took[1])
+            worst = max(worst, took[1] / max(took[0], 1e-3))
+        report(
+            f"{each.name}: 10 MB against 1 MB, worst of {len(units)} patterns",
+            f"{worst:.1f} times, {slowest:.2f} s",
+        )
+
+
+def _extracting(each: Space, text: str) -> float:
+    """Return the processor seconds of one extraction."""
+    began = time.process_time()
+    each.extract(text)
+    return time.process_time() - began
+
+
+def rows(shared: Path, pattern: str) -> Iterator[dict[str, Any]]:
+    for path in sorted((shared / "data" / "recorded").glob(pattern)):
+        with path.open(encoding="utf-8") as lines:
+            yield from map(json.loads, lines)
+
+
+def math_rate(shared: Path) -> None:
+    distinct = {a for row in rows(shared, "boinf_math500*") for a in row["all_answers"] if a}
+    math = space("math")
+    math.key(r"\sqrt{2}+x")
+    _forms.canonical_form.cache_clear()
+    _symbolic.canonical.cache_clear()
+    began = time.perf_counter()
+    for answer in distinct:
+        math.key(answer)
+    seconds = time.perf_counter() - began
+    turning = [a for a in distinct if (key := math.key(a)) is not None and math.key(key) != key]
+    report(
+        f"math: {len(distinct):,} distinct answers of real models",
+        f"{len(distinct) / seconds:.0f} keys a second, {len(turning)} unstable",
+    )
+
+
+def agreement(shared: Path, show: bool) -> None:
+    for pattern, name in RECORDED:
+        agreed, total, wrong = 0, 0, Counter[tuple[str, ...]]()
+        for row in rows(shared, pattern):
+            gold = row["gold_answer"]
+            each: Space = space(name)
+            if name == "choice":
+                each = space(name, labels=tuple("12345" if gold.isdigit() else "ABCDE"))
+            for answer, score in zip(row["all_answers"], row["all_correct"], strict=True):
+                same = each.correct(answer or "", gold) == bool(score)
+                agreed, total = agreed + same, total + 1
+                if not same:
+                    wrong[(row["id"], gold, answer or "", f"given {score}")] += 1
+        report(f"{pattern} as {name}: agreement on {total:,} answers", f"{100 * agreed / total:.3f}%")
+        for case, count in wrong.most_common() if show else ():
+            print("   ", count, *case, sep="\t")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--fuzz", type=int, default=1_000_000)
+    parser.add_argument(
+        "--shared", type=Path, default=Path(__file__).resolve().parent.parent.parent / "shared"
+    )
+    parser.add_argument("--disagreements", action="store_true", help="list every disagreement with its count")
+    options = parser.parse_args()
+    if (options.shared / "data").is_dir():
+        speed(options.shared)
+        agreement(options.shared, options.disagreements)
+        math_rate(options.shared)
+    growth()
+    fuzz(options.fuzz // 500, [space("math")], "fuzz strings in math with workers")
+    _symbolic.available = lambda: False  # a million strings for the worker would take hours
+    fuzz(options.fuzz, [space(name) for name in get_args(AnswerSpace)], "fuzz strings in all spaces")
+
+
+if __name__ == "__main__":
+    main()

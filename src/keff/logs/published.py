@@ -1,0 +1,214 @@
+"""The paper's published records: one line a seed and instance, saturation (K=32) or matrix (K=8) layout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from keff import answers
+from keff.answers import Space
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._lines import Row, first_row, inner, json_lines
+from keff.logs._rows import once_each, optional_text
+from keff.records import AnswerSpace
+
+F1_NEEDED = 0.5
+FIELDS = ("task", "method", "seed", "instance_id", "K")
+
+SCORERS: Mapping[str, tuple[AnswerSpace, Mapping[str, Any]] | None] = {
+    "gsm8k_numeric": ("numeric", {}),
+    "hotpotqa_token_f1": ("text", {}),
+    "boolq_yesno": ("binary", {}),
+    "math500_canonical_exact": ("math", {}),
+    "mc_exact": ("choice", {"labels": tuple("ABCDEFGHIJ")}),
+    "triviaqa_alias_canonical_exact": ("text", {"match": "exact"}),
+    "drop_alias_numeric_or_squad_exact": ("text", {"match": "exact"}),
+    "cruxeval_literal_exact": ("literal", {}),
+    "mbpp_per_assert_sandbox": None,
+}
+"""The published scorers -> the answer space that does the same, None where only execution can tell."""
+
+BY_TASK = {
+    "gsm8k": "gsm8k_numeric",
+    "math": "math500_canonical_exact",
+    "hotpotqa": "hotpotqa_token_f1",
+    "triviaqa": "triviaqa_alias_canonical_exact",
+    "arc_challenge": "mc_exact",
+    "mmlu": "mc_exact",
+    "hellaswag": "mc_exact",
+    "winogrande": "mc_exact",
+    "boolq": "boolq_yesno",
+    "drop": "drop_alias_numeric_or_squad_exact",
+    "cruxeval": "cruxeval_literal_exact",
+    "mbpp": "mbpp_per_assert_sandbox",
+}
+SHORT = {"arc": "arc_challenge", "math500": "math", "hotpot": "hotpotqa"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What must stay the same within a file's part: the models, and the provenance as one text."""
+
+    where: str
+    provenance: str
+
+
+def task_of(row: Row) -> str:
+    """Return the task of a row under keff's name for it."""
+    name = str(row["task"]).lower()
+    return SHORT.get(name, name)
+
+
+class Published:
+    """Reader of one file of the published records.
+
+    A question is one instance under one seed; the seeds of an instance are one cluster. A matrix file holds
+    several records, its parts ``task/method``, such as ``gsm8k/sc_prompttpl``, whose path j used template
+    j. A null answer scores 0, and so does a truncated path, as in the paper. Raises LogError, with file and line, for missing fields, lists that are not K long, a
+    provenance that changes within a part, or a scorer that is not one of the published ones.
+    """
+
+    name = "published"
+
+    def refuses(self, path: Path) -> str | None:
+        row = first_row(path)
+        if isinstance(row, str):
+            return row
+        missing = [name for name in FIELDS if name not in row]
+        return f"the first line has no {', '.join(missing)}" if missing else None
+
+    def info(self, path: Path) -> LogInfo:
+        row = first_row(path)
+        if isinstance(row, str):
+            raise LogError(f"{path}: {row}")
+        scorer = SCORERS.get(_scorer(row) or "")
+        model = row.get("model_slug") or _provenance(row).get("model_id") or path.stem.split("_capgated")[0]
+        return LogInfo(task=task_of(row), space=scorer[0] if scorer else None, model=model)
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        return once_each(self._questions(path, texts, tell))
+
+    def _questions(self, path: Path, texts: bool, tell: Tell) -> Iterator[tuple[str, Question]]:
+        marks: dict[str, Mark] = {}
+        for where, row in json_lines(path, tell):
+            question = question_of(where, row, texts=texts)
+            mark = Mark(where, json.dumps(row.get("provenance"), sort_keys=True))
+            first = marks.setdefault(question.part, mark)
+            if first.provenance != mark.provenance:
+                raise LogError(f"{where}: mixed provenance: {_difference(first, mark)}")
+            yield where, question
+
+
+def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
+    """Turn one published row into a Question with correctness; raises LogError."""
+    missing = [name for name in FIELDS if row.get(name) is None]
+    if missing:
+        raise LogError(f"{where}: lacks {', '.join(missing)}")
+    k = row["K"]
+    given = _list(where, row, "all_answers", k)
+    correct = _correct(where, row, given, k)
+    method = str(row["method"])
+    tokens = _list(where, row, "gen_lens", k)
+    traces = _list(where, row, "all_traces", k)
+    truncated = _list(where, row, "truncated", k)
+    if truncated:
+        correct = tuple(int(right and not cut) for right, cut in zip(correct, truncated, strict=True))
+    instance = str(row["instance_id"])
+    answered = tuple(map(optional_text, given)) if given else (None,) * k
+    return Question(
+        id=f"{instance}@{row['seed']}",
+        answers=answered,
+        gold=row.get("gold_answer"),
+        correct=correct,
+        tokens=tuple(map(float, tokens)) if tokens else None,
+        slots=tuple(range(1, k + 1)) if method == "sc_prompttpl" else None,
+        cluster=instance,
+        texts=tuple(text or "" for text in traces) if texts and traces else None,
+        form="answers" if given else "scores",
+        part=f"{task_of(row)}/{method}",
+        meta={"seed": row["seed"], "max_new_tokens": row.get("max_new_tokens")},
+    )
+
+
+def _correct(where: str, row: Row, given: list[Any] | None, k: int) -> tuple[int, ...]:
+    for name in ("all_correct", "all_f1s"):
+        values = _list(where, row, name, k)
+        if values is not None:
+            return _given(where, name, values)
+    if given is None:
+        raise LogError(f"{where}: lacks all_answers, all_correct and all_f1s")
+    space = _space(_known(where, row))
+    if space is None:
+        raise LogError(f"{where}: {_scorer(row)} must run code: the record needs all_correct")
+    return _score(space, given, row.get("gold_answer"))
+
+
+def _given(where: str, name: str, values: list[Any]) -> tuple[int, ...]:
+    try:
+        numbers = [0.0 if value is None else float(value) for value in values]
+    except (TypeError, ValueError) as error:
+        raise LogError(f"{where}: {name}: {error}") from None
+    if name == "all_f1s":
+        return tuple(int(value >= F1_NEEDED) for value in numbers)
+    if not set(numbers) <= {0.0, 1.0}:
+        raise LogError(f"{where}: {name} must hold 0 and 1 only")
+    return tuple(map(int, numbers))
+
+
+def _score(space: Space, given: list[Any], gold: Any) -> tuple[int, ...]:
+    texts = list(map(optional_text, given))
+    judged: dict[str | None, int] = {None: 0}
+    for text in texts:
+        if text not in judged:
+            judged[text] = int(space.correct(str(text), gold))
+    return tuple(judged[text] for text in texts)
+
+
+def _known(where: str, row: Row) -> str:
+    scorer = _scorer(row)
+    if scorer is None or scorer not in SCORERS:
+        raise LogError(f"{where}: unknown scorer {scorer!r}; there are {', '.join(SCORERS)}")
+    return scorer
+
+
+def _scorer(row: Row) -> str | None:
+    """Return the scorer that the provenance names, else the one of the task."""
+    return _provenance(row).get("scorer") or BY_TASK.get(task_of(row), row["task"])
+
+
+@cache
+def _space(scorer: str) -> Space | None:
+    found = SCORERS[scorer]
+    return None if found is None else answers.space(found[0], **found[1])
+
+
+def _provenance(row: Row) -> Mapping[str, Any]:
+    return inner(row, "provenance")
+
+
+def _list(where: str, row: Row, name: str, k: Any) -> list[Any] | None:
+    values = row.get(name)
+    if values is None:
+        return None
+    if not isinstance(values, list) or len(cast("list[Any]", values)) != k:
+        size = f"{len(cast('list[Any]', values))} entries" if isinstance(values, list) else "no list"
+        raise LogError(f"{where}: {name} has {size}, K is {k}")
+    return cast("list[Any]", values)
+
+
+def _difference(first: Mark, other: Mark) -> str:
+    one: Mapping[str, Any] = json.loads(first.provenance) or {}
+    two: Mapping[str, Any] = json.loads(other.provenance) or {}
+    names = sorted(name for name in {*one, *two} if one.get(name) != two.get(name))
+    changes = (f"{name} {one.get(name)!r} -> {two.get(name)!r}" for name in names)
+    return f"{', '.join(changes)} (first: {first.where.rpartition(':')[2]})"
+
+
+def log() -> Published:
+    """Make the reader."""
+    return Published()
