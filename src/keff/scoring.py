@@ -60,7 +60,7 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
     Correctness is the record's own where it gives it, else ``reading.correct``; questions without either
     make ``votes.correct`` None unless all others have it, then they are left out with a note.
     """
-    rows = [_with_answers(question, reading) for question in questions]
+    rows = [with_answers(question, reading) for question in questions]
     if not rows:
         raise LogError("there are no questions in it")
     k, notes = _common_k(rows, trim)
@@ -77,9 +77,9 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
         )
         notes.append(Note("unlabelled", message))
         kept = labelled
-    keys = tuple(_keys(row, k, reading.key) for row in kept)
+    keys = tuple(keys_of(row, k, reading.key) for row in kept)
     codes = None if any(row.form == "scores" for row in kept) else _codes(keys, shared=reading.closed)
-    correct = np.array([_correct(row, k, reading) for row in kept]) if labelled else None
+    correct = np.array([correct_of(row, k, reading) for row in kept]) if labelled else None
     if correct is not None and codes is not None and np.any(correct[codes < 0]):
         notes.append(
             Note("abstained_correct", "paths without an answer that the record calls correct count as wrong")
@@ -97,7 +97,7 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
     return Ballot(votes, keys, tuple(kept), reading, tuple(notes))
 
 
-def _with_answers(row: Question, reading: Reading) -> Question:
+def with_answers(row: Question, reading: Reading) -> Question:
     """Read the answers of a question that records whole completions."""
     if row.form != "completions":
         return row
@@ -127,7 +127,8 @@ def _common_k(rows: Sequence[Question], trim: int | None) -> tuple[int, list[Not
     return k, [Note("trimmed", f"questions have {k} to {max(lengths)} paths: the first {k} of each are used")]
 
 
-def _keys(row: Question, k: int, key: Key) -> tuple[str | None, ...]:
+def keys_of(row: Question, k: int, key: Key) -> tuple[str | None, ...]:
+    """Return the canonical keys of the first k answers: the record's own, else by ``key``."""
     if row.keys is not None:
         return row.keys[:k]
     known = {answer: key(answer) for answer in set(row.answers[:k]) if answer}
@@ -145,7 +146,8 @@ def _codes(keys: Sequence[Sequence[str | None]], *, shared: bool) -> IntArray:
     return codes
 
 
-def _correct(row: Question, k: int, reading: Reading) -> list[int]:
+def correct_of(row: Question, k: int, reading: Reading) -> list[int]:
+    """Return 0/1 of the first k answers: the record's own, else by the reading against the gold answer."""
     if row.correct is not None:
         return [int(value) for value in row.correct[:k]]
     known: dict[str, int] = {}

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="pip install 'keff[hf]'")
+pytest.importorskip("torch", reason="pip install 'keff[hf]'")
 pytest.importorskip("transformers", reason="pip install 'keff[hf]'")
 
+import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_model import as_folder

@@ -17,7 +17,9 @@ _DECIMAL = re.compile(r"-?(?:\d{1,300}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,300})?", re.
 _FRACTION = re.compile(r"(-?)(\d{0,18})\\frac\{(-?)(\d{1,40})\}\{(\d{1,40})\}", re.ASCII)
 _POWER_OF_TEN = re.compile(r"(-?\d+(?:\.\d+)?)\\cdot ?10\^\{?(-?\d{1,3})\}?", re.ASCII)
 _BASE = re.compile(r"0*([0-9A-F]+)_\{?\d{1,2}\}?", re.ASCII)
-_NAMED = re.compile(r"^(?:[a-zA-Z]|\\[a-z]+|[a-zA-Z]\([a-zA-Z]\))(?:_\{\w\})?(?:=|\\in ?)(?!=)(?=[^=<>]+$)")
+_NAMED = re.compile(
+    r"^(?:[a-zA-Z]|\\[a-z]+|[a-zA-Z]\([a-zA-Z]\))(?:_\{\w\})?(?:=|\\in ?)(?!=)(?=[^=<>]+$)|^[^a-zA-Z=<>]+=(?=[^=<>]+$)"
+)
 _LABEL = re.compile(r"\(?([A-Z])\)?")
 _MATRIX = re.compile(r"\\begin\{([pbvB]?)matrix\}(.{1,800})\\end\{\1matrix\}")
 _PAIRS = {"(": ")", "[": "]"}

@@ -10,7 +10,7 @@ from keff.answers._base import last_match
 _NOUNS = (
     "vitamin hepatitis type group point plan figure table person class grade part step section team player"
 )
-_NOT_NAMED = "".join(f"(?<!{noun} )" for noun in _NOUNS.split())
+_NOT_NAMED = "".join(f"(?<!{noun}\\s)" for noun in _NOUNS.split())
 _REJECTION = (
     r"(?![^\w\n]{0,4}(?:[^.\n]{0,60}?\s)?(?:is|are|was|would be|seems?)\s(?:\w{1,12}\s){0,2}?"
     r"(?:wrong|incorrect|false|not|ruled|eliminated|invalid|unlikely|irrelevant)\b)"
@@ -20,7 +20,7 @@ _AFTER_LABEL = (
     r"this|that|these|those|there|in|on|at|to|from|when|if|with|has"
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(])|\n+")
-_LINK = r"[\s*_(\[\"'`:$]{0,8}(?:\\text\{)?[( ]{0,2}(?:option |choice )?[*( ]{0,4}"
+_LINK = r"[\s*_(\[\"'`:$]{0,8}(?:\\text\{)?[( ]{0,2}(?:option\s|choice\s)?[*( ]{0,4}"
 
 
 class Labels:
@@ -35,7 +35,7 @@ class Labels:
         self._canonical = {label.lower(): label for label in labels}
         letters = all(label.isalpha() for label in labels)
         article = rf"(?!(?<=[AI])\s+(?!(?:{_AFTER_LABEL})\b)[a-z])" if letters else ""
-        end = r"(?![\w'-]|\.\w|,\d)"
+        end = r"(?![\w'/-]|\.\w|,\d)"
         lead = r"\W*(?:(?:option|choice|letter|number|answer)\W{1,3})?"
         self._whole = re.compile(rf"{lead}({one})\W*", re.IGNORECASE)
         self._listed = re.compile(rf"{lead}({one})[)\].:](?!\w)\W{{0,3}}", re.IGNORECASE)
@@ -44,7 +44,7 @@ class Labels:
             rf"(?<![\w'.-]){_NOT_NAMED}(?:\(({one})\)|\[({one})\]|({one})\)){_REJECTION}"
         )
         self._bare = re.compile(
-            rf"(?<![\w'.-]){_NOT_NAMED}({one}){end}{article}{_REJECTION}" if letters else "(?!)"
+            rf"(?<![\w'./-]){_NOT_NAMED}({one}){end}{article}{_REJECTION}" if letters else "(?!)"
         )
         self._rejected = re.compile(
             rf"\b(?:not|neither|nor|rather than|instead of|isn't)\s+(?:option\s+|choice\s+)?\(?(?:{one})\)?(?![\w'])"
@@ -53,7 +53,7 @@ class Labels:
         self._verdict = re.compile(
             rf"""\b(?:{adjective}\s(?:option|choice|statement|response|one|letter)(?:\shere)?(?:\sis|\swould\sbe|:|\sis:)
               |choose|pick|select|go(?:ing)?\swith|went\swith)\b{_LINK}({one}){end}{article}
-              |(?<![\w'.-]){_NOT_NAMED}({one}){end}{article}(?:(?!\b(?:{one})\b)[^.\n]){{0,60}}?\sis\s(?:(?:clearly|thus|therefore|definitely|indeed)\s)?
+              |(?<![\w'./-]){_NOT_NAMED}({one}){end}{article}(?:(?!\b(?:{one})\b)[^.\n]){{0,60}}?\sis\s(?:(?:clearly|thus|therefore|definitely|indeed)\s)?
               (?:the\s(?:most\s)?)?{adjective}\b(?!\?)""",
             re.VERBOSE,
         )

@@ -19,7 +19,8 @@ _AFTER_ANSWER = re.compile(
     (?:\s?\([^()\n]{0,40}\))?
     (?:[ ](?:choice|option|letter|key|value|here|to|for|of)\b[^.:\n?!,]{0,80}?)?
     [ *_"'`]{0,6}
-    (?:(?P<sign>:|=|->|→)|[ ]?\b(?:is|are|was|be|equals)\b(?P<colon>[ *_"'`]{0,6}:)?)
+    (?:(?P<sign>:|=|->|→)|,?[ ]?(?:\b(?:then|therefore|thus|so),?[ ])?
+    \b(?:is|are|was|equals|(?:would|should|must|will|has[ ]to)[ ]be)\b(?:[ *_"'`]{0,6}:)?)
     [*_"'`]{0,6}""",
     re.VERBOSE,
 )

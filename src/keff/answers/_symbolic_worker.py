@@ -45,8 +45,9 @@ def rewritten(expression: Any) -> Any:
     """Return an expression in canonical form: rational numbers, expanded, cancelled, roots out of denominators."""
     if isinstance(expression, sympy.Equality):
         left = sympy.numer(sympy.together(rewritten(expression.lhs - expression.rhs)))
-        content, primitive = sympy.expand(left).as_content_primitive()
-        del content
+        _, primitive = sympy.expand(left).as_content_primitive()
+        if not primitive.free_symbols:
+            raise ValueError("not an equation")
         return sympy.Eq(signed(primitive), 0, evaluate=False)
     if not isinstance(expression, sympy.Expr):
         raise TypeError("not an expression")

@@ -18,7 +18,7 @@ _ASKED = re.compile(
     r"[<(\"']{0,2}\b(?:yes|no|true|false)\b['\"]?\s?(?:/|or|\|)\s?['\"]?(?:yes|no|true|false)\b[>)\"']{0,2}",
     re.I,
 )
-_WORD = r"(?<![\w'-])(?<!not )(yes|no|true|false)(?![\w'-])"
+_WORD = r"(?<![\w-])(?<!\w')(?<!not )(yes|no|true|false)(?![\w-]|'\w)"
 _FIRST = re.compile(
     rf"\W*(?:(?:that|it|simply|clearly|definitely|therefore|thus|is|a)\W+){{0,3}}{_WORD}", re.I
 )

@@ -20,7 +20,8 @@ _SEGMENT = re.compile(r"\$\$?([^$\n]{1,400})\$\$?|\\\((.{1,400}?)\\\)|\\\[\s*(.{
 _LEAD = re.compile(
     r"(?:[\s:*_]+|(?:just|simply|therefore|thus|that|approximately|about|equal to|given by)\b)*", re.I
 )
-_SENTENCE_END = re.compile(r"(?<=[^\s.])[.!?](?:\s|$)")
+_SENTENCE_END = re.compile(r"(?<=[^\s.])[.?](?:\s|$)")
+_JOINED = re.compile(r"[\s,]*(?:or|and)?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +66,33 @@ def _expression(statement: Statement) -> str | None:
     if statement.rule in ("boxed", "tag"):
         return payload.strip().strip("$").strip() or None
     lead = _LEAD.match(payload)
-    start = lead.end() if lead else 0
-    segment = _SEGMENT.match(payload, start)
-    if segment is None and re.match(r"\$\s?\d", payload[start:]) is None:
-        sentence = _SENTENCE_END.split(payload[start:], maxsplit=1)[0]
-        segment = next(reversed(list(_SEGMENT.finditer(sentence))), None)
-    if segment:
-        return _inside(segment)
-    text = plain(_SENTENCE_END.split(payload[start:], maxsplit=1)[0]).strip(" .*_")
-    if statement.rule == "####" or statement.strong:
-        return payload[start:].strip().strip("*_ ").removesuffix(".") or None
-    if text and len(text.split()) <= 6 and len(PROSE.findall(text)) <= 1:
-        return payload[start : start + len(payload)].strip().strip("*_ ").removesuffix(".")
-    found = _numbers.leading(plain(payload))
+    sentence = _SENTENCE_END.split(payload[lead.end() if lead else 0 :], maxsplit=1)[0]
+    if formulas := _formulas(sentence):
+        return formulas
+    if len(PROSE.findall(sentence)) <= 1 and (statement.strong or len(sentence.split()) <= 6):
+        return sentence.strip("*_ \t") or None
+    text = plain(sentence)
+    found = _numbers.leading(text) or (_numbers.last(text) if statement.strong else None)
     return found[0].strip() if found else None
 
 
-def _inside(segment: re.Match[str]) -> str | None:
-    content = next((group for group in segment.groups() if group), "").strip().rstrip(".,")
-    return content or None
+def _formulas(sentence: str) -> str | None:
+    """Return the formulas that a sentence begins with, else its last ones: those between which stands only "or"."""
+    runs: list[list[str]] = []
+    end = 0
+    for segment in _SEGMENT.finditer(sentence):
+        if not runs or not _JOINED.fullmatch(sentence, end, segment.start()):
+            runs.append([])
+        runs[-1].append(_inside(segment))
+        end = segment.end()
+    if not runs:
+        return None
+    first = _SEGMENT.match(sentence) is not None
+    return ", ".join(runs[0 if first else -1]) or None
+
+
+def _inside(segment: re.Match[str]) -> str:
+    return next((group for group in segment.groups() if group), "").strip().rstrip(".,")
 
 
 def _guess(tail: str) -> Extracted | None:
@@ -91,7 +100,6 @@ def _guess(tail: str) -> Extracted | None:
     number = _numbers.last(tail[last.end() :] if last else plain(tail))
     if number:
         return Extracted(number[0].strip(), "last number")
-    if last is None or (content := _inside(last)) is None:
-        return None
-    right = content.rpartition("=")[2].strip()
-    return Extracted(right or content, "last formula")
+    content = _inside(last) if last else ""
+    answer = content.rpartition("=")[2].strip() or content
+    return Extracted(answer, "last formula") if answer else None

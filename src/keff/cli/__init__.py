@@ -19,6 +19,9 @@ COMMANDS = (
     "pilot",
     "analyze",
     "score",
+    "import",
+    "export",
+    "replay",
     "predict",
     "list",
 )

@@ -13,7 +13,10 @@ from rich.console import Console
 progress_console = Console(stderr=True, highlight=False)
 """Progress, warnings and logs."""
 
-result_console = Console(highlight=False)
+WIDTH = 120
+"""Columns of a result that goes to a file or a pipe."""
+
+result_console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
 """The result of a command, for people."""
 
 

@@ -94,6 +94,10 @@ Trim = Annotated[
     int | None, typer.Option("--trim", min=1, help="Use the first K paths; leave out items with fewer.")
 ]
 Format = Annotated[str | None, typer.Option("--format", help="Format of the log (default: found out).")]
+Part = Annotated[
+    str | None,
+    typer.Option("--part", help="Which record of a log that holds several, such as gsm8k/sc."),
+]
 Epsilon = Annotated[float, typer.Option("--epsilon", help="The paper's marginal-gain threshold for K*.")]
 KMax = Annotated[int, typer.Option("--k-max", min=1, help="The most paths that you would pay for.")]
 Retain = Annotated[

@@ -23,6 +23,7 @@ def command(
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
     trim: o.Trim = None,
+    part: o.Part = None,
     epsilon: o.Epsilon = 0.025,
     k_max: o.KMax = 32,
     retain: o.Retain = None,
@@ -39,7 +40,7 @@ def command(
         seed=seed,
         aim=make_aim(retain, budget, value_per_correct, cost_per_path),
     )
-    records = [open_record(path, Opening(format, answer_space, trim)) for path in paths]
+    records = [open_record(path, Opening(format, answer_space, trim, part=part)) for path in paths]
     if pool and len(records) > 1:
         records = [pool_records(records, trim)]
     analyze_records(records, settings, out, json=json)

@@ -1,11 +1,206 @@
 """A model in this process through vLLM (extra ``vllm``), for machines with an accelerator.
 
 The n paths of a request share the reading of the prompt, and prompts that begin alike share it too. Path i
-carries seed + i. Many requests may be in flight: vLLM batches them itself. To run a server instead:
+carries seed + i. Requests that wait are run together as one batch: ask for many at once. A request that is
+cancelled is dropped if it still waits; a batch that runs is finished. To use a server instead, which also
+stops cancelled paths and takes new requests at any moment:
 
-    vllm serve MODEL --enable-prefix-caching --port 8000
+    vllm serve MODEL --port 8000
     keff sample TASK --engine openai --base-url http://HOST:8000/v1 --run DIR
 """
 
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from vllm import LLM, SamplingParams
+
+from keff.engine import Capabilities
+from keff.engines._form import template_thinking
+from keff.engines._response import finish_reason, summarize
+from keff.errors import EngineError, UsageError
+from keff.records import Completion, Message, Sampling
+
+
+def engine(
+    *,
+    model: str | None = None,
+    dtype: str = "auto",
+    max_model_len: int | None = None,
+    tensor_parallel_size: int = 1,
+    parallel: int = 64,
+    max_n: int = 64,
+    llm: str | Mapping[str, Any] | None = None,
+) -> Vllm:
+    """Make an engine for a hub name or a local folder.
+
+    ``llm``: more arguments of ``vllm.LLM``, as JSON or a mapping. ``parallel``: requests worth having at
+    once. Raises UsageError without a model, or when ``llm`` is not a JSON object.
+    """
+    if model is None:
+        raise UsageError("engine vllm: name a model (--model)")
+    more = json.loads(llm) if isinstance(llm, str) else dict(llm or {})
+    if not isinstance(more, dict):
+        raise UsageError("engine vllm: llm must be a JSON object")
+    arguments: dict[str, Any] = {
+        "model": model,
+        "dtype": dtype,
+        "max_model_len": max_model_len,
+        "tensor_parallel_size": tensor_parallel_size,
+        "enable_prefix_caching": True,
+        "trust_remote_code": False,
+    }
+    return Vllm(arguments | cast("dict[str, Any]", more), Capabilities(max_n, parallel, logprobs=True))
+
+
+@dataclass(slots=True)
+class _Request:
+    """One request that waits for a batch."""
+
+    messages: list[Message]
+    sampling: Sampling
+    n: int
+    done: asyncio.Future[list[Completion]] = field(repr=False)
+
+    def calls(self) -> list[tuple[list[Message], SamplingParams]]:
+        """Return what vLLM is asked: at temperature 0 it takes no n above 1."""
+        if self.sampling.temperature > 0:
+            return [(self.messages, self._params(self.n, 0))]
+        return [(self.messages, self._params(1, i)) for i in range(self.n)]
+
+    def _params(self, n: int, shift: int) -> SamplingParams:
+        return SamplingParams(
+            n=n,
+            temperature=self.sampling.temperature,
+            top_p=self.sampling.top_p,
+            max_tokens=self.sampling.max_tokens,
+            stop=list(self.sampling.stop),
+            seed=self.sampling.seed + shift,
+            logprobs=1,
+        )
+
+
+class Vllm:
+    """See the module."""
+
+    name = "vllm"
+
+    def __init__(self, arguments: dict[str, Any], capabilities: Capabilities) -> None:
+        self.capabilities = capabilities
+        self._arguments = arguments
+        self._llm: Any = None
+        self._waiting: list[_Request] = []
+        self._batches: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vllm")
+
+    async def start(self) -> None:
+        """Load the model; raises EngineError when that does not work."""
+        if self._llm is None:
+            try:
+                self._llm = await self._in_thread(lambda: LLM(**self._arguments))
+            except (OSError, RuntimeError, ValueError) as error:
+                line = str(error).strip().split("\n")[0]
+                raise EngineError(
+                    f"vLLM cannot load {self._arguments['model']}: {line}", transient=False
+                ) from error
+
+    async def _in_thread(self, work: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the model and the number format."""
+        return {"engine": self.name, "model": self._arguments["model"], "dtype": self._arguments["dtype"]}
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
+        """Draw n paths in the next batch; see ``Engine.generate``."""
+        if self._llm is None:
+            raise EngineError("engine vllm: start() comes before generate()", transient=False)
+        request = _Request(list(messages), sampling, n, asyncio.get_running_loop().create_future())
+        self._waiting.append(request)
+        if self._batches is None or self._batches.done():
+            self._batches = asyncio.create_task(self._run_batches())
+        return await request.done
+
+    async def _run_batches(self) -> None:
+        """Run what waits, batch after batch, until nothing does."""
+        await asyncio.sleep(0)
+        while batch := self._next_batch():
+            try:
+                drawn = await self._in_thread(lambda batch=batch: self._draw(batch))
+            except Exception as error:
+                drawn = [EngineError(f"vLLM failed: {error}")] * len(batch)
+            for request, outcome in zip(batch, drawn, strict=True):
+                if request.done.done():
+                    continue
+                if isinstance(outcome, EngineError):
+                    request.done.set_exception(outcome)
+                else:
+                    request.done.set_result(outcome)
+
+    def _next_batch(self) -> list[_Request]:
+        """Take every waiting request whose thinking is switched as the first one's is."""
+        waiting = [request for request in self._waiting if not request.done.done()]
+        batch = [one for one in waiting if one.sampling.thinking == waiting[0].sampling.thinking]
+        self._waiting = [one for one in waiting if one not in batch]
+        return batch
+
+    def _draw(self, batch: list[_Request]) -> list[list[Completion] | EngineError]:
+        """Run a batch; when vLLM refuses it, each request alone, so that one bad prompt spoils no other."""
+        try:
+            return list(self._ask(batch))
+        except ValueError as error:
+            if len(batch) == 1:
+                return [EngineError(f"vLLM refuses the request: {error}", transient=False)]
+            return [outcome for request in batch for outcome in self._draw([request])]
+
+    def _ask(self, batch: list[_Request]) -> list[list[Completion]]:
+        begun = time.perf_counter()
+        calls = [request.calls() for request in batch]
+        outputs = iter(
+            self._llm.chat(
+                [messages for group in calls for messages, _ in group],
+                [params for group in calls for _, params in group],
+                use_tqdm=False,
+                **template_thinking(batch[0].sampling.thinking),
+            )
+        )
+        answers = [[next(outputs) for _ in group] for group in calls]
+        seconds = time.perf_counter() - begun
+        return [
+            [
+                _completion(one, path, seconds)
+                for one in group
+                for path in sorted(one.outputs, key=lambda o: o.index)
+            ]
+            for group in answers
+        ]
+
+    async def close(self) -> None:
+        """Let the running batch end, and free the model."""
+        for request in self._waiting:
+            request.done.cancel()
+        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
+        self._llm = None
+
+
+def _completion(answer: Any, path: Any, seconds: float) -> Completion:
+    entries = zip(path.token_ids, path.logprobs or (), strict=False)
+    return Completion(
+        path.text,
+        finish_reason(path.finish_reason),
+        len(path.token_ids),
+        len(answer.prompt_token_ids or ()),
+        answer.num_cached_tokens or 0,
+        logprobs=summarize(entry[token].logprob for token, entry in entries),
+        seconds=seconds,
+    )

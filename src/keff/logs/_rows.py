@@ -19,7 +19,7 @@ LISTS = (
     "all_texts",
     "slots",
 )
-KNOWN = {"id", "question", "gold_answer", "cluster", *LISTS}
+KNOWN = {"id", "question", "gold_answer", "cluster", "task", "answer_space", "model", *LISTS}
 COLUMNS = {
     "answer": "all_answers",
     "correct": "all_correct",
@@ -54,9 +54,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
             rules=_each(lists.get("all_rules"), str),
             cluster=str(row.get("cluster") or ""),
             question=row.get("question"),
-            texts=_each(lists.get("all_texts"), lambda text: "" if text is None else str(text))
-            if texts
-            else None,
+            texts=_each(lists.get("all_texts"), _whole) if texts else None,
             meta={name: value for name, value in row.items() if name not in KNOWN},
         )
     except (TypeError, ValueError) as error:
@@ -121,6 +119,10 @@ def _id(where: str, row: Row) -> str:
 
 def _each(values: tuple[Any, ...] | None, convert: Any) -> Any:
     return None if values is None else tuple(convert(value) for value in values)
+
+
+def _whole(text: Any) -> str:
+    return "" if text is None else str(text)
 
 
 def _truth(value: Any) -> int:

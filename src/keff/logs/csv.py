@@ -48,7 +48,8 @@ class CsvLog:
         return found if isinstance(found, str) else None
 
     def info(self, path: Path) -> LogInfo:
-        row = next(self._rows(path, unheard), (None, {}))[1]
+        empty: tuple[str, dict[str, Any]] = ("", {})
+        row = next(self._rows(path, unheard), empty)[1]
         return LogInfo(task=optional_text(row.get("task")), model=optional_text(row.get("model")))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:

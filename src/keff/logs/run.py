@@ -11,6 +11,9 @@ from keff.manifest import FILE
 from keff.records import Item
 from keff.store import Run, Scored
 
+CONFIDENCES = "recorded_confidences"
+"""Where an imported item keeps confidences, which are no log-probabilities."""
+
 
 def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
     judged = [path.judged for path in paths]
@@ -18,7 +21,6 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         raise LogError(f"item {item.id} has paths that are not scored yet: run keff score on this run")
     read = [one for one in judged if one is not None]
     labels = [one.correct for one in read]
-    summaries = [path.completion.logprobs for path in paths]
     return Question(
         id=item.id,
         answers=tuple(one.answer for one in read),
@@ -26,14 +28,23 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         keys=tuple(one.key for one in read),
         correct=None if None in labels else tuple(int(label or 0) for label in labels),
         tokens=tuple(float(path.completion.tokens) for path in paths),
-        confidences=tuple(one.mean for one in summaries if one) if all(summaries) else None,
+        confidences=_confidences(item, paths),
         slots=tuple(path.path.slot for path in paths),
         rules=tuple(one.rule for one in read),
         cluster=item.cluster,
         question=str(item.messages[-1].get("content", "")) if item.messages else None,
         texts=tuple(path.completion.text for path in paths) if texts else None,
-        meta=item.meta,
+        meta={name: value for name, value in item.meta.items() if name != CONFIDENCES},
     )
+
+
+def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
+    """Return mean log-probabilities, or the confidences that an imported log had."""
+    summaries = [path.completion.logprobs for path in paths]
+    if all(summaries):
+        return tuple(one.mean for one in summaries if one)
+    recorded = item.meta.get(CONFIDENCES)
+    return None if recorded is None else tuple(map(float, recorded))
 
 
 class RunLog:

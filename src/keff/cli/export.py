@@ -1,0 +1,46 @@
+"""Write a run or a log as JSONL (one line a question) or Parquet."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.reader import Opening
+from keff.transfer import export_log
+
+
+class Targets(StrEnum):
+    """The formats that are written."""
+
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
+def command(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a recorded log.")],
+    to: Annotated[Targets, typer.Option("--to", metavar="jsonl|parquet", help="The format.")] = Targets.jsonl,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="The file (default: named after RUN, here).")
+    ] = None,
+    texts: Annotated[bool, typer.Option("--texts/--no-texts", help="With the raw texts.")] = True,
+    format: o.Format = None,
+    answer_space: o.AnswerSpaceName = None,
+    part: o.Part = None,
+    json: o.Json = False,
+) -> None:
+    """Export the record."""
+    file = out or Path(f"{path.resolve().stem}.{to.value}")
+    opening = Opening(format, answer_space, part=part)
+    done = export_log(path, file, to.value, texts=texts, opening=opening)
+    for note in done.notes:
+        _console.warn(note.message)
+    if json:
+        _console.print_json({"file": str(file), "items": done.questions, "paths": done.paths})
+    else:
+        line = f"{file}: {done.questions} items and {done.paths} paths"
+        _console.progress_console.print(line, markup=False, soft_wrap=True)

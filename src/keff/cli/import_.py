@@ -1,0 +1,32 @@
+"""Turn a recorded log into a run folder, once; every other command then reads the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.reader import Opening
+from keff.transfer import import_log
+
+
+def command(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="A recorded log in any format that keff reads.")],
+    run: o.RunFolder,
+    format: o.Format = None,
+    answer_space: o.AnswerSpaceName = None,
+    part: o.Part = None,
+    json: o.Json = False,
+) -> None:
+    """Import the log."""
+    done = import_log(log, run, Opening(format, answer_space, part=part))
+    for note in done.notes:
+        _console.warn(note.message)
+    if json:
+        _console.print_json({"run": str(run), "items": done.questions, "paths": done.paths})
+    else:
+        line = f"{run}: {done.questions} items and {done.paths} paths from {log}"
+        _console.progress_console.print(line, markup=False, soft_wrap=True)

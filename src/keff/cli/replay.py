@@ -1,0 +1,123 @@
+"""Compare stopping and voting policies on recorded paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.cli._summary import percent
+from keff.errors import UsageError
+from keff.reader import Opening, open_record
+from keff.replay import Settings, replay
+
+DEFAULTS = (
+    "fixed:8",
+    "fixed:32",
+    "curtailed",
+    "lead_k:3",
+    "lead_k:4",
+    "adaptive_consistency:0.9",
+    "adaptive_consistency:0.95",
+    "esc:5",
+    "budget:4",
+    "pilot_budget:0.98",
+)
+
+
+def command(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run folder or a recorded log.")],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", help="A policy to replay; repeatable (default: a range of them)."),
+    ] = None,
+    cap: Annotated[
+        int | None, typer.Option("--cap", min=1, help="Compare with plurality of this many paths.")
+    ] = None,
+    replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap resamples.")] = 1000,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Also write the table as Markdown here.")
+    ] = None,
+    format: o.Format = None,
+    answer_space: o.AnswerSpaceName = None,
+    trim: o.Trim = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Replay policies over the recorded paths of PATH."""
+    votes = open_record(path, Opening(format, answer_space, trim)).ballot.votes
+    if votes.correct is None:
+        raise UsageError(f"{path} has no gold answers: accuracy cannot be compared")
+    top = min(cap or 32, votes.k)
+    chosen = policy or [fitting(spec, top) for spec in DEFAULTS if int(_fixed(spec) or 0) <= top]
+    found = replay(votes, chosen, np.random.default_rng(seed), Settings(cap=cap, replicates=replicates))
+    if out is not None:
+        out.write_text(markdown(found), encoding="utf-8")
+    if json:
+        _console.print_json(found)
+        return
+    _console.result_console.print(_table(found))
+
+
+def _fixed(spec: str) -> str | None:
+    name, _, value = spec.partition(":")
+    return value if name == "fixed" else None
+
+
+def fitting(spec: str, cap: int) -> str:
+    """Return a default policy with the cap of this record."""
+    return spec if _fixed(spec) else f"{spec}{',' if ':' in spec else ':'}cap={cap}"
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    def points(found: dict[str, Any] | None) -> str:
+        if found is None or found["value"] is None:
+            return "–"
+        return f"{100 * found['value']:+.1f} [{100 * found['lo']:+.1f}, {100 * found['hi']:+.1f}]"
+
+    def share(found: dict[str, Any]) -> str:
+        return f"{percent(found['value'])} [{100 * found['lo']:.1f}, {100 * found['hi']:.1f}]"
+
+    tokens = "–" if row["mean_tokens"] is None else f"{row['mean_tokens']:,.0f}"
+    return [
+        row["policy"],
+        share(row["accuracy"]),
+        f"{row['mean_paths']:.2f}",
+        tokens,
+        f"{row['rounds']:.1f}",
+        share(row["kept"]),
+        points(row["delta_at_equal_cost"]),
+    ]
+
+
+HEADERS = ("policy", "accuracy", "paths", "tokens", "rounds", "kept", "points at equal cost")
+
+
+def _table(found: dict[str, Any]) -> Table:
+    table = Table(
+        title=f"{found['n']} questions x {found['k']} paths; kept is the share of plurality@{found['cap']}; 95% intervals",
+        title_justify="left",
+        box=None,
+    )
+    for header in HEADERS:
+        table.add_column(
+            header,
+            justify="left" if header == "policy" else "right",
+            no_wrap=header != "policy",
+            overflow="fold",
+        )
+    for row in found["policies"]:
+        table.add_row(*_cells(row))
+    return table
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """Return the comparison as a Markdown table."""
+    lines = ["| " + " | ".join(HEADERS) + " |", "|" + " --- |" * len(HEADERS)]
+    lines += ["| " + " | ".join(_cells(row)) + " |" for row in found["policies"]]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,73 @@
+"""``keff replay``: the JSON contract, the table, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(1)
+    file = tmp_path_factory.mktemp("replay") / "log.jsonl"
+    rows = (
+        {
+            "id": i,
+            "gold_answer": "0",
+            "all_answers": [str(min(a, 3)) for a in rng.geometric(0.3 + 0.6 * rng.random(), 20) - 1],
+        }
+        for i in range(60)
+    )
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def keff(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "keff", "replay", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_json_contract_and_the_markdown(log: Path, tmp_path: Path) -> None:
+    done = keff(
+        log,
+        "--policy",
+        "lead_k:3,cap=16",
+        "--policy",
+        "fixed:16",
+        "--cap",
+        16,
+        "--json",
+        "-o",
+        tmp_path / "t.md",
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["n"], found["k"], found["cap"]) == (60, 20, 16)
+    lead, fixed = found["policies"]
+    assert lead["policy"] == "lead_k:3,cap=16"
+    assert {"accuracy", "mean_paths", "mean_tokens", "rounds", "kept", "delta_at_equal_cost"} <= set(lead)
+    assert lead["mean_paths"] < fixed["mean_paths"] == 16
+    assert fixed["kept"]["value"] == pytest.approx(1)
+    assert (tmp_path / "t.md").read_text().count("\n") == 4
+
+
+def test_the_default_policies_fit_the_record(log: Path) -> None:
+    done = keff(log, "--replicates", 100)
+    assert done.returncode == 0, done.stderr
+    assert "curtailed" in done.stdout
+
+
+@pytest.mark.parametrize("policy", ["magic", "lead_k:-1", "fixed:64"])
+def test_a_policy_that_does_not_fit_is_one_line(log: Path, policy: str) -> None:
+    done = keff(log, "--policy", policy)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
