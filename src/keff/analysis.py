@@ -204,9 +204,13 @@ def _recommendation(votes: Votes, settings: Settings) -> dict[str, Any]:
         "expected_plurality": None if expected is None else interval(expected),
         "expected_paths": advice.expected_paths,
         "expected_tokens": advice.expected_tokens,
-        "expected_cost": None,
+        "expected_cost": _cost(advice.expected_paths, settings.aim.cost_per_path),
         "because": advice.because,
     }
+
+
+def _cost(paths: float | None, each: float | None) -> float | None:
+    return None if paths is None or each is None else paths * each
 
 
 def vote_gain(votes: Votes, cap: int, level: float = 0.9) -> tuple[float, float] | None:

@@ -9,10 +9,22 @@ from keff.stats.estimate import Note
 LONG = 8
 """Tokens from which two equal texts of one item are no accident of a short answer."""
 
-COLLAPSED = 0.5
-TRUNCATED = 0.05
-UNREAD = 0.2
-FAILED = 0.05
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Shares above which something is wrong: identical pairs, truncated and unread paths, failed attempts."""
+
+    identical: float = 0.5
+    truncated: float = 0.05
+    unread: float = 0.2
+    failed: float = 0.05
+
+
+SPOILED = Thresholds()
+"""A measurement deserves a warning."""
+
+WASTED = Thresholds(truncated=0.25, unread=0.5, failed=0.25)
+"""Going on would waste money: wider, because the first paths of a run are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +52,11 @@ class Integrity:
             "failed": _share(self.failed, self.paths + self.failed),
         }
 
-    def notes(self, temperature: float) -> list[Note]:
-        """Return a warning for every share that spoils a measurement."""
+    def notes(self, temperature: float, most: Thresholds = SPOILED) -> list[Note]:
+        """Return a warning for every share that is above its threshold."""
         shares = {name: value or 0.0 for name, value in self.shares().items()}
         notes: list[Note] = []
-        if shares["identical_pairs"] > COLLAPSED:
+        if shares["identical_pairs"] > most.identical:
             cause = (
                 "temperature 0 draws the same path again and again"
                 if temperature == 0
@@ -56,21 +68,21 @@ class Integrity:
                     f"{shares['identical_pairs']:.0%} of the pairs of longer paths of one item are identical: {cause}",
                 )
             )
-        if shares["truncated"] > TRUNCATED:
+        if shares["truncated"] > most.truncated:
             notes.append(
                 Note(
                     "truncated",
                     f"{shares['truncated']:.0%} of the paths were cut at max_tokens: raise --max-tokens",
                 )
             )
-        if shares["unread"] > UNREAD:
+        if shares["unread"] > most.unread:
             notes.append(
                 Note(
                     "unread",
                     f"{shares['unread']:.0%} of the paths have no answer that could be read: look at the texts",
                 )
             )
-        if shares["failed"] > FAILED:
+        if shares["failed"] > most.failed:
             notes.append(Note("failed_requests", f"{shares['failed']:.0%} of the attempts failed"))
         return notes
 

@@ -17,7 +17,8 @@ from keff.task import Judged, Task
 SLOW_SPACES = frozenset({"math", "code"})
 """Answer spaces whose judging may take long: judged in a thread, so that requests go on."""
 
-LEAST_BREAKER = 8
+BEYOND_FLIGHT = 8
+LONGEST_BACKOFF = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Order:
 
     ``concurrency`` bounds the requests in flight (None: the engine's own advice), ``attempts`` the tries
     at one path in this session; ``breaker`` failed requests in a row without one success stop the run
-    (None: as many as are in flight at once, at least 8).
+    (None: 8 more than are in flight at once, so that one event that fails all of them does not).
     """
 
     sampling: Sampling
@@ -34,7 +35,7 @@ class Order:
     slots: tuple[int, ...] = (0,)
     policy: Policy | None = None
     concurrency: int | None = None
-    attempts: int = 3
+    attempts: int = 6
     backoff: float = 0.5
     breaker: int | None = None
     halt: Halt | None = None
@@ -127,7 +128,7 @@ class _Session:
         self.progress = Progress()
         self.failures_in_row = 0
         self.limit = order.concurrency or engine.capabilities.parallel
-        self.breaker = order.breaker or max(LEAST_BREAKER, self.limit)
+        self.breaker = order.breaker or self.limit + BEYOND_FLIGHT
 
     def units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
         """Yield one unit of work for each request of a fixed-K run."""
@@ -192,7 +193,7 @@ class _Session:
                 self._note_failure(span, error)
                 if not error.transient or tries == self.order.attempts:
                     return
-                await asyncio.sleep(self.order.backoff * 2 ** (tries - 1))
+                await asyncio.sleep(min(self.order.backoff * 2 ** (tries - 1), LONGEST_BACKOFF))
                 span = replace(span, attempt=span.attempt + 1)
             else:
                 self.failures_in_row = 0

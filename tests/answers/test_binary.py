@@ -49,6 +49,8 @@ CORPUS = [
     ("I conclude: no", "no"),
     ("The final answer is True.", "yes"),
     ("Answer: no one knows, so no.", "no"),
+    ("The answer is 'No'", "no"),
+    ("The answer should be: yes", "yes"),
     # abstentions
     ("No evidence is given in the passage", None),
     ("It is not clear whether the passage says so.", None),

@@ -56,6 +56,9 @@ CORPUS = [
     (r"so we have \[ y = \frac{8}{7}. \]", r"\frac{8}{7}"),
     (r"With $a=1$ this makes 12.", "12"),
     ("It is 7", "7"),
+    (r"The answer is $x=2$ or $x=3$.", "2, 3"),
+    (r"Thus $\boxed{3+4=7}$", "7"),
+    ("Final answer: The number of ways is 12.", "12"),
     # abstentions
     (r"\boxed{}", None),
     (r"Final answer: \boxed{<expression>}", None),

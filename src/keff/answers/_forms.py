@@ -23,7 +23,7 @@ _NAMED = re.compile(
 _LABEL = re.compile(r"\(?([A-Z])\)?")
 _MATRIX = re.compile(r"\\begin\{([pbvB]?)matrix\}(.{1,800})\\end\{\1matrix\}")
 _PAIRS = {"(": ")", "[": "]"}
-PROSE = re.compile(r"(?<![\\a-zA-Z])(?!(?:sqrt|sinh|cosh|tanh|frac)\b)[a-zA-Z]{4,}")
+PROSE = re.compile(r"(?<![\\a-zA-Z])(?!(?:sqrt|sinh|cosh|tanh|frac|[pbvB]?matrix|cases|array)\b)[a-zA-Z]{4,}")
 
 
 @lru_cache(maxsize=2**17)

@@ -10,7 +10,7 @@ from keff.answers._base import last_match
 _NOUNS = (
     "vitamin hepatitis type group point plan figure table person class grade part step section team player"
 )
-_NOT_NAMED = "".join(f"(?<!{noun}\\s)" for noun in _NOUNS.split())
+_NOT_NAMED = "".join(f"(?<![{noun[0].upper()}{noun[0]}]{noun[1:]}\\s)" for noun in _NOUNS.split())
 _REJECTION = (
     r"(?![^\w\n]{0,4}(?:[^.\n]{0,60}?\s)?(?:is|are|was|would be|seems?)\s(?:\w{1,12}\s){0,2}?"
     r"(?:wrong|incorrect|false|not|ruled|eliminated|invalid|unlikely|irrelevant)\b)"

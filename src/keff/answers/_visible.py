@@ -14,6 +14,8 @@ from keff.answers._base import last_match
 
 MOST_REPLACEMENTS = 50
 
+_ASCII = frozenset(map(chr, range(128)))
+
 _TAG = re.compile(
     r"(?P<open><(?:think|thinking|reasoning|thought|seed:think)>|\[THINK\]|◁think▷|<\|begin_of_thought\|>)"
     r"|</(?:think|thinking|reasoning|thought|seed:think)>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>"
@@ -60,7 +62,7 @@ def strip_thinking(text: str) -> str:
 
 
 def _may_think(text: str) -> bool:
-    return any(mark in text for mark in ("think", "<reasoning", "</reasoning", "thought", "THINK]"))
+    return "think" in text or "thought" in text or "reasoning>" in text or "THINK]" in text
 
 
 def _final_channel(text: str) -> str:
@@ -92,7 +94,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.replace("\0", "") if "\0" in text else text
     text = _GROUP_SPACE.sub("", text)
-    folded = {c: _fold_character(c) for c in set(text) if c > "\x7f"}
+    folded = {c: _fold_character(c) for c in set(text) - _ASCII}
     changes = {c: plain for c, plain in folded.items() if c != plain}
     if len(changes) > MOST_REPLACEMENTS:
         return text.translate(str.maketrans(changes)).replace("\0", "")

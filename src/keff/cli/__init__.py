@@ -18,6 +18,8 @@ COMMANDS = (
     "sample",
     "pilot",
     "analyze",
+    "compare",
+    "combine",
     "score",
     "import",
     "export",

@@ -51,6 +51,14 @@ Shard = Annotated[
     str | None,
     typer.Option("--shard", metavar="I/M", help="Draw the I-th of M parts (analyze --pool joins them)."),
 ]
+On = Annotated[
+    str | None,
+    typer.Option("--on", metavar="ray[://HOST:PORT]", help="Draw on the workers of a Ray cluster."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Workers with --on (default: one a GPU, else one a node)."),
+]
 TokenBudget = Annotated[
     int | None,
     typer.Option("--token-budget", min=1, help="Stop when this many tokens are used, prompts included."),
@@ -65,6 +73,9 @@ Prices = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a paid run.")]
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", help="Go on where the first paths of a paid run look wrong.")
+]
 AnswerSpaceName = Annotated[
     str | None,
     typer.Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import typer
@@ -13,11 +14,16 @@ from rich.table import Table
 from keff.cli._console import progress_console
 from keff.cli._sampling import Wishes, draw
 from keff.cost import LOCAL_ENGINES, Price, Usage, price_of, read_prices
-from keff.errors import UsageError
+from keff.errors import RunError, UsageError
+from keff.integrity import WASTED
 from keff.job import Job
 from keff.sampler import Halt, Progress
+from keff.store import Run
 
 PROBE_ITEMS = 3
+FIRST_PATHS = 64
+"""Paths and failed attempts after which a paid run is looked at: enough to see what is badly wrong."""
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -46,6 +52,31 @@ class Limits:
         return None
 
 
+@dataclass(slots=True)
+class Gate:
+    """Looks at the first paths of a paid run, once, and stops it when going on would waste money.
+
+    ``found`` says what looked wrong.
+    """
+
+    folder: Path
+    temperature: float
+    open: bool = False
+    found: str | None = None
+
+    def halt(self, progress: Progress) -> str | None:
+        """Return why the run must stop, or None; looks at the store only where there may be enough to see."""
+        if self.open or 0 < progress.done + progress.failed < FIRST_PATHS:
+            return None
+        with Run.open(self.folder) as run:
+            seen = run.integrity()
+        if seen.paths + seen.failed < FIRST_PATHS:
+            return None
+        self.open = True
+        self.found = "; ".join(note.message for note in seen.notes(self.temperature, WASTED)) or None
+        return self.found
+
+
 def usage(progress: Progress) -> Usage:
     """Return the tokens that a session was billed for."""
     return Usage(progress.prompt_tokens, progress.cached_tokens, progress.tokens)
@@ -71,9 +102,21 @@ def sample_as_wished(wishes: Wishes) -> tuple[Job, Progress]:
     """Draw what the wishes still owe, within their limits, after asking where it may cost money."""
     found = limits(wishes)
     plain = wishes.job()
-    job = replace(plain, order=replace(plain.order, halt=found.halt()))
+    gate = Gate(wishes.run, wishes.temperature, open=wishes.keep_going or not is_paid(wishes))
+    job = replace(plain, order=replace(plain.order, halt=_first_of(gate.halt, found.halt())))
     confirm(job, wishes, found)
-    return job, draw(job)
+    drawn = draw(job)
+    if gate.found:
+        raise RunError(
+            f"stopped early: {gate.found}. All {drawn.kept + drawn.done} paths are kept in {wishes.run}: "
+            "look at them, and add --keep-going to go on"
+        )
+    return job, drawn
+
+
+def _first_of(*rules: Halt | None) -> Halt:
+    """Return the rule that stops where any of several does."""
+    return lambda progress: next((why for rule in rules if rule and (why := rule(progress))), None)
 
 
 def confirm(job: Job, wishes: Wishes, found: Limits) -> None:

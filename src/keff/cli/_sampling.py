@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import signal
 import time
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from keff import plugins, sampler
 from keff.cli._console import print_json, progress_console
 from keff.cli._options import parse_pairs
-from keff.errors import RunError
+from keff.engine import Engine
+from keff.errors import RunError, UsageError
 from keff.job import Job, execute, parse_shard, parse_templates
 from keff.policy import parse_policy
 from keff.records import Sampling, stable_hash
@@ -50,8 +52,11 @@ class Wishes:
     max_cost: float | None = None
     prices: Path | None = None
     yes: bool = False
+    keep_going: bool = False
     policy: str | None = None
     concurrency: int | None = None
+    on: str | None = None
+    workers: int | None = None
     shard: str | None = None
 
     def job(self) -> Job:
@@ -90,7 +95,21 @@ class Wishes:
         if self.engine == "fake":
             given["oracle"] = right_answers(task, self.n, order)
         options = {name: value for name, value in given.items() if value is not None}
+        if self.on is not None:
+            return on_cluster(self.on, self.workers, self.engine, options)
+        if self.workers is not None:
+            raise UsageError("--workers goes with --on ray")
         return plugins.load("engine", self.engine, **options)
+
+
+def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, Any]) -> Engine:
+    """Join a Ray cluster and make the engine of its workers; raises PluginError without the extra."""
+    try:
+        cluster = importlib.import_module("keff.cluster")
+    except ImportError as error:
+        raise plugins.missing_extra(error, "--on ray") from error
+    cluster.connect(on)
+    return cluster.Cluster(engine, options, workers)
 
 
 def right_answers(task: Task, n: int | None, order: sampler.Order) -> dict[str, str]:

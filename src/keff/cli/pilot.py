@@ -38,10 +38,13 @@ def command(
     task_option: o.TaskOptions = None,
     unsafe_exec: o.UnsafeExec = False,
     concurrency: o.Concurrency = None,
+    on: o.On = None,
+    workers: o.Workers = None,
     token_budget: o.TokenBudget = None,
     max_cost: o.MaxCost = None,
     prices: o.Prices = None,
     yes: o.Yes = False,
+    keep_going: o.KeepGoing = False,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")] = None,
     epsilon: o.Epsilon = 0.025,
     k_max: o.KMax = 32,
@@ -77,10 +80,13 @@ def command(
         task_option=task_option,
         unsafe_exec=unsafe_exec,
         concurrency=concurrency,
+        on=on,
+        workers=workers,
         token_budget=token_budget,
         max_cost=max_cost,
         prices=prices,
         yes=yes,
+        keep_going=keep_going,
     )
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)

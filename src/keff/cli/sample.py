@@ -31,11 +31,14 @@ def command(
     unsafe_exec: o.UnsafeExec = False,
     policy: o.PolicyText = None,
     concurrency: o.Concurrency = None,
+    on: o.On = None,
+    workers: o.Workers = None,
     shard: o.Shard = None,
     token_budget: o.TokenBudget = None,
     max_cost: o.MaxCost = None,
     prices: o.Prices = None,
     yes: o.Yes = False,
+    keep_going: o.KeepGoing = False,
     json: o.Json = False,
 ) -> None:
     """Draw what the run still owes."""
@@ -63,11 +66,14 @@ def command(
         unsafe_exec=unsafe_exec,
         policy=policy,
         concurrency=concurrency,
+        on=on,
+        workers=workers,
         shard=shard,
         token_budget=token_budget,
         max_cost=max_cost,
         prices=prices,
         yes=yes,
+        keep_going=keep_going,
     )
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=json)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
+from keff.errors import UsageError
 from keff.records import Message, Sampling
+
+
+def json_object(given: str | Mapping[str, Any] | None, option: str) -> dict[str, Any]:
+    """Return an option that is a JSON object, given as text or as a mapping; raises UsageError otherwise."""
+    try:
+        found: Any = json.loads(given) if isinstance(given, str) else dict(given or {})
+    except ValueError as error:
+        raise UsageError(f"{option} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{option} must be a JSON object")
+    return cast("dict[str, Any]", found)
 
 
 def chat_body(messages: Sequence[Message], sampling: Sampling, n: int) -> dict[str, Any]:

@@ -170,10 +170,9 @@ def apportion(total: int, weights: Sequence[int]) -> list[int]:
 
 
 class Assembler:
-    """Puts the chunks of a streamed response of n paths together, into what comes without streaming."""
+    """Puts the chunks of a streamed response together, into what comes without streaming."""
 
-    def __init__(self, n: int) -> None:
-        self._n = n
+    def __init__(self) -> None:
         self._choices: dict[int, dict[str, Any]] = {}
         self._ends: Counter[int] = Counter()
         self._usage: dict[str, Any] | None = None
@@ -200,11 +199,11 @@ class Assembler:
     def response(self) -> dict[str, Any]:
         """Return the whole response; raises EngineError when it broke off before a path's end.
 
-        A choice that ends twice is two paths in one: RepeatedError, where more than one was asked for.
+        A choice that ends twice is two paths mixed into one: RepeatedError.
         """
         if self._error is None and not all(self._ends[index] for index in self._choices):
             raise EngineError("the server broke off in the middle of a path")
-        if self._n > 1 and max(self._ends.values(), default=0) > 1:
+        if max(self._ends.values(), default=0) > 1:
             raise RepeatedError("the server's stream ends a choice twice")
         return {"choices": list(self._choices.values()), "usage": self._usage, "error": self._error}
 

@@ -97,7 +97,7 @@ class Transport:
         return fields(json.loads(answer.content))
 
     async def _streamed(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        parts = Assembler(body.get("n", 1))
+        parts = Assembler()
         stream = await self._client.post(
             "/chat/completions",
             cast_to=object,

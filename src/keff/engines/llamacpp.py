@@ -96,8 +96,8 @@ def open_server(file: Path, settings: Settings, *, api_key: str = "") -> xllamac
 class _Answer:
     """One request as it arrives, token by token, in a thread; setting ``stop`` ends it at its next token."""
 
-    def __init__(self, n: int) -> None:
-        self.parts = Assembler(n)
+    def __init__(self) -> None:
+        self.parts = Assembler()
         self.stop = threading.Event()
 
     def take(self, chunk: dict[str, Any]) -> bool:
@@ -143,7 +143,7 @@ class LlamaCpp:
         body = chat_body(messages, sampling, n) | template_thinking(sampling.thinking)
         body |= {"max_tokens": sampling.max_tokens, "stream": True, "stream_options": {"include_usage": True}}
         body |= {"logprobs": True, "top_logprobs": 1, "top_k": 0, "min_p": 0.0}
-        answer, begun = _Answer(n), time.perf_counter()
+        answer, begun = _Answer(), time.perf_counter()
         self._running.add(answer)
         try:
             work = self._threads.submit(self._ask, self._server, body, answer)

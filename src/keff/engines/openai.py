@@ -14,7 +14,6 @@ cancelling does, stops a path on vLLM, SGLang and llama.cpp; ``stream=True`` doe
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -23,8 +22,8 @@ from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from keff.engine import Capabilities
-from keff.engines._form import chat_body, effort_thinking, template_thinking
-from keff.engines._response import choices_of, completions, fields, token_logprobs
+from keff.engines._form import chat_body, effort_thinking, json_object, template_thinking
+from keff.engines._response import choices_of, completions, token_logprobs
 from keff.engines._transport import Address, Transport, UnsupportedError
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Message, Sampling
@@ -71,7 +70,7 @@ def engine(
         max_retries,
         timeout,
         effort=thinking == "effort" or (thinking == "auto" and hosted),
-        extra_body=parsed(extra_body),
+        extra_body=json_object(extra_body, "engine openai: extra_body"),
         omit=frozenset(name.strip() for name in omit.split(",") if name.strip()),
     )
     return OpenAI(model, options, parallel)
@@ -101,17 +100,6 @@ def normalized(url: str) -> str:
     if parts.username or parts.password:
         raise UsageError("engine openai: put the key into the environment, not into the address")
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") or "/v1", query="", fragment=""))
-
-
-def parsed(extra: str | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return extra request fields as a dictionary; raises UsageError when they are not a JSON object."""
-    try:
-        found: Any = json.loads(extra) if isinstance(extra, str) else dict(extra or {})
-    except ValueError as error:
-        raise UsageError(f"engine openai: extra_body is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise UsageError("engine openai: extra_body must be a JSON object")
-    return fields(found)
 
 
 class OpenAI:

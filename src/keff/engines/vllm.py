@@ -16,17 +16,17 @@ stops cancelled paths and takes new requests at any moment:
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 from vllm import LLM, SamplingParams
 
 from keff.engine import Capabilities
-from keff.engines._form import template_thinking
+from keff.engines._form import json_object, template_thinking
 from keff.engines._response import finish_reason, summarize
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Message, Sampling
@@ -49,9 +49,6 @@ def engine(
     """
     if model is None:
         raise UsageError("engine vllm: name a model (--model)")
-    more = json.loads(llm) if isinstance(llm, str) else dict(llm or {})
-    if not isinstance(more, dict):
-        raise UsageError("engine vllm: llm must be a JSON object")
     arguments: dict[str, Any] = {
         "model": model,
         "dtype": dtype,
@@ -60,10 +57,12 @@ def engine(
         "enable_prefix_caching": True,
         "trust_remote_code": False,
     }
-    return Vllm(arguments | cast("dict[str, Any]", more), Capabilities(max_n, parallel, logprobs=True))
+    return Vllm(
+        arguments | json_object(llm, "engine vllm: llm"), Capabilities(max_n, parallel, logprobs=True)
+    )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Request:
     """One request that waits for a batch."""
 
@@ -107,14 +106,14 @@ class Vllm:
         """Load the model; raises EngineError when that does not work."""
         if self._llm is None:
             try:
-                self._llm = await self._in_thread(lambda: LLM(**self._arguments))
+                self._llm = await self._in_thread(partial(LLM, **self._arguments))
             except (OSError, RuntimeError, ValueError) as error:
                 line = str(error).strip().split("\n")[0]
                 raise EngineError(
                     f"vLLM cannot load {self._arguments['model']}: {line}", transient=False
                 ) from error
 
-    async def _in_thread(self, work: Any) -> Any:
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def identity(self) -> dict[str, Any]:
@@ -136,9 +135,11 @@ class Vllm:
         await asyncio.sleep(0)
         while batch := self._next_batch():
             try:
-                drawn = await self._in_thread(lambda batch=batch: self._draw(batch))
+                drawn = await self._in_thread(partial(self._draw, batch))
             except Exception as error:
-                drawn = [EngineError(f"vLLM failed: {error}")] * len(batch)
+                drawn: list[list[Completion] | EngineError] = [EngineError(f"vLLM failed: {error}")] * len(
+                    batch
+                )
             for request, outcome in zip(batch, drawn, strict=True):
                 if request.done.done():
                     continue
@@ -189,7 +190,9 @@ class Vllm:
         """Let the running batch end, and free the model."""
         for request in self._waiting:
             request.done.cancel()
-        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
+        if self._batches is not None:
+            await asyncio.gather(self._batches, return_exceptions=True)
+        await asyncio.to_thread(self._thread.shutdown)
         self._llm = None
 
 

@@ -27,7 +27,7 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         gold=item.gold,
         keys=tuple(one.key for one in read),
         correct=None if None in labels else tuple(int(label or 0) for label in labels),
-        tokens=tuple(float(path.completion.tokens) for path in paths),
+        tokens=_tokens(paths),
         confidences=_confidences(item, paths),
         slots=tuple(path.path.slot for path in paths),
         rules=tuple(one.rule for one in read),
@@ -36,6 +36,12 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         texts=tuple(path.completion.text for path in paths) if texts else None,
         meta={name: value for name, value in item.meta.items() if name != CONFIDENCES},
     )
+
+
+def _tokens(paths: Sequence[Scored]) -> tuple[float, ...] | None:
+    """Return the tokens of each path; None when nobody counted them, as in an imported log."""
+    counts = tuple(float(path.completion.tokens) for path in paths)
+    return counts if any(counts) else None
 
 
 def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:

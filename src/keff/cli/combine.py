@@ -1,0 +1,51 @@
+"""Weighted votes and slot pruning, cross-fitted, beside the best slot and the oracle; GLS-R with embeddings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.cli._arms import print_slots, print_weights
+from keff.combine import Judging, combine_record, read_embeddings
+from keff.compare import open_arm
+from keff.reader import Opening
+
+
+def command(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")],
+    embeddings: Annotated[
+        Path | None,
+        typer.Option("--embeddings", help="NumPy array [items, paths, dimensions] for GLS-R (.npy)."),
+    ] = None,
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Cross-fitting folds.")] = 5,
+    format: o.Format = None,
+    answer_space: o.AnswerSpaceName = None,
+    trim: o.Trim = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Judge every way of combining the paths of one record."""
+    record = open_arm(path, Opening(format, answer_space, trim))
+    array = read_embeddings(Path(path), embeddings, record.ballot.votes)
+    found = combine_record(record, Judging(folds, seed), array)
+    if json:
+        _console.print_json(found)
+        return
+    _console.result_console.print(f"{path}: {found['n']} items x {found['k']} paths", markup=False)
+    if found["slots"] is None:
+        _console.warn("one prompt for all paths: columns mean nothing, and equal weights are the answer")
+    print_slots(found["slots"])
+    print_weights(found)
+    if found["oracle_optimism"] is not None:
+        line = f"  equal slots alone make the in-sample oracle look {found['oracle_optimism']:+.2%} better"
+        _console.result_console.print(line, markup=False)
+    if found["gls_r"] is not None:
+        one = found["gls_r"]
+        kept = "equal weights kept" if one["kept_uniform"] else f"ridge {one['ridge']:g}"
+        risks = f"{one['held_out_risk']:.4g} against {one['held_out_risk_uniform']:.4g}"
+        line = f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
+        _console.result_console.print(line, markup=False)

@@ -1,0 +1,103 @@
+"""Template decorrelation of two arms: delta rho, delta K_eff and accuracy, with paired intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.cli._arms import print_slots, print_weights
+from keff.cli._summary import percent, with_range
+from keff.compare import Comparing, compare, open_arm
+from keff.errors import UsageError
+from keff.reader import Opening
+
+Found = Mapping[str, Any]
+
+
+def command(
+    first: Annotated[
+        str, typer.Argument(metavar="SC", help="The first arm: PATH, PATH#SLOTS (run#0) or PATH#PART.")
+    ],
+    second: Annotated[str, typer.Argument(metavar="PT", help="The second arm, on the same items.")],
+    replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap replicates.")] = 10_000,
+    unpaired_rows: Annotated[
+        bool, typer.Option("--unpaired-rows", help="The paper's bootstrap: rows, each arm on its own.")
+    ] = False,
+    format: o.Format = None,
+    answer_space: o.AnswerSpaceName = None,
+    trim: o.Trim = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Compare the second arm with the first."""
+    opening = Opening(format, answer_space, trim)
+    how = Comparing(replicates=replicates, design="rows" if unpaired_rows else "paired", seed=seed)
+    try:
+        found = compare(open_arm(first, opening), open_arm(second, opening), how)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if json:
+        _console.print_json(found)
+    else:
+        _show(found)
+
+
+def _show(found: Found) -> None:
+    out = _console.result_console
+    first, second = found["arms"]
+    out.print(f"{second['path']} against {first['path']}", style="bold", markup=False)
+    out.print(f"  {found['shared_items']} shared items, {first['k']} paths each\n", markup=False)
+    table = Table(box=None, padding=(0, 2), pad_edge=False)
+    for header in ("", "first", "second", "change"):
+        table.add_column(header, justify="left" if not header else "right", no_wrap=True)
+    for row in _rows(found, first, second):
+        table.add_row(*row)
+    out.print(table)
+    if second["slots"] is not None:
+        print_slots(second["slots"])
+        print_weights(second)
+    for warning in found["warnings"]:
+        _console.warn(warning["message"])
+
+
+def _rows(found: Found, first: Found, second: Found) -> list[list[str]]:
+    return [
+        [
+            "mean pairwise rho",
+            _two(first["rho"]),
+            _two(second["rho"]),
+            with_range(found["delta_rho"], "+.1%"),
+        ],
+        [
+            "c, bias-corrected",
+            with_range(first["c"]),
+            with_range(second["c"]),
+            with_range(found["corrected"]["delta_c"], "+.1%"),
+        ],
+        ["K_eff", _two(first["k_eff"]), _two(second["k_eff"]), with_range(found["delta_k_eff"], "+.2f")],
+        ["one path", percent(first["p"]), percent(second["p"]), with_range(found["delta_p"], "+.1%")],
+        [
+            "majority vote",
+            percent(first["majority"]),
+            percent(second["majority"]),
+            with_range(found["delta_majority"], "+.1%"),
+        ],
+        [
+            "plurality",
+            percent(first["plurality"]),
+            percent(second["plurality"]),
+            with_range(found["delta_plurality"], "+.1%"),
+        ],
+        ["phi / phi-max", _two(first["phi"]["ratio"]), _two(second["phi"]["ratio"]), ""],
+        ["K_eff block / vote", _two(first["block_over_vote"]), _two(second["block_over_vote"]), ""],
+        ["slot CV", _two(first["slot_cv"]), _two(second["slot_cv"]), ""],
+    ]
+
+
+def _two(value: float | None) -> str:
+    return "–" if value is None or value != value else "∞" if value == float("inf") else f"{value:.2f}"

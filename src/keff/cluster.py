@@ -1,0 +1,230 @@
+"""An engine that is many: workers of a Ray cluster, each with the real engine inside (extra ``ray``).
+
+The driver keeps the work list, the run folder and every rule of sampling; a worker only draws. So a run on a
+cluster resumes, stops and retries as any other, and has the same fingerprint. A completion is on its way to
+the driver as soon as it is drawn. When a worker is lost, its requests fail, are recorded as such and are
+tried again on the others, while a new worker takes its place.
+
+A worker needs keff and the engine's extra on its node, and the key of a server in the node's environment.
+"""
+
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError
+
+from keff.engine import Capabilities
+from keff.errors import EngineError, KeffError, UsageError
+from keff.plugins import load
+from keff.records import Completion, Message, Sampling
+
+GPU_ENGINES = frozenset({"vllm", "transformers"})
+"""Engines whose workers each want an accelerator, where the cluster has any."""
+
+FAREWELL = 10.0
+"""Seconds that a worker has to close its engine before it is killed."""
+
+
+def connect(on: str) -> None:
+    """Join the Ray cluster that ``--on`` names: ``ray`` (the one around, else one on this machine) or ray://HOST:PORT.
+
+    Ray takes over SIGTERM when it starts: call this before the event loop runs. Does nothing in a process
+    that has joined one. Raises UsageError for another text, EngineError when the cluster cannot be reached.
+    """
+    if on != "ray" and not on.startswith("ray://"):
+        raise UsageError(f"--on {on!r}: write ray, or ray://HOST:PORT")
+    if ray.is_initialized():
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    quiet = {"log_to_driver": False, "logging_level": "error"}
+    try:
+        if on == "ray":
+            ray.init(include_dashboard=False, **quiet)
+        else:
+            ray.init(on, **quiet)
+    except (OSError, RuntimeError, ValueError, ImportError, RayError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise EngineError(f"--on {on}: Ray cannot be used: {reason}", transient=False) from error
+
+
+class Worker:
+    """One engine in a process of the cluster.
+
+    Errors of ours come back as values, because Ray wraps those that are raised.
+    """
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self._name, self._options = name, options
+        self._engine: Any = None
+
+    async def start(self) -> tuple[dict[str, Any], Capabilities] | KeffError:
+        """Make and start the engine; return its identity and capabilities."""
+        try:
+            self._engine = load("engine", self._name, **self._options)
+            await self._engine.start()
+        except KeffError as error:
+            return error
+        return self._engine.identity(), self._engine.capabilities
+
+    async def generate(
+        self, messages: Sequence[Message], sampling: Sampling, n: int
+    ) -> list[Completion] | EngineError:
+        """Draw n paths."""
+        try:
+            return await self._engine.generate(messages, sampling, n)
+        except EngineError as error:
+            return error
+
+    async def close(self) -> None:
+        """Close the engine."""
+        if self._engine is not None:
+            await self._engine.close()
+
+
+@dataclass(slots=True, eq=False)
+class _Seat:
+    """A worker that is ready, and how many requests it has in hand."""
+
+    actor: Any
+    busy: int = 0
+
+
+class Cluster:
+    """The engine ``name`` with its ``options`` on ``workers`` processes of the cluster; see the module.
+
+    By default one worker for each accelerator (or group of ``tensor_parallel_size``) under an engine that
+    uses them, else one for each node. ``connect`` comes first.
+    """
+
+    def __init__(self, name: str, options: Mapping[str, Any], workers: int | None = None) -> None:
+        self.name = name
+        self.capabilities = Capabilities()
+        self._options, self._workers = dict(options), workers
+        self._identity: dict[str, Any] = {}
+        self._seats: list[_Seat] = []
+        self._hiring: set[asyncio.Task[None]] = set()
+        self._refusal: KeffError | None = None
+
+    async def start(self) -> None:
+        """Start the workers; goes on when the first is ready. Raises what its engine raises."""
+        gpus = self._gpus_each()
+        self._identity, self._refusal = {}, None
+        for _ in range(self._workers or _default_workers(gpus)):
+            self._hire(gpus)
+        await self._free_seat()
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity of the workers' engine: where it runs is no part of it."""
+        return dict(self._identity)
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
+        """Draw n paths on the worker that has the least to do; see ``Engine.generate``."""
+        seat = await self._free_seat()
+        seat.busy += 1
+        request = seat.actor.generate.remote(list(messages), sampling, n)
+        try:
+            drawn = await request
+        except asyncio.CancelledError:
+            ray.cancel(request)
+            raise
+        except RayActorError:
+            self._lose(seat)
+            raise EngineError("a worker of the cluster was lost, with the requests it had in hand") from None
+        except RayError as error:
+            raise EngineError(f"a worker failed: {_last_line(error)}") from None
+        finally:
+            seat.busy -= 1
+        if isinstance(drawn, EngineError):
+            raise drawn
+        return drawn
+
+    async def close(self) -> None:
+        """Let the workers close their engines, then end them."""
+        hiring, self._hiring = self._hiring, set()
+        for task in hiring:
+            task.cancel()
+        await asyncio.gather(*hiring, return_exceptions=True)
+        seats, self._seats = self._seats, []
+        await asyncio.gather(*(_dismiss(seat.actor) for seat in seats))
+
+    def _gpus_each(self) -> int:
+        has_gpus = self.name in GPU_ENGINES and ray.cluster_resources().get("GPU", 0)
+        return int(self._options.get("tensor_parallel_size", 1)) if has_gpus else 0
+
+    def _hire(self, gpus: int) -> None:
+        task = asyncio.ensure_future(self._new_seat(gpus))
+        self._hiring.add(task)
+        task.add_done_callback(self._hiring.discard)
+
+    async def _new_seat(self, gpus: int) -> None:
+        """Start one worker and seat it; a refusal is kept for the time when nobody is left."""
+        options = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
+        actor = ray.remote(Worker).options(**options).remote(self.name, self._options)
+        try:
+            answer = await actor.start.remote()
+        except asyncio.CancelledError:
+            ray.kill(actor)
+            raise
+        except RayError as error:
+            answer = EngineError(f"a worker could not start: {_last_line(error)}", transient=False)
+        if not isinstance(answer, KeffError):
+            answer = self._welcome(*answer)
+        if answer is None:
+            self._seats.append(_Seat(actor))
+        else:
+            self._refusal = answer
+            ray.kill(actor)
+
+    def _welcome(self, identity: dict[str, Any], can: Capabilities) -> KeffError | None:
+        if not self._identity:
+            self._identity = identity
+            most = can.parallel * (len(self._seats) + len(self._hiring))
+            self.capabilities = replace(can, parallel=most)
+        if identity != self._identity:
+            return EngineError(
+                f"workers run different models: {identity} and {self._identity}", transient=False
+            )
+        return None
+
+    def _lose(self, seat: _Seat) -> None:
+        if seat in self._seats:
+            self._seats.remove(seat)
+            self._hire(self._gpus_each())
+
+    async def _free_seat(self) -> _Seat:
+        while not self._seats:
+            if not self._hiring:
+                raise self._refusal or EngineError("the cluster has no worker left", transient=False)
+            await asyncio.wait(self._hiring, return_when=asyncio.FIRST_COMPLETED)
+        return min(self._seats, key=_busy)
+
+
+def _busy(seat: _Seat) -> int:
+    return seat.busy
+
+
+def _default_workers(gpus_each: int) -> int:
+    if gpus_each:
+        return max(1, int(ray.cluster_resources()["GPU"]) // gpus_each)
+    return sum(bool(node["Alive"]) for node in ray.nodes())
+
+
+async def _dismiss(actor: Any) -> None:
+    with suppress(RayError, TimeoutError):
+        await asyncio.wait_for(actor.close.remote(), FAREWELL)
+    ray.kill(actor)
+
+
+def _last_line(error: RayError) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]
