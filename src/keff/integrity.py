@@ -9,12 +9,14 @@ from keff.stats.estimate import Note
 LONG = 8
 """Tokens from which two equal texts of one item are no accident of a short answer."""
 
+COLLAPSED = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     """Shares above which something is wrong: identical pairs, truncated and unread paths, failed attempts."""
 
-    identical: float = 0.5
+    identical: float = COLLAPSED
     truncated: float = 0.05
     unread: float = 0.2
     failed: float = 0.05

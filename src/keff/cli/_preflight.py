@@ -67,7 +67,7 @@ class Gate:
     def halt(self, progress: Progress) -> str | None:
         """Return why the run must stop, or None; looks at the store only where there may be enough to see."""
         if self.open or 0 < progress.done + progress.failed < FIRST_PATHS:
-            return None
+            return self.found
         with Run.open(self.folder) as run:
             seen = run.integrity()
         if seen.paths + seen.failed < FIRST_PATHS:

@@ -56,16 +56,26 @@ def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except (ValueError, RecursionError) as error:
-                if not line.endswith(b"\n"):
-                    text = f"{where}: the last line breaks off; it is kept out (1 question)"
-                    return tell(Note("torn_line", text))
-                raise LogError(f"{where}: {_reason(error)}") from None
-            if not isinstance(row, dict):
-                raise LogError(f"{where}: a JSON object is wanted, not {type(row).__name__}")
-            yield where, cast("Row", row)
+                row = parse(where, line, first=number == 1)
+            except LogError:
+                if line.endswith(b"\n"):
+                    raise
+                return tell(
+                    Note("torn_line", f"{where}: the last line breaks off; it is kept out (1 question)")
+                )
+            yield where, row
     return None
+
+
+def parse(where: str, line: bytes, *, first: bool = False) -> Row:
+    """Return the object that a line holds; raises LogError that names ``where``."""
+    try:
+        row = json.loads(line.decode("utf-8-sig" if first else "utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise LogError(f"{where}: {_reason(error)}") from None
+    if not isinstance(row, dict):
+        raise LogError(f"{where}: a JSON object is wanted, not {type(row).__name__}")
+    return cast("Row", row)
 
 
 def _reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ from keff import answers
 from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import Row, first_row, inner, json_lines
+from keff.logs._lines import Row, first_row, inner, json_lines, parse
 from keff.logs._rows import once_each, optional_text
 from keff.records import AnswerSpace
 
@@ -97,11 +97,44 @@ class Published:
         marks: dict[str, Mark] = {}
         for where, row in json_lines(path, tell):
             question = question_of(where, row, texts=texts)
-            mark = Mark(where, json.dumps(row.get("provenance"), sort_keys=True))
-            first = marks.setdefault(question.part, mark)
-            if first.provenance != mark.provenance:
-                raise LogError(f"{where}: mixed provenance: {_difference(first, mark)}")
+            check_provenance(where, row, question.part, marks)
             yield where, question
+
+
+def check_provenance(where: str, row: Row, part: str, marks: dict[str, Mark]) -> None:
+    """Remember the provenance of the first row of a part; raises LogError when a later one differs."""
+    mark = Mark(where, json.dumps(row.get("provenance"), sort_keys=True))
+    first = marks.setdefault(part, mark)
+    if first.provenance != mark.provenance:
+        raise LogError(f"{where}: mixed provenance: {_difference(first, mark)}")
+
+
+def survey(path: Path) -> tuple[list[Question], list[Row], list[str]]:
+    """Read a whole file and list all that is wrong with it instead of stopping at the first.
+
+    Returns the questions that could be read, the provenance of each part's first row, and the problems.
+    """
+    questions: list[Question] = []
+    problems: list[str] = []
+    marks: dict[str, Mark] = {}
+    seen: set[tuple[str, str]] = set()
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            where = f"{path}:{number}"
+            if not line.strip():
+                continue
+            try:
+                row = parse(where, line, first=number == 1)
+                question = question_of(where, row)
+                check_provenance(where, row, question.part, marks)
+            except LogError as error:
+                problems.append(str(error))
+                continue
+            if (question.part, question.id) in seen:
+                problems.append(f"{where}: the id {question.id!r} occurs twice")
+            seen.add((question.part, question.id))
+            questions.append(question)
+    return questions, [json.loads(mark.provenance) or {} for mark in marks.values()], problems
 
 
 def question_of(where: str, row: Row, *, texts: bool = False) -> Question:

@@ -100,7 +100,7 @@ def compare_arms(
 def arm_draws(first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan | None = None) -> ArmDraws:
     """Return bootstrap draws of c in both arms, by weights on units; see ``ArmPlan`` and ``compare_arms``."""
     plan = plan or ArmPlan()
-    one, two = _row_sums(first, plan.estimator), _row_sums(second, plan.estimator)
+    one, two = row_sums(first, plan.estimator), row_sums(second, plan.estimator)
     if plan.design == "rows":
         totals = [resampled_totals(units, plan.replicates, rng) for units in (one, two)]
     else:
@@ -110,16 +110,16 @@ def arm_draws(first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPl
         joint = resampled_totals(np.concatenate(arms, axis=1), plan.replicates, rng)
         totals = [joint[: one.shape[1]], joint[one.shape[1] :]]
     return ArmDraws(
-        _from_totals(totals[0], first.k, plan.estimator), _from_totals(totals[1], second.k, plan.estimator)
+        c_from_totals(totals[0], first.k, plan.estimator), c_from_totals(totals[1], second.k, plan.estimator)
     )
 
 
 def arm_c(votes: Votes, estimator: Estimator) -> float:
     """Return c of one arm by "pearson", "pooled" or "anova"; NaN when degenerate."""
-    return float(_from_totals(_row_sums(votes, estimator).sum(axis=0)[:, None], votes.k, estimator)[0])
+    return float(c_from_totals(row_sums(votes, estimator).sum(axis=0)[:, None], votes.k, estimator)[0])
 
 
-def _row_sums(votes: Votes, estimator: Estimator) -> IntArray:
+def row_sums(votes: Votes, estimator: Estimator) -> IntArray:
     """Return per row what c needs: 1, then S and S^2, or every column and every product of two columns."""
     y = votes.scored()
     if votes.k < 2:
@@ -132,7 +132,8 @@ def _row_sums(votes: Votes, estimator: Estimator) -> IntArray:
     return np.concatenate([one, s, s * s], axis=1)
 
 
-def _from_totals(totals: NDArray[Any], k: int, estimator: Estimator) -> FloatArray:
+def c_from_totals(totals: NDArray[Any], k: int, estimator: Estimator) -> FloatArray:
+    """Return c [B] from weighted totals [m, B] of ``row_sums``; NaN where degenerate."""
     if estimator == "pearson":
         return _mean_pearson(totals, k)
     pooled = pooled_from_sums(totals[0], totals[1], totals[2], k)

@@ -1,0 +1,42 @@
+"""Plans: written, read back, refused when foreign or newer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from keff.errors import PlanError
+from keff.plan import Plan, Profile
+
+PLAN = Plan(
+    policy="lead_k:3",
+    space="numeric",
+    estimates={"n": 3},
+    profile=Profile(paths=4, patterns={"4": 2, "31": 1}),
+)
+
+
+def test_a_plan_reads_back_equal(tmp_path: Path) -> None:
+    PLAN.write(tmp_path / "plan.json")
+    assert Plan.read(tmp_path / "plan.json") == PLAN
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("{", "not a plan"),
+        ('{"policy": "x"}', "not a plan"),
+        (PLAN.model_copy(update={"schema_version": 99}).model_dump_json(), "upgrade keff"),
+    ],
+)
+def test_a_foreign_or_newer_file_is_refused(tmp_path: Path, text: str, line: str) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(text)
+    with pytest.raises(PlanError, match=line):
+        Plan.read(file)
+
+
+def test_a_missing_plan_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="keff analyze -o"):
+        Plan.read(tmp_path / "none.json")
