@@ -13,7 +13,7 @@ PLAN = Plan(
     policy="lead_k:3",
     space="numeric",
     estimates={"n": 3},
-    profile=Profile(paths=4, patterns={"4": 2, "31": 1}),
+    profile=Profile(paths=4, table=(2, 1, 0, 0, 0)),
 )
 
 
@@ -27,6 +27,7 @@ def test_a_plan_reads_back_equal(tmp_path: Path) -> None:
     [
         ("{", "not a plan"),
         ('{"policy": "x"}', "not a plan"),
+        (PLAN.model_dump_json().replace("[2,1,0,0,0]", "[2,1]"), "not a plan"),
         (PLAN.model_copy(update={"schema_version": 99}).model_dump_json(), "upgrade keff"),
     ],
 )

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,19 @@ def test_scoring_everything_again_changes_nothing_under_the_same_version(tmp_pat
     with Run.write(tmp_path / "run", Run.open(tmp_path / "run").manifest.config, n=6, k=4) as run:
         assert score(run, one.task) == 0
         assert score(run, one.task, everything=True) == 24
+
+
+def test_what_failed_is_asked_again_in_requests_that_the_engine_takes_now(tmp_path: Path) -> None:
+    one = job(tmp_path, engine={"max_n": 8}, k=8, attempts=2)
+    generate, asked = one.engine.generate, list[int]()
+
+    async def at_most_two(messages: Any, sampling: Sampling, n: int) -> Any:
+        asked.append(n)
+        if n > 2:
+            one.engine.capabilities = replace(one.engine.capabilities, max_n=2)
+            raise EngineError("too many at once")
+        return await generate(messages, sampling, n)
+
+    one.engine.generate = at_most_two  # type: ignore[method-assign]
+    assert draw(one).done == 48
+    assert set(asked) == {8, 2}

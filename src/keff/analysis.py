@@ -24,12 +24,14 @@ from keff.stats.diversity import ceiling, k_eff, k_eff_block, percent_of_ceiling
 from keff.stats.estimate import Estimate, Note
 from keff.stats.intervals import bootstrap_means, interval_c, interval_mean, majority_fits
 from keff.stats.majority import majority_at_k_items, majority_binomial
+from keff.stats.patterns import pattern_codes, pattern_table
 from keff.stats.plurality import flip, plurality_at_k_items, plurality_share
 from keff.stats.plurality_model import predict_plurality
 from keff.stats.votes import FloatArray, Votes
 
 BAND_REPLICATES = 2000
-PROFILE_PATHS = 4
+PROFILE_PATHS = 8
+"""The drift alarm thins these to the paths that every request draws."""
 BOUNDED_PATHS = 16
 """From more recorded paths, bounds are hardly wider than sampling error, and slow to find."""
 
@@ -202,6 +204,8 @@ def _recommendation(votes: Votes, settings: Settings) -> dict[str, Any]:
         "policy": advice.policy,
         "k": parse_policy(advice.policy).cap,
         "expected_plurality": None if expected is None else interval(expected),
+        "kept": advice.kept,
+        "same_answer": None if advice.differs is None else 1 - advice.differs,
         "expected_paths": advice.expected_paths,
         "expected_tokens": advice.expected_tokens,
         "expected_cost": _cost(advice.expected_paths, settings.aim.cost_per_path),
@@ -283,19 +287,16 @@ def _temperature(record: Record) -> float:
     return float(sampling.get("temperature", 1.0))
 
 
-def profile(votes: Votes, paths: int = PROFILE_PATHS) -> Profile | None:
-    """Return the label-free profile of the first ``paths`` paths of each item, for the drift alarm."""
-    if votes.answers is None or votes.k < paths:
+def profile(votes: Votes) -> Profile | None:
+    """Return the label-free profile of the first paths of each item (at most 8), for the drift alarm.
+
+    None when there are fewer than two, or when paths differ in their prompt template: a gateway draws all
+    of its paths alike.
+    """
+    m = min(votes.k, PROFILE_PATHS)
+    if votes.answers is None or votes.slots is not None or m < 2:
         return None
-    patterns = Counter(pattern(row.tolist()) for row in votes.answers[:, :paths])
-    return Profile(paths=paths, patterns=dict(sorted(patterns.items())))
-
-
-def pattern(codes: list[int]) -> str:
-    """Return the sorted vote split of one item, such as ``"31"``; each abstention is a vote of its own."""
-    given = Counter(code for code in codes if code >= 0)
-    sizes = sorted([*given.values(), *[1] * sum(code < 0 for code in codes)], reverse=True)
-    return "".join(map(str, sizes)) if max(sizes) < 10 else "-".join(map(str, sizes))
+    return Profile(paths=m, table=tuple(pattern_table(pattern_codes(votes, m), m).tolist()))
 
 
 def make_plan(record: Record, estimates: dict[str, Any]) -> Plan:

@@ -114,6 +114,7 @@ class Cluster:
         self._identity: dict[str, Any] = {}
         self._seats: list[_Seat] = []
         self._hiring: set[asyncio.Task[None]] = set()
+        self._abandoned: set[asyncio.Task[Any]] = set()
         self._refusal: KeffError | None = None
 
     async def start(self) -> None:
@@ -133,18 +134,20 @@ class Cluster:
         seat = await self._free_seat()
         seat.busy += 1
         request = seat.actor.generate.remote(list(messages), sampling, n)
+        answer = asyncio.ensure_future(_answer_of(request))
         try:
-            drawn = await request
+            drawn = await asyncio.shield(answer)
         except asyncio.CancelledError:
             ray.cancel(request)
+            self._abandon(answer)
             raise
-        except RayActorError:
-            self._lose(seat)
-            raise EngineError("a worker of the cluster was lost, with the requests it had in hand") from None
-        except RayError as error:
-            raise EngineError(f"a worker failed: {_last_line(error)}") from None
         finally:
             seat.busy -= 1
+        if isinstance(drawn, RayActorError):
+            self._lose(seat)
+            raise EngineError("a worker of the cluster was lost, with the requests it had in hand")
+        if isinstance(drawn, RayError):
+            raise EngineError(f"a worker failed: {_last_line(drawn)}")
         if isinstance(drawn, EngineError):
             raise drawn
         return drawn
@@ -157,6 +160,12 @@ class Cluster:
         await asyncio.gather(*hiring, return_exceptions=True)
         seats, self._seats = self._seats, []
         await asyncio.gather(*(_dismiss(seat.actor) for seat in seats))
+        await asyncio.gather(*self._abandoned, return_exceptions=True)
+
+    def _abandon(self, answer: asyncio.Task[Any]) -> None:
+        """Let an answer that nobody waits for come: Ray complains at length about one that is cancelled here."""
+        self._abandoned.add(answer)
+        answer.add_done_callback(self._abandoned.discard)
 
     def _gpus_each(self) -> int:
         has_gpus = self.name in GPU_ENGINES and ray.cluster_resources().get("GPU", 0)
@@ -172,12 +181,12 @@ class Cluster:
         options = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
         actor = ray.remote(Worker).options(**options).remote(self.name, self._options)
         try:
-            answer = await actor.start.remote()
+            answer = await _answer_of(actor.start.remote())
         except asyncio.CancelledError:
             ray.kill(actor)
             raise
-        except RayError as error:
-            answer = EngineError(f"a worker could not start: {_last_line(error)}", transient=False)
+        if isinstance(answer, RayError):
+            answer = EngineError(f"a worker could not start: {_last_line(answer)}", transient=False)
         if not isinstance(answer, KeffError):
             answer = self._welcome(*answer)
         if answer is None:
@@ -208,6 +217,14 @@ class Cluster:
                 raise self._refusal or EngineError("the cluster has no worker left", transient=False)
             await asyncio.wait(self._hiring, return_when=asyncio.FIRST_COMPLETED)
         return min(self._seats, key=_busy)
+
+
+async def _answer_of(request: Any) -> Any:
+    """Return the answer to a request, or Ray's own error as a value."""
+    try:
+        return await request
+    except RayError as error:
+        return error
 
 
 def _busy(seat: _Seat) -> int:

@@ -6,9 +6,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
 from keff.errors import PlanError
+from keff.stats.patterns import patterns
 
 SCHEMA = 1
 
@@ -16,14 +17,20 @@ SCHEMA = 1
 class Profile(BaseModel):
     """Label-free picture of the pilot's votes that the drift alarm compares traffic with.
 
-    ``paths`` is how many paths of each item were looked at, ``patterns`` counts the sorted vote splits of
-    that many paths (``"4"``, ``"31"``, ``"22"``, ...; an abstention is a vote of its own).
+    ``paths`` is how many paths of each item were looked at, ``table`` counts the items that show each
+    pattern, in the order of ``stats.patterns.patterns(paths)``.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    paths: int
-    patterns: dict[str, int]
+    paths: int = Field(ge=2, le=16)
+    table: tuple[NonNegativeInt, ...]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Profile:
+        if len(self.table) != len(patterns(self.paths)) or not any(self.table):
+            raise ValueError(f"a profile of {self.paths} paths holds {len(patterns(self.paths))} counts")
+        return self
 
 
 class Plan(BaseModel):

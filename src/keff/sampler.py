@@ -171,34 +171,33 @@ class _Session:
             if isinstance(decision, Stop) or self._halted():
                 return
             target = drawn + decision.m
-            parts = [
-                part
-                for span in self.run.owed(item.id, [(slot, target)])
-                for part in _split(span, self.engine.capabilities.max_n)
-            ]
-            await asyncio.gather(*(self._draw(item, part) for part in parts))
+            await self._draw_all(item, self.run.owed(item.id, [(slot, target)]))
             if self.run.owed(item.id, [(slot, target)]):
                 return
 
-    async def _draw(self, item: Item, span: Span) -> None:
-        """Draw one span, with retries of what failed."""
-        messages = self.task.messages(item, span.slot)
-        for tries in range(1, self.order.attempts + 1):
-            seed = path_seed(self.order.sampling.seed, item.id, span.slot, span.start)
-            try:
-                drawn = await self.engine.generate(
-                    messages, replace(self.order.sampling, seed=seed), span.count
-                )
-            except EngineError as error:
-                self._note_failure(span, error)
-                if not error.transient or tries == self.order.attempts:
-                    return
+    async def _draw_all(self, item: Item, spans: Iterable[Span], tries: int = 1) -> None:
+        """Draw spans at once, each in requests as large as the engine takes now."""
+        most = self.engine.capabilities.max_n
+        parts = [part for span in spans for part in _split(span, most)]
+        await _bounded(
+            (lambda part=part: asyncio.ensure_future(self._draw(item, part, tries)) for part in parts),
+            self.limit,
+        )
+
+    async def _draw(self, item: Item, span: Span, tries: int = 1) -> None:
+        """Draw one span in one request, and what failed again."""
+        seed = path_seed(self.order.sampling.seed, item.id, span.slot, span.start)
+        sampling = replace(self.order.sampling, seed=seed)
+        try:
+            drawn = await self.engine.generate(self.task.messages(item, span.slot), sampling, span.count)
+        except EngineError as error:
+            self._note_failure(span, error)
+            if error.transient and tries < self.order.attempts:
                 await asyncio.sleep(min(self.order.backoff * 2 ** (tries - 1), LONGEST_BACKOFF))
-                span = replace(span, attempt=span.attempt + 1)
-            else:
-                self.failures_in_row = 0
-                await self._keep(item, span, drawn)
-                return
+                await self._draw_all(item, [replace(span, attempt=span.attempt + 1)], tries + 1)
+        else:
+            self.failures_in_row = 0
+            await self._keep(item, span, drawn)
 
     def _paths(self, span: Span) -> Iterator[Path]:
         for index in range(span.start, span.start + span.count):

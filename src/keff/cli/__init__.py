@@ -20,10 +20,12 @@ COMMANDS = (
     "analyze",
     "compare",
     "combine",
+    "reproduce",
     "score",
     "import",
     "export",
     "replay",
+    "report",
     "predict",
     "list",
 )

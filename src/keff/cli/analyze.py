@@ -1,4 +1,7 @@
-"""Estimates and the plan from runs or recorded logs: c, K_eff, what more paths buy, and K*."""
+"""Say how many paths pay: c, K_eff, K*, what to deploy.
+
+Reads runs of keff and recorded logs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Weighted votes and slot pruning, cross-fitted, beside the best slot and the oracle; GLS-R with embeddings."""
+"""Weigh votes and prune template slots, cross-fitted.
+
+Beside the best slot and the oracle; GLS-R with embeddings.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Template decorrelation of two arms: delta rho, delta K_eff and accuracy, with paired intervals."""
+"""Compare two arms: do prompt templates decorrelate?
+
+Delta rho, delta K_eff and accuracy, with paired intervals.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The main job on a small real model: sample the starter task, and say how many paths are worth paying for."""
+"""Measure a small real model on this machine, in minutes.
+
+It samples the starter task and says how many paths are worth paying for.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import typer
 from keff.analysis import Settings, analyze, make_plan
 from keff.cli import _options as o
 from keff.cli._console import progress_console
+from keff.cli._page import write_report_if_possible
 from keff.cli._sampling import Wishes, draw, report
 from keff.cli.analyze import show
 from keff.reader import Opening, open_record
@@ -28,10 +32,8 @@ def command(
 ) -> None:
     """Sample SmolLM2-135M-Instruct on this machine's processor, analyse, and write plan.json and report.html."""
     if not run.exists():
-        progress_console.print(
-            f"Asking SmolLM2-135M-Instruct {n} questions {k} times each, on this machine: about three minutes.",
-            markup=False,
-            soft_wrap=True,
+        _say(
+            f"Asking SmolLM2-135M-Instruct {n} questions {k} times each, on this machine: about three minutes."
         )
     job = Wishes(task="starter", run=run, engine="llamacpp", model=model, n=n, k=k, seed=seed).job()
     report(job, draw(job), json=False)
@@ -39,8 +41,11 @@ def command(
     estimates = analyze(record, Settings(seed=seed, aim=Aim()))
     make_plan(record, estimates).write(run / "plan.json")
     show([(record, estimates)], json=json)
-    progress_console.print(
-        f"\n{run / 'report.html'} has the saturation curve and every path; {run / 'plan.json'} is what keff serve deploys.",
-        markup=False,
-        soft_wrap=True,
-    )
+    page = run / "report.html"
+    if write_report_if_possible([(record, estimates)], page):
+        _say(f"\n{page} has the saturation curve and every path: open it in a browser.")
+    _say(f"{run / 'plan.json'} is what keff serve deploys.")
+
+
+def _say(line: str) -> None:
+    progress_console.print(line, markup=False, soft_wrap=True)

@@ -1,4 +1,7 @@
-"""Write a run or a log as JSONL (one line a question) or Parquet."""
+"""Write a run or a log as JSONL or Parquet.
+
+JSONL has one line a question.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Turn a recorded log into a run folder, once; every other command then reads the run."""
+"""Turn a recorded log into a run folder.
+
+Once; every other command then reads the run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is: tasks, engines, policies or logs, one line each."""
+"""List tasks, engines, policies or log formats."""
 
 from __future__ import annotations
 

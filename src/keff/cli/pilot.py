@@ -1,4 +1,4 @@
-"""Sample a pilot (100 items x 8 paths by default), then analyze it."""
+"""Sample a pilot (100 items x 8 paths), then analyze it."""
 
 from __future__ import annotations
 

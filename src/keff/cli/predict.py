@@ -1,4 +1,4 @@
-"""Calculator: K_eff, its ceiling, and the majority vote that p, c and K predict."""
+"""Calculator: K_eff, its ceiling and majority votes."""
 
 from __future__ import annotations
 

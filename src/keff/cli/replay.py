@@ -1,4 +1,4 @@
-"""Compare stopping and voting policies on recorded paths."""
+"""Compare stopping rules on recorded paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sample K paths an item into a run folder; resumes, and raising n or K keeps what is there."""
+"""Draw K paths an item into a run folder; resumes.
+
+Raising n or K later keeps what is there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Read and score the stored texts of a run again under the current task version; nothing is drawn."""
+"""Score the stored texts of a run again; draws nothing.
+
+Answers and scores follow the current version of the task.
+"""
 
 from __future__ import annotations
 

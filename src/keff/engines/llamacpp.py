@@ -90,7 +90,11 @@ def open_server(file: Path, settings: Settings, *, api_key: str = "") -> xllamac
     params.verbosity = -1
     if settings.chat_template:
         params.chat_template = settings.chat_template
-    return xllamacpp.Server(params)
+    server = xllamacpp.Server(params)
+    # The server comes back before its loop runs, and freeing it in that moment would wait for ever: one
+    # answered request says that the loop runs.
+    server.handle_completions({"prompt": "a", "n_predict": 1})
+    return server
 
 
 class _Answer:

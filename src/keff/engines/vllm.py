@@ -134,12 +134,7 @@ class Vllm:
         """Run what waits, batch after batch, until nothing does."""
         await asyncio.sleep(0)
         while batch := self._next_batch():
-            try:
-                drawn = await self._in_thread(partial(self._draw, batch))
-            except Exception as error:
-                drawn: list[list[Completion] | EngineError] = [EngineError(f"vLLM failed: {error}")] * len(
-                    batch
-                )
+            drawn: list[list[Completion] | EngineError] = await self._in_thread(partial(self._draw, batch))
             for request, outcome in zip(batch, drawn, strict=True):
                 if request.done.done():
                     continue
@@ -156,13 +151,17 @@ class Vllm:
         return batch
 
     def _draw(self, batch: list[_Request]) -> list[list[Completion] | EngineError]:
-        """Run a batch; when vLLM refuses it, each request alone, so that one bad prompt spoils no other."""
+        """Run a batch; when it fails, each request alone, so that one bad prompt spoils no other.
+
+        A request that fails alone is not tried again where the library says that its value is wrong.
+        """
         try:
             return list(self._ask(batch))
-        except ValueError as error:
-            if len(batch) == 1:
-                return [EngineError(f"vLLM refuses the request: {error}", transient=False)]
-            return [outcome for request in batch for outcome in self._draw([request])]
+        except Exception as error:
+            if len(batch) > 1:
+                return [outcome for request in batch for outcome in self._draw([request])]
+            wrong = isinstance(error, ValueError) or "Validation" in type(error).__name__
+            return [EngineError(f"vLLM failed: {' '.join(str(error).split())}", transient=not wrong)]
 
     def _ask(self, batch: list[_Request]) -> list[list[Completion]]:
         begun = time.perf_counter()

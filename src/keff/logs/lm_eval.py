@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from keff import plugins
 from keff.errors import LogError, TaskError
-from keff.integrity import COLLAPSED, LONG
+from keff.integrity import LONG
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._lines import Row, first_row, inner, json_lines
 from keff.logs._tasks import item_of, known_task
@@ -18,6 +18,9 @@ from keff.stats.estimate import Note
 from keff.task import Task
 
 NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
+
+COPIES = 0.5
+"""From this share of questions on, equal texts in all repeats are no accident."""
 
 
 class LmEval:
@@ -56,7 +59,7 @@ class LmEval:
             question = _question(where, identity, row, task)
             copies += _one_text(question)
             yield question if texts else replace(question, texts=None)
-        if copies > COLLAPSED * len(seen):
+        if copies > COPIES * len(seen):
             text = f"all repeats are the same text in {copies} of {len(seen)} questions: one seed for all?"
             tell(Note("identical_paths", text))
 

@@ -1,0 +1,49 @@
+"""Write one interactive HTML page about runs.
+
+The page is complete in itself: it can be sent by mail and read without a network.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keff.analysis import Settings, analyze
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.cli._page import write_report
+from keff.compare import compare
+from keff.errors import UsageError
+from keff.reader import Opening, open_record
+
+
+def command(
+    paths: o.Paths,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The page to write.")] = Path("report.html"),
+    arms: Annotated[
+        bool, typer.Option("--arms", help="The two PATHs are arms: compare the second with the first.")
+    ] = False,
+    format: o.Format = None,
+    answer_space: o.AnswerSpaceName = None,
+    trim: o.Trim = None,
+    epsilon: o.Epsilon = 0.025,
+    k_max: o.KMax = 32,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Analyse every PATH and write the page."""
+    if arms and len(paths) != 2:
+        raise UsageError(f"--arms compares two PATHs, not {len(paths)}")
+    if not out.parent.is_dir():
+        raise UsageError(f"{out}: the folder {out.parent} does not exist")
+    opening = Opening(format, answer_space, trim, texts=True)
+    settings = Settings(epsilon=epsilon, k_max=k_max, seed=seed)
+    records = [open_record(path, opening) for path in paths]
+    comparison = compare(records[0], records[1]) if arms else None
+    write_report([(record, analyze(record, settings)) for record in records], out, comparison, seed)
+    if json:
+        _console.print_json({"report": str(out), "runs": len(records), "bytes": out.stat().st_size})
+    else:
+        typer.echo(f"{out}: {out.stat().st_size / 1e6:.2f} MB, complete in itself")

@@ -1,0 +1,56 @@
+"""Redo the paper's tables and figures from its records.
+
+With our estimates beside them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.paper.reproduce import Reproducing, Reproduction, reproduce, write
+from keff.plugins import missing_extra
+
+SHOWN = 20
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the published records.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Where tables, figures and numbers are written.")],
+    replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap replicates.")] = 10_000,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")] = True,
+    processes: Annotated[int | None, typer.Option("--processes", min=1, help="Processes to use.")] = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Reproduce what the records allow."""
+    found = reproduce(folder, Reproducing(replicates, seed, processes))
+    files = write(found, out)
+    if figures:
+        files += _draw(found, out)
+    if json:
+        _console.print_json(found.numbers() | {"files": [str(file) for file in files]})
+        return
+    for name in files:
+        typer.echo(str(name))
+    for line in (*(f"missing: {one}" for one in found.missing), *found.problems)[:SHOWN]:
+        _console.warn(line)
+    more = len(found.missing) + len(found.problems) - SHOWN
+    if more > 0:
+        _console.warn(f"{more} more are listed in {out / 'differences.md'}")
+    agree = sum(one.agrees for one in found.checks)
+    line = f"{agree} of {len(found.checks)} printed numbers agree; see {out / 'differences.md'}"
+    _console.progress_console.print(line, markup=False, soft_wrap=True)
+
+
+def _draw(found: Reproduction, out: Path) -> list[Path]:
+    try:
+        draw: Any = importlib.import_module("keff.paper.drawings").draw
+    except ImportError as error:
+        raise missing_extra(error, "drawing figures (or give --no-figures)") from error
+    return draw(found, out)

@@ -1,0 +1,177 @@
+"""The drift alarm of a gateway: does the traffic still agree with itself as the pilot did? Needs no labels."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keff.errors import UsageError
+from keff.gateway.metrics import series
+from keff.plan import Plan, Profile
+from keff.policy import Policy, Sample, View
+from keff.records import stable_hash
+from keff.stats.conformal import ConformalMartingale, ShiryaevRoberts, StreamState
+from keff.stats.patterns import agreeing_pairs, pattern_code, patterns
+from keff.stats.votes import IntArray
+
+log = logging.getLogger("keff.gateway")
+
+ALPHA = 0.05
+"""The chance that the martingale ever alarms falsely, however long it runs."""
+
+RUN_LENGTH = 20_000
+"""The mean number of requests before Shiryaev-Roberts, which also sees late changes, alarms falsely."""
+
+SHADOW_DRAWS = 4
+"""Where the policy may stop at one path, the pattern is that of 4 paths of shadow requests."""
+
+SAVE_SECONDS = 1.0
+
+
+def pattern_paths(policy: Policy, profile: Profile) -> tuple[int, bool]:
+    """Return at how many paths m patterns are taken, and whether only shadow requests draw as many.
+
+    m is the policy's first round (no vote makes it stop earlier), at most the pilot's own number of paths.
+    """
+    first = policy.decide(View(()))
+    least = first.m if isinstance(first, Sample) else 1
+    shadow = least < 2
+    return min(SHADOW_DRAWS if shadow else least, profile.paths), shadow
+
+
+def thinned(profile: Profile, m: int, rng: np.random.Generator) -> IntArray:
+    """Return the agreeing pairs [items] among m random paths of each item of the pilot.
+
+    Paths are exchangeable, so a random m of them are distributed as the first m; an abstention agrees with
+    nothing. Raises ValueError for m above the profile's paths.
+    """
+    if m > profile.paths:
+        raise ValueError(f"a profile of {profile.paths} paths cannot be thinned to {m}")
+    pairs: list[IntArray] = []
+    for pattern, count in zip(patterns(profile.paths), profile.table, strict=True):
+        drawn = rng.multivariate_hypergeometric(pattern, m, size=count)
+        pairs.append((drawn * (drawn - 1) // 2).sum(axis=1))
+    return np.concatenate(pairs)
+
+
+class StateFile:
+    """Keeps the monitors' state over restarts, by plan; one process at a time may hold the file."""
+
+    def __init__(self, file: Path) -> None:
+        try:
+            self._db = sqlite3.connect(file, timeout=0.5, isolation_level=None)
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute("CREATE TABLE IF NOT EXISTS drift (plan TEXT PRIMARY KEY, state TEXT NOT NULL)")
+        except sqlite3.Error as error:
+            raise UsageError(
+                f"{file} cannot hold the drift state ({error}): name another with --state"
+            ) from None
+
+    def load(self, plan: str) -> dict[str, Any] | None:
+        """Return the state that was saved for a plan, or None."""
+        row = self._db.execute("SELECT state FROM drift WHERE plan = ?", (plan,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def save(self, plan: str, state: Mapping[str, Any]) -> None:
+        """Replace the state of a plan."""
+        self._db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (plan, json.dumps(state)))
+
+    def close(self) -> None:
+        """Release the file."""
+        self._db.close()
+
+
+class Monitor:
+    """Two alarms over one stream of requests: ``martingale`` (ever) and ``shiryaev_roberts`` (late changes).
+
+    ``observe`` takes the first m keys of each request that follows the plan, in any order of requests.
+    """
+
+    def __init__(self, plan: Plan, policy: Policy, file: StateFile | None = None) -> None:
+        assert plan.profile is not None, "a plan without a profile has no drift alarm"
+        self.m, self.shadow_only = pattern_paths(policy, plan.profile)
+        self._name = stable_hash(plan.profile.model_dump(mode="json"), self.m, plan.fingerprint, policy.spec)
+        self._file, self._saved_at = file, time.monotonic()
+        saved = file.load(self._name) if file else None
+        self._pairs = agreeing_pairs(self.m)
+        if saved is None:
+            rng = np.random.default_rng(int(self._name[:15], 16))
+            pilot = thinned(plan.profile, self.m, rng).tolist()
+            one, two = rng.spawn(2)
+            self._martingale = ConformalMartingale(pilot, one, ALPHA)
+            self._late = ShiryaevRoberts(pilot, two, RUN_LENGTH)
+        else:
+            self._martingale = ConformalMartingale.from_state(saved["martingale"])
+            self._late = ShiryaevRoberts.from_state(saved["shiryaev_roberts"])
+        self.seen = int(saved["seen"]) if saved else 0
+        self._last: dict[str, float] = (
+            saved["last"] if saved else {"martingale": 1.0, "shiryaev_roberts": 0.0}
+        )
+
+    @property
+    def alarms(self) -> dict[str, bool]:
+        """Whether each of the two alarms is on."""
+        return {"martingale": self._martingale.alarm, "shiryaev_roberts": self._late.alarm}
+
+    def observe(self, keys: Sequence[str | None]) -> None:
+        """Take one request: its keys in launch order, at least m of them."""
+        score = float(self._pairs[pattern_code(keys, self.m)])
+        self.seen += 1
+        for name, stream in (("martingale", self._martingale), ("shiryaev_roberts", self._late)):
+            before = stream.alarm
+            found = stream.update(score)
+            self._last[name] = found.statistic
+            if found.alarm and not before:
+                self._tell(name, found)
+        if self._file and time.monotonic() - self._saved_at >= SAVE_SECONDS:
+            self.save()
+
+    def _tell(self, name: str, found: StreamState) -> None:
+        log.warning(
+            json.dumps(
+                {
+                    "event": "drift",
+                    "alarm": name,
+                    "requests": self.seen,
+                    "statistic": found.statistic,
+                    "message": "the traffic no longer agrees with itself as the pilot did: make a new pilot",
+                }
+            )
+        )
+
+    def save(self) -> None:
+        """Write the state, where there is a file; a full disk is logged, and serving goes on."""
+        self._saved_at = time.monotonic()
+        if self._file is None:
+            return
+        try:
+            self._file.save(
+                self._name,
+                {
+                    "martingale": self._martingale.state(),
+                    "shiryaev_roberts": self._late.state(),
+                    "seen": self.seen,
+                    "last": self._last,
+                },
+            )
+        except sqlite3.Error as error:
+            log.warning(json.dumps({"event": "drift state not saved", "message": str(error)}))
+
+    def gauges(self) -> dict[str, float]:
+        """Return the series of ``/metrics``."""
+        found: dict[str, float] = {"keff_drift_requests_total": self.seen}
+        limits = {"martingale": 1 / ALPHA, "shiryaev_roberts": float(RUN_LENGTH)}
+        for name, on in self.alarms.items():
+            found[series("keff_drift_alarm", alarm=name)] = float(on)
+            found[series("keff_drift_statistic", alarm=name)] = self._last[name]
+            found[series("keff_drift_threshold", alarm=name)] = limits[name]
+        return found

@@ -1,0 +1,58 @@
+"""What ``keff serve`` can be told, checked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from keff.cost import Price
+from keff.errors import UsageError
+
+FreeText = Literal["pass", "refuse", "draw"]
+Reply = Literal["shortest", "first"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How requests are served.
+
+    ``strict`` refuses what differs from the plan. ``free_text``: when no path of the first round holds an
+    answer, ``pass`` replies with the first path, ``refuse`` with an error, ``draw`` goes on to the policy's
+    end. ``reply`` picks among the paths that hold the winning answer. ``max_paths`` bounds what a request
+    may ask for, ``max_requests`` how many are served at once, ``replacements`` the failed upstream calls
+    that one request makes up for. ``in_flight`` paths are kept running at least, beyond what the policy
+    needs now (faster, and what is not needed is cancelled). ``shadow_rate`` of the requests are drawn on to
+    ``shadow_paths`` after their reply. Seconds: ``deadline`` of a vote (None: none), ``body_seconds`` to
+    receive a body, ``quiet_seconds`` of a stream before its first comment, ``comment_seconds`` between comments.
+    """
+
+    strict: bool = False
+    append_answer_format: bool = False
+    free_text: FreeText = "pass"
+    reply: Reply = "shortest"
+    max_paths: int = 64
+    max_requests: int = 2048
+    max_body: int = 8 * 2**20
+    replacements: int = 16
+    in_flight: int = 1
+    shadow_rate: float = 0.0
+    shadow_paths: int = 32
+    deadline: float | None = None
+    body_seconds: float = 30.0
+    quiet_seconds: float = 1.0
+    comment_seconds: float = 5.0
+    price: Price | None = None
+    token: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.shadow_rate <= 1:
+            raise UsageError(f"the shadow rate is a share from 0 to 1, not {self.shadow_rate:g}")
+        if self.deadline is not None and not 0 < self.deadline < math.inf:
+            raise UsageError("the deadline must be above 0 seconds")
+        if not 1 <= self.max_paths <= 256 or not 1 <= self.in_flight <= 256:
+            raise UsageError("the most paths and the paths in flight must lie between 1 and 256")
+        if self.free_text not in ("pass", "refuse", "draw"):
+            raise UsageError(f"free text is pass, refuse or draw, not {self.free_text}")
+        if self.reply not in ("shortest", "first"):
+            raise UsageError(f"the reply is shortest or first, not {self.reply}")

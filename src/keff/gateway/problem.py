@@ -1,0 +1,46 @@
+"""What goes wrong with one request, as the error object that OpenAI clients know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "invalid_request_error",
+    415: "invalid_request_error",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+    502: "upstream_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+class Problem(Exception):
+    """A request ends with an HTTP error; the text is one line that says what to do."""
+
+    def __init__(
+        self, status: int, message: str, *, code: str | None = None, param: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.param = status, code, param
+        self.headers: Mapping[str, str] = {"retry-after": "1"} if status in (429, 503) else {}
+
+    def error(self) -> dict[str, Any]:
+        """Return the object that stands under ``error``."""
+        kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        return {"message": str(self), "type": kind, "param": self.param, "code": self.code}
+
+    def body(self) -> bytes:
+        """Return the whole body."""
+        return json.dumps({"error": self.error()}).encode()
+
+
+class Gone(Exception):
+    """The client closed the connection: nobody waits for an answer."""

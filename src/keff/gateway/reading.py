@@ -1,0 +1,154 @@
+"""How the answer of one path is read and compared: by the plan's answer space, or as canonical JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+from keff import plugins
+from keff.answers import Space, space, strip_thinking
+from keff.engines._response import fields, finish_reason, text_of
+from keff.errors import PlanError
+from keff.plan import Plan
+from keff.records import AnswerSpace
+
+SLOW_SPACES = frozenset({"math"})
+"""Read in a thread, so that other requests go on."""
+
+LETTERS = ("A", "B", "C", "D", "E")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one path says: its vote key (None: it abstains), and whether it was cut before its end."""
+
+    key: str | None
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads the answers of paths.
+
+    ``space`` is the plan's answer space; ``regex`` (its last match, group 1 if it has one) finds the answer
+    first where the pilot used one; ``task`` is a task of another package, which reads by itself.
+    """
+
+    space: Space
+    regex: re.Pattern[str] | None = None
+    task: Any = None
+
+    async def read(self, choice: Mapping[str, Any], *, as_json: bool) -> Read:
+        """Return the vote of one choice of a response.
+
+        A tool call votes on its name and arguments. With ``as_json`` (the client asked for JSON) the whole
+        visible text votes as canonical JSON. A refusal and a cut text without an explicit answer abstain.
+        """
+        message = fields(choice.get("message"))
+        finish = finish_reason(choice.get("finish_reason"))
+        truncated = finish in ("length", "cancelled")
+        if message.get("refusal") or finish == "content_filter":
+            return Read(None, False)
+        if message.get("tool_calls"):
+            return Read(None if truncated else tool_key(message["tool_calls"]), truncated)
+        text = text_of(message.get("content"))
+        if as_json:
+            return Read(None if truncated else json_key(strip_thinking(text)), truncated)
+        if self.space.name in SLOW_SPACES:
+            return Read(await asyncio.to_thread(self.key, text, truncated), truncated)
+        return Read(self.key(text, truncated), truncated)
+
+    def key(self, text: str, truncated: bool) -> str | None:
+        """Return the vote key of a text, or None."""
+        if self.task is not None:
+            answer = self.task.extract(text, truncated=truncated)
+            return None if answer is None else self.task.key(answer)
+        if self.regex is not None:
+            answer = _matched(self.regex, strip_thinking(text), truncated)
+        else:
+            found = self.space.extract(text, truncated=truncated)
+            answer = None if found is None else found.answer
+        return None if answer is None else self.space.key(answer)
+
+
+def _matched(regex: re.Pattern[str], text: str, truncated: bool) -> str | None:
+    last = None
+    for match in regex.finditer(text):
+        if match[bool(regex.groups)] and not (truncated and match.end() == len(text)):
+            last = match[bool(regex.groups)].strip()
+    return last
+
+
+def json_key(text: str) -> str | None:
+    """Return a text that is JSON in its one form (sorted names, 1.0 as 1), or None."""
+    try:
+        return canonical(json.loads(_unfenced(text)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _unfenced(text: str) -> str:
+    text = text.strip()
+    if text.startswith("```") and text.endswith("```") and "\n" in text:
+        return text[text.index("\n") : -3]
+    return text
+
+
+def canonical(value: Any) -> str:
+    """Return JSON with sorted names, no blanks, and whole numbers without a fraction."""
+    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole(inner) for name, inner in cast("dict[str, Any]", value).items()}
+    return [_whole(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def tool_key(calls: Any) -> str | None:
+    """Return the names and arguments of tool calls, in their order, as canonical JSON; ids do not count."""
+    try:
+        found = [fields(call)["function"] for call in cast("list[Any]", calls)]
+        named = [[str(one["name"]), json.loads(one.get("arguments") or "{}")] for one in found]
+        return canonical({"tool_calls": named})
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        return None
+
+
+def reader_of(plan: Plan, answer_space: str | None = None) -> Reader:
+    """Return the reader that a plan carries; ``answer_space`` reads by another space instead.
+
+    Raises PlanError when the plan does not say how an answer is read from a text, or reads it by what a
+    gateway does not have: gold answers (a scorer) or a sandbox (code).
+    """
+    name = answer_space or plan.space
+    if name not in get_args(AnswerSpace) or name == "code":
+        raise PlanError(f"the answer space {name!r} cannot be served: name another with --answer-space")
+    if answer_space is not None:
+        return Reader(_space(name))
+    task = plan.task or {}
+    options = cast("dict[str, Any]", task.get("options") or {})
+    if plan.task is None and name == "exact":
+        raise PlanError("the plan does not say how answers are read from texts: say so with --answer-space")
+    if options.get("scorer"):
+        raise PlanError("the plan's answers were read by a scorer, which needs gold answers: --answer-space")
+    regex = options.get("answer_regex")
+    return Reader(_space(name), re.compile(regex) if regex else None, _foreign(options))
+
+
+def _space(name: str) -> Space:
+    return space("choice", labels=LETTERS) if name == "choice" else space(cast("AnswerSpace", name))
+
+
+def _foreign(options: Mapping[str, Any]) -> Any:
+    """Return the task object where another package reads the answers, else None."""
+    name = str(options.get("name") or "")
+    if not plugins.names("task").get(name, "").startswith("from "):
+        return None
+    return plugins.load("task", name, **{key: value for key, value in options.items() if key != "name"})

@@ -1,0 +1,108 @@
+"""The reply to a voted request: a path that holds the winning answer, the sum of usage, and the vote."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from keff.cost import Price, Usage
+from keff.engines._response import fields, text_of
+from keff.gateway.options import Reply
+from keff.gateway.vote import Drawn, Outcome
+from keff.records import stable_hash
+
+LONGEST_KEY = 200
+
+
+def winner(outcome: Outcome, reply: Reply) -> Drawn:
+    """Return the path that is shown: one that holds the answer, else the first path.
+
+    ``shortest`` is by characters of the visible text, the first among equals.
+    """
+    holders = [path for path in outcome.paths if path.key == outcome.stop.answer] or list(outcome.paths)
+    if reply == "first" or outcome.stop.answer is None:
+        return holders[0]
+    return min(holders, key=lambda path: len(text_of(fields(path.choice["message"]).get("content"))))
+
+
+def total_usage(paths: Iterable[Drawn]) -> dict[str, Any]:
+    """Return the sum of what the upstream billed, field by field; one response is counted once."""
+    bodies = {id(path.body): path.body for path in paths}
+    total: dict[str, Any] = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    for body in bodies.values():
+        total = _added(total, fields(body.get("usage")))
+    return total
+
+
+def _added(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(one)
+    for name, value in two.items():
+        if isinstance(value, dict):
+            found[name] = _added(fields(found.get(name)), cast("dict[str, Any]", value))
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            before = found.get(name)
+            found[name] = (before if isinstance(before, int | float) else 0) + value
+    return found
+
+
+def billed(usage: Mapping[str, Any]) -> Usage:
+    """Return a usage object as what a price applies to."""
+    cached = fields(usage.get("prompt_tokens_details")).get("cached_tokens")
+    return Usage(
+        int(usage["prompt_tokens"]),
+        int(cached) if isinstance(cached, int | float) else 0,
+        int(usage["completion_tokens"]),
+    )
+
+
+def votes_of(paths: Sequence[Drawn]) -> dict[str, int]:
+    """Return the votes of each answer, most first; a long answer is shortened and ends in its hash."""
+    counts = Counter(path.key for path in paths if path.key is not None)
+    return {shown(key): count for key, count in counts.most_common()}
+
+
+def shown(key: str) -> str:
+    """Return a vote key as it is shown."""
+    return key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}...#{stable_hash(key)[:12]}"
+
+
+def vote_object(
+    outcome: Outcome, policy: str, stale: Sequence[str], usage: Mapping[str, Any], price: Price | None
+) -> dict[str, Any]:
+    """Return the ``keff`` object of a reply."""
+    stop, votes = outcome.stop, votes_of(outcome.paths)
+    cast_votes, bill = sum(votes.values()), billed(usage)
+    answer = None if stop.answer is None else shown(stop.answer)
+    return {
+        "policy": policy,
+        "answer": answer,
+        "votes": votes,
+        "share": votes.get(answer, 0) / cast_votes if answer is not None and cast_votes else 0.0,
+        "weight": {"value": stop.weight, "kind": stop.kind},
+        "paths": len(outcome.paths),
+        "abstentions": sum(path.key is None for path in outcome.paths),
+        "unused": len(outcome.unused),
+        "failed": outcome.failed,
+        "cancelled": outcome.cancelled,
+        "stop": outcome.cause,
+        "stop_reason": stop.reason,
+        "stale_plan": list(stale),
+        "cost": {
+            "prompt_tokens": bill.prompt,
+            "cached_tokens": bill.cached,
+            "completion_tokens": bill.output,
+            "dollars": None if price is None else bill.dollars(price),
+        },
+    }
+
+
+def completion(path: Drawn, usage: Mapping[str, Any], vote: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the reply: the response that the path came in, with this one choice."""
+    return {
+        **path.body,
+        "object": "chat.completion",
+        "choices": [{**path.choice, "index": 0}],
+        "usage": usage,
+        "keff": vote,
+    }

@@ -1,0 +1,150 @@
+"""A chat request as the client sent it: checked, with what is meant for the gateway taken out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+from keff.gateway.problem import Problem
+
+OWN = "keff"
+OWN_FIELDS = ("policy", "cap", "k", "deadline_s")
+HEADERS = {
+    b"x-keff-policy": "policy",
+    b"x-keff-cap": "cap",
+    b"x-keff-k": "k",
+    b"x-keff-deadline": "deadline_s",
+}
+
+Headers = Mapping[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one request asks of the gateway; None where it leaves that to the plan and the options."""
+
+    policy: str | None = None
+    cap: int | None = None
+    k: int | None = None
+    deadline_s: float | None = None
+
+
+@dataclass(slots=True)
+class Ask:
+    """A request to answer.
+
+    ``body`` is the client's object without what the gateway decides (``n``, ``stream``, ``stream_options``,
+    ``seed``, ``keff``); everything else in it is unchanged.
+    """
+
+    body: dict[str, Any]
+    wish: Wish
+    seed: int | None = None
+    stream: bool = False
+    stream_options: dict[str, Any] | None = None
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with a usage chunk."""
+        return bool((self.stream_options or {}).get("include_usage"))
+
+    @property
+    def logprobs(self) -> bool:
+        """Whether the client wants log-probabilities back."""
+        return bool(self.body.get("logprobs"))
+
+
+def read_ask(raw: bytes, headers: Headers) -> Ask:
+    """Read a request; raises Problem (400) that names the field."""
+    body = _json_object(raw)
+    _check_messages(body.get("messages"))
+    model = body.get("model")
+    if model is not None and (not isinstance(model, str) or len(model) > 500):
+        raise Problem(400, "model must be a text", param="model")
+    n = body.pop("n", None)
+    if n is not None and (isinstance(n, bool) or n != 1):
+        line = "n must be 1: the gateway draws the paths itself and gives one answer; see keff.policy"
+        raise Problem(400, line, param="n", code="unsupported_value")
+    options = _typed(body, "stream_options", dict)
+    return Ask(
+        body,
+        _wish(body.pop(OWN, None), headers),
+        seed=_typed(body, "seed", int),
+        stream=bool(_typed(body, "stream", bool)),
+        stream_options=options,
+    )
+
+
+def _json_object(raw: bytes) -> dict[str, Any]:
+    try:
+        body: Any = json.loads(raw, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        line = "is too deeply nested" if isinstance(error, RecursionError) else f"is not JSON: {error}"
+        raise Problem(400, f"the request body {line}"[:300]) from None
+    if not isinstance(body, dict):
+        raise Problem(400, "the request body must be a JSON object")
+    return cast("dict[str, Any]", body)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_messages(messages: Any) -> None:
+    if not isinstance(messages, list) or not messages:
+        raise Problem(400, "messages must be a list of at least one message", param="messages")
+    for place, message in enumerate(cast("list[Any]", messages)):
+        if not isinstance(message, dict) or not isinstance(cast("Any", message).get("role"), str):
+            line = 'a message has the form {"role": ..., "content": ...}'
+            raise Problem(400, line, param=f"messages[{place}]")
+
+
+def _typed(body: dict[str, Any], name: str, kind: type) -> Any:
+    value = body.pop(name, None)
+    if value is None or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
+        return value
+    raise Problem(400, f"{name} must be of type {kind.__name__}", param=name)
+
+
+def _wish(given: Any, headers: Headers) -> Wish:
+    found: dict[str, Any] = {}
+    for header, name in HEADERS.items():
+        if header in headers:
+            text = headers[header].decode("latin-1")
+            found[name] = text if name == "policy" else _number(text, name)
+    if given is not None and not isinstance(given, dict):
+        raise Problem(400, 'keff must be an object, such as {"policy": "lead_k:3"}', param=OWN)
+    entries = cast("dict[str, Any]", given or {})
+    for name, value in entries.items():
+        if name not in OWN_FIELDS:
+            raise Problem(400, f"keff takes {', '.join(OWN_FIELDS)}, not {name!r:.50}", param=OWN)
+        found[name] = value
+    return _checked(found)
+
+
+def _number(text: str, name: str) -> float | int:
+    try:
+        return float(text) if name == "deadline_s" else int(text)
+    except ValueError:
+        raise Problem(400, f"keff.{name} must be a number", param=f"keff.{name}") from None
+
+
+def _checked(found: dict[str, Any]) -> Wish:
+    policy, deadline = found.get("policy"), found.get("deadline_s")
+    if policy is not None and (not isinstance(policy, str) or not 0 < len(policy) <= 200):
+        raise Problem(400, "keff.policy must be a text such as lead_k:3", param="keff.policy")
+    for name in ("cap", "k"):
+        value = found.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise Problem(400, f"keff.{name} must be a whole number of at least 1", param=f"keff.{name}")
+    if deadline is not None:
+        if isinstance(deadline, bool) or not isinstance(deadline, int | float):
+            raise Problem(400, "keff.deadline_s must be a number", param="keff.deadline_s")
+        if not 0 < deadline < math.inf:
+            raise Problem(400, "keff.deadline_s must be above 0 seconds", param="keff.deadline_s")
+    if found.get("k") is not None and (policy is not None or found.get("cap") is not None):
+        raise Problem(400, "keff.k stands alone: leave keff.policy and keff.cap out", param="keff.k")
+    return Wish(**found)

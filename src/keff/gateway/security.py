@@ -1,0 +1,138 @@
+"""Who may ask, from where, how much and how slowly. TLS and rate limits are a reverse proxy's work."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from keff.errors import UsageError
+from keff.gateway.problem import Gone, Problem
+
+Receive = Callable[[], Any]
+
+HEAD_SECONDS = 15.0
+"""Within this time a connection must have sent the head of a request."""
+
+LARGEST_HEAD = 32 * 1024
+DISCARD = 8
+"""A body up to this many times too large is read to its end and refused; beyond, the connection closes."""
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host names this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_exposure(host: str, token: str) -> None:
+    """Raise UsageError when others could reach the gateway without a token."""
+    if not token and not is_loopback(host):
+        raise UsageError(f"--host {host} can be reached by others: require a token with --token-env NAME")
+
+
+class Guard:
+    """The bearer token, kept as a hash only; without one, only callers that name this machine may ask.
+
+    A web page cannot pass: it may not send JSON across origins without a consent that is never given, and a
+    name of its own that resolves to 127.0.0.1 is not accepted as a host.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._hash = hashlib.sha256(token.encode()).digest() if token else None
+
+    @property
+    def has_token(self) -> bool:
+        """Whether callers must show a token."""
+        return self._hash is not None
+
+    def check(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raise Problem unless the caller may ask."""
+        if self._hash is None:
+            host = urlsplit("//" + headers.get(b"host", b"").decode("latin-1")).hostname or ""
+            if not is_loopback(host):
+                raise Problem(403, "without a token the gateway answers to 127.0.0.1 and localhost only")
+            return
+        kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+        given = hashlib.sha256(token.strip()).digest()
+        if not (hmac.compare_digest(given, self._hash) and kind.lower() == b"bearer"):
+            raise Problem(401, "the token is missing or wrong", code="invalid_api_key")
+
+
+async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int, seconds: float) -> bytes:
+    """Return the body; raises Problem for what is not JSON, too large or too slow, Gone when the client left."""
+    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+        raise Problem(415, "send the request as content-type: application/json")
+    try:
+        async with asyncio.timeout(seconds):
+            return await _received(receive, most)
+    except TimeoutError:
+        raise Problem(408, f"the body did not come within {seconds:g} seconds") from None
+
+
+async def _received(receive: Receive, most: int) -> bytes:
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more and size <= DISCARD * most:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        size += len(message.get("body", b""))
+        if size <= most:
+            parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    if size > most:
+        raise Problem(413, f"the body is larger than {most} bytes", code="request_too_large")
+    return b"".join(parts)
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 that closes a connection whose next request head does not come in time."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the clock."""
+        super().connection_made(transport)
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Stop the clock while a request is being answered."""
+        super().data_received(data)
+        if self._answering():
+            self._stop_timer()
+        else:
+            self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the clock."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _answering(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _watch_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_late)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_late(self) -> None:
+        self._head_timer = None
+        if not self._answering():
+            self.transport.close()

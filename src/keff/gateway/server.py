@@ -1,0 +1,150 @@
+"""Run a gateway: from a plan and options to a listening process that drains when it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import resource
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import uvicorn
+
+from keff.engines.openai import normalized
+from keff.errors import RunError, UsageError
+from keff.gateway.app import application
+from keff.gateway.monitor import Monitor, StateFile
+from keff.gateway.options import Options
+from keff.gateway.reading import reader_of
+from keff.gateway.security import LARGEST_HEAD, Guard, TimedProtocol, check_exposure
+from keff.gateway.service import Service
+from keff.gateway.settle import policy_of_plan
+from keff.gateway.terms import terms_of
+from keff.gateway.upstream import Address, Upstream
+from keff.gateway.vote import Batches
+from keff.gateway.votelog import VoteLog
+from keff.plan import Plan
+
+log = logging.getLogger("keff.gateway")
+
+DESCRIPTORS = 65_536
+KEEP_ALIVE = 65
+BACKLOG = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """A plan with where it is served and what is kept.
+
+    ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
+    than the plan, ``upstream_n`` is the most paths that one upstream call asks for, ``state`` the file of
+    the drift alarm (None: not kept), ``drain_seconds`` how long a stop waits for requests.
+    """
+
+    plan: Plan
+    address: Address
+    options: Options = field(default_factory=Options)
+    host: str = "127.0.0.1"
+    port: int = 8080
+    model: str | None = None
+    answer_space: str | None = None
+    upstream_n: int = 1
+    state: Path | None = None
+    vote_log: Path | None = None
+    log_answers: bool = False
+    drain_seconds: int = 60
+
+
+def upstream_url(url: str) -> str:
+    """Return a base URL with ``/v1`` where it has no path; raises UsageError for what is not http(s)."""
+    try:
+        return normalized(url)
+    except UsageError as error:
+        raise UsageError(str(error).replace("engine openai", "--upstream")) from None
+
+
+def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
+    """Make the service; raises PlanError for a plan that cannot be served, UsageError for files."""
+    plan = deployment.plan
+    policy = policy_of_plan(plan.policy)
+    reader = reader_of(plan, deployment.answer_space)
+    monitor = None
+    if plan.profile is not None and deployment.answer_space in (None, plan.space):
+        file = StateFile(deployment.state) if deployment.state is not None else None
+        monitor = Monitor(plan, policy, file)
+    vote_log = deployment.vote_log
+    return Service(
+        policy=policy,
+        reader=reader,
+        terms=terms_of(plan, deployment.model),
+        upstream=Upstream(deployment.address),
+        options=deployment.options,
+        rng=rng,
+        monitor=monitor,
+        vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
+        batches=Batches(deployment.upstream_n),
+    )
+
+
+def serve(deployment: Deployment, rng: np.random.Generator) -> None:
+    """Serve until SIGTERM or SIGINT, then let requests in flight end.
+
+    Raises UsageError when others could reach the gateway without a token, RunError when it cannot listen.
+    """
+    options = deployment.options
+    check_exposure(deployment.host, options.token)
+    service = service_of(deployment, rng)
+    _raise_limit()
+    with _listening(deployment.host, deployment.port) as listener:
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        log.info(json.dumps({"event": "listening", "url": f"http://{shown}:{port}/v1", **_summary(service)}))
+        config = uvicorn.Config(
+            application(service, Guard(options.token)),
+            http=TimedProtocol,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=deployment.drain_seconds,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+        )
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _summary(service: Service) -> dict[str, object]:
+    monitor = service.monitor
+    return {
+        "policy": service.policy.spec,
+        "upstream": service.upstream.address.url,
+        "model": service.terms.upstream,
+        "drift_paths": None if monitor is None else monitor.m,
+    }
+
+
+def _listening(host: str, port: int) -> contextlib.closing[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host.strip("[]"), port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise RunError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+    return contextlib.closing(listener)
+
+
+def _raise_limit() -> None:
+    """Allow as many connections as the system does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

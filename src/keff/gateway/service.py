@@ -1,0 +1,238 @@
+"""What one gateway holds, and how it answers one request by a vote."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from keff.engines._response import fields, summarize, token_logprobs
+from keff.gateway.metrics import Metrics
+from keff.gateway.monitor import Monitor
+from keff.gateway.options import Options
+from keff.gateway.problem import Problem
+from keff.gateway.reading import Reader
+from keff.gateway.reply import billed, completion, total_usage, vote_object, winner
+from keff.gateway.request import Ask
+from keff.gateway.settle import settled
+from keff.gateway.terms import Terms
+from keff.gateway.upstream import Answer, Upstream
+from keff.gateway.vote import Batches, Drawn, Outcome, Rules, Vote
+from keff.gateway.votelog import VoteLog
+from keff.policy import Policy
+
+log = logging.getLogger("keff.gateway")
+
+MOST_SHADOWS = 16
+"""Shadow requests drawn on at once; while there are as many, no new request becomes one."""
+
+
+@dataclass(slots=True)
+class Job:
+    """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes."""
+
+    name: str
+    ask: Ask
+    policy: Policy
+    stale: list[str]
+    shadow: bool
+    as_json: bool
+    head: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    vote: Vote | None = None
+    stop: str = ""
+    paths: int = 0
+    tokens: int = 0
+
+    def body(self, start: int, n: int) -> bytes:
+        """Return the upstream body of paths ``start`` to ``start + n - 1``; a stated seed counts up."""
+        count = b',"n":%d' % n if n > 1 else b""
+        seed = b"" if self.ask.seed is None else b',"seed":%d' % (self.ask.seed + start)
+        return self.head + count + seed + b"}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Service:
+    """A plan being served. ``rng`` chooses the shadow requests, independently of their votes."""
+
+    policy: Policy
+    reader: Reader
+    terms: Terms
+    upstream: Upstream
+    options: Options
+    rng: np.random.Generator
+    monitor: Monitor | None = None
+    vote_log: VoteLog | None = None
+    batches: Batches = field(default_factory=lambda: Batches(1))
+    metrics: Metrics = field(default_factory=Metrics)
+    in_flight: int = 0
+    _shadows: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    def job(self, name: str, ask: Ask, client: str | None) -> Job:
+        """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
+        stale = self.terms.apply(ask.body)
+        if stale and self.options.strict:
+            line = f"this gateway serves its plan only; the request differs in {', '.join(stale)}"
+            raise Problem(404 if stale[0] == "model" else 400, line, param=stale[0], code="stale_plan")
+        most = max(self.options.max_paths, self.policy.cap)
+        policy = settled(self.policy, ask.wish, most)
+        as_json = str(fields(ask.body.get("response_format")).get("type")).startswith("json")
+        if self.options.append_answer_format and not as_json and not ask.body.get("tools"):
+            ask.body["messages"] = with_contract(ask.body["messages"], self.reader.space.contract)
+        return Job(
+            name,
+            ask,
+            policy,
+            stale,
+            self._is_shadow(policy),
+            as_json,
+            self._head(ask, policy),
+            self.upstream.headers(client),
+        )
+
+    def _head(self, ask: Ask, policy: Policy) -> bytes:
+        body = ask.body
+        if "confidence" in policy.needs:
+            body = body | {"logprobs": True}
+        return json.dumps(body, separators=(",", ":")).encode()[:-1]
+
+    def _is_shadow(self, policy: Policy) -> bool:
+        if not self.options.shadow_rate or policy is not self.policy or len(self._shadows) >= MOST_SHADOWS:
+            return False
+        return float(self.rng.random()) < self.options.shadow_rate
+
+    async def run(self, job: Job) -> dict[str, Any]:
+        """Run the vote of a job and return the reply; raises Problem or UpstreamError."""
+        vote = job.vote = self._vote(job)
+        outcome = await vote.run()
+        reply = self._reply(job, outcome)
+        self._note(job, outcome, reply["usage"], reply["keff"]["cost"]["dollars"])
+        return reply
+
+    def _vote(self, job: Job) -> Vote:
+        options, limit = self.options, job.ask.wish.deadline_s
+        deadlines = [one for one in (options.deadline, limit) if one is not None]
+        rules = Rules(
+            job.policy,
+            min(deadlines) if deadlines else None,
+            options.replacements,
+            options.in_flight,
+            options.free_text,
+        )
+
+        async def call(start: int, n: int) -> Answer:
+            return await self.upstream.draw(job.body(start, n), job.headers)
+
+        async def judge(answer: Answer) -> list[Drawn]:
+            return [await self._read(job, choice, answer.body) for choice in answer.choices]
+
+        # A server may refuse n > 1 at temperature 0, which says nothing about other requests.
+        greedy = job.ask.body.get("temperature") == 0
+        return Vote(rules, call, judge, Batches(1) if greedy else self.batches)
+
+    async def _read(self, job: Job, choice: dict[str, Any], body: dict[str, Any]) -> Drawn:
+        read = await self.reader.read(choice, as_json=job.as_json)
+        confidence = float("nan")
+        if "confidence" in job.policy.needs:
+            summary = summarize(token_logprobs(choice))
+            confidence = summary.mean if summary else confidence
+            if not job.ask.logprobs:
+                choice = {name: value for name, value in choice.items() if name != "logprobs"}
+        return Drawn(choice, body, read.key, read.truncated, confidence)
+
+    def _reply(self, job: Job, outcome: Outcome) -> dict[str, Any]:
+        if outcome.cause == "free_text" and self.options.free_text == "refuse":
+            line = "no path holds an answer that this plan can read; keff.policy: off passes text through"
+            raise Problem(422, line, code="no_answer")
+        usage = total_usage((*outcome.paths, *outcome.unused))
+        price = self.options.price
+        return completion(
+            winner(outcome, self.options.reply),
+            usage,
+            vote_object(outcome, job.policy.spec, job.stale, usage, price),
+        )
+
+    def _note(self, job: Job, outcome: Outcome, usage: Mapping[str, Any], dollars: float | None) -> None:
+        keys = [path.key for path in outcome.paths]
+        bill, count = billed(usage), self.metrics.count
+        job.stop, job.paths, job.tokens = outcome.cause, len(keys), bill.prompt + bill.output
+        abstained = keys.count(None)
+        for became, paths in (
+            ("voted", len(keys) - abstained),
+            ("abstained", abstained),
+            ("unused", len(outcome.unused)),
+            ("cancelled", outcome.cancelled),
+        ):
+            count("keff_paths_total", paths, became=became)
+        count("keff_votes_total", stop=outcome.cause)
+        count("keff_upstream_failures_total", outcome.failed)
+        count("keff_tokens_total", bill.prompt, kind="prompt")
+        count("keff_tokens_total", bill.output, kind="completion")
+        count("keff_dollars_total", dollars or 0.0)
+        self.metrics.observe("keff_request_paths", len(keys))
+        regular = outcome.cause in ("policy", "free_text") and not job.stale and job.policy is self.policy
+        if job.shadow and outcome.cause == "policy":
+            self._start_shadow(job, regular)
+        else:
+            self._write(job, keys)
+        if regular and self.monitor is not None and not self.monitor.shadow_only:
+            self.monitor.observe(keys)
+
+    def _write(self, job: Job, keys: list[str | None], *, shadow: bool = False) -> None:
+        if self.vote_log is None:
+            return
+        rest = {"policy": job.policy.spec, "paths": job.paths, "stop": job.stop, "stale": job.stale}
+        try:
+            self.vote_log.write(job.name, keys, **rest, shadow=shadow)
+        except OSError:
+            self.metrics.count("keff_vote_log_errors_total")
+
+    def _start_shadow(self, job: Job, regular: bool) -> None:
+        task = asyncio.create_task(self._shadow(job, regular))
+        self._shadows.add(task)
+        task.add_done_callback(self._shadows.discard)
+
+    async def _shadow(self, job: Job, regular: bool) -> None:
+        """Draw a request on after its reply, and log all of its votes."""
+        vote = cast("Vote", job.vote)
+        keys = await vote.extend(max(self.options.shadow_paths, job.paths))
+        self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
+        self._write(job, keys, shadow=True)
+        monitor = self.monitor
+        if regular and monitor is not None and monitor.shadow_only and len(keys) >= monitor.m:
+            monitor.observe(keys)
+
+    async def close(self) -> None:
+        """Break off what is drawn for nobody, save what must outlive the process, and close."""
+        for task in self._shadows:
+            task.cancel()
+        await asyncio.gather(*self._shadows, return_exceptions=True)
+        if self.monitor is not None:
+            self.monitor.save()
+        if self.vote_log is not None:
+            self.vote_log.close()
+        await self.upstream.close()
+
+    def gauges(self) -> dict[str, float]:
+        """Return the numbers that are read when they are asked for."""
+        found = {"keff_requests_in_flight": float(self.in_flight)}
+        return found | (self.monitor.gauges() if self.monitor is not None else {})
+
+
+def with_contract(messages: list[dict[str, Any]], contract: str) -> list[dict[str, Any]]:
+    """Return messages whose last user message ends in the answer contract."""
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if message["role"] == "user":
+            content = message.get("content")
+            if isinstance(content, str):
+                content = f"{content}\n\n{contract}"
+            elif isinstance(content, list):
+                content = [*cast("list[Any]", content), {"type": "text", "text": contract}]
+            return [*messages[:place], {**message, "content": content}, *messages[place + 1 :]]
+    return messages

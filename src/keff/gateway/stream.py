@@ -1,0 +1,59 @@
+"""Server-sent events in the OpenAI form: a decided reply as chunks, progress as comments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from keff.engines._response import fields
+from keff.gateway.problem import Problem
+
+DONE = b"data: [DONE]\n\n"
+
+
+def event(value: Mapping[str, Any]) -> bytes:
+    """Return one event."""
+    return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
+
+
+def comment(text: str) -> bytes:
+    """Return a comment, which clients skip and which keeps the connection open."""
+    return f": {text}\n\n".encode()
+
+
+def failure(problem: Problem) -> bytes:
+    """Return the event of an error after the stream has begun; the official client raises it."""
+    return event({"error": problem.error()})
+
+
+def chunks(reply: Mapping[str, Any], *, include_usage: bool) -> Iterator[bytes]:
+    """Yield a whole reply as a stream: role, content, the end with the vote, usage where asked, ``[DONE]``."""
+    (choice,) = reply["choices"]
+    base = {name: value for name, value in reply.items() if name not in ("choices", "usage", "keff")}
+    base["object"] = "chat.completion.chunk"
+    if include_usage:
+        base["usage"] = None
+    message = fields(choice["message"])
+    yield event({**base, "choices": [_delta({"role": message.get("role") or "assistant", "content": ""})]})
+    delta = _delta(_content(message))
+    if choice.get("logprobs"):
+        delta["logprobs"] = choice["logprobs"]
+    yield event({**base, "choices": [delta]})
+    end: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
+    yield event({**base, "choices": [end], "keff": reply["keff"]})
+    if include_usage:
+        yield event({**base, "choices": [], "usage": reply["usage"]})
+    yield DONE
+
+
+def _delta(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {"index": 0, "delta": content, "finish_reason": None}
+
+
+def _content(message: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: value for name, value in message.items() if name != "role" and value is not None}
+    if isinstance(found.get("tool_calls"), list):
+        calls = cast("list[Any]", found["tool_calls"])
+        found["tool_calls"] = [{**fields(call), "index": place} for place, call in enumerate(calls)]
+    return found

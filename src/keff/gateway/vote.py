@@ -1,0 +1,231 @@
+"""The vote of one request, live: paths in flight, votes consumed in launch order, until the policy stops.
+
+Votes are never taken in order of arrival: short paths come first, and stopping on them is biased by length.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from keff.gateway.options import FreeText
+from keff.gateway.problem import Problem
+from keff.gateway.upstream import Answer, UpstreamError
+from keff.policy import Policy, Stop, View, tally
+
+HOPELESS = 8
+"""Failed calls without one success after which a request is given up."""
+
+BACKOFF, LONGEST_BACKOFF = 0.1, 2.0
+
+Cause = Literal["policy", "deadline", "failures", "free_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One path: its choice, the response it came in, its vote key (None abstains) and its confidence."""
+
+    choice: dict[str, Any]
+    body: dict[str, Any]
+    key: str | None
+    truncated: bool = False
+    confidence: float = float("nan")
+
+
+Call = Callable[[int, int], Awaitable[Answer]]
+"""Draw paths ``start`` to ``start + n - 1`` in one upstream call; may give fewer."""
+
+Judge = Callable[[Answer], Awaitable[list[Drawn]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How one vote is run: the policy and what bounds it; see ``Options``."""
+
+    policy: Policy
+    deadline: float | None = None
+    replacements: int = 16
+    in_flight: int = 1
+    free_text: FreeText = "draw"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a vote ended.
+
+    ``paths`` are those that were consumed, in launch order; ``unused`` came back but were not needed;
+    ``failed`` counts upstream calls that failed, ``cancelled`` those that were broken off.
+    """
+
+    stop: Stop
+    cause: Cause
+    paths: tuple[Drawn, ...]
+    unused: tuple[Drawn, ...]
+    failed: int
+    cancelled: int
+
+
+class Batches:
+    """How many paths one upstream call may ask for; lowered when the server refuses or ignores ``n``."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+
+@dataclass(slots=True)
+class Vote:
+    """One vote; ``run`` it once. ``drawn`` fills up while it runs, by launch position."""
+
+    rules: Rules
+    call: Call
+    judge: Judge
+    batches: Batches
+    drawn: dict[int, Drawn] = field(default_factory=dict[int, Drawn])
+    failed: int = 0
+    _launched: int = 0
+    _lost: set[int] = field(default_factory=set[int])
+    _running: dict[asyncio.Task[None], int] = field(default_factory=dict[asyncio.Task[None], int])
+    _error: UpstreamError | None = None
+
+    async def run(self) -> Outcome:
+        """Draw until the policy stops, the deadline comes or too much fails.
+
+        Answers with what is there; raises UpstreamError or Problem (504) when that is nothing. However it ends, cancelled
+        too, every call in flight is broken off first.
+        """
+        consumed, cause = 0, "deadline"
+        try:
+            async with asyncio.timeout(self.rules.deadline):
+                consumed, cause = await self._follow()
+        except TimeoutError:
+            consumed = self._launched
+        finally:
+            cancelled = await self._break_off()
+        return self._outcome(consumed, cause, cancelled)
+
+    async def extend(self, paths: int) -> list[str | None]:
+        """Draw on to ``paths`` after ``run`` and return the keys in launch order, up to the first lost path."""
+        try:
+            while self._launched < paths and not self._lost:
+                self._launch(self._launched + min(self.batches.most * 4, paths - self._launched))
+                await self._settled(self._launched)
+        finally:
+            await self._break_off()
+        keys: list[str | None] = []
+        while len(keys) < paths and len(keys) in self.drawn:
+            keys.append(self.drawn[len(keys)].key)
+        return keys
+
+    async def _follow(self) -> tuple[int, Cause]:
+        policy, consumed = self.rules.policy, 0
+        while True:
+            decision = policy.decide(self._view(consumed))
+            if isinstance(decision, Stop):
+                return consumed, "policy"
+            first, consumed = consumed == 0, consumed + decision.m
+            self._launch(max(consumed, min(policy.cap, consumed - decision.m + self.rules.in_flight)))
+            await self._settled(consumed)
+            if any(index < consumed for index in self._lost):
+                return consumed, "failures"
+            if first and self.rules.free_text != "draw" and policy.cap > 1 and self._is_free_text(consumed):
+                return consumed, "free_text"
+
+    def _is_free_text(self, consumed: int) -> bool:
+        paths = [self.drawn[index] for index in range(consumed)]
+        return all(path.key is None and not path.truncated for path in paths)
+
+    def _view(self, consumed: int) -> View:
+        paths = [self.drawn[index] for index in range(consumed) if index in self.drawn]
+        confidence = [path.confidence for path in paths] if "confidence" in self.rules.policy.needs else ()
+        return View([path.key for path in paths], confidence)
+
+    def _launch(self, target: int) -> None:
+        while self._launched < target:
+            n = min(self.batches.most, target - self._launched)
+            self._running[asyncio.create_task(self._span(self._launched, n))] = self._launched
+            self._launched += n
+
+    async def _settled(self, consumed: int) -> None:
+        """Wait for every path before ``consumed`` in launch order, however late, but for no other."""
+        wanted = [task for task, start in self._running.items() if start < consumed]
+        if wanted:
+            await asyncio.wait(wanted)
+        for task in wanted:
+            del self._running[task]
+            task.result()
+
+    async def _span(self, start: int, n: int) -> None:
+        """Draw paths ``start`` to ``start + n - 1``; what fails is drawn again, in its place."""
+        tries = 0
+        while n:
+            most = min(n, self.batches.most)
+            try:
+                got = await self._draw(start, most)
+            except UpstreamError as error:
+                self.failed += 1
+                self._error = self._error or error
+                if not error.transient or self._spent():
+                    self._lost.update(range(start, start + n))
+                    return
+                await asyncio.sleep(error.wait or min(BACKOFF * 2**tries, LONGEST_BACKOFF))
+                tries += 1
+            else:
+                start, n = start + got, n - got
+
+    def _spent(self) -> bool:
+        return self.failed > self.rules.replacements or (not self.drawn and self.failed >= HOPELESS)
+
+    async def _draw(self, start: int, n: int) -> int:
+        """Make one call and keep its paths; returns how many came.
+
+        A server that refuses several paths but gives one, or gives fewer than asked, is asked for fewer
+        from then on.
+        """
+        try:
+            answer = await self.call(start, n)
+        except UpstreamError as error:
+            if n == 1 or error.status not in (400, 422):
+                raise
+            answer = await self.call(start, 1)
+            self.batches.most = min(self.batches.most, max(n // 2, 1))
+        else:
+            if len(answer.choices) < n:
+                self.batches.most = min(self.batches.most, len(answer.choices))
+        paths = await self.judge(answer)
+        for place, path in enumerate(paths[:n]):
+            self.drawn[start + place] = path
+        return min(len(paths), n)
+
+    async def _break_off(self) -> int:
+        tasks = list(self._running)
+        self._running.clear()
+        open_ = [task for task in tasks if task.cancel()]
+        if open_:
+            await asyncio.wait(open_)
+        return len(open_)
+
+    def _outcome(self, consumed: int, cause: Cause, cancelled: int) -> Outcome:
+        paths = tuple(self.drawn[index] for index in range(consumed) if index in self.drawn)
+        if not paths:
+            raise self._error or Problem(504, "no path came back before the deadline", code="deadline")
+        unused = tuple(path for index, path in self.drawn.items() if index >= consumed)
+        return Outcome(self._stop(paths, cause), cause, paths, unused, self.failed, cancelled)
+
+    def _stop(self, paths: Sequence[Drawn], cause: Cause) -> Stop:
+        view = View([path.key for path in paths], [path.confidence for path in paths])
+        if cause == "policy":
+            decision = self.rules.policy.decide(view)
+            assert isinstance(decision, Stop)
+            return decision
+        seen = tally(view.keys)
+        share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
+        return Stop(seen.leader, share, "vote_share", REASONS[cause])
+
+
+REASONS: dict[Cause, str] = {
+    "deadline": "the deadline: the paths that were there voted",
+    "failures": "too many paths failed: those that were there voted",
+    "free_text": "free text: no path of the first round holds an answer",
+}

@@ -1,0 +1,146 @@
+"""The paper's printed numbers, to hold the reproduced ones against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+
+PRINTED: dict[str, tuple[str, str]] = {
+    "table1": (
+        "k agree c k_eff ceiling percent_of_ceiling p p_std tokens",
+        """1 - - 1.0 - - 78.0% 2.5% 323
+        4 0.868 0.604 1.42 1.66 86% 79.0% 1.3% 1293
+        8 0.866 0.593 1.55 1.69 92% 79.2% 0.8% 2592
+        16 0.862 0.579 1.65 1.73 96% 79.4% 0.8% 5179
+        32 0.864 0.586 1.67 1.71 98% 79.2% 0.4% 10327""",
+    ),
+    "table2": (
+        "model c_pilot k_eff_4 k_eff_8 k_eff_16 k_eff_32 mv bb binomial",
+        """Qwen-7B 0.60 1.42 1.55 1.65 1.67 81.9% 81.1% 100.0%
+        Llama-8B 0.53 1.55 1.72 1.86 1.94 79.3% 77.8% 99.9%
+        Mistral-7B 0.45 1.71 1.89 2.00 2.13 42.4% 41.3% 20.6%""",
+    ),
+    "table3": (
+        "benchmark n delta_rho delta_k_eff rho_sc rho_pt",
+        """TriviaQA 5 -71.5% 2.1 0.68 0.19
+        HotpotQA 5 -62.5% 2.0 0.55 0.17
+        ARC-C 5 -48.7% 1.1 0.60 0.28
+        MMLU 5 -34.6% 0.7 0.48 0.31
+        HellaSwag 5 -36.0% 0.9 0.45 0.25
+        WinoGrande 5 -36.7% 0.7 0.60 0.35
+        DROP 2 -65.5% 2.0 0.37 0.13
+        BoolQ 5 -32.0% 0.5 0.85 0.59
+        MBPP 5 -20.8% 0.3 0.67 0.51
+        CruxEval 5 -24.2% 0.3 0.73 0.55
+        GSM8K 5 -29.4% 0.5 0.55 0.38
+        MATH 5 -9.2% 0.2 0.60 0.55""",
+    ),
+    "table4": (
+        "task model c_pilot k_star mv_star mv retained net_cost",
+        """GSM8K_(Math) Qwen-7B 0.60 6 81.6% 81.9% 100% 31%
+        GSM8K_(Math) Llama-8B 0.53 8 78.1% 79.3% 98% 38%
+        GSM8K_(Math) Mistral-7B 0.45 10 43.6% 42.4% 103% 44%
+        HotpotQA_(QA) Llama-8B 0.61 6 50.2% 52.2% 96% 31%
+        BoolQ_(NLU) Llama-8B 0.79 4 80.2% 80.3% 100% 25%""",
+    ),
+    "table8": (
+        "domain n mv_sc mv_pt delta delta_std",
+        """QA 10 6.9% 6.5% -0.4% 1.8%
+        Sci/MC 10 60.7% 59.3% -1.5% 5.4%
+        Commonsense 10 63.6% 63.9% 0.3% 8.7%
+        NLU 7 50.2% 52.5% 2.3% 2.1%
+        Code 10 13.1% 9.3% -3.9% 11.2%
+        Math 10 46.7% 45.4% -1.3% 3.8%""",
+    ),
+    "table9": (
+        "k mv bb_error binomial_error",
+        """4 95.8% 0.8% 2.8%
+        8 96.8% 1.2% 3.1%
+        16 96.8% 1.3% 3.2%
+        32 96.8% 1.7% 3.2%""",
+    ),
+    "table10": (
+        "model n c_mean c_std k_star_mean k_star_std",
+        """Qwen-7B 25 0.571 0.122 7.9 6.77
+        Qwen-7B 50 0.589 0.083 6.9 1.69
+        Qwen-7B 100 0.596 0.055 6.6 1.02
+        Qwen-7B 200 0.605 0.039 6.5 0.72
+        Llama-8B 25 0.512 0.105 8.7 3.14
+        Llama-8B 50 0.522 0.068 8.1 1.53
+        Llama-8B 100 0.526 0.048 8.0 1.06
+        Llama-8B 200 0.525 0.034 7.9 0.77
+        Mistral-7B 25 0.437 0.090 10.6 3.10
+        Mistral-7B 50 0.438 0.062 10.3 1.98
+        Mistral-7B 100 0.447 0.044 9.9 1.30
+        Mistral-7B 200 0.446 0.031 9.9 0.92""",
+    ),
+    "table11": (
+        "model epsilon k_star mv_star retained",
+        """Qwen-7B 0.01 10 82.4% 101%
+        Qwen-7B 0.025 6 81.6% 100%
+        Qwen-7B 0.05 5 81.4% 99%
+        Qwen-7B 0.1 3 79.8% 97%
+        Llama-8B 0.01 13 78.8% 99%
+        Llama-8B 0.025 8 78.1% 98%
+        Llama-8B 0.05 5 76.8% 97%
+        Llama-8B 0.1 4 76.7% 97%
+        Mistral-7B 0.01 16 42.4% 100%
+        Mistral-7B 0.025 10 43.6% 103%
+        Mistral-7B 0.05 7 43.6% 103%
+        Mistral-7B 0.1 5 41.6% 98%""",
+    ),
+}
+KEYS = {
+    "table1": ("k",),
+    "table2": ("model",),
+    "table3": ("benchmark",),
+    "table4": ("task", "model"),
+    "table8": ("domain",),
+    "table9": ("k",),
+    "table10": ("model", "n"),
+    "table11": ("model", "epsilon"),
+}
+DRAWN = ("table10",)
+"""Tables that rest on bootstrap draws: their digits depend on the draws."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One printed number beside the reproduced one; ``agrees`` within half a unit of the last printed digit."""
+
+    table: str
+    row: str
+    column: str
+    printed: str
+    found: float
+    agrees: bool
+
+
+def check(table: str, rows: Sequence[Row]) -> list[Check]:
+    """Hold every printed number of a table against the reproduced rows."""
+    header, text = PRINTED[table]
+    names = header.split()
+    keys = KEYS[table]
+    by_key = {tuple(str(row[key]) for key in keys): row for row in rows}
+    checks: list[Check] = []
+    for line in text.splitlines():
+        printed = dict(zip(names, (word.replace("_", " ") for word in line.split()), strict=True))
+        key = tuple(printed[name] for name in keys)
+        row = by_key.get(key)
+        if row is None:
+            continue
+        for name in names:
+            if name not in keys and printed[name] != "-" and row.get(name) is not None:
+                checks.append(_check(table, " ".join(key), name, printed[name], float(row[name])))
+    return checks
+
+
+def _check(table: str, row: str, column: str, printed: str, found: float) -> Check:
+    scale = 100.0 if printed.endswith("%") else 1.0
+    bare = printed.rstrip("%")
+    digits = len(bare.partition(".")[2])
+    agrees = abs(found * scale - float(bare)) <= 0.5 * 10.0**-digits * (1 + 1e-9)
+    return Check(table, row, column, printed, found, agrees)

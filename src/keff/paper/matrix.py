@@ -1,0 +1,322 @@
+"""Tables 3 and 8, Figure 3 and the headline tests, from the matrix records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from keff.paper import layout
+from keff.paper.records import Sample, align
+from keff.stats.association import mann_whitney, pearson_test
+from keff.stats.compare import ArmPlan, arm_draws, compare_arms
+from keff.stats.correlation import anova_c, pearson_c, pooled_c
+from keff.stats.diversity import k_eff, k_eff_block
+from keff.stats.majority import majority_prefix
+from keff.stats.slots import phi_audit, slot_cv
+from keff.stats.votes import FloatArray, Votes
+from keff.stats.weights import Weighting, judge_weights, oracle_optimism
+
+FLOOR = 0.02
+CV_SPLIT = 0.225
+MV_SPLIT = 0.3
+CV_BOUND = 0.24
+BLOCK_ROWS = 20
+SIGNIFICANT = 1e-3
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """One model on one benchmark: all its numbers, and the bootstrap draws of its relative change [B]."""
+
+    model: str
+    task: str
+    numbers: dict[str, Any]
+    draws: FloatArray | None = field(default=None, repr=False)
+
+    @property
+    def domain(self) -> str:
+        """The domain of the benchmark."""
+        return layout.BENCHMARKS[self.task].domain
+
+    @property
+    def valid(self) -> bool:
+        """Whether one path is right under self-consistency in at least 2% of cases, and rho is defined."""
+        return self.numbers["p_sc"] >= FLOOR and not math.isnan(self.numbers["delta_rho"])
+
+
+def measure(model: str, task: str, arms: tuple[Sample, Sample], replicates: int, seed: int) -> Cell:
+    """Return one cell: the paper's estimators with row resampling, and ours with the paired bootstrap."""
+    sc, pt = (arm.votes for arm in align(*arms))
+    place = [list(layout.BENCHMARKS).index(task), layout.MATRIX_MODELS.index(model)]
+    rng = np.random.default_rng([seed, 3, *place])
+    rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
+    relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
+    numbers: dict[str, Any] = {
+        "model": layout.MODELS[model],
+        "benchmark": layout.BENCHMARKS[task].label,
+        "domain": layout.BENCHMARKS[task].domain,
+        "n_sc": sc.n,
+        "n_pt": pt.n,
+        "p_sc": sc.p,
+        "p_pt": pt.p,
+        "rho_sc": rho_sc,
+        "rho_pt": rho_pt,
+        "delta_rho": relative,
+        "delta_k_eff": float(k_eff(pt.k, rho_pt) - k_eff(sc.k, rho_sc)),
+        "mv_sc": float(majority_prefix(sc)[-1]),
+        "mv_pt": float(majority_prefix(pt)[-1]),
+        "diversity_sc": None if arms[0].diversity is None else float(arms[0].diversity.mean()),
+        **_weighting(sc, pt, rng),
+        **_block(pt, rho_pt),
+        **_audit(sc, pt),
+    }
+    if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
+        return Cell(model, task, numbers)
+    draws = arm_draws(sc, pt, rng, ArmPlan("pearson", "rows", replicates)).relative
+    numbers |= _limits("rows", draws)
+    found = compare_arms(sc, pt, rng, ArmPlan("anova", "paired", replicates)).relative
+    numbers |= {"corrected": found.value, "paired_lo": found.lo, "paired_hi": found.hi}
+    return Cell(model, task, numbers, draws)
+
+
+def table3(cells: Sequence[Cell]) -> Rows:
+    """Mean change by benchmark over its valid cells; ours: the change of the bias-corrected c."""
+    rows: Rows = []
+    for task, about in layout.BENCHMARKS.items():
+        valid = [cell.numbers for cell in cells if cell.task == task and cell.valid]
+        row: dict[str, Any] = {
+            "domain": about.domain,
+            "benchmark": about.label,
+            "space": about.space,
+            "n": len(valid),
+        }
+        names = ("delta_rho", "delta_k_eff", "rho_sc", "rho_pt", "corrected", "phi_ratio_change")
+        row |= {name: _mean([cell.get(name) for cell in valid]) for name in names}
+        if any(cell.task == task for cell in cells):
+            rows.append(row)
+    return rows
+
+
+def table8(cells: Sequence[Cell]) -> Rows:
+    """Majority vote of both arms by domain over valid cells."""
+    rows: Rows = []
+    for domain in layout.DOMAINS:
+        valid = [cell.numbers for cell in cells if cell.domain == domain and cell.valid]
+        if valid:
+            change = np.array([one["mv_pt"] - one["mv_sc"] for one in valid])
+            rows.append(
+                {
+                    "domain": domain,
+                    "n": len(valid),
+                    "mv_sc": _mean([one["mv_sc"] for one in valid]),
+                    "mv_pt": _mean([one["mv_pt"] for one in valid]),
+                    "delta": float(change.mean()),
+                    "delta_std": float(change.std(ddof=1)) if change.size > 1 else math.nan,
+                }
+            )
+    return rows
+
+
+def figure3(cells: Sequence[Cell]) -> Rows:
+    """Mean answer diversity under self-consistency and mean change of rho, by benchmark."""
+    rows: Rows = []
+    for task, about in layout.BENCHMARKS.items():
+        known = [c for c in cells if c.task == task and c.numbers["diversity_sc"] is not None]
+        valid = [cell.numbers["delta_rho"] for cell in cells if cell.task == task and cell.valid]
+        if known and valid:
+            diversity = _mean([cell.numbers["diversity_sc"] for cell in known])
+            row = {"benchmark": about.label, "domain": about.domain, "diversity": diversity}
+            rows.append(row | {"delta_rho": _mean(valid)})
+    return rows
+
+
+def headline(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Return the counts and tests of the paper's text."""
+    valid = [cell for cell in cells if cell.valid]
+    if not valid:
+        return {}
+    change = [cell.numbers["delta_rho"] for cell in valid]
+    return {
+        "cells": len(cells),
+        "valid": len(valid),
+        "reduced": sum(one < 0 for one in change),
+        "not_reduced": [
+            f"{c.numbers['model']} {c.numbers['benchmark']}" for c in valid if c.numbers["delta_rho"] >= 0
+        ],
+        "mean_delta_rho": _mean(change),
+        "mean_delta_k_eff": _mean([cell.numbers["delta_k_eff"] for cell in valid]),
+        "range_delta_rho": [min(change), max(change)],
+        "mann_whitney": _mann_whitney(valid),
+        "precision": _precision(valid),
+        "predictor": _predictor(figure3(cells)),
+        "weighted_voting": _weighted_voting(cells),
+        "oracle": _oracle(cells),
+        "block": _blocks(cells),
+    }
+
+
+def _mann_whitney(valid: Sequence[Cell]) -> dict[str, Any] | None:
+    """Test whether rho falls more on QA cells than on Math cells, and how often on bootstrapped cells."""
+    qa = [cell for cell in valid if cell.domain == "QA"]
+    math_cells = [cell for cell in valid if cell.domain == "Math"]
+    if not qa or not math_cells:
+        return None
+    x, y = ([cell.numbers["delta_rho"] for cell in side] for side in (qa, math_cells))
+    found: dict[str, Any] = {"n_qa": len(qa), "n_math": len(math_cells)}
+    found["p_normal"] = float(mann_whitney(x, y, "less", "normal").p)
+    found["p"] = float(mann_whitney(x, y, "less").p)
+    draws = [
+        np.stack([cell.draws for cell in side if cell.draws is not None], axis=1) for side in (qa, math_cells)
+    ]
+    whole = ~np.isnan(draws[0]).any(axis=1) & ~np.isnan(draws[1]).any(axis=1)
+    again = mann_whitney(draws[0][whole], draws[1][whole], "less", "normal").p
+    return found | {"share_below_0.001": float(np.mean(again < SIGNIFICANT)), "draws": int(whole.sum())}
+
+
+def _precision(valid: Sequence[Cell]) -> dict[str, Any]:
+    """Return widths of the cells' intervals and how many exclude zero: the paper's rows, and ours paired."""
+    found: dict[str, Any] = {}
+    for name in ("rows", "paired"):
+        limits = [(c.numbers.get(f"{name}_lo"), c.numbers.get(f"{name}_hi")) for c in valid]
+        known = [(lo, hi) for lo, hi in limits if lo is not None and hi is not None]
+        widths = [hi - lo for lo, hi in known]
+        found[name] = {
+            "cells": len(known),
+            "withheld": len(valid) - len(known),
+            "median_width": float(np.median(widths)) if widths else None,
+            "iqr": np.quantile(widths, [0.25, 0.75]).tolist() if widths else None,
+            "exclude_zero": sum(lo > 0 or hi < 0 for lo, hi in known),
+        }
+    return found
+
+
+def _predictor(points: Rows) -> dict[str, Any] | None:
+    if len(points) < 3:
+        return None
+    r, p = pearson_test([one["diversity"] for one in points], [one["delta_rho"] for one in points])
+    return {"n": len(points), "r": r, "p": p}
+
+
+def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> dict[str, Any]:
+    """Return accuracy-weighted voting over template slots, and the oracle under one prompt."""
+    plain = judge_weights(sc, Weighting("accuracy"), rng)
+    found = judge_weights(pt, Weighting("accuracy"), rng)
+    c = min(max(anova_c(sc), 0.0), 1.0) if 0 < sc.p < 1 else 1.0
+    return {
+        "slot_cv": slot_cv(pt),
+        "weighted_gain": found.in_sample - found.uniform,
+        "weighted_gain_cross_fitted": found.gain,
+        "best_slot_gain": found.best_slot - found.uniform,
+        "sc_slot_cv": slot_cv(sc),
+        "sc_oracle_gain": plain.in_sample - plain.uniform,
+        "sc_oracle_expected": oracle_optimism(sc.p, c, sc.k, sc.n) if 0 < sc.p < 1 and c < 1 else 0.0,
+        "sc_gain_cross_fitted": plain.gain,
+    }
+
+
+def _weighted_voting(cells: Sequence[Cell]) -> dict[str, Any] | None:
+    known = [cell.numbers for cell in cells if not math.isnan(cell.numbers["slot_cv"])]
+    if len(known) < 3:
+        return None
+    r, p = pearson_test([one["slot_cv"] for one in known], [one["weighted_gain"] for one in known])
+
+    def high_cv(one: dict[str, Any]) -> bool:
+        return one["slot_cv"] > CV_SPLIT
+
+    def low_mv(one: dict[str, Any]) -> bool:
+        return one["mv_pt"] < MV_SPLIT
+
+    return {
+        "cells": len(known),
+        "r": r,
+        "p": p,
+        "high_cv": _side(known, high_cv),
+        "low_cv": _side(known, lambda one: not high_cv(one)),
+        "low_accuracy": _side(known, low_mv) | _share(known, low_mv, high_cv),
+        "high_accuracy": _side(known, lambda one: not low_mv(one))
+        | _share(known, lambda one: not low_mv(one), high_cv),
+    }
+
+
+def _side(cells: Sequence[dict[str, Any]], chosen: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    kept = [one for one in cells if chosen(one)]
+    return {
+        "cells": len(kept),
+        "mean_cv": _mean([one["slot_cv"] for one in kept]),
+        "gain": _mean([one["weighted_gain"] for one in kept]),
+        "gain_cross_fitted": _mean([one["weighted_gain_cross_fitted"] for one in kept]),
+        "best_slot_gain": _mean([one["best_slot_gain"] for one in kept]),
+    }
+
+
+def _share(
+    cells: Sequence[dict[str, Any]],
+    chosen: Callable[[dict[str, Any]], bool],
+    also: Callable[[dict[str, Any]], bool],
+) -> dict[str, Any]:
+    kept = [one for one in cells if chosen(one)]
+    return {"share_high_cv": sum(map(also, kept)) / len(kept) if kept else None}
+
+
+def _oracle(cells: Sequence[Cell]) -> dict[str, Any] | None:
+    near = [cell.numbers for cell in cells if cell.numbers["sc_slot_cv"] <= CV_BOUND]
+    if not near:
+        return None
+    return {
+        "cells": len(near),
+        "largest_gain": max(one["sc_oracle_gain"] for one in near),
+        "mean_gain": _mean([one["sc_oracle_gain"] for one in near]),
+        "mean_expected_of_equal_slots": _mean([one["sc_oracle_expected"] for one in near]),
+        "mean_gain_cross_fitted": _mean([one["sc_gain_cross_fitted"] for one in near]),
+    }
+
+
+def _block(pt: Votes, rho_pt: float) -> dict[str, Any]:
+    block = k_eff_block(pt, ddof=1)
+    return {
+        "block_over_vote": block / float(k_eff(pt.k, rho_pt)),
+        "block_over_vote_pooled": k_eff_block(pt) / float(k_eff(pt.k, pooled_c(pt)))
+        if 0 < pt.p < 1
+        else math.nan,
+    }
+
+
+def _blocks(cells: Sequence[Cell]) -> dict[str, Any] | None:
+    usable = [
+        cell.numbers for cell in cells if cell.numbers["p_pt"] >= FLOOR and cell.numbers["n_pt"] >= BLOCK_ROWS
+    ]
+    ratios = np.array([one["block_over_vote"] for one in usable if math.isfinite(one["block_over_vote"])])
+    if not ratios.size:
+        return None
+    return {
+        "cells": int(ratios.size),
+        "mean": float(ratios.mean()),
+        "std": float(ratios.std()),
+        "largest": float(ratios.max()),
+        "mean_with_pooled_c": _mean([one["block_over_vote_pooled"] for one in usable]),
+    }
+
+
+def _audit(sc: Votes, pt: Votes) -> dict[str, Any]:
+    """Return how phi over its bound changes: what is left of a fall once unequal accuracies are allowed for."""
+    before, after = phi_audit(sc).ratio, phi_audit(pt).ratio
+    return {"phi_ratio_change": after / before - 1 if before else math.nan}
+
+
+def _limits(name: str, draws: FloatArray) -> dict[str, Any]:
+    kept = draws[~np.isnan(draws)]
+    if not kept.size:
+        return {f"{name}_lo": None, f"{name}_hi": None}
+    lo, hi = np.quantile(kept, [0.025, 0.975])
+    return {f"{name}_lo": float(lo), f"{name}_hi": float(hi)}
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    kept = [value for value in values if value is not None and not math.isnan(value)]
+    return float(np.mean(kept)) if kept else math.nan

@@ -1,0 +1,152 @@
+"""Read the published records into votes, and say everything that is wrong with them at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keff.log import Question
+from keff.logs.published import Published, survey
+from keff.paper import layout
+from keff.paper.layout import Series
+from keff.reader import Opening, reading
+from keff.scoring import ballot
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """One arm of one cell: votes, the seed of each row, and each row's answer diversity where it has answers.
+
+    Clusters of ``votes`` are instances, numbered by ``names``: the same instance under another seed, or in
+    the other arm, has the same number there.
+    """
+
+    votes: Votes
+    seeds: IntArray
+    names: tuple[str, ...]
+    diversity: FloatArray | None
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The parts of one file that could be read, by ``task/method``, and what is wrong with it."""
+
+    file: str
+    parts: Mapping[str, Sample] = field(default_factory=dict[str, Sample])
+    problems: tuple[str, ...] = ()
+
+
+def load_series(root: Path, series: Series) -> Loaded:
+    """Read one saturation file and check its shape, seeds and settings."""
+    wanted = {f"{series.task}/{layout.SC}": (layout.SATURATION_INSTANCES, series.seeds)}
+    settings = {**layout.SAMPLING, "max_new_tokens": series.max_new_tokens}
+    return _load(root, series.file, layout.SATURATION_K, wanted, settings)
+
+
+def load_matrix(root: Path, file: str, model: str, tasks: Sequence[str]) -> Loaded:
+    """Read one matrix file: both arms of its tasks."""
+    wanted: dict[str, tuple[int | None, tuple[int, ...]]] = {}
+    for task in tasks:
+        partial = layout.PARTIAL.get((model, task), (250, 250))
+        for method, rows in zip((layout.SC, layout.PT), partial, strict=True):
+            full = layout.MATRIX_INSTANCES if rows == len(layout.SEEDS) * layout.MATRIX_INSTANCES else None
+            wanted[f"{task}/{method}"] = (full, layout.SEEDS)
+    settings = {**layout.SAMPLING, "max_new_tokens": layout.MATRIX_TOKENS}
+    return _load(root, file, layout.MATRIX_K, wanted, settings)
+
+
+def align(first: Sample, second: Sample) -> tuple[Sample, Sample]:
+    """Return both arms with one numbering of instances."""
+    table = {name: code for code, name in enumerate(dict.fromkeys((*first.names, *second.names)))}
+    names = tuple(table)
+
+    def renumbered(sample: Sample) -> Sample:
+        codes = np.array([table[name] for name in sample.names], np.int64)
+        votes = sample.votes
+        own = votes.cluster_ids if votes.clusters is None else votes.clusters
+        moved = Votes(votes.answers, votes.correct, votes.slots, codes[own], votes.tokens)
+        return Sample(moved, sample.seeds, names, sample.diversity)
+
+    return renumbered(first), renumbered(second)
+
+
+def _load(
+    root: Path,
+    file: str,
+    k: int,
+    wanted: Mapping[str, tuple[int | None, tuple[int, ...]]],
+    settings: Mapping[str, Any],
+) -> Loaded:
+    path = root / file
+    refusal = Published().refuses(path)
+    if refusal is not None:
+        return Loaded(file, problems=(f"{path}: {refusal}",))
+    questions, provenances, problems = survey(path)
+    if problems:
+        return Loaded(file, problems=(*problems, f"{path}: not used, for it has bad lines"))
+    for provenance in provenances:
+        problems += _check_settings(path, provenance, settings)
+    parts: dict[str, Sample] = {}
+    by_part: dict[str, list[Question]] = {}
+    for question in questions:
+        by_part.setdefault(question.part, []).append(question)
+    for part, rows in by_part.items():
+        if part not in wanted:
+            problems.append(f"{path}: the part {part} is not one of the paper's ({', '.join(wanted)})")
+        elif {len(row.answers) for row in rows} != {k}:
+            problems.append(f"{path}: {part} must have K={k} in every line: not used")
+        else:
+            problems += _check_shape(path, part, rows, *wanted[part])
+            parts[part] = _sample(path, rows, with_answers=k == layout.SATURATION_K)
+    problems += [f"{path}: the part {part} is missing" for part in wanted if part not in by_part]
+    return Loaded(file, parts, tuple(problems))
+
+
+def _check_settings(path: Path, provenance: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{path}: provenance says {name} {provenance[name]!r}, the paper used {value!r}"
+        for name, value in wanted.items()
+        if name in provenance and provenance[name] != value
+    ]
+
+
+def _check_shape(
+    path: Path, part: str, rows: Sequence[Question], instances: int | None, seeds: tuple[int, ...]
+) -> list[str]:
+    counts = Counter(row.meta["seed"] for row in rows)
+    if set(counts) - set(seeds) or (instances is not None and set(seeds) - set(counts)):
+        return [f"{path}: {part} has the seeds {sorted(counts)}, the paper's are {sorted(seeds)}"]
+    if instances is None:
+        return []
+    wrong = {seed: count for seed, count in counts.items() if count != instances}
+    return [
+        f"{path}: {part} has {count} instances under seed {seed}, not {instances}"
+        for seed, count in wrong.items()
+    ]
+
+
+def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> Sample:
+    seeds = np.array([row.meta["seed"] for row in rows], np.int64)
+    table = {name: code for code, name in enumerate(dict.fromkeys(row.cluster for row in rows))}
+    if with_answers:
+        votes = ballot(rows, reading(Published().info(path), Opening())).votes
+    else:
+        correct = np.array([row.correct for row in rows], np.int64)
+        slots = None if rows[0].slots is None else np.array(rows[0].slots, np.int64)
+        clusters = np.array([table[row.cluster] for row in rows], np.int64)
+        votes = Votes(None, correct, slots, clusters)
+    return Sample(votes, seeds, tuple(table), _diversity(rows))
+
+
+def _diversity(rows: Sequence[Question]) -> FloatArray | None:
+    """Return the paper's answer diversity of each row: distinct answers in lower case, over K."""
+    if any(row.form == "scores" for row in rows):
+        return None
+    counts = [len({answer.lower() for answer in row.answers if answer}) / len(row.answers) for row in rows]
+    return np.array(counts)

@@ -1,0 +1,178 @@
+"""Every table, figure and headline number of the paper from a folder of its records."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, cast
+
+from keff.errors import LogError
+from keff.paper import claims, layout, matrix, saturation
+from keff.paper.matrix import Cell
+from keff.paper.page import differences
+from keff.paper.records import Loaded, Sample, load_matrix, load_series
+from keff.paper.tables import make
+from keff.report.tables import render
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reproducing:
+    """Bootstrap replicates, seed, and how many processes read and resample (None: one for each processor)."""
+
+    replicates: int = 10_000
+    seed: int = 0
+    processes: int | None = None
+
+
+@dataclass(slots=True)
+class Reproduction:
+    """What was reproduced: rows by table and figure, headline numbers, what is missing, and what is wrong."""
+
+    tables: dict[str, Rows] = field(default_factory=dict[str, Rows])
+    figures: dict[str, Rows] = field(default_factory=dict[str, Rows])
+    headline: dict[str, Any] = field(default_factory=dict[str, Any])
+    cells: Rows = field(default_factory=list[dict[str, Any]])
+    missing: list[str] = field(default_factory=list[str])
+    problems: list[str] = field(default_factory=list[str])
+    checks: list[claims.Check] = field(default_factory=list[claims.Check])
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything as plain values, NaN and infinities as None."""
+        found = asdict(self)
+        found["checks"] = {
+            "printed_numbers": len(self.checks),
+            "agree": sum(one.agrees for one in self.checks),
+            "differ": [asdict(one) for one in self.checks if not one.agrees],
+        }
+        return cast("dict[str, Any]", _plain(found))
+
+
+def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
+    """Recompute what the records in a folder allow; nothing is written.
+
+    Missing files and everything wrong with the others are listed, not raised. Raises LogError only when no
+    file of the records could be used.
+    """
+    how = how or Reproducing()
+    if not root.is_dir():
+        raise LogError(f"{root} is not a folder with the published records")
+    result = Reproduction()
+    files = [series.file for series in (*layout.SERIES, layout.REASONING)]
+    files += [file for file, _, _ in layout.matrix_files()]
+    result.missing = [file for file in files if layout.find(root, file) is None]
+    if layout.find(root, layout.REFERENCE) is None:
+        result.missing.append(layout.REFERENCE)
+    samples, cells = _read(root, how, result)
+    if not samples and not cells:
+        wrong = f"; {len(result.problems)} problems, first: {result.problems[0]}" if result.problems else ""
+        raise LogError(
+            f"{root} holds none of the published records that can be used "
+            f"(wanted files such as {files[0]} or {files[-1]}){wrong}"
+        )
+    _saturation(result, samples, how)
+    _matrix(result, cells)
+    for name, rows in result.tables.items():
+        result.checks += claims.check(name, rows)
+    return result
+
+
+def write(result: Reproduction, out: Path) -> list[Path]:
+    """Write numbers.json, every table as .tex and .md, and the page on where the paper and we differ."""
+    out.mkdir(parents=True, exist_ok=True)
+    files = {
+        "numbers.json": json.dumps(result.numbers(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    }
+    for name, rows in result.tables.items():
+        table = make(name, rows)
+        files |= {f"{name}.tex": render(table, "latex"), f"{name}.md": render(table, "markdown")}
+    files["differences.md"] = differences(result)
+    for name, text in files.items():
+        (out / name).write_text(text, encoding="utf-8")
+    return [out / name for name in files]
+
+
+def _read(root: Path, how: Reproducing, result: Reproduction) -> tuple[dict[str, Sample], list[Cell]]:
+    """Read all files and measure the matrix cells, in several processes where that is possible."""
+    series = [one for one in (*layout.SERIES, layout.REASONING) if layout.find(root, one.file)]
+    matrices = [one for one in layout.matrix_files() if layout.find(root, one[0])]
+    processes = how.processes or min(os.cpu_count() or 1, 8)
+    samples: dict[str, Sample] = {}
+    cells: list[Cell] = []
+    # The largest file first, so that no process is left alone with it at the end.
+    series.sort(key=lambda one: -(root / one.file).stat().st_size)
+    if processes > 1:
+        with ProcessPoolExecutor(processes, get_context("fork" if os.name == "posix" else "spawn")) as pool:
+            read = [pool.submit(load_series, root, one) for one in series]
+            measured = [pool.submit(_measure, root, *one, how) for one in matrices]
+            loaded, found = [one.result() for one in read], [one.result() for one in measured]
+    else:
+        loaded = [load_series(root, one) for one in series]
+        found = [_measure(root, *one, how) for one in matrices]
+    for one, load in zip(series, loaded, strict=True):
+        result.problems += load.problems
+        part = load.parts.get(f"{one.task}/{layout.SC}")
+        if part is not None:
+            samples[one.name] = part
+    for some, problems in found:
+        cells += some
+        result.problems += problems
+    return samples, cells
+
+
+def _measure(
+    root: Path, file: str, model: str, tasks: Sequence[str], how: Reproducing
+) -> tuple[list[Cell], tuple[str, ...]]:
+    load: Loaded = load_matrix(root, file, model, tasks)
+    cells: list[Cell] = []
+    for task in tasks:
+        arms = [load.parts.get(f"{task}/{method}") for method in (layout.SC, layout.PT)]
+        if arms[0] is not None and arms[1] is not None:
+            cells.append(matrix.measure(model, task, (arms[0], arms[1]), how.replicates, how.seed))
+    return cells, load.problems
+
+
+def _saturation(result: Reproduction, samples: Mapping[str, Sample], how: Reproducing) -> None:
+    if saturation.GSM8K[0] in samples:
+        result.tables["table1"] = saturation.table1(samples[saturation.GSM8K[0]])
+    if any(name in samples for name in saturation.GSM8K):
+        result.tables["table2"] = saturation.table2(samples)
+        result.tables["table10"] = saturation.table10(samples, how.seed)
+        result.tables["table11"] = saturation.table11(samples)
+        result.figures["figure2"] = saturation.figure2(samples)
+    rows = saturation.table4(samples, how.replicates, how.seed)
+    if rows:
+        result.tables["table4"] = rows
+    sample = samples.get(layout.REASONING.name)
+    if sample is not None:
+        result.tables["table9"] = saturation.table9(sample)
+        result.headline["reasoning"] = saturation.reasoning(sample, how.replicates, how.seed)
+
+
+def _matrix(result: Reproduction, cells: Sequence[Cell]) -> None:
+    if not cells:
+        return
+    result.cells = [cell.numbers | {"valid": cell.valid} for cell in cells]
+    result.tables["table3"] = matrix.table3(cells)
+    result.tables["table8"] = matrix.table8(cells)
+    result.headline |= matrix.headline(cells)
+    points = matrix.figure3(cells)
+    if points:
+        result.figures["figure3"] = points
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in cast("Sequence[Any]", value)]
+    return value

@@ -1,0 +1,242 @@
+"""Tables 1, 2, 4, 9, 10, 11 and Figure 2, from the saturation records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from keff.paper import layout
+from keff.paper.estimators import (
+    PILOT_K,
+    beta_binomial,
+    held_out,
+    operating_point,
+    per_seed,
+    pilot_draws,
+    prefix,
+    rho,
+    vote_gap,
+)
+from keff.paper.records import Sample
+from keff.stats import choose
+from keff.stats.correlation import anova_c, correctness_agreement, pooled_c
+from keff.stats.diversity import ceiling, k_eff, percent_of_ceiling
+from keff.stats.intervals import interval_c, interval_mean
+from keff.stats.majority import majority_at_k, majority_at_k_items, majority_binomial, majority_prefix
+from keff.stats.plurality import plurality_at_k
+from keff.stats.runs import cross_run_c
+
+KS = (4, 8, 16, 32)
+EPSILONS = (0.01, 0.025, 0.05, 0.1)
+PILOTS = (25, 50, 100, 200)
+PILOT_REPLICATES = 500
+PILOT_PATHS = 400
+QUERIES = 1000
+GSM8K = ("qwen7b/gsm8k", "llama8b/gsm8k", "mistral7b/gsm8k")
+
+Samples = Mapping[str, Sample]
+Rows = list[dict[str, Any]]
+
+
+def table1(sample: Sample) -> Rows:
+    """Effective diversity by K on GSM8K; ours: Eq. 3 and the bias-corrected c beside the paper's."""
+    rows: Rows = []
+    for k in (1, *KS):
+        votes = prefix(sample.votes, k)
+        mean, deviation = per_seed(votes.scored().mean(axis=1), sample)
+        tokens = None if votes.tokens is None else float(votes.tokens.sum(axis=1).mean())
+        row = {"k": k, "p": mean, "p_std": deviation, "tokens": tokens, "k_eff": 1.0}
+        if k > 1:
+            c = rho(votes)
+            row |= {
+                "agree": correctness_agreement(votes),
+                "c": c,
+                "c_eq3": pooled_c(votes),
+                "c_corrected": anova_c(votes),
+                "k_eff": float(k_eff(k, c)),
+                "ceiling": float(ceiling(c)),
+                "percent_of_ceiling": float(percent_of_ceiling(k, c)) / 100,
+            }
+        rows.append(row)
+    return rows
+
+
+def table2(samples: Samples) -> Rows:
+    """Saturation and in-sample calibration by model."""
+    rows: Rows = []
+    for name in GSM8K:
+        if name not in samples:
+            continue
+        votes = samples[name].votes
+        c = {k: rho(votes, k) for k in KS}
+        rows.append(
+            {
+                "model": _model(name),
+                "c_pilot": c[PILOT_K],
+                **{f"k_eff_{k}": float(k_eff(k, c[k])) for k in KS},
+                "mv": float(majority_prefix(votes)[-1]),
+                "bb": beta_binomial(votes.k, votes.p, c[votes.k]),
+                "binomial": float(majority_binomial(votes.k, votes.p)),
+                "plurality": float(plurality_at_k(votes)[-1]),
+            }
+        )
+    return rows
+
+
+def table4(samples: Samples, replicates: int, seed: int) -> Rows:
+    """Adaptive-K by cell: the paper's columns, then ours (subset averages, plurality, conservative K*)."""
+    rows: Rows = []
+    for place, series in enumerate(layout.SERIES):
+        if series.name in samples:
+            rng = np.random.default_rng([seed, 4, place])
+            sample = samples[series.name]
+            label = layout.BENCHMARKS[series.task]
+            task = f"{label.label} ({label.domain})"
+            rows.append(
+                {"task": task, "model": layout.MODELS[series.model]} | adaptive_k(sample, replicates, rng)
+            )
+    return rows
+
+
+def adaptive_k(
+    sample: Sample, replicates: int, rng: np.random.Generator, epsilon: float = 0.025
+) -> dict[str, Any]:
+    """Return one row of Table 4 (all but the names)."""
+    votes = sample.votes
+    c = rho(votes, PILOT_K)
+    star = operating_point(c, epsilon)
+    at = min(star, votes.k) - 1
+    first = majority_prefix(votes)
+    lo, hi = vote_gap(votes, star, replicates, rng)
+    averages, plurality = majority_at_k_items(votes), plurality_at_k(votes)
+    gap = interval_mean(averages[:, at] - averages[:, -1], votes.clusters)
+    pilot = interval_c(prefix(votes, PILOT_K), level=0.8)
+    return {
+        "c_pilot": c,
+        "k_star": star,
+        "mv_star": float(first[at]),
+        "mv": float(first[-1]),
+        "retained": float(first[at] / first[-1]),
+        "gap_lo": lo,
+        "gap_hi": hi,
+        "net_cost": choose.net_cost(star, votes.k),
+        "repaid_after": choose.break_even(star, votes.k, PILOT_PATHS),
+        "cost_at_1000": choose.amortised_cost(star, QUERIES, votes.k, PILOT_PATHS),
+        "c_corrected": anova_c(prefix(votes, PILOT_K)),
+        "c_cross_run": cross_run_c(votes),
+        "k_star_conservative": choose.k_star_conservative(pilot, epsilon, votes.k),
+        "average_star": float(averages[:, at].mean()),
+        "average": float(averages[:, -1].mean()),
+        "average_retained": float(averages[:, at].mean() / averages[:, -1].mean()),
+        "average_gap_lo": gap.lo,
+        "average_gap_hi": gap.hi,
+        "plurality_star": float(plurality[at]),
+        "plurality": float(plurality[-1]),
+    }
+
+
+def table9(sample: Sample) -> Rows:
+    """The reasoning model: observed vote and held-out errors by K; ours: errors of the gain over one path."""
+    found = held_out(sample, (1, *KS))
+    gain = found["observed"] - found["observed"][0]
+    return [
+        {
+            "k": k,
+            "mv": float(majority_prefix(sample.votes)[k - 1]),
+            "bb_error": float(found["bb_error"][place]),
+            "binomial_error": float(found["binomial_error"][place]),
+            "average": float(majority_at_k(sample.votes)[k - 1]),
+            "gain": float(gain[place]),
+            "bb_gain": float(found["bb"][place] - found["bb"][0]),
+        }
+        for place, k in enumerate(KS, 1)
+    ]
+
+
+def reasoning(sample: Sample, replicates: int, seed: int) -> dict[str, Any]:
+    """Return the numbers of the appendix on the reasoning model beside its table."""
+    votes = sample.votes
+    c = rho(votes)
+    row = adaptive_k(sample, replicates, np.random.default_rng([seed, 9]))
+    return {
+        "p": votes.p,
+        "c": c,
+        "ceiling": float(ceiling(c)),
+        "k_eff": float(k_eff(votes.k, c)),
+    } | row
+
+
+def table10(samples: Samples, seed: int) -> Rows:
+    """How c-hat and K* vary with the size of the pilot; ours: the spread of a single-seed pilot's c."""
+    rows: Rows = []
+    for place, name in enumerate(GSM8K):
+        if name not in samples:
+            continue
+        sample = samples[name]
+        one = sample.votes.take(sample.seeds == sample.seeds.min())
+        for n in PILOTS:
+            rng = np.random.default_rng([seed, 10, place, n])
+            draws = _defined(pilot_draws(sample.votes, n, PILOT_REPLICATES, rng))
+            single = _defined(pilot_draws(one, n, PILOT_REPLICATES, rng))
+            stars = np.array([operating_point(float(c)) for c in draws])
+            rows.append(
+                {
+                    "model": _model(name),
+                    "n": n,
+                    "c_mean": float(draws.mean()),
+                    "c_std": float(draws.std()),
+                    "k_star_mean": float(stars.mean()),
+                    "k_star_std": float(stars.std()),
+                    "single_seed_c_std": float(single.std()),
+                }
+            )
+    return rows
+
+
+def table11(samples: Samples) -> Rows:
+    """K* and what it retains by epsilon; ours: retention of the subset-averaged vote."""
+    rows: Rows = []
+    for name in GSM8K:
+        if name not in samples:
+            continue
+        votes = samples[name].votes
+        c, first, averages = rho(votes, PILOT_K), majority_prefix(votes), majority_at_k(votes)
+        for epsilon in EPSILONS:
+            star = operating_point(c, epsilon)
+            at = min(star, votes.k) - 1
+            rows.append(
+                {
+                    "model": _model(name),
+                    "epsilon": epsilon,
+                    "k_star": star,
+                    "mv_star": float(first[at]),
+                    "retained": float(first[at] / first[-1]),
+                    "average_retained": float(averages[at] / averages[-1]),
+                }
+            )
+    return rows
+
+
+def figure2(samples: Samples) -> Rows:
+    """Held-out predictions of the vote at 8, 16 and 32 paths on GSM8K."""
+    rows: Rows = []
+    for name in GSM8K:
+        if name not in samples:
+            continue
+        found = held_out(samples[name], KS[1:])
+        for place, k in enumerate(KS[1:]):
+            values = {one: float(column[place]) for one, column in found.items()}
+            rows.append({"model": _model(name), "k": k} | values)
+    return rows
+
+
+def _model(name: str) -> str:
+    return layout.MODELS[name.partition("/")[0]]
+
+
+def _defined(draws: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    kept = draws[~np.isnan(draws)]
+    return kept if kept.size else np.array([math.nan])

@@ -1,0 +1,109 @@
+"""How the paper's tables look: columns of its own first, then ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keff.report.tables import Column, Table
+
+Row = Mapping[str, Any]
+
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "table1": (
+        Column("k", "K", "d", latex="$K$"),
+        Column("agree", "Agree", ".3f"),
+        Column("c", "c-hat", ".3f", latex=r"$\hat{c}$"),
+        Column("k_eff", "K_eff vote", ".2f", latex=r"$K_{\text{eff}}^{\text{vote}}$"),
+        Column("ceiling", "Ceiling", ".2f"),
+        Column("percent_of_ceiling", "% Ceil.", ".0%"),
+        Column("p", "p", ".1%", spread="p_std", latex=r"$\bar{p}$"),
+        Column("tokens", "Tokens", ".0f"),
+        Column("c_eq3", "c, Eq. 3", ".3f", latex=r"$\hat{c}$, Eq.~3"),
+        Column("c_corrected", "c, corrected", ".3f", latex=r"$\hat{c}$, corrected"),
+    ),
+    "table2": (
+        Column("model", "Model"),
+        Column("c_pilot", "c-hat at K=4", ".2f", latex=r"$\hat{c}_{K=4}$"),
+        *(Column(f"k_eff_{k}", f"K_eff at {k}", ".2f") for k in (4, 8, 16, 32)),
+        Column("mv", "MV@32", ".1%"),
+        Column("bb", "BB", ".1%"),
+        Column("binomial", "Binom", ".1%"),
+        Column("plurality", "plurality@32", ".1%"),
+    ),
+    "table3": (
+        Column("domain", "Domain"),
+        Column("benchmark", "Benchmark"),
+        Column("space", "Answer space"),
+        Column("n", "n", "d", latex="$n$"),
+        Column("delta_rho", "Mean Δρ", "+.1%"),
+        Column("delta_k_eff", "Mean ΔK_eff", "+.1f", latex=r"Mean $\Delta K_{\text{eff}}^{\text{vote}}$"),
+        Column("rho_sc", "Mean ρ SC", ".2f", latex=r"Mean $\hat{\rho}_{\text{SC}}$"),
+        Column("rho_pt", "Mean ρ PT", ".2f", latex=r"Mean $\hat{\rho}_{\text{PT}}$"),
+        Column("corrected", "Δc, corrected", "+.1%"),
+        Column("phi_ratio_change", "Δ(ρ/ρ-max)", "+.1%"),
+    ),
+    "table4": (
+        Column("task", "Task"),
+        Column("model", "Model"),
+        Column("c_pilot", "c-hat at K=4", ".2f", latex=r"$\hat{c}_{K=4}$"),
+        Column("k_star", "K*", "d", latex="$K^*$"),
+        Column("mv_star", "MV@K*", ".1%", latex="MV@$K^*$"),
+        Column("mv", "MV@32", ".1%"),
+        Column("retained", "Retained", ".0%"),
+        Column("net_cost", "Net cost", ".0%"),
+        Column("k_star_conservative", "K*, 90% sure", "d", latex=r"$K^*$, 90\% sure"),
+        Column("average_retained", "Retained, all subsets", ".1%"),
+        Column("plurality_star", "plurality@K*", ".1%", latex="plurality@$K^*$"),
+        Column("plurality", "plurality@32", ".1%"),
+    ),
+    "table8": (
+        Column("domain", "Domain"),
+        Column("n", "n", "d", latex="$n$"),
+        Column("mv_sc", "MV SC", ".1%", latex=r"MV$_{\text{SC}}$"),
+        Column("mv_pt", "MV PT", ".1%", latex=r"MV$_{\text{PT}}$"),
+        Column("delta", "ΔAcc", "+.1%", spread="delta_std", latex=r"$\Delta$Acc"),
+    ),
+    "table9": (
+        Column("k", "K", "d", latex="$K$"),
+        Column("mv", "Observed MV", ".1%"),
+        Column("bb_error", "Beta-binomial error", ".1%"),
+        Column("binomial_error", "Independence error", ".1%"),
+        Column("average", "MV, all subsets", ".1%"),
+        Column("gain", "held-out gain over K=1", "+.1%"),
+        Column("bb_gain", "predicted gain", "+.1%"),
+    ),
+    "table10": (
+        Column("model", "Model"),
+        Column("n", "n", "d", latex="$n$"),
+        Column("c_mean", "c-hat mean", ".3f", latex=r"$\hat{c}$ mean"),
+        Column("c_std", "c-hat std", ".3f", latex=r"$\hat{c}$ std"),
+        Column("k_star_mean", "K* mean", ".1f", latex="$K^*$ mean"),
+        Column("k_star_std", "K* std", ".2f", latex="$K^*$ std"),
+        Column("single_seed_c_std", "c-hat std, one seed", ".3f", latex=r"$\hat{c}$ std, one seed"),
+    ),
+    "table11": (
+        Column("model", "Model"),
+        Column("epsilon", "ε", "g"),
+        Column("k_star", "K*", "d", latex="$K^*$"),
+        Column("mv_star", "MV@K*", ".1%", latex="MV@$K^*$"),
+        Column("retained", "Retained", ".0%"),
+        Column("average_retained", "Retained, all subsets", ".1%"),
+    ),
+}
+CAPTIONS = {
+    "table1": "Effective diversity of {model} on GSM8K",
+    "table2": "Saturation and beta-binomial calibration on GSM8K",
+    "table3": "Prompt templates against one prompt, by benchmark",
+    "table4": "Adaptive-K",
+    "table8": "Majority vote under one prompt and under templates, by domain",
+    "table9": "Reasoning model: observed vote and held-out prediction errors",
+    "table10": "Size of the pilot",
+    "table11": "Threshold of Adaptive-K",
+}
+GROUPS = {"table3": "domain", "table10": "model", "table11": "model"}
+
+
+def make(name: str, rows: Sequence[Row], model: str = "Qwen-7B") -> Table:
+    """Return a table of the paper, numbered as there."""
+    return Table(name, CAPTIONS[name].format(model=model), COLUMNS[name], rows, GROUPS.get(name, ""))

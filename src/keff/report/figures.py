@@ -1,0 +1,178 @@
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
+"""Figures for papers: vector PDF and SVG with the same bytes on every run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+
+STYLE: Any = {
+    "svg.hashsalt": "keff",
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.linewidth": 0.3,
+    "grid.alpha": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4,
+}
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+"""A palette that colour-blind readers can tell apart (Okabe and Ito)."""
+MARKS = "osD^vPX"
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write ``stem.pdf`` and ``stem.svg`` without dates; returns both files."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    files = [stem.with_name(f"{stem.name}.pdf"), stem.with_name(f"{stem.name}.svg")]
+    with mpl.rc_context(STYLE):
+        figure.savefig(
+            files[0], metadata={"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}
+        )
+        figure.savefig(files[1], metadata={"Date": None, "Creator": None})
+    return files
+
+
+def saturation(curves: Mapping[str, Row], k_max: int) -> Figure:
+    """Draw K_eff = K/(1+(K-1)c) with its ceiling 1/c, one line for each name -> {"c"}, up to ``k_max``."""
+    ks = np.arange(1, k_max + 1)
+
+    def draw(axes: Axes) -> None:
+        for place, (name, row) in enumerate(curves.items()):
+            c = float(row["c"])
+            axes.plot(ks, ks / (1 + (ks - 1) * c), color=_colour(place), label=f"{name}, c = {c:.2f}")
+            if c > 0:
+                axes.axhline(1 / c, color=_colour(place), linewidth=0.6, linestyle=":")
+        axes.set(xlabel="paths K", ylabel="effective paths", xlim=(1, k_max))
+        axes.legend(loc="lower right")
+
+    return _figure(draw)
+
+
+def calibration(rows: Sequence[Row]) -> Figure:
+    """Draw observed and predicted majority votes by K: rows of model, k, observed, bb, binomial."""
+    models = list(dict.fromkeys(row["model"] for row in rows))
+
+    def draw(axes: Axes) -> None:
+        for place, model in enumerate(models):
+            own = [row for row in rows if row["model"] == model]
+            ks = [row["k"] for row in own]
+            for key, line in (("observed", "-"), ("bb", "--"), ("binomial", ":")):
+                values = [100 * row[key] for row in own]
+                label = model if key == "observed" else None
+                axes.plot(ks, values, line, marker=_mark(place), color=_colour(place), label=label)
+        for line, text in (("-", "observed"), ("--", "beta-binomial"), (":", "independent")):
+            axes.plot([], [], line, color="0.4", label=text)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(
+            sorted({row["k"] for row in rows}), [str(k) for k in sorted({row["k"] for row in rows})]
+        )
+        axes.set(xlabel="paths K", ylabel="majority vote (%)")
+        axes.legend(ncols=2, loc="best")
+
+    return _figure(draw)
+
+
+def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Figure:
+    """Draw delta rho against answer diversity: rows of benchmark, domain, diversity, delta_rho; ``fit`` is r, p."""
+    domains = list(dict.fromkeys(row["domain"] for row in rows))
+
+    def draw(axes: Axes) -> None:
+        for place, domain in enumerate(domains):
+            own = [row for row in rows if row["domain"] == domain]
+            x, y = [row["diversity"] for row in own], [100 * row["delta_rho"] for row in own]
+            axes.plot(x, y, _mark(place), color=_colour(place), label=domain)
+        for row in rows:
+            place = (row["diversity"], 100 * row["delta_rho"])
+            axes.annotate(row["benchmark"], place, (3, 3), textcoords="offset points", fontsize=6)
+        if fit is not None:
+            axes.set_title(f"r = {fit[0]:.2f}, p = {fit[1]:.3g}", loc="right")
+        axes.set(xlabel="answer diversity under one prompt", ylabel="Δρ (%)")
+        axes.legend(loc="best", fontsize=6)
+
+    return _figure(draw)
+
+
+def heat_map(matrix: Sequence[Sequence[float]], names: Sequence[str]) -> Figure:
+    """Draw a correlation matrix of template slots, each value written in its square."""
+    values = np.asarray(matrix, float)
+
+    def draw(axes: Axes) -> None:
+        axes.grid(False)
+        axes.imshow(values, vmin=-1, vmax=1, cmap="RdBu_r")
+        axes.set_xticks(range(len(names)), names, rotation=45, ha="right")
+        axes.set_yticks(range(len(names)), names)
+        for row, column in np.ndindex(*values.shape):
+            value = values[row, column]
+            text, colour = ("–" if np.isnan(value) else f"{value:.2f}"), "w" if abs(value) > 0.6 else "k"
+            axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=6)
+
+    return _figure(draw, (3.4, 3.4))
+
+
+def forest(rows: Sequence[Row]) -> Figure:
+    """Draw intervals of delta rho: rows of name, value, lo, hi (shares), the first on top."""
+
+    def draw(axes: Axes) -> None:
+        for place, row in enumerate(rows):
+            y = len(rows) - place
+            if row["lo"] is not None and row["hi"] is not None:
+                axes.plot([100 * row["lo"], 100 * row["hi"]], [y, y], color=_colour(0), linewidth=1)
+            axes.plot([100 * row["value"]], [y], "o", color=_colour(0), markersize=3)
+        axes.axvline(0, color="0.4", linewidth=0.6)
+        axes.set_yticks(range(len(rows), 0, -1), [str(row["name"]) for row in rows])
+        axes.set(xlabel="Δρ (%)", ylim=(0, len(rows) + 1))
+
+    return _figure(draw, (3.4, 0.5 + 0.14 * max(len(rows), 8)))
+
+
+def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) -> Figure:
+    """Draw one line a model of ``y`` over ``x`` (logarithmic), with a band of ± ``spread``: pilot size, epsilon."""
+    models = list(dict.fromkeys(row["model"] for row in rows))
+
+    def draw(axes: Axes) -> None:
+        for place, model in enumerate(models):
+            own = [row for row in rows if row["model"] == model]
+            at, values = [row[x] for row in own], np.array([row[y] for row in own])
+            axes.plot(at, values, marker=_mark(place), color=_colour(place), label=model)
+            if spread is not None:
+                wide = np.array([row[spread] for row in own])
+                axes.fill_between(
+                    at, values - wide, values + wide, color=_colour(place), alpha=0.15, linewidth=0
+                )
+        axes.set_xscale("log")
+        ticks = sorted({row[x] for row in rows})
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+        axes.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
+        axes.legend(loc="best")
+
+    return _figure(draw)
+
+
+def _figure(draw: Callable[[Axes], None], size: tuple[float, float] = (3.4, 2.4)) -> Figure:
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure.add_subplot())
+        figure.draw_without_rendering()
+    return figure
+
+
+def _colour(place: int) -> str:
+    return COLOURS[place % len(COLOURS)]
+
+
+def _mark(place: int) -> str:
+    return MARKS[place % len(MARKS)]

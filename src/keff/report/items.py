@@ -1,0 +1,131 @@
+"""The items of a record for the page: vote splits, and raw paths as far as a size limit goes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keff.log import Question
+from keff.reader import Record
+from keff.records import stable_hash
+
+LONGEST_ANSWER, LONGEST_QUESTION, LONGEST_TEXT = 160, 1200, 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many bytes vote splits and raw texts of one record may take."""
+
+    votes: int = 300_000
+    texts: int = 150_000
+
+
+def embed(value: Any) -> str:
+    """Return JSON that cannot end or open anything in the page that holds it.
+
+    ``<``, ``>`` and ``&`` are written as escapes, and so are line separators and lone surrogates, which a
+    script or an encoder would not survive.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def items_payload(record: Record, limits: Limits) -> dict[str, Any]:
+    """Return the rows of the items table; a stable sample where all of them would not fit.
+
+    ``total`` items are in the record, ``texts`` of those shown carry their raw paths, ``has_texts`` says
+    whether the record has any.
+    """
+    rows = _within([_row(record, index) for index in range(record.ballot.votes.n)], limits.votes)
+    carried = _add_texts(record, rows, limits.texts)
+    order = sorted(rows, key=lambda row: row["n"])
+    return {
+        "total": record.ballot.votes.n,
+        "rows": order,
+        "texts": carried,
+        "has_texts": any(question.texts for question in record.ballot.questions),
+    }
+
+
+def _row(record: Record, index: int) -> dict[str, Any]:
+    question, votes = record.ballot.questions[index], record.ballot.votes
+    right = None if votes.correct is None else votes.correct[index].tolist()
+    if votes.answers is None and right is not None:
+        keys = answers = tuple("right" if one else "wrong" for one in right)
+    else:
+        keys, answers = record.ballot.keys[index], question.answers
+    row: dict[str, Any] = {"n": index, "id": cut(question.id, LONGEST_ANSWER), **_votes(keys, answers, right)}
+    if question.gold is not None:
+        gold = question.gold if isinstance(question.gold, str) else json.dumps(question.gold)
+        row["g"] = cut(gold, LONGEST_ANSWER)
+    if question.question:
+        row["q"] = cut(question.question, LONGEST_QUESTION)
+    return row
+
+
+def _votes(
+    keys: Sequence[str | None], answers: Sequence[str | None], right: Sequence[int] | None
+) -> dict[str, Any]:
+    """Return the answers ``a``, most frequent first, as [text, votes, right votes], each path's place ``v``
+    among them (-1 abstains), and the number of right paths ``r``."""
+    counts = Counter(keys)
+    order = [key for key, _ in counts.most_common() if key is not None]
+    rights = Counter[str | None]()
+    for key, one in zip(keys, right or [0] * len(keys), strict=True):
+        rights[key] += one
+    texts = {key: cut(answers[keys.index(key)] or key, LONGEST_ANSWER) for key in order}
+    found: dict[str, Any] = {
+        "a": [[texts[key], counts[key], rights[key]] for key in order],
+        "v": [-1 if key is None else order.index(key) for key in keys],
+    }
+    return found if right is None else found | {"r": sum(right)}
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text, or its beginning with a note of how much is left out."""
+    return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} more characters)"
+
+
+def _within(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    sizes = [len(embed(row)) for row in rows]
+    if sum(sizes) <= limit:
+        return rows
+    kept: list[dict[str, Any]] = []
+    for row, size in sorted(
+        zip(rows, sizes, strict=True), key=lambda pair: stable_hash("items", pair[0]["n"])
+    ):
+        limit -= size
+        if limit < 0:
+            break
+        kept.append(row)
+    return kept
+
+
+def _add_texts(record: Record, rows: Iterable[dict[str, Any]], limit: int) -> int:
+    """Give items their raw paths, whole items in a stable random order, and return how many got them."""
+    carried = 0
+    for row in sorted(rows, key=lambda row: stable_hash("texts", row["n"])):
+        question: Question = record.ballot.questions[int(row["n"])]
+        if not question.texts:
+            continue
+        paths = [_path(question, place, text) for place, text in enumerate(question.texts[: len(row["v"])])]
+        size = len(embed(paths))
+        if size <= limit:
+            limit -= size
+            row["p"] = paths
+            carried += 1
+    return carried
+
+
+def _path(question: Question, place: int, text: str) -> list[Any]:
+    answer = question.answers[place]
+    rule = question.rules[place] if question.rules else ""
+    tokens = question.tokens[place] if question.tokens else None
+    count = None if tokens is None or math.isnan(tokens) else int(tokens)
+    return [cut(text, LONGEST_TEXT), answer and cut(answer, LONGEST_ANSWER), rule, count]

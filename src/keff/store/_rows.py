@@ -1,0 +1,71 @@
+"""Paths and scores as rows of the database, and back."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from keff.records import Completion, Logprobs, Path
+from keff.task import Judged
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One kept path with its score (None: not scored under any version yet)."""
+
+    path: Path
+    completion: Completion
+    judged: Judged | None
+    version: str | None
+
+
+def scored(row: sqlite3.Row) -> Scored:
+    logprobs = None
+    if row["logprob_mean"] is not None:
+        logprobs = Logprobs(row["logprob_mean"], row["logprob_bottom"], row["logprob_total"])
+    completion = Completion(
+        text=row["text"],
+        finish=row["finish"],
+        tokens=row["tokens"],
+        prompt_tokens=row["prompt_tokens"],
+        cached_tokens=row["cached_tokens"],
+        reasoning=row["reasoning"],
+        refusal=row["refusal"],
+        logprobs=logprobs,
+        seconds=row["seconds"],
+    )
+    path = Path(row["item"], row["slot"], row["path"], row["attempt"], row["seed"], completion)
+    judged = None
+    if row["rule"] is not None:
+        judged = Judged(row["answer"], row["key"], row["correct"], row["rule"])
+    return Scored(path, completion, judged, row["version"])
+
+
+def path_row(path: Path) -> tuple[Any, ...]:
+    done = path.completion or Completion(text="")
+    summary = done.logprobs
+    return (
+        path.item,
+        path.slot,
+        path.index,
+        path.attempt,
+        path.seed,
+        None if path.completion is None else _storable(done.text),
+        _storable(done.reasoning),
+        _storable(done.refusal),
+        None if path.completion is None else done.finish,
+        done.tokens,
+        done.prompt_tokens,
+        done.cached_tokens,
+        summary.mean if summary else None,
+        summary.bottom if summary else None,
+        summary.total if summary else None,
+        done.seconds,
+        path.error,
+    )
+
+
+def _storable(text: str | None) -> str | None:
+    # A server may send half a surrogate pair, which UTF-8 cannot hold.
+    return None if text is None else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
