@@ -24,10 +24,14 @@ RECORDED = {
 
 @dataclass(frozen=True)
 class Case:
-    """How to make one engine for a test; ``repeats`` when the same seed must give the same text."""
+    """How to make one engine for a test.
+
+    ``exact``: a path is the same text alone and in a group (not in bfloat16, where rounding depends on the
+    batch). ``slow`` makes an engine whose requests take long.
+    """
 
     make: Callable[[], Engine]
-    repeats: bool = True
+    exact: bool = True
     slow: Callable[[], Engine] | None = None
 
 
@@ -57,7 +61,7 @@ def _case(name: str, request: pytest.FixtureRequest) -> Case:
     from hf_model import as_folder
 
     folder = str(as_folder(request.getfixturevalue("smollm2")))
-    return Case(lambda: load("engine", name, model=folder))
+    return Case(lambda: load("engine", name, model=folder), exact=name != "vllm")
 
 
 @pytest.fixture(params=sorted(names("engine")))
@@ -87,7 +91,9 @@ def test_n_paths_in_order_each_with_its_own_seed(case: Case) -> None:
     together, *alone = drawn(case, (0, 4), (0, 1), (3, 1))
     assert len(together) == 4
     assert len({one.text for one in together}) > 1
-    assert [path[0].text for path in alone] == [together[i].text for i in (0, 3)]
+    assert [len(paths) for paths in alone] == [1, 1]
+    if case.exact:
+        assert [path[0].text for path in alone] == [together[i].text for i in (0, 3)]
 
 
 def test_completions_are_counted(case: Case) -> None:

@@ -49,8 +49,8 @@ def parse_templates(text: str, task: Task) -> tuple[int, ...]:
         return (0,)
     if text == "all":
         if last < 1:
-            raise UsageError(f"task {task.name} has no prompt templates: use --templates none")
-        return tuple(range(1, last + 1))
+            raise UsageError(f"task {task.name} has one prompt only: use --templates none, or --template FILE")
+        return tuple(range(last + 1))
     try:
         slots = tuple(int(part) for part in text.split(","))
     except ValueError:

@@ -25,7 +25,7 @@ class Question:
 
     ``answers`` are as recorded (None abstains); ``keys`` their canonical vote keys where the log has them;
     ``correct`` 0/1 a path where the log gives it; ``tokens``, ``confidences`` and ``slots`` one a path where
-    given; ``rules`` how each answer was found. ``cluster`` defaults to the id. ``texts`` are the raw
+    given; ``rules`` how each answer was found; ``truncated`` which paths were cut at the token limit. ``cluster`` defaults to the id. ``texts`` are the raw
     completions, filled only when asked for.
 
     ``form`` says what ``answers`` are: answers; whole ``completions``, from which the answer is still to be
@@ -42,6 +42,7 @@ class Question:
     confidences: tuple[float, ...] | None = None
     slots: tuple[int, ...] | None = None
     rules: tuple[str, ...] | None = None
+    truncated: tuple[int, ...] | None = None
     cluster: str = ""
     question: str | None = None
     texts: tuple[str, ...] | None = None

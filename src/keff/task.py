@@ -56,10 +56,9 @@ class Task(ABC):
     """Base of all tasks. Made by ``keff.plugins.load("task", name, **options)``.
 
     ``to_item``, ``extract``, ``key`` and ``correct`` are pure. ``version`` changes whenever an answer or a
-    score may come out differently for the same text. ``templates`` are the instruction of each slot: slot
-    0 is the plain self-consistency prompt, slots 1 to 8 the prompt templates of the paper's appendix, the
-    first of which is slot 0 again. ``item.messages`` are the bare question; ``messages`` adds the slot's
-    instruction. ``repeats`` says that the data may hold one question several times: its copies are then
+    score may come out differently for the same text. ``templates`` are the instruction of each slot: those
+    of the paper's appendix, counted from 0, of which slot 0 is also the plain self-consistency prompt.
+    ``item.messages`` are the bare question; ``messages`` adds the slot's instruction. ``repeats`` says that the data may hold one question several times: its copies are then
     numbered (``id#2``) and their cluster is the first one's, else an id that comes twice is an error.
     """
 

@@ -142,6 +142,7 @@ def _paths(question: Question) -> Iterator[Drawn]:
         tokens = question.tokens[place] if question.tokens else 0.0
         done = Completion(
             text=question.texts[place] if question.texts else answer or "",
+            finish="length" if question.truncated and question.truncated[place] else "stop",
             tokens=int(tokens) if tokens == tokens else 0,
         )
         yield Drawn(question.id, slot, index, 0, path_seed(0, question.id, slot, index), done)
@@ -172,6 +173,7 @@ def _rows(source: _Source, counts: list[int], *, packed: bool) -> Iterator[dict[
             "all_confidences": _numbers(question.confidences),
             "all_rules": [one.rule for one in judged],
             "all_texts": question.texts and list(question.texts),
+            "all_truncated": question.truncated and list(question.truncated),
             "slots": question.slots and list(question.slots),
         }
         row = {

@@ -80,7 +80,7 @@ def test_system_and_template(tmp_path: Path) -> None:
     system, user = task.messages(item, 0)
     assert system == {"role": "system", "content": "You add."}
     assert user["content"].startswith("Be brief.\n\nWhat is 2 + 2?\n\n")
-    assert task.messages(item, 2)[1]["content"] == "Q: What is 2 + 2? A:"
+    assert task.messages(item, 1)[1]["content"] == "Q: What is 2 + 2? A:"
 
 
 def test_without_golds_votes_are_keyed_and_nothing_is_scored(tmp_path: Path) -> None:

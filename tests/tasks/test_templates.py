@@ -10,7 +10,7 @@ import pytest
 from keff import plugins
 from keff.errors import TaskError
 from keff.records import Item
-from keff.tasks._templates import TEMPLATES, read_templates, slots
+from keff.tasks._templates import TEMPLATES, read_templates
 
 FAMILIES = {
     "Math tasks": "math",
@@ -38,21 +38,16 @@ def test_all_72_templates_are_quoted_from_the_papers_appendix(shared: Path) -> N
     assert all(len(each) == 8 for each in TEMPLATES.values())
 
 
-def test_slot_0_is_the_first_template_again() -> None:
-    assert slots(("a", "b")) == ("a", "a", "b")
-
-
 def test_templates_of_the_user(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text('templates = ["Think.", "Here is a riddle:\\n{question}\\nSolve it."]')
     task = plugins.load("task", "gsm8k", template=str(file))
     item = task.to_item({"question": "How many {x}?", "answer": "#### 3"})
-    first, again, whole = (task.messages(item, slot)[0]["content"] for slot in range(3))
-    assert first == again
+    first, whole = (task.messages(item, slot)[0]["content"] for slot in range(2))
     assert first.startswith("Think.\n\nHow many {x}?\n\nEnd with")
     assert whole == "Here is a riddle:\nHow many {x}?\nSolve it."
-    with pytest.raises(TaskError, match="gsm8k has the slots 0 to 2, not 3"):
-        task.messages(item, 3)
+    with pytest.raises(TaskError, match="gsm8k has the slots 0 to 1, not 2"):
+        task.messages(item, 2)
 
 
 @pytest.mark.parametrize(

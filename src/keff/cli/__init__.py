@@ -25,6 +25,7 @@ COMMANDS = (
     "import",
     "export",
     "replay",
+    "serve",
     "report",
     "predict",
     "list",
@@ -82,6 +83,8 @@ def build(arguments: list[str]) -> typer.Typer:
 
 def main() -> None:
     """Run the command line: exit code 0 on success, 2 on wrong use or bad input, 1 on a failure."""
+    # Statistics are many small matrix products: threads would spin while they wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         build(sys.argv[1:])()
     except KeffError as error:

@@ -1,7 +1,7 @@
 """A model in this process through vLLM (extra ``vllm``), for machines with an accelerator.
 
 The n paths of a request share the reading of the prompt, and prompts that begin alike share it too. Path i
-carries seed + i. Requests that wait are run together as one batch: ask for many at once. A request that is
+carries seed + i; in bfloat16 the batch it runs in may change a late token. Requests that wait are run together as one batch: ask for many at once. A request that is
 cancelled is dropped if it still waits; a batch that runs is finished. To use a server instead, which also
 stops cancelled paths and takes new requests at any moment:
 
@@ -160,7 +160,7 @@ class Vllm:
         except Exception as error:
             if len(batch) > 1:
                 return [outcome for request in batch for outcome in self._draw([request])]
-            wrong = isinstance(error, ValueError) or "Validation" in type(error).__name__
+            wrong = {"ValueError", "VLLMClientError"} & {kind.__name__ for kind in type(error).__mro__}
             return [EngineError(f"vLLM failed: {' '.join(str(error).split())}", transient=not wrong)]
 
     def _ask(self, batch: list[_Request]) -> list[list[Completion]]:

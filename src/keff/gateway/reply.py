@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -32,7 +33,7 @@ def total_usage(paths: Iterable[Drawn]) -> dict[str, Any]:
     total: dict[str, Any] = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     for body in bodies.values():
         total = _added(total, fields(body.get("usage")))
-    return total
+    return total | {"total_tokens": total["prompt_tokens"] + total["completion_tokens"]}
 
 
 def _added(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,9 +98,13 @@ def vote_object(
     }
 
 
-def completion(path: Drawn, usage: Mapping[str, Any], vote: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reply: the response that the path came in, with this one choice."""
+def completion(
+    name: str, path: Drawn, usage: Mapping[str, Any], vote: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the reply: the response that the path came in, with this one choice; ``name`` if it has no id."""
     return {
+        "id": name,
+        "created": int(time.time()),
         **path.body,
         "object": "chat.completion",
         "choices": [{**path.choice, "index": 0}],

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import resource
+import signal
 import socket
+import sys
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import uvicorn
 
-from keff.engines.openai import normalized
-from keff.errors import RunError, UsageError
+from keff.errors import RunError
 from keff.gateway.app import application
 from keff.gateway.monitor import Monitor, StateFile
 from keff.gateway.options import Options
@@ -56,14 +57,6 @@ class Deployment:
     vote_log: Path | None = None
     log_answers: bool = False
     drain_seconds: int = 60
-
-
-def upstream_url(url: str) -> str:
-    """Return a base URL with ``/v1`` where it has no path; raises UsageError for what is not http(s)."""
-    try:
-        return normalized(url)
-    except UsageError as error:
-        raise UsageError(str(error).replace("engine openai", "--upstream")) from None
 
 
 def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
@@ -115,7 +108,21 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
             timeout_graceful_shutdown=deployment.drain_seconds,
             h11_max_incomplete_event_size=LARGEST_HEAD,
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        _Server(config).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that ends well when it is told to: the signal is not raised again after the drain."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Let SIGTERM and SIGINT begin the drain."""
+        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
 
 
 def _summary(service: Service) -> dict[str, object]:
@@ -142,7 +149,11 @@ def _listening(host: str, port: int) -> contextlib.closing[socket.socket]:
 
 
 def _raise_limit() -> None:
-    """Allow as many connections as the system does."""
+    """Allow as many connections as the system does (where it has such a limit)."""
+    if sys.platform == "win32":
+        return
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:

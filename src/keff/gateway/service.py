@@ -152,6 +152,7 @@ class Service:
         usage = total_usage((*outcome.paths, *outcome.unused))
         price = self.options.price
         return completion(
+            job.name,
             winner(outcome, self.options.reply),
             usage,
             vote_object(outcome, job.policy.spec, job.stale, usage, price),

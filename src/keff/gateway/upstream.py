@@ -9,10 +9,12 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
+from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 
 from keff.engines._response import entries, fields
+from keff.errors import UsageError
 from keff.gateway.problem import Problem
 
 LARGEST_ANSWER = 64 * 2**20
@@ -31,6 +33,16 @@ class Address:
     connections: int = 512
     path_seconds: float = 600.0
     connect_seconds: float = 5.0
+
+
+def base_url(url: str) -> str:
+    """Return a base URL with ``/v1`` where it has no path; raises UsageError for what is not http(s)."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"--upstream {url!r} is not an http address")
+    if parts.username or parts.password:
+        raise UsageError("--upstream: put the key into the environment (--upstream-key-env)")
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") or "/v1", query="", fragment=""))
 
 
 class UpstreamError(Exception):

@@ -30,6 +30,7 @@ _COLUMNS = {
     "all_confidences": _NUMBERS,
     "all_rules": _TEXTS,
     "all_texts": _TEXTS,
+    "all_truncated": _WHOLE,
     "slots": _WHOLE,
     "task": pyarrow.string(),
     "answer_space": pyarrow.string(),

@@ -17,6 +17,7 @@ LISTS = (
     "all_keys",
     "all_rules",
     "all_texts",
+    "all_truncated",
     "slots",
 )
 KNOWN = {"id", "question", "gold_answer", "cluster", "task", "answer_space", "model", *LISTS}
@@ -52,6 +53,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
             confidences=_each(lists.get("all_confidences"), _number),
             slots=_each(lists.get("slots"), int),
             rules=_each(lists.get("all_rules"), str),
+            truncated=_each(lists.get("all_truncated"), int),
             cluster=str(row.get("cluster") or ""),
             question=row.get("question"),
             texts=_each(lists.get("all_texts"), _whole) if texts else None,

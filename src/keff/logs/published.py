@@ -160,6 +160,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         correct=correct,
         tokens=tuple(map(float, tokens)) if tokens else None,
         slots=tuple(range(1, k + 1)) if method == "sc_prompttpl" else None,
+        truncated=tuple(map(int, truncated)) if truncated else None,
         cluster=instance,
         texts=tuple(text or "" for text in traces) if texts and traces else None,
         form="answers" if given else "scores",

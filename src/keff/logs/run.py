@@ -31,6 +31,7 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         confidences=_confidences(item, paths),
         slots=tuple(path.path.slot for path in paths),
         rules=tuple(one.rule for one in read),
+        truncated=tuple(int(path.completion.finish == "length") for path in paths),
         cluster=item.cluster,
         question=str(item.messages[-1].get("content", "")) if item.messages else None,
         texts=tuple(path.completion.text for path in paths) if texts else None,

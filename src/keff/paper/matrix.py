@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keff.paper import layout
+from keff.paper.layout import Benchmark
 from keff.paper.records import Sample, align
 from keff.stats.association import mann_whitney, pearson_test
 from keff.stats.compare import ArmPlan, arm_draws, compare_arms
@@ -30,19 +31,26 @@ SIGNIFICANT = 1e-3
 Rows = list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a cell stands: its model and its benchmark, with the benchmark's labels in Table 3."""
+
+    model: str
+    benchmark: Benchmark
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
     """One model on one benchmark: all its numbers, and the bootstrap draws of its relative change [B]."""
 
-    model: str
-    task: str
+    place: Place
     numbers: dict[str, Any]
     draws: FloatArray | None = field(default=None, repr=False)
 
     @property
     def domain(self) -> str:
         """The domain of the benchmark."""
-        return layout.BENCHMARKS[self.task].domain
+        return self.place.benchmark.domain
 
     @property
     def valid(self) -> bool:
@@ -50,17 +58,15 @@ class Cell:
         return self.numbers["p_sc"] >= FLOOR and not math.isnan(self.numbers["delta_rho"])
 
 
-def measure(model: str, task: str, arms: tuple[Sample, Sample], replicates: int, seed: int) -> Cell:
+def measure(place: Place, arms: tuple[Sample, Sample], replicates: int, rng: np.random.Generator) -> Cell:
     """Return one cell: the paper's estimators with row resampling, and ours with the paired bootstrap."""
     sc, pt = (arm.votes for arm in align(*arms))
-    place = [list(layout.BENCHMARKS).index(task), layout.MATRIX_MODELS.index(model)]
-    rng = np.random.default_rng([seed, 3, *place])
     rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
     relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
     numbers: dict[str, Any] = {
-        "model": layout.MODELS[model],
-        "benchmark": layout.BENCHMARKS[task].label,
-        "domain": layout.BENCHMARKS[task].domain,
+        "model": place.model,
+        "benchmark": place.benchmark.label,
+        "domain": place.benchmark.domain,
         "n_sc": sc.n,
         "n_pt": pt.n,
         "p_sc": sc.p,
@@ -77,19 +83,19 @@ def measure(model: str, task: str, arms: tuple[Sample, Sample], replicates: int,
         **_audit(sc, pt),
     }
     if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
-        return Cell(model, task, numbers)
+        return Cell(place, numbers)
     draws = arm_draws(sc, pt, rng, ArmPlan("pearson", "rows", replicates)).relative
     numbers |= _limits("rows", draws)
     found = compare_arms(sc, pt, rng, ArmPlan("anova", "paired", replicates)).relative
     numbers |= {"corrected": found.value, "paired_lo": found.lo, "paired_hi": found.hi}
-    return Cell(model, task, numbers, draws)
+    return Cell(place, numbers, draws)
 
 
 def table3(cells: Sequence[Cell]) -> Rows:
     """Mean change by benchmark over its valid cells; ours: the change of the bias-corrected c."""
     rows: Rows = []
-    for task, about in layout.BENCHMARKS.items():
-        valid = [cell.numbers for cell in cells if cell.task == task and cell.valid]
+    for about in dict.fromkeys(cell.place.benchmark for cell in cells):
+        valid = [cell.numbers for cell in cells if cell.place.benchmark == about and cell.valid]
         row: dict[str, Any] = {
             "domain": about.domain,
             "benchmark": about.label,
@@ -98,15 +104,14 @@ def table3(cells: Sequence[Cell]) -> Rows:
         }
         names = ("delta_rho", "delta_k_eff", "rho_sc", "rho_pt", "corrected", "phi_ratio_change")
         row |= {name: _mean([cell.get(name) for cell in valid]) for name in names}
-        if any(cell.task == task for cell in cells):
-            rows.append(row)
+        rows.append(row)
     return rows
 
 
 def table8(cells: Sequence[Cell]) -> Rows:
     """Majority vote of both arms by domain over valid cells."""
     rows: Rows = []
-    for domain in layout.DOMAINS:
+    for domain in sorted({cell.domain for cell in cells}, key=_domain_order):
         valid = [cell.numbers for cell in cells if cell.domain == domain and cell.valid]
         if valid:
             change = np.array([one["mv_pt"] - one["mv_sc"] for one in valid])
@@ -126,9 +131,10 @@ def table8(cells: Sequence[Cell]) -> Rows:
 def figure3(cells: Sequence[Cell]) -> Rows:
     """Mean answer diversity under self-consistency and mean change of rho, by benchmark."""
     rows: Rows = []
-    for task, about in layout.BENCHMARKS.items():
-        known = [c for c in cells if c.task == task and c.numbers["diversity_sc"] is not None]
-        valid = [cell.numbers["delta_rho"] for cell in cells if cell.task == task and cell.valid]
+    for about in dict.fromkeys(cell.place.benchmark for cell in cells):
+        own = [cell for cell in cells if cell.place.benchmark == about]
+        known = [cell for cell in own if cell.numbers["diversity_sc"] is not None]
+        valid = [cell.numbers["delta_rho"] for cell in own if cell.valid]
         if known and valid:
             diversity = _mean([cell.numbers["diversity_sc"] for cell in known])
             row = {"benchmark": about.label, "domain": about.domain, "diversity": diversity}
@@ -315,6 +321,10 @@ def _limits(name: str, draws: FloatArray) -> dict[str, Any]:
         return {f"{name}_lo": None, f"{name}_hi": None}
     lo, hi = np.quantile(kept, [0.025, 0.975])
     return {f"{name}_lo": float(lo), f"{name}_hi": float(hi)}
+
+
+def _domain_order(domain: str) -> tuple[int, str]:
+    return (layout.DOMAINS.index(domain) if domain in layout.DOMAINS else len(layout.DOMAINS)), domain
 
 
 def _mean(values: Sequence[float | None]) -> float:

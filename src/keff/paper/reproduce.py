@@ -12,15 +12,21 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from keff.errors import LogError
 from keff.paper import claims, layout, matrix, saturation
 from keff.paper.matrix import Cell
 from keff.paper.page import differences
 from keff.paper.records import Loaded, Sample, load_matrix, load_series
+from keff.paper.saturation import Entry
 from keff.paper.tables import make
 from keff.report.tables import render
 
 Rows = list[dict[str, Any]]
+
+TABLE_2 = "GSM8K (Math)"
+"""Tables 2, 10 and 11 and Figure 2 are about this task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,8 @@ def _read(root: Path, how: Reproducing, result: Reproduction) -> tuple[dict[str,
     for some, problems in found:
         cells += some
         result.problems += problems
-    return samples, cells
+    labels = list(layout.BENCHMARKS.values())
+    return samples, sorted(cells, key=lambda cell: labels.index(cell.place.benchmark))
 
 
 def _measure(
@@ -132,28 +139,37 @@ def _measure(
 ) -> tuple[list[Cell], tuple[str, ...]]:
     load: Loaded = load_matrix(root, file, model, tasks)
     cells: list[Cell] = []
+    order = list(layout.BENCHMARKS)
     for task in tasks:
+        place = matrix.Place(layout.MODELS[model], layout.BENCHMARKS[task])
+        rng = np.random.default_rng([how.seed, 3, order.index(task), layout.MATRIX_MODELS.index(model)])
         arms = [load.parts.get(f"{task}/{method}") for method in (layout.SC, layout.PT)]
         if arms[0] is not None and arms[1] is not None:
-            cells.append(matrix.measure(model, task, (arms[0], arms[1]), how.replicates, how.seed))
+            cells.append(matrix.measure(place, (arms[0], arms[1]), how.replicates, rng))
     return cells, load.problems
 
 
 def _saturation(result: Reproduction, samples: Mapping[str, Sample], how: Reproducing) -> None:
-    if saturation.GSM8K[0] in samples:
-        result.tables["table1"] = saturation.table1(samples[saturation.GSM8K[0]])
-    if any(name in samples for name in saturation.GSM8K):
-        result.tables["table2"] = saturation.table2(samples)
-        result.tables["table10"] = saturation.table10(samples, how.seed)
-        result.tables["table11"] = saturation.table11(samples)
-        result.figures["figure2"] = saturation.figure2(samples)
-    rows = saturation.table4(samples, how.replicates, how.seed)
-    if rows:
-        result.tables["table4"] = rows
+    entries = [_entry(series, samples[series.name]) for series in layout.SERIES if series.name in samples]
+    gsm8k = [entry for entry in entries if entry.task == TABLE_2]
+    if "qwen7b/gsm8k" in samples:
+        result.tables["table1"] = saturation.table1(samples["qwen7b/gsm8k"])
+    if gsm8k:
+        result.tables["table2"] = saturation.table2(gsm8k)
+        result.tables["table10"] = saturation.table10(gsm8k, how.seed)
+        result.tables["table11"] = saturation.table11(gsm8k)
+        result.figures["figure2"] = saturation.figure2(gsm8k)
+    if entries:
+        result.tables["table4"] = saturation.table4(entries, how.replicates, how.seed)
     sample = samples.get(layout.REASONING.name)
     if sample is not None:
         result.tables["table9"] = saturation.table9(sample)
         result.headline["reasoning"] = saturation.reasoning(sample, how.replicates, how.seed)
+
+
+def _entry(series: layout.Series, sample: Sample) -> Entry:
+    about = layout.BENCHMARKS[series.task]
+    return Entry(layout.MODELS[series.model], f"{about.label} ({about.domain})", sample)
 
 
 def _matrix(result: Reproduction, cells: Sequence[Cell]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from keff.paper import layout
 from keff.paper.estimators import (
     PILOT_K,
     beta_binomial,
@@ -28,6 +28,7 @@ from keff.stats.intervals import interval_c, interval_mean
 from keff.stats.majority import majority_at_k, majority_at_k_items, majority_binomial, majority_prefix
 from keff.stats.plurality import plurality_at_k
 from keff.stats.runs import cross_run_c
+from keff.stats.votes import Votes
 
 KS = (4, 8, 16, 32)
 EPSILONS = (0.01, 0.025, 0.05, 0.1)
@@ -35,16 +36,28 @@ PILOTS = (25, 50, 100, 200)
 PILOT_REPLICATES = 500
 PILOT_PATHS = 400
 QUERIES = 1000
-GSM8K = ("qwen7b/gsm8k", "llama8b/gsm8k", "mistral7b/gsm8k")
 
-Samples = Mapping[str, Sample]
 Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model on one task under one prompt, with the labels of both in the tables."""
+
+    model: str
+    task: str
+    sample: Sample
+
+
+def ks_of(votes: Votes) -> tuple[int, ...]:
+    """Return the numbers of paths that tables show: 4, 8, 16, 32 as far as there are so many."""
+    return tuple(k for k in KS if k <= votes.k)
 
 
 def table1(sample: Sample) -> Rows:
     """Effective diversity by K on GSM8K; ours: Eq. 3 and the bias-corrected c beside the paper's."""
     rows: Rows = []
-    for k in (1, *KS):
+    for k in (1, *ks_of(sample.votes)):
         votes = prefix(sample.votes, k)
         mean, deviation = per_seed(votes.scored().mean(axis=1), sample)
         tokens = None if votes.tokens is None else float(votes.tokens.sum(axis=1).mean())
@@ -64,19 +77,18 @@ def table1(sample: Sample) -> Rows:
     return rows
 
 
-def table2(samples: Samples) -> Rows:
+def table2(entries: Sequence[Entry]) -> Rows:
     """Saturation and in-sample calibration by model."""
     rows: Rows = []
-    for name in GSM8K:
-        if name not in samples:
-            continue
-        votes = samples[name].votes
-        c = {k: rho(votes, k) for k in KS}
+    for entry in entries:
+        votes = entry.sample.votes
+        c = {k: rho(votes, k) for k in {*ks_of(votes), votes.k}}
         rows.append(
             {
-                "model": _model(name),
+                "model": entry.model,
+                "task": entry.task,
                 "c_pilot": c[PILOT_K],
-                **{f"k_eff_{k}": float(k_eff(k, c[k])) for k in KS},
+                **{f"k_eff_{k}": float(k_eff(k, c[k])) for k in ks_of(votes)},
                 "mv": float(majority_prefix(votes)[-1]),
                 "bb": beta_binomial(votes.k, votes.p, c[votes.k]),
                 "binomial": float(majority_binomial(votes.k, votes.p)),
@@ -86,18 +98,12 @@ def table2(samples: Samples) -> Rows:
     return rows
 
 
-def table4(samples: Samples, replicates: int, seed: int) -> Rows:
+def table4(entries: Sequence[Entry], replicates: int, seed: int) -> Rows:
     """Adaptive-K by cell: the paper's columns, then ours (subset averages, plurality, conservative K*)."""
     rows: Rows = []
-    for place, series in enumerate(layout.SERIES):
-        if series.name in samples:
-            rng = np.random.default_rng([seed, 4, place])
-            sample = samples[series.name]
-            label = layout.BENCHMARKS[series.task]
-            task = f"{label.label} ({label.domain})"
-            rows.append(
-                {"task": task, "model": layout.MODELS[series.model]} | adaptive_k(sample, replicates, rng)
-            )
+    for place, entry in enumerate(entries):
+        rng = np.random.default_rng([seed, 4, place])
+        rows.append({"task": entry.task, "model": entry.model} | adaptive_k(entry.sample, replicates, rng))
     return rows
 
 
@@ -140,7 +146,8 @@ def adaptive_k(
 
 def table9(sample: Sample) -> Rows:
     """The reasoning model: observed vote and held-out errors by K; ours: errors of the gain over one path."""
-    found = held_out(sample, (1, *KS))
+    ks = ks_of(sample.votes)
+    found = held_out(sample, (1, *ks))
     gain = found["observed"] - found["observed"][0]
     return [
         {
@@ -152,7 +159,7 @@ def table9(sample: Sample) -> Rows:
             "gain": float(gain[place]),
             "bb_gain": float(found["bb"][place] - found["bb"][0]),
         }
-        for place, k in enumerate(KS, 1)
+        for place, k in enumerate(ks, 1)
     ]
 
 
@@ -169,13 +176,11 @@ def reasoning(sample: Sample, replicates: int, seed: int) -> dict[str, Any]:
     } | row
 
 
-def table10(samples: Samples, seed: int) -> Rows:
+def table10(entries: Sequence[Entry], seed: int) -> Rows:
     """How c-hat and K* vary with the size of the pilot; ours: the spread of a single-seed pilot's c."""
     rows: Rows = []
-    for place, name in enumerate(GSM8K):
-        if name not in samples:
-            continue
-        sample = samples[name]
+    for place, entry in enumerate(entries):
+        sample = entry.sample
         one = sample.votes.take(sample.seeds == sample.seeds.min())
         for n in PILOTS:
             rng = np.random.default_rng([seed, 10, place, n])
@@ -184,7 +189,7 @@ def table10(samples: Samples, seed: int) -> Rows:
             stars = np.array([operating_point(float(c)) for c in draws])
             rows.append(
                 {
-                    "model": _model(name),
+                    "model": entry.model,
                     "n": n,
                     "c_mean": float(draws.mean()),
                     "c_std": float(draws.std()),
@@ -196,20 +201,18 @@ def table10(samples: Samples, seed: int) -> Rows:
     return rows
 
 
-def table11(samples: Samples) -> Rows:
+def table11(entries: Sequence[Entry]) -> Rows:
     """K* and what it retains by epsilon; ours: retention of the subset-averaged vote."""
     rows: Rows = []
-    for name in GSM8K:
-        if name not in samples:
-            continue
-        votes = samples[name].votes
+    for entry in entries:
+        votes = entry.sample.votes
         c, first, averages = rho(votes, PILOT_K), majority_prefix(votes), majority_at_k(votes)
         for epsilon in EPSILONS:
             star = operating_point(c, epsilon)
             at = min(star, votes.k) - 1
             rows.append(
                 {
-                    "model": _model(name),
+                    "model": entry.model,
                     "epsilon": epsilon,
                     "k_star": star,
                     "mv_star": float(first[at]),
@@ -220,21 +223,16 @@ def table11(samples: Samples) -> Rows:
     return rows
 
 
-def figure2(samples: Samples) -> Rows:
-    """Held-out predictions of the vote at 8, 16 and 32 paths on GSM8K."""
+def figure2(entries: Sequence[Entry]) -> Rows:
+    """Held-out predictions of the vote at 8, 16 and 32 paths."""
     rows: Rows = []
-    for name in GSM8K:
-        if name not in samples:
-            continue
-        found = held_out(samples[name], KS[1:])
-        for place, k in enumerate(KS[1:]):
+    for entry in entries:
+        ks = ks_of(entry.sample.votes)[1:]
+        found = held_out(entry.sample, ks) if ks else {}
+        for place, k in enumerate(ks):
             values = {one: float(column[place]) for one, column in found.items()}
-            rows.append({"model": _model(name), "k": k} | values)
+            rows.append({"model": entry.model, "k": k} | values)
     return rows
-
-
-def _model(name: str) -> str:
-    return layout.MODELS[name.partition("/")[0]]
 
 
 def _defined(draws: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

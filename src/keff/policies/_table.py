@@ -49,7 +49,7 @@ def legal(cap: int) -> Table:
     return (v2 <= v1) & (v1 + v2 <= n)
 
 
-def lookahead(stops: Table) -> NDArray[np.int64]:
+def lookahead(stops: Table) -> NDArray[np.int16]:
     """Return for each cell the fewest further paths after which the rule could stop; 0 stops now.
 
     A further path is a vote for the leader, for the runner-up, or for neither (an abstention or another
@@ -57,7 +57,7 @@ def lookahead(stops: Table) -> NDArray[np.int64]:
     """
     cap = len(stops) - 1
     far = cap + 1
-    ahead = np.zeros(stops.shape, np.int64)
+    ahead = np.zeros(stops.shape, np.int16)
     v1, v2 = np.indices(stops.shape[1:])
     for n in range(cap - 1, -1, -1):
         later = np.pad(ahead[n + 1], (0, 1), constant_values=far)

@@ -114,18 +114,20 @@ class Bench:
     def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> dict[str, Any]:
         """Return the row of one policy."""
         refitter = Refitter(self.votes, policy, pilot, self.outcome, self.rng) if _unfitted(policy) else None
-        found = self.outcome(policy) if refitter is None else refitter.outcomes()
         point = spread = None
-        if found.accuracy is not None:
+        if refitter is not None:
+            found, point = refitter.splits(self.fixed)
+        else:
+            found = self.outcome(policy)
+        several = self.votes.n_clusters > 1 and found.accuracy is not None
+        if refitter is not None and several:
+            spread = refitter.bootstrap(self.fixed, replicates)
+        elif refitter is None and found.accuracy is not None:
             columns = item_columns(found, self.fixed)
             point = means_of(columns.mean(axis=0)[:, None])
-            if self.votes.n_clusters > 1:
-                seed = np.random.default_rng(0)  # the same resamples for every policy: rows are paired
-                spread = (
-                    bootstrap(columns, self.votes, replicates, seed)
-                    if refitter is None
-                    else refitter.bootstrap(self.fixed, replicates)
-                )
+            # The same resamples for every policy: rows are paired.
+            same = np.random.default_rng(0)
+            spread = bootstrap(columns, self.votes, replicates, same) if several else None
         line = row(policy.spec, found, point, spread, self.fixed.cap)
         costs = pilot.costs(line["mean_paths"], "labels" in policy.needs) if refitter else None
         return line | {"pilot": costs}

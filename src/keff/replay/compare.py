@@ -69,13 +69,17 @@ def bootstrap(columns: FloatArray, votes: Votes, replicates: int, rng: np.random
     return means_of(totals[1:] / totals[0])
 
 
-def interval(value: float, replicates: FloatArray | None) -> dict[str, float | None]:
-    """Return a value with the percentile interval of its replicates (none with fewer than two clusters)."""
+def interval(points: FloatArray, replicates: FloatArray | None) -> dict[str, float | None]:
+    """Return the mean of the points (one, or one a pilot) with the percentile interval of the replicates.
+
+    No interval with fewer than two clusters.
+    """
+    value = float(points.mean())
     known = None if replicates is None else replicates[~np.isnan(replicates)]
     if known is None or not len(known) or np.isnan(value):
-        return {"value": None if np.isnan(value) else float(value), "lo": None, "hi": None}
+        return {"value": None if np.isnan(value) else value, "lo": None, "hi": None}
     lo, hi = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return {"value": float(value), "lo": float(lo), "hi": float(hi)}
+    return {"value": value, "lo": float(lo), "hi": float(hi)}
 
 
 def row(spec: str, outcome: Outcome, point: Means | None, spread: Means | None, cap: int) -> dict[str, Any]:
@@ -83,9 +87,9 @@ def row(spec: str, outcome: Outcome, point: Means | None, spread: Means | None, 
     scored: dict[str, Any] = dict.fromkeys(("accuracy", "kept", "delta_at_equal_cost"))
     if point is not None:
         scored = {
-            "accuracy": interval(float(point.accuracy[0]), spread and spread.accuracy),
-            "kept": interval(float(point.kept(cap)[0]), spread and spread.kept(cap)),
-            "delta_at_equal_cost": interval(float(point.delta()[0]), spread and spread.delta()),
+            "accuracy": interval(point.accuracy, spread and spread.accuracy),
+            "kept": interval(point.kept(cap), spread and spread.kept(cap)),
+            "delta_at_equal_cost": interval(point.delta(), spread and spread.delta()),
         }
     return {
         "policy": spec,

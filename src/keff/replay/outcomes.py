@@ -59,9 +59,8 @@ def run(policy: Policy, draws: Draws) -> Walks:
 def expectations(walks: Walks, draws: Draws, cap: int) -> Outcome:
     """Average over the orders of drawing; ``cap`` is where plurality is compared with."""
     tokens = None
-    if draws.tokens is not None:
-        spent = np.concatenate([np.zeros((*walks.stop.shape, 1)), draws.tokens.cumsum(axis=2)], axis=2)
-        tokens = _at(spent, walks.stop).mean(axis=1)
+    if draws.spent is not None:
+        tokens = _at(draws.spent, walks.stop).mean(axis=1)
     return Outcome(
         paths=walks.stop.mean(axis=1),
         rounds=walks.rounds.mean(axis=1),
@@ -85,14 +84,15 @@ def drive(policy: Policy, keys: list[str | None], confidences: list[float]) -> I
 
 
 def _follow(ahead: IntArray) -> tuple[IntArray, IntArray]:
-    at = np.zeros(ahead.shape[:2], np.int64)
-    rounds = np.zeros(ahead.shape[:2], np.int64)
-    while True:
-        step = _at(ahead, at)
-        if not step.any():
-            return at, rounds
-        at += step
-        rounds += step > 0
+    rows = ahead.reshape(-1, ahead.shape[2])
+    at, rounds = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    going = np.arange(len(rows))
+    while len(going):
+        step = rows[going, at[going]]
+        going, step = going[step > 0], step[step > 0]
+        at[going] += step
+        rounds[going] += 1
+    return at.reshape(ahead.shape[:2]), rounds.reshape(ahead.shape[:2])
 
 
 def _at(values: NDArray[Any], stop: IntArray) -> NDArray[Any]:

@@ -66,21 +66,20 @@ class Refitter:
         times[chosen] = 0
         return self.outcome(fitted), times[ids]
 
-    def outcomes(self) -> Outcome:
-        """Return each item's outcome averaged over the splits in which it is not in the pilot."""
+    def splits(self, fixed: Fixed) -> tuple[Outcome, Means | None]:
+        """Return each item's outcome averaged over the pilots that it is not in, and the means by pilot."""
         groups = self.votes.n_clusters
-        sums: dict[str, FloatArray] = {}
-        seen = np.zeros(self.votes.n)
-        for _ in range(SPLITS):
-            found, weight = self._fit(self.rng.permutation(groups))
-            seen += weight
-            for name in NAMES:
-                values: FloatArray | None = getattr(found, name)
-                if values is not None:
-                    sums[name] = sums.get(name, np.zeros(self.votes.n)) + weight * values
-        kept = seen > 0
-        means = {name: _fill(values / np.maximum(seen, 1), kept) for name, values in sums.items()}
-        return Outcome(**{"accuracy": None, "tokens": None, **means})
+        found = [self._fit(self.rng.permutation(groups)) for _ in range(SPLITS)]
+        weights = np.array([weight for _, weight in found])
+        means: dict[str, FloatArray | None] = {}
+        for name in NAMES:
+            values = [getattr(outcome, name) for outcome, _ in found]
+            means[name] = None if values[0] is None else _average(np.array(values), weights)
+        by_pilot = [self._row(outcome, weight, fixed) for outcome, weight in found if outcome.accuracy is not None]
+        return Outcome(**means), means_of(np.array(by_pilot).T) if by_pilot else None  # type: ignore[arg-type]
+
+    def _row(self, outcome: Outcome, weight: IntArray, fixed: Fixed) -> FloatArray:
+        return weight @ item_columns(outcome, fixed) / max(weight.sum(), 1)
 
     def bootstrap(self, fixed: Fixed, replicates: int) -> Means:
         """Resample clusters; in each replicate draw a pilot, fit, and judge on what is left."""
@@ -89,10 +88,12 @@ class Refitter:
         for _ in range(min(replicates, MOST_REFITS)):
             found, weight = self._fit(self.rng.integers(0, groups, groups))
             if weight.sum():
-                rows.append(weight @ item_columns(found, fixed) / weight.sum())
+                rows.append(self._row(found, weight, fixed))
         return means_of(np.array(rows).T)
 
 
-def _fill(values: FloatArray, known: Any) -> FloatArray:
-    """An item that was in every pilot counts as the mean of the others."""
-    return np.where(known, values, values[known].mean())
+def _average(values: FloatArray, weights: IntArray) -> FloatArray:
+    """Average over splits [S, n]; an item that was in every pilot counts as the mean of the others."""
+    seen = weights.sum(axis=0)
+    mean = (values * weights).sum(axis=0) / np.maximum(seen, 1)
+    return np.where(seen > 0, mean, mean[seen > 0].mean())

@@ -55,6 +55,14 @@ class Draws:
         return max(1, int(self.codes.max(initial=0)) + 1)
 
     @cached_property
+    def spent(self) -> FloatArray | None:
+        """The tokens of the first 0..cap paths [n, R, cap + 1], where known."""
+        if self.tokens is None:
+            return None
+        total = self.tokens.cumsum(axis=2, dtype=np.float64)
+        return np.concatenate([np.zeros((*total.shape[:2], 1)), total], axis=2)
+
+    @cached_property
     def distinct(self) -> NDArray[np.int16]:
         """The number of distinct answers after 0..cap paths [n, R, cap + 1]."""
         return self._bags[1]

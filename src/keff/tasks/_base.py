@@ -13,7 +13,7 @@ from keff.errors import TaskError
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 from keff.task import Judged, Located, Row, Task
 from keff.tasks._source import DataSet, check_split, read_file, read_hub
-from keff.tasks._templates import TEMPLATES, read_templates, slots
+from keff.tasks._templates import TEMPLATES, read_templates
 
 
 @lru_cache(maxsize=1024)
@@ -119,9 +119,7 @@ class Benchmark(SpacedTask):
     ) -> None:
         self.split = check_split(self.name, self.data_set, split)
         self.data = data
-        self.templates: Sequence[str] = slots(
-            read_templates(template) if template else TEMPLATES[self.family]
-        )
+        self.templates: Sequence[str] = read_templates(template) if template else TEMPLATES[self.family]
 
     def rows(self) -> Iterator[Located]:
         """Read the rows of the local file or of the hub's split, in their order."""

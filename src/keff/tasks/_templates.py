@@ -1,8 +1,9 @@
 """The eight prompt templates of each task family, as quoted in the paper's appendix "Prompt Templates".
 
-They are the experimental parameters of the paper's template arm: template j of a family is the instruction
-of slot j, and the first one is also slot 0, the plain self-consistency prompt. The framing around them and
-the final-answer instruction are keff's own, and the same for every slot.
+They are the experimental parameters of the paper's template arm. Slots count from 0, as in its published
+records: slot j is the appendix's template j + 1, and slot 0, the first of each family, is also the plain
+self-consistency prompt. The framing around them and the final-answer instruction are keff's own, and the
+same for every slot.
 """
 
 from __future__ import annotations
@@ -105,11 +106,6 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "Trace the quantities mentioned to answer.",
     ),
 }
-
-
-def slots(templates: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the instruction of every slot: slot 0 is the first template, slot j is template j."""
-    return (templates[0], *templates)
 
 
 def read_templates(path: str | Path) -> tuple[str, ...]:

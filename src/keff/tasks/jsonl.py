@@ -15,7 +15,7 @@ from keff.task import Judged, Located, Row
 from keff.tasks._base import SpacedTask, text
 from keff.tasks._scorer import Scorer
 from keff.tasks._source import read_file
-from keff.tasks._templates import read_templates, slots
+from keff.tasks._templates import read_templates
 
 _FORMS: dict[AnswerSpace, re.Pattern[str]] = {
     "numeric": re.compile(r"\s*[-+$]?[\d,]*\.?\d+(?:[eE][-+]?\d+|\s*/\s*\d+)?\s*%?\s*"),
@@ -48,7 +48,7 @@ class Jsonl(SpacedTask):
     ) -> None:
         self.data = data
         self.system = system
-        self.templates: Sequence[str] = slots(read_templates(template)) if template else ("",)
+        self.templates: Sequence[str] = read_templates(template) if template else ("",)
         self.regex = None if answer_regex is None else _compile(answer_regex)
         self.scorer = None if scorer is None else Scorer.parse(scorer)
         golds = [gold for row in read_file(data) if (gold := row.get("answer")) is not None]

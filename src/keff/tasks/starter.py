@@ -10,7 +10,7 @@ from keff.records import AnswerSpace, Item, Message
 from keff.task import Example, Located, Row
 from keff.tasks._base import SpacedTask, lettered
 from keff.tasks._source import read_file
-from keff.tasks._templates import read_templates, slots
+from keff.tasks._templates import read_templates
 
 FILE = Path(__file__).with_name("_starter.jsonl")
 
@@ -63,7 +63,7 @@ class Starter(SpacedTask):
     )
 
     def __init__(self, template: str | None = None) -> None:
-        self.templates: Sequence[str] = slots(read_templates(template) if template else TEMPLATES)
+        self.templates: Sequence[str] = read_templates(template) if template else TEMPLATES
 
     def rows(self) -> Iterator[Located]:
         """Read the items that come with the package."""

@@ -1,0 +1,176 @@
+"""What sampling adds to the client: throughput, processor time and memory, against a stub server of fixed latency."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+from openai import AsyncOpenAI
+
+from keff.engine import Engine
+from keff.job import Job, execute
+from keff.plugins import load
+from keff.records import Sampling
+from keff.sampler import Order
+
+IN_FLIGHT, WAVES, REPEATS, LATENCY = 64, 12, 3, 1.0
+WORDS = 120
+
+
+def choice(index: int) -> dict[str, object]:
+    """Return one path of the stub's answers, with log-probabilities."""
+    words = [*("step " * WORDS).split(), "The", "final", "answer", "is", str(index)]
+    listed = [{"token": word, "logprob": -0.5, "top_logprobs": []} for word in words]
+    message = {"role": "assistant", "content": " ".join(words)}
+    return {"index": index, "message": message, "finish_reason": "stop", "logprobs": {"content": listed}}
+
+
+async def serve(latency: float) -> None:
+    """Answer every request after ``latency`` seconds; prints the port first."""
+    ready: dict[int, bytes] = {}
+
+    def answer(n: int) -> bytes:
+        if n not in ready:
+            usage = {"prompt_tokens": 20, "completion_tokens": n * (WORDS + 5)}
+            whole = {"object": "chat.completion", "data": [{"id": "stub"}], "usage": usage}
+            body = json.dumps(whole | {"choices": [choice(index) for index in range(n)]}).encode()
+            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+            ready[n] = head.encode() + body
+        return ready[n]
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                n = 1
+                if "content-length: " in head:
+                    length = int(head.split("content-length: ")[1].split("\r\n")[0])
+                    n = json.loads(await reader.readexactly(length)).get("n", 1)
+                    await asyncio.sleep(latency)
+                writer.write(answer(n))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+@contextmanager
+def stub(latency: float) -> Iterator[str]:
+    """Run the stub server in a process of its own and give its base URL."""
+    command = [sys.executable, __file__, "serve", str(latency)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        finally:
+            process.kill()
+
+
+async def bare(url: str, requests: int, n: int) -> None:
+    """Send the same requests with the same client in a plain loop, and only parse the answers."""
+    async with AsyncOpenAI(base_url=url, api_key="none") as client:
+        gate = asyncio.Semaphore(IN_FLIGHT)
+
+        async def one(number: int) -> int:
+            message = {"role": "user", "content": f"What is {number} + 1?"}
+            body = {"model": "stub", "messages": [message], "n": n, "logprobs": True, "top_logprobs": 1}
+            async with gate:
+                answer = await client.post("/chat/completions", cast_to=httpx2.Response, body=body)
+                return len(json.loads(answer.content)["choices"])
+
+        await asyncio.gather(*(one(number) for number in range(requests)))
+
+
+def job(folder: Path, engine: Engine, items: int, k: int) -> Job:
+    """Return a job on made-up questions."""
+    data = folder / "q.jsonl"
+    rows = ({"id": f"q{i}", "question": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(items))
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Job(load("task", "jsonl", data=str(data)), engine, folder / "run", Order(Sampling(), k))
+
+
+def sampled(url: str, requests: int, n: int, parallel: int = IN_FLIGHT) -> None:
+    """Draw ``requests`` items with n paths each, one request an item, into a run folder."""
+    engine = load("engine", "openai", base_url=url, parallel=parallel, n_per_request=n)
+    with tempfile.TemporaryDirectory() as folder:
+        done = asyncio.run(execute(job(Path(folder), engine, requests, n))).done
+    assert done == requests * n
+
+
+def timed(run: Callable[[], object]) -> tuple[float, float]:
+    """Return the seconds and the processor seconds that a call takes."""
+    wall, processor = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - wall, time.process_time() - processor
+
+
+def throughput(n: int) -> None:
+    """Print one row: sampling beside the bare loop, alternating, with n paths a request."""
+    requests = IN_FLIGHT * WAVES
+    ratios: list[float] = []
+    plain: list[float] = []
+    ours: list[float] = []
+    with stub(LATENCY) as url:
+        sampled(url, IN_FLIGHT, n)
+        for _ in range(REPEATS):
+            base, base_cpu = timed(lambda: asyncio.run(bare(url, requests, n)))
+            wall, cpu = timed(lambda: sampled(url, requests, n))
+            ratios.append(base / wall)
+            plain.append(1000 * base_cpu / requests / n)
+            ours.append(1000 * cpu / requests / n)
+    shown = [f"{statistics.median(values):.3g}" for values in (ratios, plain, ours)]
+    print(f"{n:<18}{shown[0]:>18}{shown[1]:>18}{shown[2]:>18}")
+
+
+def peak(*arguments: object) -> float:
+    """Return the peak memory, in MB, of this file run with arguments in a process of its own."""
+    command = [sys.executable, __file__, *map(str, arguments)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def rest(what: str, *arguments: str) -> None:
+    """Do one measurement of memory and print the peak."""
+    if what == "in_flight":
+        sampled(arguments[0], int(arguments[1]), 8, parallel=int(arguments[1]))
+    else:
+        engine = load("engine", "fake", tokens=400)
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(execute(job(Path(folder), engine, int(arguments[0]), 8)))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def main() -> None:
+    """Print what sampling costs beside a bare loop, and how much memory it holds."""
+    print(f"{IN_FLIGHT} in flight, {LATENCY:g} s latency, load average {os.getloadavg()[0]:.1f}")
+    print(f"{'paths a request':<18}{'throughput ratio':>18}{'bare ms CPU/path':>18}{'keff ms CPU/path':>18}")
+    for n in (1, 8):
+        throughput(n)
+    print("targets: throughput ratio at least 0.97, under 4 ms of processor time a path\n")
+    with stub(3.0) as url:
+        print(f"512 requests of 8 paths in flight: {peak('in_flight', url, 512):.0f} MB (target: under 500)")
+    small, large = peak("run", 500), peak("run", 4000)
+    print(f"run of 500 x 8 paths: {small:.0f} MB, of 4000 x 8 paths: {large:.0f} MB ", end="")
+    print(f"({(large - small) * 1024 / 3500:.1f} kB more an item; its texts are {8 * 400 * 5 / 1024:.0f} kB)")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        main()
+    elif sys.argv[1] == "serve":
+        asyncio.run(serve(float(sys.argv[2])))
+    else:
+        rest(*sys.argv[1:])
