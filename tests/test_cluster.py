@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from keff import plugins
-from keff.cli._sampling import on_cluster
+from keff.cli._sampling import Wishes, on_cluster
 from keff.engine import Engine
 from keff.errors import EngineError, PluginError, UsageError
 from keff.job import Job, execute
@@ -188,3 +188,8 @@ def test_without_ray_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.delitem(sys.modules, "keff.cluster", raising=False)
     with pytest.raises(PluginError, match=r"--on ray needs the package ray: pip install 'keff\[ray\]'"):
         on_ray()
+
+
+def test_workers_without_a_cluster_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--workers goes with --on ray"):
+        Wishes(task=str(questions(tmp_path)), run=tmp_path / "run", engine="fake", workers=2).job()

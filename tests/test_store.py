@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path as File
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -200,3 +201,24 @@ def test_neighbouring_paths_have_neighbouring_seeds(run: int, item: str, slot: i
 def test_path_seeds_are_the_same_in_every_process() -> None:
     assert path_seed(0, "item", 0, 0) == path_seed(0, "item", 0, 0) != path_seed(1, "item", 0, 0)
     assert path_seed(0, "gsm8k-1", 2, 5) == 1592798677
+
+
+def test_hidden_states_come_back_in_launch_order_for_complete_items(tmp_path: File) -> None:
+    def seen(item: str, index: int, value: float) -> Path:
+        vector = np.full(3, value, "<f2").tobytes()
+        return Path(item, 0, index, 0, index, Completion("x", embedding=vector))
+
+    with make(tmp_path) as run:
+        assert run.embeddings() is None
+        run.put_items([Item("b", ()), Item("a", ()), Item("c", ())])
+        run.add(
+            [
+                seen(item, index, value + index)
+                for item, value in (("a", 10), ("b", 20))
+                for index in (2, 0, 3, 1)
+            ]
+        )
+        run.add([seen("c", 0, 1)])
+        found = run.embeddings()
+    assert found is not None
+    assert found[:, :, 0].tolist() == [[20, 21, 22, 23], [10, 11, 12, 13]]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keff.errors import LogError, UsageError
+from keff.job import EMBEDDINGS
 from keff.reader import Record
 from keff.stats import slots as audit
 from keff.stats.correlation import anova_c
@@ -19,7 +20,6 @@ from keff.stats.votes import FloatArray, Votes
 from keff.stats.weights import Rule, Scheme, Weighting, judge_weights, oracle_optimism
 
 SCHEMES: tuple[Scheme, ...] = ("accuracy", "log_odds", "fisher")
-EMBEDDINGS = "embeddings.npy"
 """The file beside a run's paths that GLS-R reads: float16 [items, paths, dimensions] in the run's order."""
 
 

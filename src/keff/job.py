@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keff.engine import Engine
 from keff.errors import UsageError
 from keff.manifest import Config, sampling_config
@@ -13,6 +15,8 @@ from keff.records import Item, Sampling, stable_hash
 from keff.sampler import Order, Progress, Watch, sample
 from keff.store import Run
 from keff.task import Task, select
+
+EMBEDDINGS = "embeddings.npy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,9 @@ def parse_templates(text: str, task: Task) -> tuple[int, ...]:
         return (0,)
     if text == "all":
         if last < 1:
-            raise UsageError(f"task {task.name} has one prompt only: use --templates none, or --template FILE")
+            raise UsageError(
+                f"task {task.name} has one prompt only: use --templates none, or --template FILE"
+            )
         return tuple(range(last + 1))
     try:
         slots = tuple(int(part) for part in text.split(","))
@@ -103,6 +109,13 @@ def score(run: Run, task: Task, *, everything: bool = False) -> int:
     return total
 
 
+def save_embeddings(run: Run) -> None:
+    """Write the hidden states of a run beside it as ``embeddings.npy`` (float16, [items, K, D]), if it has any."""
+    vectors = run.embeddings()
+    if vectors is not None:
+        np.save(run.folder / EMBEDDINGS, vectors.astype(np.float16))
+
+
 async def execute(job: Job, watch: Watch | None = None) -> Progress:
     """Draw all that the job still owes and leave every kept path scored.
 
@@ -123,6 +136,8 @@ async def execute(job: Job, watch: Watch | None = None) -> Progress:
             job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options
         ) as run:
             score(run, job.task)
-            return await sample(run, job.task, job.engine, items, job.order, watch)
+            progress = await sample(run, job.task, job.engine, items, job.order, watch)
+            save_embeddings(run)
+            return progress
     finally:
         await job.engine.close()

@@ -25,6 +25,7 @@ EXTRA = {
     "torch": "hf",
     "transformers": "hf",
     "gguf": "hf",
+    "accelerate": "hf",
     "vllm": "vllm",
     "ray": "ray",
     "starlette": "serve",

@@ -87,7 +87,10 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Fittable(Protocol):
-    """A policy that a pilot can fit. Without it, it uses a generic prior or refuses to decide."""
+    """A policy that a pilot can fit. Before, it uses a generic prior or refuses to decide (``fitted``)."""
+
+    @property
+    def fitted(self) -> bool: ...
 
     def fit(self, pilot: Votes) -> Policy:
         """Return the fitted policy, whose spec carries all that was fitted."""
@@ -221,7 +224,7 @@ class ConfidenceVote:
 
     @property
     def needs(self) -> frozenset[Need]:
-        return self.rule.needs | {"confidence"}
+        return frozenset[Need]({*self.rule.needs, "confidence"})
 
     @property
     def monotone(self) -> bool:
@@ -258,6 +261,11 @@ class ConfidenceVote:
         top = np.nanmax(logits, axis=(1, 2), keepdims=True, initial=-np.inf)
         raw = np.where(np.isnan(logits), 0.0, np.exp(np.nan_to_num(logits - top)))
         return raw * (np.arange(draws.cap) < stop[..., None])
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the stopping rule needs no pilot, or has had one."""
+        return not isinstance(self.rule, Fittable) or self.rule.fitted
 
     def fit(self, pilot: Votes) -> ConfidenceVote:
         """Fit the stopping rule, where it can be fitted."""

@@ -55,7 +55,7 @@ def test_all_fields_come_through_and_unknown_ones_are_kept(tmp_path: Path) -> No
         ([GOOD | {"all_tokens": "many"}], "all_tokens must be a list"),
         ([GOOD | {"all_tokens": [1, 2, 3, "x"]}], "could not convert"),
         ([], "the file is empty"),
-        (["id,answer"], "the first line is not a JSON object"),
+        (["hello, world"], "the first line is not a JSON object"),
         ([{"question": "?", "answer": "1"}], 'no "all_answers"'),
     ],
 )

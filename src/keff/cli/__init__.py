@@ -21,6 +21,7 @@ COMMANDS = (
     "compare",
     "combine",
     "reproduce",
+    "study",
     "score",
     "import",
     "export",

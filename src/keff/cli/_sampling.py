@@ -61,9 +61,7 @@ class Wishes:
 
     def job(self) -> Job:
         """Make the task, the engine and the job."""
-        task, options = load_task(
-            self.task, {"data": self.data and str(self.data), "answer_space": self.answer_space}
-        )
+        task, options = load_task(self.task, self._task_options())
         sampling = Sampling(self.temperature, self.top_p, self.max_tokens or task.max_tokens, seed=self.seed)
         order = sampler.Order(
             sampling,

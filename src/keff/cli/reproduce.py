@@ -5,16 +5,15 @@ With our estimates beside them.
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from keff.cli import _console
 from keff.cli import _options as o
-from keff.paper.reproduce import Reproducing, Reproduction, reproduce, write
-from keff.plugins import missing_extra
+from keff.cli._tables import draw_figures
+from keff.paper.reproduce import Reproducing, reproduce, write
 
 SHOWN = 20
 
@@ -32,7 +31,7 @@ def command(
     found = reproduce(folder, Reproducing(replicates, seed, processes))
     files = write(found, out)
     if figures:
-        files += _draw(found, out)
+        files += draw_figures(found, out)
     if json:
         _console.print_json(found.numbers() | {"files": [str(file) for file in files]})
         return
@@ -46,11 +45,3 @@ def command(
     agree = sum(one.agrees for one in found.checks)
     line = f"{agree} of {len(found.checks)} printed numbers agree; see {out / 'differences.md'}"
     _console.progress_console.print(line, markup=False, soft_wrap=True)
-
-
-def _draw(found: Reproduction, out: Path) -> list[Path]:
-    try:
-        draw: Any = importlib.import_module("keff.paper.drawings").draw
-    except ImportError as error:
-        raise missing_extra(error, "drawing figures (or give --no-figures)") from error
-    return draw(found, out)

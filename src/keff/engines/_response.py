@@ -61,7 +61,7 @@ def fields(value: Any) -> dict[str, Any]:
 def entries(value: Any) -> list[dict[str, Any]]:
     """Return the objects in ``value`` when it is a JSON array, else nothing."""
     parts = cast("list[Any]", value) if isinstance(value, list) else []
-    return [fields(part) for part in parts]
+    return [part if isinstance(part, dict) else {} for part in parts]
 
 
 def choices_of(response: Any) -> list[Choice]:
@@ -140,7 +140,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 def token_logprobs(choice: Choice) -> list[float]:
     """Return the log-probability of each generated token, as far as the server gives them."""
     found = [entry.get("logprob") for entry in entries(fields(choice.get("logprobs")).get("content"))]
-    return [float(value) for value in found if isinstance(value, int | float)]
+    return [float(value) for value in found if isinstance(value, (int, float))]
 
 
 def token_counts(choices: Sequence[Choice], usage: int | None) -> list[int]:

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from keff.engine import Capabilities
 from keff.engines._form import chat_body, effort_thinking, json_object, template_thinking
-from keff.engines._response import choices_of, completions, token_logprobs
+from keff.engines._response import choices_of, completions
 from keff.engines._transport import Address, Transport, UnsupportedError
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Message, Sampling
@@ -222,12 +222,10 @@ class OpenAI:
             self._at_most(1)
 
     def _read(self, response: dict[str, Any], n: int, seconds: float) -> list[Completion]:
-        choices = choices_of(response)
-        if self._logprobs and not all(
-            token_logprobs(one) for one in choices if one["message"].get("content")
-        ):
+        drawn = completions(response, choices_of(response), seconds)
+        if self._logprobs and not all(path.logprobs for path in drawn if path.text):
             self._forget_logprobs()
-        return completions(response, choices, seconds)[:n]
+        return drawn[:n]
 
     async def close(self) -> None:
         """Close the connections."""

@@ -1,9 +1,10 @@
 """A model in this process through vLLM (extra ``vllm``), for machines with an accelerator.
 
 The n paths of a request share the reading of the prompt, and prompts that begin alike share it too. Path i
-carries seed + i; in bfloat16 the batch it runs in may change a late token. Requests that wait are run together as one batch: ask for many at once. A request that is
-cancelled is dropped if it still waits; a batch that runs is finished. To use a server instead, which also
-stops cancelled paths and takes new requests at any moment:
+carries seed + i; in bfloat16 the batch that it runs in may change a late token. Requests that wait are run
+together as one batch: ask for many at once. A request that is cancelled is dropped if it still waits; a
+batch that runs is finished. To use a server instead, which also stops cancelled paths and takes new
+requests at any moment:
 
     vllm serve MODEL --port 8000
     keff sample TASK --engine openai --base-url http://HOST:8000/v1 --run DIR

@@ -132,9 +132,11 @@ def check(table: str, rows: Sequence[Row]) -> list[Check]:
         row = by_key.get(key)
         if row is None:
             continue
-        for name in names:
-            if name not in keys and printed[name] != "-" and row.get(name) is not None:
-                checks.append(_check(table, " ".join(key), name, printed[name], float(row[name])))
+        checks.extend(
+            _check(table, " ".join(key), name, printed[name], float(row[name]))
+            for name in names
+            if name not in keys and printed[name] != "-" and row.get(name) is not None
+        )
     return checks
 
 

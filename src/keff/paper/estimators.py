@@ -38,7 +38,8 @@ def operating_point(c: float, epsilon: float = 0.025) -> int:
 
 
 def beta_binomial(k: int, p: float, c: float) -> float:
-    """Return the predicted majority vote of moment estimates; independence where c <= 0."""
+    """Return the predicted majority vote of moment estimates; independence where c <= 0 or undefined."""
+    c = 0.0 if math.isnan(c) else c
     return float(majority_beta_binomial(k, p, min(max(c, 0.0), 1.0)))
 
 
@@ -86,3 +87,8 @@ def per_seed(values: FloatArray, sample: Sample) -> tuple[float, float]:
     """Return the mean and the sample standard deviation over seeds of a mean over rows [n]."""
     means = [float(values[sample.seeds == seed].mean()) for seed in np.unique(sample.seeds)]
     return float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
+
+
+def ratio(part: float, whole: float) -> float:
+    """Return part over whole; NaN where whole is 0."""
+    return float(part) / float(whole) if whole else math.nan

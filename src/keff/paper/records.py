@@ -141,10 +141,10 @@ def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> Samp
         slots = None if rows[0].slots is None else np.array(rows[0].slots, np.int64)
         clusters = np.array([table[row.cluster] for row in rows], np.int64)
         votes = Votes(None, correct, slots, clusters)
-    return Sample(votes, seeds, tuple(table), _diversity(rows))
+    return Sample(votes, seeds, tuple(table), diversity(rows))
 
 
-def _diversity(rows: Sequence[Question]) -> FloatArray | None:
+def diversity(rows: Sequence[Question]) -> FloatArray | None:
     """Return the paper's answer diversity of each row: distinct answers in lower case, over K."""
     if any(row.form == "scores" for row in rows):
         return None

@@ -17,6 +17,7 @@ from keff.paper.estimators import (
     per_seed,
     pilot_draws,
     prefix,
+    ratio,
     rho,
     vote_gap,
 )
@@ -125,7 +126,7 @@ def adaptive_k(
         "k_star": star,
         "mv_star": float(first[at]),
         "mv": float(first[-1]),
-        "retained": float(first[at] / first[-1]),
+        "retained": ratio(first[at], first[-1]),
         "gap_lo": lo,
         "gap_hi": hi,
         "net_cost": choose.net_cost(star, votes.k),
@@ -136,7 +137,7 @@ def adaptive_k(
         "k_star_conservative": choose.k_star_conservative(pilot, epsilon, votes.k),
         "average_star": float(averages[:, at].mean()),
         "average": float(averages[:, -1].mean()),
-        "average_retained": float(averages[:, at].mean() / averages[:, -1].mean()),
+        "average_retained": ratio(averages[:, at].mean(), averages[:, -1].mean()),
         "average_gap_lo": gap.lo,
         "average_gap_hi": gap.hi,
         "plurality_star": float(plurality[at]),
@@ -216,8 +217,8 @@ def table11(entries: Sequence[Entry]) -> Rows:
                     "epsilon": epsilon,
                     "k_star": star,
                     "mv_star": float(first[at]),
-                    "retained": float(first[at] / first[-1]),
-                    "average_retained": float(averages[at] / averages[-1]),
+                    "retained": ratio(first[at], first[-1]),
+                    "average_retained": ratio(averages[at], averages[-1]),
                 }
             )
     return rows

@@ -26,10 +26,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("model", "Model"),
         Column("c_pilot", "c-hat at K=4", ".2f", latex=r"$\hat{c}_{K=4}$"),
         *(Column(f"k_eff_{k}", f"K_eff at {k}", ".2f") for k in (4, 8, 16, 32)),
-        Column("mv", "MV@32", ".1%"),
+        Column("mv", "MV@K", ".1%", latex="MV@$K$"),
         Column("bb", "BB", ".1%"),
         Column("binomial", "Binom", ".1%"),
-        Column("plurality", "plurality@32", ".1%"),
+        Column("plurality", "plurality@K", ".1%"),
     ),
     "table3": (
         Column("domain", "Domain"),
@@ -49,13 +49,13 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("c_pilot", "c-hat at K=4", ".2f", latex=r"$\hat{c}_{K=4}$"),
         Column("k_star", "K*", "d", latex="$K^*$"),
         Column("mv_star", "MV@K*", ".1%", latex="MV@$K^*$"),
-        Column("mv", "MV@32", ".1%"),
+        Column("mv", "MV@K", ".1%"),
         Column("retained", "Retained", ".0%"),
         Column("net_cost", "Net cost", ".0%"),
         Column("k_star_conservative", "K*, 90% sure", "d", latex=r"$K^*$, 90\% sure"),
         Column("average_retained", "Retained, all subsets", ".1%"),
         Column("plurality_star", "plurality@K*", ".1%", latex="plurality@$K^*$"),
-        Column("plurality", "plurality@32", ".1%"),
+        Column("plurality", "plurality@K", ".1%"),
     ),
     "table8": (
         Column("domain", "Domain"),
@@ -92,18 +92,27 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
 }
 CAPTIONS = {
-    "table1": "Effective diversity of {model} on GSM8K",
-    "table2": "Saturation and beta-binomial calibration on GSM8K",
+    "table1": "Effective diversity",
+    "table2": "Saturation and beta-binomial calibration",
     "table3": "Prompt templates against one prompt, by benchmark",
     "table4": "Adaptive-K",
     "table8": "Majority vote under one prompt and under templates, by domain",
-    "table9": "Reasoning model: observed vote and held-out prediction errors",
+    "table9": "Observed vote and held-out prediction errors",
     "table10": "Size of the pilot",
     "table11": "Threshold of Adaptive-K",
 }
 GROUPS = {"table3": "domain", "table10": "model", "table11": "model"}
 
 
-def make(name: str, rows: Sequence[Row], model: str = "Qwen-7B") -> Table:
-    """Return a table of the paper, numbered as there."""
-    return Table(name, CAPTIONS[name].format(model=model), COLUMNS[name], rows, GROUPS.get(name, ""))
+def make(name: str, rows: Sequence[Row]) -> Table:
+    """Return a table of the paper, numbered as there.
+
+    Columns that no row has are left out; where rows are about several models or tasks, these lead.
+    """
+    columns = COLUMNS[name]
+    for key, header in (("task", "Task"), ("model", "Model")):
+        several = len({row.get(key) for row in rows}) > 1
+        if several and key not in {column.key for column in columns}:
+            columns = (Column(key, header), *columns)
+    kept = [column for column in columns if any(column.key in row for row in rows)]
+    return Table(name, CAPTIONS[name], kept, rows, GROUPS.get(name, ""))

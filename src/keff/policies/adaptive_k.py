@@ -27,6 +27,7 @@ class AdaptiveK:
     form: str
     needs: frozenset[Need] = frozenset({"answers", "labels"})
     monotone: bool = True
+    fitted: bool = False
 
     def decide(self, view: View) -> Sample | Stop:
         """Refuse: K comes from a pilot."""
@@ -60,4 +61,6 @@ def policy(value: float | None = None, *, cap: int = DEFAULT_CAP, form: str = "p
     if form not in FORMS:
         raise PolicyError(f"adaptive_k: form must be one of {', '.join(FORMS)}, not {form}")
     shown = None if form == "paper" else form
-    return AdaptiveK(format_spec("adaptive_k", value, cap=check_cap("adaptive_k", cap), form=shown), epsilon, cap, form)
+    return AdaptiveK(
+        format_spec("adaptive_k", value, cap=check_cap("adaptive_k", cap), form=shown), epsilon, cap, form
+    )

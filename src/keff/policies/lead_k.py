@@ -15,5 +15,5 @@ def policy(value: float | None = 3, *, cap: int = DEFAULT_CAP) -> Policy:
     and q the error without a cap is 1 / (1 + (p/q)^k).
     """
     lead = check_value("lead_k", value, 0, 257, whole=True)
-    n, v1, v2 = grid(check_cap("lead_k", cap))
+    _, v1, v2 = grid(check_cap("lead_k", cap))
     return TablePolicy(format_spec("lead_k", lead, cap=cap), np.broadcast_to(v1 - v2 >= lead, (cap + 1,) * 3))

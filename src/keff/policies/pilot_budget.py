@@ -15,7 +15,7 @@ from keff.policy import DEFAULT_CAP, Policy, format_spec
 from keff.stats.draws import Draws, dense_codes
 from keff.stats.votes import FloatArray, Votes
 
-GENERIC = (0.9, 0.45)
+GENERIC = (0.564, 0.3)
 """The prior (a, w) without a pilot: the pooled fit to recorded generations of 20 models on 15 tasks."""
 
 PSEUDO_ITEMS = 10
@@ -110,6 +110,7 @@ class PilotBudget(TablePolicy):
         spec = format_spec("pilot_budget", tau, cap=cap, a=prior and prior.a, w=prior and prior.w)
         super().__init__(spec, lead >= tau)
         self.tau = tau
+        self.fitted = prior is not None
 
     def fit(self, pilot: Votes) -> PilotBudget:
         """Fit (a, w) to the answers of the pilot; no labels are used."""

@@ -12,7 +12,7 @@ from keff.recommend.forecast import SAFE, SINGLE, Forecast, forecast, safe_defau
 from keff.recommend.prior import GENERIC, Prior
 from keff.stats.choose import Recommendation as Verdict
 from keff.stats.estimate import Estimate
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import Votes
 
 LEAST_ITEMS, LEAST_PATHS = 10, 3
 """A smaller pilot says nothing about which policy."""

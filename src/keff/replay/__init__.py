@@ -52,7 +52,13 @@ def replay(
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
     rows = [bench.judge(rule, settings.replicates, pilot) for rule in rules]
     mark_frontier(rows)
-    return {"n": votes.n, "k": votes.k, "cap": bench.fixed.cap, "clusters": votes.n_clusters, "policies": rows}
+    return {
+        "n": votes.n,
+        "k": votes.k,
+        "cap": bench.fixed.cap,
+        "clusters": votes.n_clusters,
+        "policies": rows,
+    }
 
 
 def _check(votes: Votes, rules: list[Policy], settings: Settings) -> None:
@@ -106,7 +112,11 @@ class Bench:
         found = expectations(run(policy, self.draws), self.draws, self.fixed.cap)
         if found.accuracy is None or self.correction is None or self.fixed.accuracy is None:
             return found
-        if np.all(found.paths == policy.cap) and policy.spec.startswith("fixed:") and "weight=" not in policy.spec:
+        if (
+            np.all(found.paths == policy.cap)
+            and policy.spec.startswith("fixed:")
+            and "weight=" not in policy.spec
+        ):
             tokens = None if found.tokens is None else self.fixed.unit * policy.cap
             return replace(found, accuracy=self.fixed.accuracy[:, policy.cap - 1], tokens=tokens)
         return replace(found, accuracy=found.accuracy + self.correction)
@@ -134,7 +144,7 @@ class Bench:
 
 
 def _unfitted(policy: Policy) -> bool:
-    return isinstance(policy, Fittable) and not getattr(policy, "fitted", False)
+    return isinstance(policy, Fittable) and not policy.fitted
 
 
 def markdown(found: dict[str, Any]) -> str:

@@ -53,7 +53,9 @@ def run(policy: Policy, draws: Draws) -> Walks:
         answer, credit = _weighted(draws, policy.weights(draws, stop), stop)
         return Walks(stop, rounds, answer, credit)
     seen = draws.tallies
-    return Walks(stop, rounds, _at(seen.leader, stop), None if seen.credit is None else _at(seen.credit, stop))
+    return Walks(
+        stop, rounds, _at(seen.leader, stop), None if seen.credit is None else _at(seen.credit, stop)
+    )
 
 
 def expectations(walks: Walks, draws: Draws, cap: int) -> Outcome:
@@ -70,7 +72,9 @@ def expectations(walks: Walks, draws: Draws, cap: int) -> Outcome:
     )
 
 
-def drive(policy: Policy, keys: list[str | None], confidences: list[float]) -> Iterator[tuple[int, Sample | Stop]]:
+def drive(
+    policy: Policy, keys: list[str | None], confidences: list[float]
+) -> Iterator[tuple[int, Sample | Stop]]:
     """Yield each decision of a policy, live, with the number of paths it saw; the last is the stop."""
     n = 0
     while True:

@@ -75,7 +75,9 @@ class Refitter:
         for name in NAMES:
             values = [getattr(outcome, name) for outcome, _ in found]
             means[name] = None if values[0] is None else _average(np.array(values), weights)
-        by_pilot = [self._row(outcome, weight, fixed) for outcome, weight in found if outcome.accuracy is not None]
+        by_pilot = [
+            self._row(outcome, weight, fixed) for outcome, weight in found if outcome.accuracy is not None
+        ]
         return Outcome(**means), means_of(np.array(by_pilot).T) if by_pilot else None  # type: ignore[arg-type]
 
     def _row(self, outcome: Outcome, weight: IntArray, fixed: Fixed) -> FloatArray:

@@ -12,7 +12,7 @@ from keff.report.series import part
 Estimates = Mapping[str, Any]
 
 BADGES = {
-    "sample": "Vote, with few paths",
+    "sample": "Vote, and stop early",
     "single path": "Ask once",
     "do not vote": "Do not vote",
     "pilot too small": "Pilot too small",

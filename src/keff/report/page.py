@@ -113,8 +113,8 @@ def _charts(exhibit: Exhibit, cap: int) -> dict[str, Any]:
     found, votes = exhibit.estimates, exhibit.record.ballot.votes
     frontier = "frontier_tokens" if votes.tokens is not None else "frontier_paths"
     drawn = {
-        "saturation": series.saturation(found, cap) if found["majority"] else {},
-        "stability": series.stability(found) if not found["majority"] else {},
+        "saturation": series.saturation(found, cap) if found["majority"] and votes.k > 1 else {},
+        "stability": series.stability(found) if not found["majority"] and votes.k > 1 else {},
         "worth": series.worth(found, cap),
         "difficulty": series.difficulty(votes, found) if votes.k > 1 else {},
         frontier: series.frontier(found, votes, exhibit.replayed),

@@ -22,11 +22,11 @@ INDEPENDENT = "majority, if paths were independent"
 SERIES = (PLURALITY, PLURALITY_AHEAD, MAJORITY, MAJORITY_MODEL, INDEPENDENT)
 """Lines of the saturation chart, in the order of the legend."""
 
-MOST_POINTS, MOST_BINS = 40, 21
+MOST_POINTS, MOST_BINS = 24, 21
 
 
 def shown_ks(k: int, odd: bool = False) -> list[int]:
-    """Return at most about 40 of the numbers 1..k, denser where they are small; odd ones and k if asked.
+    """Return about 24 of the numbers 1..k, denser where they are small; odd ones and k if asked.
 
     Majority is the same at 2m - 1 and 2m votes: a line through the odd ones has no steps.
     """

@@ -58,7 +58,6 @@ def _finished(chart: Any) -> dict[str, Any]:
         font="system-ui, sans-serif",
         padding=4,
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-        aria=False,
     )
     axis = {
         "labelColor": "var(--soft)",
@@ -271,7 +270,7 @@ def _changes() -> Any:
             y=y, x=alt.X("lo:Q", title=None), x2="hi:Q", tooltip=tip
         ),
         rows.mark_point(color=BLUE, filled=True, size=90).encode(y=y, x=x, tooltip=tip),
-    ).properties(height=alt.Step(34))
+    ).properties(height=140)
 
 
 def _slots() -> Any:

@@ -17,10 +17,13 @@ from pathlib import Path as File
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from keff.errors import StoreError
 from keff.integrity import LONG, Integrity
 from keff.manifest import Config, Manifest
 from keff.records import Item, Path
+from keff.stats.votes import FloatArray
 from keff.store._database import DATABASE, clear_errors, connect, take_lock
 from keff.store._rows import Scored, path_row, scored
 from keff.task import Judged
@@ -172,6 +175,14 @@ class Run:
                 f"insert into paths values ({', '.join('?' * 17)}) on conflict do nothing",
                 [path_row(path) for path in paths],
             )
+            self._database.executemany(
+                "insert into embeddings values (?, ?, ?, ?, ?) on conflict do nothing",
+                [
+                    (path.item, path.slot, path.index, path.attempt, path.completion.embedding)
+                    for path in paths
+                    if path.completion is not None and path.completion.embedding is not None
+                ],
+            )
         self._unsynced += len(paths)
         if self._unsynced >= BATCH:
             self._sync()
@@ -222,6 +233,24 @@ class Run:
                 (item,),
             )
         ]
+
+    def embeddings(self) -> FloatArray | None:
+        """Return the hidden states of the paths [items, K, D], items and paths in order; None without any.
+
+        Items that lack some of their paths or vectors are left out, as they are from a vote.
+        """
+        order = {slot: place for place, slot in enumerate(self.manifest.config.templates)}
+        found: dict[str, list[tuple[int, int, bytes]]] = {}
+        for row in self._rows(
+            "select item, slot, path, vector from embeddings join items using (item) order by position", ()
+        ):
+            place = (row["path"], order.get(row["slot"], 0), row["vector"])
+            found.setdefault(row["item"], []).append(place)
+        full = [sorted(vectors) for vectors in found.values() if len(vectors) == self.manifest.k]
+        if not full:
+            return None
+        rows = [[np.frombuffer(vector, "<f2") for *_, vector in vectors] for vectors in full]
+        return np.array(rows, dtype=np.float64)
 
     def count(self) -> dict[str, int]:
         """Return how many items, completed paths, failed attempts and generated tokens the run holds."""

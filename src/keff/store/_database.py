@@ -31,6 +31,11 @@ create table if not exists scores (
   version text not null, answer text, key text, correct integer, rule text not null,
   primary key (item, slot, path, attempt)
 ) strict;
+create table if not exists embeddings (
+  item text not null, slot integer not null, path integer not null, attempt integer not null,
+  vector blob not null,
+  primary key (item, slot, path, attempt)
+) strict;
 create trigger if not exists paths_keep before update on paths
 begin select raise(abort, 'committed paths never change'); end;
 create trigger if not exists paths_stay before delete on paths

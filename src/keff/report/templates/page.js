@@ -20,15 +20,24 @@ async function draw(element) {
   const { run, chart } = element.dataset;
   const spec = { ...specs[chart], datasets: data[run].charts[chart] };
   await window.vegaEmbed(element, spec, { renderer: "svg", actions: false, ast: true, logLevel: 1, tooltip: { theme: "custom" } });
+  // The chart has one label, on its element; its hundreds of marks are not images of their own.
+  element.querySelector("svg").setAttribute("aria-hidden", "true");
+  for (const mark of element.querySelectorAll("svg, svg [role]")) mark.removeAttribute("role");
   element.dataset.drawn = "yes";
 }
 
+/** Draw what is seen first, then the rest one by one, so that the page answers meanwhile. */
 async function drawAll() {
+  const waiting = new Set(document.querySelectorAll(".chart"));
+  const take = (element) => waiting.delete(element) && draw(element);
+  const watcher = new IntersectionObserver((seen) => seen.forEach((one) => one.isIntersecting && take(one.target)), { rootMargin: "400px" });
+  for (const element of waiting) watcher.observe(element);
   for (const element of document.querySelectorAll(".chart")) {
-    await draw(element);
+    await take(element);
     await new Promise((resolve) => setTimeout(resolve));
   }
-  document.documentElement.dataset.ready = "yes";
+  watcher.disconnect();
+  document.documentElement.dataset.drawn = "yes";
 }
 
 const anchor = (run, row) => (single ? `item-${row.id}` : `item-${run.slice(4)}-${row.id}`);
@@ -201,5 +210,6 @@ function follow() {
 
 window.addEventListener("hashchange", follow);
 follow();
+window.addEventListener("load", () => setTimeout(follow)); // the browser looks for the anchor itself, and takes the focus
+document.documentElement.dataset.ready = "yes";
 await drawAll();
-follow(); // charts have moved the place

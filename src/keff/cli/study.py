@@ -1,0 +1,120 @@
+"""A grid of models x tasks x arms x seeds from a TOML file: run samples it, report makes tables and figures."""
+
+from __future__ import annotations
+
+import json as json_text
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keff import plugins
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.cli._sampling import Wishes, draw
+from keff.cli._tables import draw_figures
+from keff.errors import UsageError
+from keff.grid import Cell, Study, cells, read_study
+from keff.paper.reproduce import Reproducing, write
+from keff.paper.study import report
+
+
+class Actions(StrEnum):
+    """What to do with a study."""
+
+    run = "run"
+    report = "report"
+
+
+def command(
+    action: Annotated[Actions, typer.Argument(metavar="run|report", help="Sample the study, or report it.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study file (TOML).")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Where the report goes (default: beside the runs).")
+    ] = None,
+    runs: Annotated[
+        Path | None, typer.Option("--runs", help="Folder of the runs (default: as the file says).")
+    ] = None,
+    replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap replicates.")] = 10_000,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")] = True,
+    on: o.On = None,
+    workers: o.Workers = None,
+    yes: o.Yes = False,
+    json: o.Json = False,
+) -> None:
+    """Sample or report a study."""
+    study = read_study(file)
+    if action is Actions.run:
+        done = _run(
+            study, file, Wishes(task="", run=Path(), engine="", on=on, workers=workers, yes=yes), runs
+        )
+        if json:
+            _console.print_json(done)
+        return
+    found = report(study, Reproducing(replicates), runs)
+    folder = out or (runs or Path(study.runs)) / "report"
+    files = write(found, folder)
+    if figures:
+        files += draw_figures(found, folder)
+    for line in (*(f"missing: {one}" for one in found.missing), *found.problems):
+        _console.warn(line)
+    if json:
+        _console.print_json(found.numbers() | {"files": [str(one) for one in files]})
+    else:
+        typer.echo("\n".join(map(str, files)))
+
+
+def _run(study: Study, file: Path, how: Wishes, runs: Path | None) -> dict[str, Any]:
+    """Draw what every run of the study still owes; a run that fails does not keep the others from going on."""
+    grid = list(cells(study, runs))
+    done: list[dict[str, Any]] = []
+    for place, cell in enumerate(grid, 1):
+        _console.progress_console.print(f"{place}/{len(grid)} {cell.name}", markup=False)
+        drawn = draw(_wishes(study, cell, file, how).job())
+        done.append(
+            {"run": str(cell.folder), "kept_before": drawn.kept, "drawn": drawn.done, "failed": drawn.failed}
+        )
+    return {"study": study.name, "runs": done}
+
+
+def _wishes(study: Study, cell: Cell, file: Path, how: Wishes) -> Wishes:
+    """Return what ``keff sample`` would be asked for this run."""
+    model, task, arm = cell.model, cell.task, cell.arm
+    data = None
+    if task.data is not None:
+        data = file.parent / task.data
+        if not data.is_file():
+            raise UsageError(f"{file}: task {task.name}: {data} does not exist")
+    options = dict(task.options)
+    template = options.pop("template", None)
+    own = data is not None and data.suffix == ".jsonl" and not _is_benchmark(task.name)
+    return replace(
+        how,
+        task=str(data) if own else task.name,
+        run=cell.folder,
+        engine=model.engine,
+        model=model.model,
+        base_url=model.base_url,
+        engine_option=_pairs(model.options),
+        n=arm.n or task.n or study.n,
+        k=arm.k,
+        seed=cell.seed,
+        temperature=study.temperature,
+        top_p=study.top_p,
+        max_tokens=arm.max_tokens or task.max_tokens,
+        templates=arm.templates,
+        data=None if own else data,
+        template=None if template is None else file.parent / str(template),
+        task_option=_pairs(options),
+        concurrency=study.concurrency,
+    )
+
+
+def _is_benchmark(name: str) -> bool:
+    return name in plugins.names("task")
+
+
+def _pairs(options: dict[str, Any]) -> list[str]:
+    return [f"{name}={json_text.dumps(value)}" for name, value in options.items()]

@@ -1,0 +1,67 @@
+"""CSV tables of one row a path and of one row a question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from keff.errors import LogError
+from keff.log import Question, find_log
+from keff.stats.estimate import Note
+
+LONG = "id,answer,gold_answer,correct,tokens,slot,text\nq1,4,4,1,10,0,so 4\nq1,,4,0,,1,hm\nq2,5,6,false,9,0,5!\nq2,6,6,true,8,1,6!\n"
+WIDE = "id;gold_answer;answer_1;answer_2;answer_10;correct_1;correct_2;correct_10\nq1;b;a;b;;0;1;0\n"
+
+
+def read(folder: Path, text: str) -> tuple[list[Question], list[Note]]:
+    file = folder / "log.csv"
+    file.write_text(text)
+    notes: list[Note] = []
+    return list(find_log(file).questions(file, texts=True, tell=notes.append)), notes
+
+
+def test_rows_of_one_path_are_gathered_by_id(tmp_path: Path) -> None:
+    (first, second), notes = read(tmp_path, LONG)
+    assert first.answers == ("4", None)
+    assert first.correct == (1, 0)
+    assert first.tokens is not None
+    assert first.tokens[0] == 10
+    assert first.tokens[1] != first.tokens[1]
+    assert (first.slots, first.gold, first.texts) == ((0, 1), "4", ("so 4", "hm"))
+    assert (second.correct, second.answers) == ((0, 1), ("5", "6"))
+    assert notes == []
+
+
+def test_numbered_columns_are_ordered_by_number_and_delimiters_are_found(tmp_path: Path) -> None:
+    (question,), _ = read(tmp_path, WIDE)
+    assert question.answers == ("a", "b", None)
+    assert question.correct == (0, 1, 0)
+
+
+def test_a_torn_last_row_is_left_out_and_told_but_a_short_row_before_is_an_error(tmp_path: Path) -> None:
+    (question,), notes = read(tmp_path, "id,answer\nq1,4\nq1")
+    assert question.answers == ("4",)
+    assert [note.code for note in notes] == ["torn_line"]
+    with pytest.raises(LogError, match=r"log\.csv:2: 1 fields for 2 columns"):
+        read(tmp_path, "id,answer\nq1\nq1,4\n")
+
+
+def test_a_quoted_field_that_never_ends_is_torn(tmp_path: Path) -> None:
+    found, notes = read(tmp_path, 'id,answer\nq1,4\nq2,"begun')
+    assert [one.id for one in found] == ["q1"]
+    assert [note.code for note in notes] == ["torn_line"]
+
+
+def test_the_rows_of_one_id_must_stand_together(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"log\.csv:4: the id 'q1' came before"):
+        read(tmp_path, "id,answer\nq1,4\nq2,4\nq1,5\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("question,answer\n", "no column id"), ("id,question\n", "no column answer"), ("\n", "empty")],
+)
+def test_foreign_tables_are_refused(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(LogError, match=reason):
+        read(tmp_path, text)

@@ -1,0 +1,143 @@
+"""Logs that inspect_ai wrote (see fixtures/README.md), and archives that mean harm."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from keff.errors import LogError
+from keff.log import find_log
+from keff.logs import _zip
+from keff.reader import open_record
+from keff.stats.estimate import Note
+
+FOLDER = Path(__file__).parent / "fixtures"
+EVAL = FOLDER / "inspect_gsm8k.eval"
+JSON = FOLDER / "inspect_gsm8k.json"
+
+
+def members(path: Path = EVAL) -> dict[str, bytes]:
+    return {info.filename: _zip.unpack(path, info) for info in _zip.members(path)}
+
+
+def pack(path: Path, files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def samples() -> list[dict[str, Any]]:
+    return [json.loads(data) for name, data in members().items() if name.startswith("samples/")]
+
+
+@pytest.mark.parametrize("file", [EVAL, JSON], ids=["eval", "json"])
+def test_epochs_are_the_repeats_and_scores_are_the_logs_own(file: Path) -> None:
+    record = open_record(file)
+    source = samples() if file == EVAL else json.loads(JSON.read_text())["samples"]
+    for question, scored in zip(record.ballot.questions, record.ballot.votes.scored(), strict=True):
+        own = sorted((one for one in source if one["id"] == question.id), key=lambda one: one["epoch"])
+        assert question.answers == tuple(one["scores"]["match"]["answer"] or None for one in own)
+        assert scored.tolist() == [int(one["scores"]["match"]["value"] == "C") for one in own]
+        assert question.tokens == tuple(one["output"]["usage"]["output_tokens"] for one in own)
+        assert question.gold == own[0]["target"]
+    assert record.info.task == "gsm8k"
+    assert record.ballot.votes.k == max(one["epoch"] for one in source)
+
+
+def test_failed_and_unscored_samples_are_left_out_and_counted(tmp_path: Path) -> None:
+    files = members()
+    names = [name for name in files if name.startswith("samples/")]
+    for name, change in ((names[0], {"error": {"message": "x"}}), (names[1], {"scores": {}})):
+        files[name] = json.dumps(json.loads(files[name]) | change).encode()
+    file = pack(tmp_path / "log.eval", files)
+    notes: list[Note] = []
+    found = list(find_log(file).questions(file, tell=notes.append))
+    assert sum(len(one.answers) for one in found) == len(names) - 2
+    assert sorted(note.message for note in notes) == [
+        "1 samples are kept out: each ended in an error",
+        "1 samples are kept out: each has no score",
+    ]
+
+
+def test_a_score_that_is_no_grade_names_its_scorer(tmp_path: Path) -> None:
+    files = members()
+    name = next(name for name in files if name.startswith("samples/"))
+    sample = json.loads(files[name])
+    files[name] = json.dumps(sample | {"scores": {"judge": {"value": "splendid"}}}).encode()
+    with pytest.raises(LogError, match="the scorer judge gave 'splendid'"):
+        open_record(pack(tmp_path / "log.eval", files))
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_zip, "MOST_BYTES", 10**6)
+    file = pack(tmp_path / "log.eval", members() | {"samples/x_epoch_1.json": b"0" * (10**6 + 1)})
+    with pytest.raises(LogError, match="claims 1 MiB unpacked: not read"):
+        open_record(file)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, _zip.ZSTANDARD])
+def test_a_member_that_is_larger_than_it_claims_is_never_unpacked_whole(tmp_path: Path, method: int) -> None:
+    file = tmp_path / "log.eval"
+    name, data = "samples/x_epoch_1.json", b"0" * 10**7
+    pack(file, {"header.json": b"{}", name: data})
+    raw = bytearray(file.read_bytes())
+    if method == _zip.ZSTANDARD:
+        raw = bytearray(_as_zstandard(data, name))
+    place = raw.rfind(b"PK\x01\x02")
+    raw[place + 24 : place + 28] = struct.pack("<L", 100)
+    file.write_bytes(raw)
+    with pytest.raises(LogError, match="larger than it claims"):
+        for info in _zip.members(file):
+            _zip.unpack(file, info)
+
+
+def _as_zstandard(data: bytes, name: str) -> bytes:
+    packed = zstandard.ZstdCompressor().compress(data)
+    sizes = struct.pack("<LLL", 0, len(packed), len(data))
+    local = struct.pack("<4sHHHHH", b"PK\x03\x04", 63, 0, 93, 0, 0) + sizes + struct.pack("<HH", len(name), 0)
+    local += name.encode() + packed
+    central = struct.pack("<4sHHHHHH", b"PK\x01\x02", 63, 63, 0, 93, 0, 0) + sizes
+    central += struct.pack("<HHHHHLL", len(name), 0, 0, 0, 0, 0, 0) + name.encode()
+    end = struct.pack("<4sHHHHLLH", b"PK\x05\x06", 0, 0, 1, 1, len(central), len(local), 0)
+    return local + central + end
+
+
+@pytest.mark.parametrize("name", ["../outside.json", "/etc/passwd", "samples/../../x", "C:\\x", "..\\x"])
+def test_members_that_point_outside_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(LogError, match="points outside"):
+        open_record(pack(tmp_path / "log.eval", members() | {name: b"{}"}))
+
+
+def test_overlapping_members_are_a_bomb(tmp_path: Path) -> None:
+    file = pack(tmp_path / "log.eval", {"header.json": b"{}", "a.json": b"1234"}, zipfile.ZIP_STORED)
+    raw = bytearray(file.read_bytes())
+    place = raw.rfind(b"PK\x01\x02")
+    raw[place + 20 : place + 24] = struct.pack("<L", 10**6)
+    file.write_bytes(raw)
+    with pytest.raises(LogError, match="overlap"):
+        open_record(file)
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.9, 0.999])
+def test_an_archive_that_was_cut_off_says_so(tmp_path: Path, cut: float) -> None:
+    file = tmp_path / "log.eval"
+    data = EVAL.read_bytes()
+    file.write_bytes(data[: int(len(data) * cut)])
+    with pytest.raises(LogError, match="damaged or cut off"):
+        open_record(file)
+
+
+def test_damaged_bytes_are_found_by_the_checksum(tmp_path: Path) -> None:
+    file = tmp_path / "log.eval"
+    data = bytearray(EVAL.read_bytes())
+    data[1200:1210] = b"\x00" * 10
+    file.write_bytes(data)
+    with pytest.raises(LogError, match="damaged"):
+        open_record(file)

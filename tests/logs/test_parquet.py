@@ -1,0 +1,56 @@
+"""Parquet with list columns, and with one row a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keff.errors import LogError
+from keff.log import Question, find_log
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def read(folder: Path, rows: list[dict[str, Any]]) -> list[Question]:
+    file = folder / "log.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    return list(find_log(file).questions(file))
+
+
+def test_list_columns_are_one_question_a_row(tmp_path: Path) -> None:
+    (question,) = read(
+        tmp_path, [{"id": "q", "all_answers": ["a", None], "all_correct": [1, 0], "gold_answer": "a"}]
+    )
+    assert question.answers == ("a", None)
+    assert question.correct == (1, 0)
+
+
+def test_plain_columns_are_one_path_a_row(tmp_path: Path) -> None:
+    rows = [{"id": 1, "answer": "a", "correct": True}, {"id": 1, "answer": "b", "correct": False}]
+    (question,) = read(tmp_path, rows)
+    assert (question.id, question.answers, question.correct) == ("1", ("a", "b"), (1, 0))
+
+
+def test_errors_name_the_row(tmp_path: Path) -> None:
+    rows = [
+        {"id": "q", "all_answers": ["a"], "all_correct": [1]},
+        {"id": "r", "all_answers": ["a"], "all_correct": [2]},
+    ]
+    with pytest.raises(LogError, match="row 2: all_correct must hold 0 and 1"):
+        read(tmp_path, rows)
+
+
+def test_a_file_that_was_cut_off_says_so(tmp_path: Path) -> None:
+    read(tmp_path, [{"id": "q", "all_answers": ["a"]}])
+    file = tmp_path / "log.parquet"
+    file.write_bytes(file.read_bytes()[:-30])
+    with pytest.raises(LogError, match="damaged or cut off"):
+        find_log(file)
+
+
+def test_foreign_columns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="no columns id and answer"):
+        read(tmp_path, [{"name": "x", "value": 1}])

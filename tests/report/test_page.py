@@ -1,0 +1,270 @@
+"""The report page in a real headless browser."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import skip_or_fail
+
+pytest.importorskip("altair")
+pytest.importorskip("vl_convert")
+sync_api = pytest.importorskip("playwright.sync_api")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+
+from keff.analysis import Settings, analyze  # noqa: E402
+from keff.compare import compare  # noqa: E402
+from keff.reader import Opening, Record, open_record  # noqa: E402
+from keff.replay import replay  # noqa: E402
+from keff.report.page import write_page  # noqa: E402
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+BIDI, NUL = "\u202e", "\x00"
+HOSTILE = [
+    "</script><script>window.pwned = 1</script>",
+    "<!-- <script> -->]]><img src=x onerror='window.pwned = 1'>",
+    "<svg onload=window.pwned=1> {{ 7 * 7 }} ${7 * 7}",
+    f"{BIDI}right to left{NUL} and nothing\u2028a line\u2029a paragraph",
+    "x" * 200_000,
+    "\ud800 half a pair",
+]
+CHARTS = {"saturation", "worth", "difficulty", "frontier_paths"}
+Loaded = tuple[Any, list[str]]
+
+
+def write_log(file: Path, rows: list[dict[str, Any]]) -> Path:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def rows(n: int, k: int, seed: int, slots: int = 1) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    found: list[dict[str, Any]] = []
+    for index in range(n):
+        right = rng.random(k) < rng.beta(1.5, 1.0)
+        answers = ["12" if one else str(rng.integers(3)) for one in right]
+        texts = [f"Let me think about {index}. 12 is tempting. The answer is {one}." for one in answers]
+        row = {"id": f"q/{index}", "question": f"What is number {index}?", "gold_answer": "12"}
+        found.append(
+            row | {"all_answers": answers, "all_texts": texts, "slots": [j % slots for j in range(k)]}
+        )
+    return found
+
+
+def exhibit(file: Path) -> tuple[Record, dict[str, Any]]:
+    record = open_record(file, Opening(texts=True))
+    return record, analyze(record, Settings())
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        skip_or_fail("chromium is not installed: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("page")
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Path:
+    run = exhibit(write_log(folder / "plain.jsonl", rows(70, 8, 1)))
+    write_page([run], folder / "plain.html")
+    return folder / "plain.html"
+
+
+@pytest.fixture(scope="module")
+def hostile(folder: Path) -> Path:
+    lines = rows(12, 4, 2)
+    for index, text in enumerate(HOSTILE):
+        lines[index] |= {"id": f"bad-{index}-{text[:60]}", "question": text}
+        lines[index]["all_answers"][0] = text
+        lines[index]["all_texts"] = [f"{text} so the answer is {text}"] * 4
+        lines[index]["gold_answer"] = text
+    run = exhibit(write_log(folder / "hostile.jsonl", lines))
+    write_page([run], folder / "hostile.html")
+    return folder / "hostile.html"
+
+
+def load(browser: Any, file: Path, anchor: str = "", **context: Any) -> Loaded:
+    """Open the page and wait for its last chart; return it with everything that went wrong."""
+    page = browser.new_context(**context).new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on(
+        "request",
+        lambda request: wrong.append(f"request: {request.url}") if "file:" not in request.url else None,
+    )
+    page.goto(file.as_uri() + anchor)
+    page.wait_for_selector("html[data-drawn=yes]", timeout=60_000)
+    return page, wrong
+
+
+def test_every_chart_is_drawn_and_nothing_goes_wrong(browser: Any, plain: Path) -> None:
+    page, wrong = load(browser, plain)
+    assert wrong == []
+    drawn = page.eval_on_selector_all(
+        ".chart",
+        "all => all.map(e => [e.dataset.chart, e.querySelectorAll('svg path, svg rect, svg line').length])",
+    )
+    assert {name for name, _ in drawn} == CHARTS
+    assert all(marks > 5 for _, marks in drawn)
+    assert page.locator("[data-chart=saturation] .mark-area path").count() >= 2
+    assert page.locator("[data-chart=difficulty] .mark-rect path").count() == 9
+    assert plain.stat().st_size < 1_500_000
+    assert page.locator("h2").first.is_visible()
+    assert page.locator(".tiles .value").count() == 3
+
+
+def test_marks_have_tooltips(browser: Any, plain: Path) -> None:
+    page, _ = load(browser, plain)
+    page.locator("[data-chart=difficulty] .mark-rect path").first.hover()
+    page.wait_for_selector("#vg-tooltip-element.visible")
+    assert "questions" in page.locator("#vg-tooltip-element").inner_text()
+
+
+def test_search_filters_sorting_and_paths(browser: Any, plain: Path) -> None:
+    page, wrong = load(browser, plain)
+    lines = page.locator(".items tbody tr")
+    assert lines.count() == 50
+    page.get_by_role("button", name="Show more").click()
+    assert lines.count() == 70
+    page.locator("input[name=search]").fill("number 61")
+    assert lines.count() == 1
+    page.get_by_role("button", name="paths of q/61").press("Enter")
+    assert page.locator(".detail pre mark").count() == 8
+    first = page.locator(".detail pre").nth(1)
+    assert first.locator("mark").inner_text() == first.inner_text().split(" is ")[-1].strip(".")
+    page.locator("input[name=search]").fill("no such thing")
+    assert lines.count() == 0
+    page.locator("input[name=search]").fill("")
+    page.locator("select[name=show]").select_option("wrong")
+    assert 0 < lines.count() < 70
+    page.locator("select[name=show]").select_option("all")
+    page.get_by_role("button", name="right", exact=True).click()
+    shares = [
+        int(text.split(" of ")[0])
+        for text in page.locator(".items tbody tr td:last-child").all_inner_texts()
+        if " of " in text
+    ]
+    assert shares == sorted(shares)
+    assert wrong == []
+
+
+def test_a_deep_link_opens_its_item(browser: Any, plain: Path) -> None:
+    page, _ = load(browser, plain, "#item-q%2F66")
+    assert page.locator("tr.target").get_attribute("id") == "item-q/66"
+    assert page.locator(".detail pre").first.is_visible()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "paths of q/66"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_it_is_accessible_and_fits(browser: Any, plain: Path, scheme: str, width: int) -> None:
+    page, _ = load(
+        browser, plain, "#item-q%2F3", viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    found = axe.Axe().run(page).response
+    bad = [
+        f"{one['id']}: {one['nodes'][0]['html'][:120]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert bad == []
+
+
+def test_it_prints(browser: Any, plain: Path, folder: Path) -> None:
+    page, _ = load(browser, plain, color_scheme="dark")
+    page.pdf(path=folder / "page.pdf", format="A4")
+    assert (folder / "page.pdf").read_bytes().startswith(b"%PDF")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator(".tools").is_hidden()
+
+
+def test_hostile_output_stays_text(browser: Any, hostile: Path) -> None:
+    page, wrong = load(browser, hostile)
+    for button in page.locator(".items .open").all():
+        button.click()
+    assert page.evaluate("window.pwned") is None
+    assert wrong == []
+    assert page.locator("main script, main img, main svg[onload]").count() == 0
+    shown = page.locator(".items").inner_text()
+    assert "</script><script>window.pwned = 1</script>" in shown
+    assert "{{ 7 * 7 }}" in shown
+    assert "␀" in shown
+    assert BIDI not in shown
+    assert "more characters" in shown
+    assert hostile.stat().st_size < 1_500_000
+
+
+def test_the_page_refuses_scripts_that_are_not_its_own(browser: Any, plain: Path) -> None:
+    page, _ = load(browser, plain)
+    page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.pwned = 1'}))"
+    )
+    assert page.evaluate("window.pwned") is None
+
+
+def test_several_runs_begin_with_an_overview(browser: Any, folder: Path) -> None:
+    files = [write_log(folder / f"run{seed}.jsonl", rows(30, 4, seed)) for seed in (3, 4)]
+    one, two = (exhibit(file) for file in files)
+    write_page([one, two], folder / "two.html", comparison=compare(one[0], two[0]))
+    page, wrong = load(browser, folder / "two.html", "#item-2-q%2F5")
+    assert wrong == []
+    assert page.locator("#overview a").all_inner_texts() == ["run3", "run4"]
+    assert page.locator("#run-2 tr.target").count() == 1
+    assert page.locator("#arms .mark-symbol path").count() >= 3
+
+
+def test_what_is_unknown_is_said(browser: Any, folder: Path) -> None:
+    bare = [{"id": row["id"], "all_answers": row["all_answers"]} for row in rows(20, 6, 5)]
+    scores = [{"id": str(i), "all_answers": ["1"], "gold_answer": "1"} for i in range(3)]
+    runs = [
+        exhibit(write_log(folder / f"{name}.jsonl", lines))
+        for name, lines in (("bare", bare), ("one", scores))
+    ]
+    write_page(runs, folder / "bare.html")
+    page, wrong = load(browser, folder / "bare.html")
+    assert wrong == []
+    assert "Without gold answers" in page.locator("#run-1").inner_text()
+    assert page.locator("#run-1 [data-chart=stability] .mark-line path").count() == 1
+    assert "sample more paths" in page.locator("#run-2").inner_text()
+
+
+def test_a_real_record_with_its_replay(browser: Any, recorded: list[Path], folder: Path) -> None:
+    file = next(path for path in recorded if path.name == "boinf_math500_Qwen3-14B.jsonl")
+    run = exhibit(file)
+    policies = ["fixed:8", "lead_k:3", run[1]["recommendation"]["policy"]]
+    replayed = replay(run[0].ballot.votes, policies, np.random.default_rng(0))
+    write_page([run], folder / "real.html", replays=[replayed])
+    page, wrong = load(browser, folder / "real.html")
+    assert wrong == []
+    assert (folder / "real.html").stat().st_size < 1_500_000
+    assert page.locator("output[name=count]").inner_text() == "500 of 500 questions"
+    assert "Accuracy kept" in page.locator(".tiles").inner_text()
+    assert page.locator("[data-chart=frontier_tokens] .mark-symbol path").count() > 10

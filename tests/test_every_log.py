@@ -1,0 +1,118 @@
+"""What every log reader owes: refusing what is foreign, the torn last line, and names of what it tried."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from keff import plugins
+from keff.errors import LogError
+from keff.log import Log, find_log
+from keff.paper.layout import Series
+from keff.reader import Opening, open_record
+from keff.stats.estimate import Note
+from keff.transfer import import_log
+from published_records import Truth, series_rows
+
+FIXTURES = Path(__file__).parent / "logs" / "fixtures"
+ROWS = [{"id": f"q{i}", "gold_answer": "4", "all_answers": ["4", None, "5"]} for i in range(3)]
+NAMES = sorted(plugins.names("log"))
+
+
+def example(name: str, folder: Path) -> Path:
+    """Return a small good log of each format."""
+    file = folder / name
+    if name == "keff_jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    elif name == "csv":
+        file.write_text("id,answer\n" + "".join(f"q{i},{j}\n" for i in range(3) for j in range(2)))
+    elif name == "published":
+        import numpy as np
+
+        series = Series("m", "gsm8k", (42,), 1024)
+        rows = series_rows(series, Truth(0.6, 0.4, trace=10), np.random.default_rng(0), 3)
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif name == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.Table.from_pylist(ROWS), file)
+    elif name == "run":
+        import_log(example("keff_jsonl", folder), file)
+    else:
+        pattern = {"lm_eval": "samples*.jsonl", "inspect_ai": "*.eval"}[name]
+        return next(FIXTURES.glob(pattern))
+    return file
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_its_own_reader_takes_a_good_log_and_gives_equal_ks(name: str, tmp_path: Path) -> None:
+    file = example(name, tmp_path)
+    takers = [one for one in NAMES if plugins.load("log", one).refuses(file) is None]
+    assert takers == [name]
+    log: Log = find_log(file)
+    assert log.name == name
+    questions = list(log.questions(file, texts=True))
+    assert len({one.id for one in questions}) == len(questions) > 0
+    for one in questions:
+        k = len(one.answers)
+        lists = (one.keys, one.correct, one.tokens, one.confidences, one.slots, one.rules, one.texts)
+        assert all(values is None or len(values) == k for values in lists)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_foreign_files_are_refused_with_a_reason_and_never_with_a_crash(name: str, tmp_path: Path) -> None:
+    log: Log = plugins.load("log", name)
+    contents = {
+        "empty": b"",
+        "nulls": b"\0" * 64,
+        "text": b"hello\nworld\n",
+        "list": b"[1]\n",
+        "half": b'{"a": [' * 9,
+    }
+    for kind, content in contents.items():
+        file = tmp_path / kind
+        file.write_bytes(content)
+        assert log.refuses(file), kind
+    assert log.refuses(tmp_path)
+
+
+def test_a_format_that_nobody_knows_says_what_was_tried_and_why(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("hello\n")
+    with pytest.raises(LogError) as caught:
+        find_log(file)
+    assert all(f"{name}: " in str(caught.value) for name in NAMES)
+
+
+@pytest.mark.parametrize("name", ["keff_jsonl", "lm_eval", "published"])
+@pytest.mark.parametrize("cut", [1, 7, 40])
+def test_a_torn_last_line_is_kept_out_and_told(name: str, cut: int, tmp_path: Path) -> None:
+    whole = example(name, tmp_path)
+    torn = tmp_path / whole.with_suffix(".torn").name
+    torn.write_bytes(whole.read_bytes()[: -1 - cut])
+    notes: list[Note] = []
+    log = plugins.load("log", name)
+    before, after = list(log.questions(whole)), list(log.questions(torn, tell=notes.append))
+    assert [note.code for note in notes] == ["torn_line"]
+    assert "(1 question)" in notes[0].message
+    if name == "lm_eval":
+        assert [one.id for one in after] == [one.id for one in before]
+    else:
+        assert [one.id for one in after] == [one.id for one in before][:-1]
+
+
+@pytest.mark.parametrize("name", ["keff_jsonl", "lm_eval", "published"])
+def test_bytes_that_are_no_text_are_an_error_with_their_line(name: str, tmp_path: Path) -> None:
+    lines = example(name, tmp_path).read_bytes().splitlines(keepends=True)
+    lines[1] = b"\xff\xfe" + lines[1]
+    file = tmp_path / "bad.jsonl"
+    file.write_bytes(b"".join(lines))
+    with pytest.raises(LogError, match=r"bad\.jsonl:2: not UTF-8 text"):
+        list(plugins.load("log", name).questions(file))
+
+
+def test_a_named_format_is_the_only_one_tried(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="csv: the first line"):
+        open_record(example("keff_jsonl", tmp_path), Opening(format="csv"))
