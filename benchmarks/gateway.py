@@ -27,7 +27,11 @@ from keff.plan import Plan, Profile
 STUB_PORT, PROXY_PORT = 18999, 18998
 LATENCY, K = 0.05, 4
 BODY = json.dumps(
-    {"model": "stub", "messages": [{"role": "user", "content": "What is 6 times 7? " * 8}], "temperature": 0.7}
+    {
+        "model": "stub",
+        "messages": [{"role": "user", "content": "What is 6 times 7? " * 8}],
+        "temperature": 0.7,
+    }
 ).encode()
 ANSWER = json.dumps(
     {
@@ -38,7 +42,10 @@ ANSWER = json.dumps(
             {
                 "index": 0,
                 "finish_reason": "stop",
-                "message": {"role": "assistant", "content": "Six times seven is. " * 20 + "The answer is 42."},
+                "message": {
+                    "role": "assistant",
+                    "content": "Six times seven is. " * 20 + "The answer is 42.",
+                },
             }
         ],
         "usage": {"prompt_tokens": 40, "completion_tokens": 100, "total_tokens": 140},
@@ -94,7 +101,9 @@ class Stub(Http):
     """Answers every request after the fixed time."""
 
     def whole(self, head: bytes) -> None:
-        reply = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(ANSWER)
+        reply = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(
+            ANSWER
+        )
         asyncio.get_running_loop().call_later(LATENCY, self.transport.write, reply + ANSWER)
 
 
@@ -210,9 +219,13 @@ async def compare(port: int, arguments: argparse.Namespace) -> None:
         for turn in range(arguments.turns):
             base = await load(PROXY_PORT, clients, arguments.seconds)
             print(row(f"bare proxy, {clients}", base), flush=True)
-            print(row(f"keff serve, {clients}", await load(port, clients, arguments.seconds), base), flush=True)
+            print(
+                row(f"keff serve, {clients}", await load(port, clients, arguments.seconds), base), flush=True
+            )
             for name, other in ports.items() if turn == 0 else ():
-                print(row(f"{name}, {clients}", await load(other, clients, arguments.seconds), base), flush=True)
+                print(
+                    row(f"{name}, {clients}", await load(other, clients, arguments.seconds), base), flush=True
+                )
 
 
 async def soak(port: int, process: subprocess.Popen[str], seconds: float) -> None:
@@ -220,7 +233,10 @@ async def soak(port: int, process: subprocess.Popen[str], seconds: float) -> Non
     while time.monotonic() - begun < seconds:
         found = await load(port, 64, min(20.0, seconds))
         total, lost = total + len(found.times), lost + found.lost + found.failed
-        print(f"{time.monotonic() - begun:6.0f} s  {total:8} requests  {lost} lost  {memory(process):.0f} MB", flush=True)
+        print(
+            f"{time.monotonic() - begun:6.0f} s  {total:8} requests  {lost} lost  {memory(process):.0f} MB",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -234,7 +250,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         processes: list[subprocess.Popen[Any]] = []
         try:
-            processes.append(subprocess.Popen([sys.executable, __file__], env={**os.environ, "KEFF_STUB": "1"}))
+            processes.append(
+                subprocess.Popen([sys.executable, __file__], env={**os.environ, "KEFF_STUB": "1"})
+            )
             processes.append(subprocess.Popen([sys.executable, "-c", BARE]))
             gateway, port = start_gateway(Path(name))
             processes.append(gateway)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keff import plugins
 from keff.errors import PluginError, PolicyError
@@ -101,7 +102,7 @@ class Fittable(Protocol):
 class Vectorised(Protocol):
     """A policy that decides on many orders of drawing at once; replay calls ``decide`` on the others."""
 
-    def ahead(self, draws: Draws) -> IntArray:
+    def ahead(self, draws: Draws) -> NDArray[Any]:
         """Return what ``decide`` says after each prefix [n, R, cap + 1]: paths to draw, or 0 to stop."""
         ...
 
@@ -235,14 +236,16 @@ class ConfidenceVote:
         decision = self.rule.decide(view)
         if isinstance(decision, Sample):
             return decision
-        if len(view.confidence) < len(view.keys):
+        if len(view.confidence) < min(len(view.keys), self.cap):
             raise PolicyError(f"{self.spec} needs a confidence for each path: sample with log-probabilities")
         answer, share = self._vote(view)
         return Stop(answer, share, "weighted_share", decision.reason)
 
     def _vote(self, view: View) -> tuple[str | None, float]:
         voters = [
-            (key, c) for key, c in zip(view.keys, view.confidence, strict=False) if key is not None and c == c
+            (key, c)
+            for key, c in zip(view.keys[: self.cap], view.confidence, strict=False)
+            if key is not None and c == c
         ]
         if not voters:
             return None, 0.0

@@ -14,6 +14,8 @@ from keff.records import AnswerSpace
 from keff.scoring import Ballot, Reading, ballot
 from keff.stats.estimate import Note
 
+LABELS = tuple("ABCDEFGHIJ")
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -91,11 +93,13 @@ def reading(info: LogInfo, opening: Opening) -> Reading:
         closed = task.space in ("choice", "binary")
         return Reading(task.key, task.correct, closed=closed, space=task.space, extract=task.extract)
     space = answers.space(cast("AnswerSpace", name or "exact"))
+    # A log does not say how many options a question had: any label may be an answer.
+    keyed = answers.space("choice", labels=LABELS) if space.name == "choice" else space
 
     def extract(text: str) -> str | None:
         found = space.extract(text)
         return None if found is None else found.answer
 
     return Reading(
-        space.key, space.correct, closed=space.closed, space=space.name, extract=extract if name else None
+        keyed.key, keyed.correct, closed=space.closed, space=space.name, extract=extract if name else None
     )

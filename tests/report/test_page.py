@@ -162,7 +162,7 @@ def test_search_filters_sorting_and_paths(browser: Any, plain: Path) -> None:
     page.locator("select[name=show]").select_option("wrong")
     assert 0 < lines.count() < 70
     page.locator("select[name=show]").select_option("all")
-    page.get_by_role("button", name="right", exact=True).click()
+    page.locator("[data-sort=r] button").click()
     shares = [
         int(text.split(" of ")[0])
         for text in page.locator(".items tbody tr td:last-child").all_inner_texts()

@@ -28,6 +28,7 @@ COMMANDS = (
     "replay",
     "serve",
     "report",
+    "tables",
     "predict",
     "list",
 )

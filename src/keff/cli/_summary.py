@@ -47,9 +47,9 @@ def print_summary(record: Record, estimates: Estimates) -> None:
     size = f"{estimates['n']} items x {estimates['k']} paths"
     out.print(f"  {about + ' · ' if about else ''}{size}", markup=False)
     _recommendation(estimates)
-    _correlation(estimates)
     out.print(_table(estimates))
     _curve(estimates)
+    _correlation(estimates)
     for warning in estimates["warnings"]:
         warn(warning["message"])
 
@@ -60,7 +60,23 @@ def _recommendation(estimates: Estimates) -> None:
         return
     what = f" with {advice['policy']}" if advice["policy"] else ""
     result_console.print(f"\n  [bold]{advice['verdict']}[/bold]{what}", soft_wrap=True)
+    result_console.print(f"  {_in_numbers(estimates)}", markup=False, soft_wrap=True)
     result_console.print(f"  {advice['because']}\n", markup=False, soft_wrap=True)
+
+
+def _in_numbers(estimates: Estimates) -> str:
+    """Say what the policy is expected to keep and to save."""
+    advice = estimates["recommendation"]
+    expected, paths = advice["expected_plurality"], advice["expected_paths"]
+    parts = [] if expected is None else [f"accuracy {_predicted(expected)} expected"]
+    if paths is not None:
+        cap = _cap(estimates)
+        parts.append(f"{paths:.1f} paths a question instead of {cap}: {max(1 - paths / cap, 0):.0%} saved")
+    return "; ".join(parts) or "nothing can be expected of it yet"
+
+
+def _cap(estimates: Estimates) -> int:
+    return int(estimates["k_star"]["k_max"]) if estimates["k_star"] else 32
 
 
 def _correlation(estimates: Estimates) -> None:
@@ -69,6 +85,7 @@ def _correlation(estimates: Estimates) -> None:
         return
     k, star = estimates["k"], estimates["k_star"]
     lines = [
+        "",
         f"one path is right {percent(estimates['p'])} of the time; "
         f"the correctness of two paths correlates with c = {with_range(c)}",
         f"{k} paths are worth {with_range(estimates['k_eff'])} independent ones; "

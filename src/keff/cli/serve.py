@@ -1,4 +1,7 @@
-"""Serve a plan behind an OpenAI-compatible endpoint: every request is answered by a vote, with a drift alarm."""
+"""Serve a plan behind an OpenAI-compatible endpoint.
+
+Every request is answered by a vote, and a drift alarm watches.
+"""
 
 from __future__ import annotations
 

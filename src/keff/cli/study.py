@@ -1,4 +1,7 @@
-"""A grid of models x tasks x arms x seeds from a TOML file: run samples it, report makes tables and figures."""
+"""Sample and report a grid of models, tasks, arms, seeds.
+
+The grid is a TOML file: run samples it, report makes tables and figures.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -178,16 +178,17 @@ def stumbled(name: str) -> Problem:
 
 async def until_gone(exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
     """Await ``work`` while the client is there; else cancel it, wait for its end, and raise Gone."""
-    task = asyncio.ensure_future(work)
+    me = cast("asyncio.Task[Any]", asyncio.current_task())
     gone = asyncio.create_task(exchange.gone())
+    gone.add_done_callback(lambda watch: None if watch.cancelled() else me.cancel())
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise Gone
-        return task.result()
+        return await work
+    except asyncio.CancelledError:
+        if not gone.done() or me.uncancel():
+            raise
+        raise Gone from None
     finally:
         gone.cancel()
-        await _ended(task)
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
+from functools import cache
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 PATHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
@@ -29,6 +30,7 @@ HELP = {
 Gauges = Callable[[], Mapping[str, float]]
 
 
+@cache
 def series(name: str, **labels: str) -> str:
     """Return the name of a series with its labels."""
     return name + (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -17,7 +16,6 @@ from keff.plan import Plan
 from keff.records import AnswerSpace
 
 SLOW_SPACES = frozenset({"math"})
-"""Read in a thread, so that other requests go on."""
 
 LETTERS = ("A", "B", "C", "D", "E")
 
@@ -42,7 +40,12 @@ class Reader:
     regex: re.Pattern[str] | None = None
     task: Any = None
 
-    async def read(self, choice: Mapping[str, Any], *, as_json: bool) -> Read:
+    @property
+    def slow(self) -> bool:
+        """Whether reading may take long: then it is done in a thread, so that other requests go on."""
+        return self.space.name in SLOW_SPACES or self.task is not None
+
+    def read(self, choice: Mapping[str, Any], *, as_json: bool) -> Read:
         """Return the vote of one choice of a response.
 
         A tool call votes on its name and arguments. With ``as_json`` (the client asked for JSON) the whole
@@ -58,8 +61,6 @@ class Reader:
         text = text_of(message.get("content"))
         if as_json:
             return Read(None if truncated else json_key(strip_thinking(text)), truncated)
-        if self.space.name in SLOW_SPACES:
-            return Read(await asyncio.to_thread(self.key, text, truncated), truncated)
         return Read(self.key(text, truncated), truncated)
 
     def key(self, text: str, truncated: bool) -> str | None:

@@ -32,19 +32,19 @@ def total_usage(paths: Iterable[Drawn]) -> dict[str, Any]:
     bodies = {id(path.body): path.body for path in paths}
     total: dict[str, Any] = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     for body in bodies.values():
-        total = _added(total, fields(body.get("usage")))
-    return total | {"total_tokens": total["prompt_tokens"] + total["completion_tokens"]}
+        _add(total, fields(body.get("usage")))
+    total["total_tokens"] = total["prompt_tokens"] + total["completion_tokens"]
+    return total
 
 
-def _added(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(one)
-    for name, value in two.items():
-        if isinstance(value, dict):
-            found[name] = _added(fields(found.get(name)), cast("dict[str, Any]", value))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            before = found.get(name)
-            found[name] = (before if isinstance(before, int | float) else 0) + value
-    return found
+def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for name, value in more.items():
+        before = total.get(name)
+        if type(value) is int or type(value) is float:
+            total[name] = value + (before if isinstance(before, int | float) else 0)
+        elif isinstance(value, dict):
+            total[name] = inner = fields(before)
+            _add(inner, cast("dict[str, Any]", value))
 
 
 def billed(usage: Mapping[str, Any]) -> Usage:
@@ -98,9 +98,7 @@ def vote_object(
     }
 
 
-def completion(
-    name: str, path: Drawn, usage: Mapping[str, Any], vote: Mapping[str, Any]
-) -> dict[str, Any]:
+def completion(name: str, path: Drawn, usage: Mapping[str, Any], vote: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reply: the response that the path came in, with this one choice; ``name`` if it has no id."""
     return {
         "id": name,

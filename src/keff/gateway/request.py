@@ -22,6 +22,13 @@ HEADERS = {
 Headers = Mapping[bytes, bytes]
 
 
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What one request asks of the gateway; None where it leaves that to the plan and the options."""
@@ -80,17 +87,13 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
 
 def _json_object(raw: bytes) -> dict[str, Any]:
     try:
-        body: Any = json.loads(raw, parse_constant=_no_constant)
+        body: Any = DECODER.decode(raw.decode())
     except (ValueError, RecursionError) as error:
         line = "is too deeply nested" if isinstance(error, RecursionError) else f"is not JSON: {error}"
         raise Problem(400, f"the request body {line}"[:300]) from None
     if not isinstance(body, dict):
         raise Problem(400, "the request body must be a JSON object")
     return cast("dict[str, Any]", body)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _check_messages(messages: Any) -> None:

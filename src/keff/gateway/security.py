@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import ipaddress
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ DISCARD = 8
 """A body up to this many times too large is read to its end and refused; beyond, the connection closes."""
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Say whether a host names this machine only."""
     if host == "localhost":
@@ -59,14 +61,21 @@ class Guard:
     def check(self, headers: Mapping[bytes, bytes]) -> None:
         """Raise Problem unless the caller may ask."""
         if self._hash is None:
-            host = urlsplit("//" + headers.get(b"host", b"").decode("latin-1")).hostname or ""
-            if not is_loopback(host):
+            if not is_loopback(_hostname(headers.get(b"host", b""))):
                 raise Problem(403, "without a token the gateway answers to 127.0.0.1 and localhost only")
             return
         kind, _, token = headers.get(b"authorization", b"").partition(b" ")
         given = hashlib.sha256(token.strip()).digest()
         if not (hmac.compare_digest(given, self._hash) and kind.lower() == b"bearer"):
             raise Problem(401, "the token is missing or wrong", code="invalid_api_key")
+
+
+@lru_cache(maxsize=64)
+def _hostname(host: bytes) -> str:
+    try:
+        return urlsplit("//" + host.decode("latin-1")).hostname or ""
+    except ValueError:
+        return ""
 
 
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int, seconds: float) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import signal
@@ -108,6 +109,9 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
             timeout_graceful_shutdown=deployment.drain_seconds,
             h11_max_incomplete_event_size=LARGEST_HEAD,
         )
+        # What is there now stays: collections need not look at it again with every request.
+        gc.collect()
+        gc.freeze()
         _Server(config).run(sockets=[listener])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -28,6 +28,7 @@ from keff.policy import Policy
 
 log = logging.getLogger("keff.gateway")
 
+ENCODER = json.JSONEncoder(separators=(",", ":"))
 MOST_SHADOWS = 16
 """Shadow requests drawn on at once; while there are as many, no new request becomes one."""
 
@@ -99,7 +100,7 @@ class Service:
         body = ask.body
         if "confidence" in policy.needs:
             body = body | {"logprobs": True}
-        return json.dumps(body, separators=(",", ":")).encode()[:-1]
+        return ENCODER.encode(body).encode()[:-1]
 
     def _is_shadow(self, policy: Policy) -> bool:
         if not self.options.shadow_rate or policy is not self.policy or len(self._shadows) >= MOST_SHADOWS:
@@ -125,25 +126,29 @@ class Service:
             options.free_text,
         )
 
-        async def call(start: int, n: int) -> Answer:
-            return await self.upstream.draw(job.body(start, n), job.headers)
+        def call(start: int, n: int) -> Awaitable[Answer]:
+            return self.upstream.draw(job.body(start, n), job.headers)
 
         async def judge(answer: Answer) -> list[Drawn]:
-            return [await self._read(job, choice, answer.body) for choice in answer.choices]
+            if self.reader.slow:
+                return await asyncio.to_thread(self._read, job, answer)
+            return self._read(job, answer)
 
         # A server may refuse n > 1 at temperature 0, which says nothing about other requests.
         greedy = job.ask.body.get("temperature") == 0
         return Vote(rules, call, judge, Batches(1) if greedy else self.batches)
 
-    async def _read(self, job: Job, choice: dict[str, Any], body: dict[str, Any]) -> Drawn:
-        read = await self.reader.read(choice, as_json=job.as_json)
-        confidence = float("nan")
-        if "confidence" in job.policy.needs:
-            summary = summarize(token_logprobs(choice))
-            confidence = summary.mean if summary else confidence
-            if not job.ask.logprobs:
-                choice = {name: value for name, value in choice.items() if name != "logprobs"}
-        return Drawn(choice, body, read.key, read.truncated, confidence)
+    def _read(self, job: Job, answer: Answer) -> list[Drawn]:
+        return [self._path(job, choice, answer.body) for choice in answer.choices]
+
+    def _path(self, job: Job, choice: dict[str, Any], body: dict[str, Any]) -> Drawn:
+        read = self.reader.read(choice, as_json=job.as_json)
+        if "confidence" not in job.policy.needs:
+            return Drawn(choice, body, read.key, read.truncated)
+        summary = summarize(token_logprobs(choice))
+        if not job.ask.logprobs:
+            choice = {name: value for name, value in choice.items() if name != "logprobs"}
+        return Drawn(choice, body, read.key, read.truncated, summary.mean if summary else float("nan"))
 
     def _reply(self, job: Job, outcome: Outcome) -> dict[str, Any]:
         if outcome.cause == "free_text" and self.options.free_text == "refuse":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Mapping
@@ -12,6 +11,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
+from yarl import URL
 
 from keff.engines._response import entries, fields
 from keff.errors import UsageError
@@ -19,6 +19,7 @@ from keff.gateway.problem import Problem
 
 LARGEST_ANSWER = 64 * 2**20
 TRANSIENT = frozenset({408, 409, 425, 429})
+DECODER = json.JSONDecoder()
 KNOWN_STATUSES = frozenset(HTTPStatus)
 LONGEST_WAIT = 10.0
 JSON_TYPE = "application/json"
@@ -79,12 +80,15 @@ class Upstream:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self._chat = URL(f"{address.url}/chat/completions")
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
         """Open the pool of connections."""
         limits = aiohttp.TCPConnector(limit=self.address.connections, keepalive_timeout=30)
-        times = aiohttp.ClientTimeout(total=None, sock_connect=self.address.connect_seconds)
+        times = aiohttp.ClientTimeout(
+            total=self.address.path_seconds, sock_connect=self.address.connect_seconds
+        )
         self._session = aiohttp.ClientSession(
             connector=limits, timeout=times, cookie_jar=aiohttp.DummyCookieJar(), raise_for_status=False
         )
@@ -111,20 +115,16 @@ class Upstream:
     async def draw(self, body: bytes, headers: Mapping[str, str]) -> Answer:
         """Make one chat call; raises UpstreamError. Cancelling closes the connection."""
         try:
-            async with asyncio.timeout(self.address.path_seconds):
-                status, waits, raw = await self._post(body, headers)
-        except TimeoutError:
-            raise UpstreamError("it did not answer in time") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+            async with self.session.post(
+                self._chat, data=aiohttp.BytesPayload(body), headers=headers, allow_redirects=False
+            ) as response:
+                status, waits = response.status, response.headers.get("retry-after")
+                raw = await _limited(response)
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise UpstreamError(_plain(error)) from None
         if status != 200:
             raise self.refusal(status, raw, waits)
         return _answer(raw)
-
-    async def _post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, str | None, bytes]:
-        url = f"{self.address.url}/chat/completions"
-        async with self.session.post(url, data=body, headers=headers, allow_redirects=False) as response:
-            return response.status, response.headers.get("retry-after"), await _limited(response)
 
     def refusal(self, status: int, raw: bytes, waits: str | None = None) -> UpstreamError:
         """Return the error for a response that is not 200.
@@ -142,10 +142,14 @@ class Upstream:
     @contextlib.asynccontextmanager
     async def relay(self, body: bytes, headers: Mapping[str, str]) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Open a streamed chat call and give its response; raises UpstreamError when that is not 200."""
-        url = f"{self.address.url}/chat/completions"
+        times = aiohttp.ClientTimeout(
+            total=None, sock_connect=self.address.connect_seconds, sock_read=self.address.path_seconds
+        )
         try:
-            response = await self.session.post(url, data=body, headers=headers, allow_redirects=False)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+            response = await self.session.post(
+                self._chat, data=body, headers=headers, timeout=times, allow_redirects=False
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise UpstreamError(_plain(error)) from None
         try:
             if response.status != 200:
@@ -194,7 +198,7 @@ def _plain(error: Exception) -> str:
 
 def _parsed(raw: bytes) -> dict[str, Any]:
     try:
-        found: Any = json.loads(raw)
+        found: Any = DECODER.decode(raw.decode())
     except (ValueError, RecursionError):
         raise UpstreamError("its answer is not JSON") from None
     if not isinstance(found, dict):

@@ -88,6 +88,7 @@ class Vote:
     _lost: set[int] = field(default_factory=set[int])
     _running: dict[asyncio.Task[None], int] = field(default_factory=dict[asyncio.Task[None], int])
     _error: UpstreamError | None = None
+    _stop: Stop | None = None
 
     async def run(self) -> Outcome:
         """Draw until the policy stops, the deadline comes or too much fails.
@@ -123,6 +124,7 @@ class Vote:
         while True:
             decision = policy.decide(self._view(consumed))
             if isinstance(decision, Stop):
+                self._stop = decision
                 return consumed, "policy"
             first, consumed = consumed == 0, consumed + decision.m
             self._launch(max(consumed, min(policy.cap, consumed - decision.m + self.rules.in_flight)))
@@ -150,11 +152,9 @@ class Vote:
     async def _settled(self, consumed: int) -> None:
         """Wait for every path before ``consumed`` in launch order, however late, but for no other."""
         wanted = [task for task, start in self._running.items() if start < consumed]
-        if wanted:
-            await asyncio.wait(wanted)
         for task in wanted:
+            await task
             del self._running[task]
-            task.result()
 
     async def _span(self, start: int, n: int) -> None:
         """Draw paths ``start`` to ``start + n - 1``; what fails is drawn again, in its place."""
@@ -211,17 +211,15 @@ class Vote:
         if not paths:
             raise self._error or Problem(504, "no path came back before the deadline", code="deadline")
         unused = tuple(path for index, path in self.drawn.items() if index >= consumed)
-        return Outcome(self._stop(paths, cause), cause, paths, unused, self.failed, cancelled)
+        stop = self._stop or cut_short(paths, cause)
+        return Outcome(stop, cause, paths, unused, self.failed, cancelled)
 
-    def _stop(self, paths: Sequence[Drawn], cause: Cause) -> Stop:
-        view = View([path.key for path in paths], [path.confidence for path in paths])
-        if cause == "policy":
-            decision = self.rules.policy.decide(view)
-            assert isinstance(decision, Stop)
-            return decision
-        seen = tally(view.keys)
-        share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
-        return Stop(seen.leader, share, "vote_share", REASONS[cause])
+
+def cut_short(paths: Sequence[Drawn], cause: Cause) -> Stop:
+    """Return the plurality of paths whose policy did not stop."""
+    seen = tally([path.key for path in paths])
+    share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
+    return Stop(seen.leader, share, "vote_share", REASONS[cause])
 
 
 REASONS: dict[Cause, str] = {

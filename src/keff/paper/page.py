@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from keff.paper.reproduce import Reproduction
+from typing import Any
 
 Numbers = dict[str, Any]
 
 
-def differences(result: Reproduction) -> str:
-    """Return the page in Markdown, with the numbers of the records at hand."""
-    numbers = result.numbers()
+def differences(numbers: Numbers) -> str:
+    """Return the page in Markdown from the contents of numbers.json."""
     parts = ["# The paper's way and ours\n", _checks(numbers)]
     sections: tuple[Callable[[Numbers], str | None], ...] = (
         _estimators,

@@ -93,13 +93,12 @@ def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
 def write(result: Reproduction, out: Path) -> list[Path]:
     """Write numbers.json, every table as .tex and .md, and the page on where the paper and we differ."""
     out.mkdir(parents=True, exist_ok=True)
-    files = {
-        "numbers.json": json.dumps(result.numbers(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    }
+    numbers = result.numbers()
+    files = {"numbers.json": json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False) + "\n"}
     for name, rows in result.tables.items():
         table = make(name, rows)
         files |= {f"{name}.tex": render(table, "latex"), f"{name}.md": render(table, "markdown")}
-    files["differences.md"] = differences(result)
+    files["differences.md"] = differences(numbers)
     for name, text in files.items():
         (out / name).write_text(text, encoding="utf-8")
     return [out / name for name in files]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policy import Need, Sample, Stop, Tally, View, WeightKind, tally
 from keff.stats.draws import Draws
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import FloatArray
 
 MAX_CAP = 256
 """A table has (cap + 1) cubed cells."""
@@ -117,7 +117,7 @@ class TablePolicy:
             return Stop(seen.leader, share, "vote_share", reason)
         return Stop(seen.leader, float(self._strength[seen.v1, seen.v2]), self._kind, reason)
 
-    def ahead(self, draws: Draws) -> IntArray:
+    def ahead(self, draws: Draws) -> NDArray[Any]:
         """Look up every prefix of every order: paths to draw next, or 0 to stop [n, R, cap + 1]."""
         seen = draws.tallies
         n = np.arange(self.cap + 1)

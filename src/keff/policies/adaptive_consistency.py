@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc, gammainc, gammaincinv
 
 from keff.errors import PolicyError
 from keff.policies._table import TablePolicy, check_cap, check_value, grid
 from keff.policy import DEFAULT_CAP, Policy, Sample, Stop, View, format_spec, tally
 from keff.stats.draws import Draws
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import FloatArray
 
 NODES = 96
 
@@ -39,17 +41,15 @@ def dirichlet_posterior(counts: tuple[int, ...], cap: int) -> float:
     P(v_j + 1, P^-1(v_1 + 1, u)), P the regularised lower gamma function, by 96 Gauss-Legendre nodes. With
     fewer than three distinct answers it is the Beta posterior.
     """
-    if len(counts) < 3:
-        v2 = counts[1] if len(counts) > 1 else 0
-        return float(betainc(v2 + 1, counts[0] + 1, 0.5))
+    v1, *rivals = counts
+    if len(rivals) < 2:
+        return float(betainc(sum(rivals) + 1, v1 + 1, 0.5))
     weights, below = _quadrature(cap)
-    return float(weights @ below[counts[0], counts[1:]].prod(axis=0))
+    return float(weights @ below[v1, rivals].prod(axis=0))
 
 
 class DirichletPolicy(TablePolicy):
     """The Dirichlet rule. It never stops before the Beta rule does, so that table is looked up first."""
-
-    monotone = True
 
     def __init__(self, spec: str, threshold: float, cap: int) -> None:
         beta = beta_posterior(cap)
@@ -72,7 +72,7 @@ class DirichletPolicy(TablePolicy):
         stop = self.stop(seen, len(keys))
         return Stop(stop.answer, posterior, "posterior", stop.reason)
 
-    def ahead(self, draws: Draws) -> IntArray:
+    def ahead(self, draws: Draws) -> NDArray[Any]:
         """Decide on every prefix; each distinct set of counts is integrated once."""
         ahead = super().ahead(draws)
         open_ = np.ones(ahead.shape[:2], np.bool_)

@@ -29,7 +29,7 @@ class AdaptiveK:
     monotone: bool = True
     fitted: bool = False
 
-    def decide(self, view: View) -> Sample | Stop:
+    def decide(self, view: View) -> Sample | Stop:  # noqa: ARG002
         """Refuse: K comes from a pilot."""
         raise PolicyError(f"{self.spec} needs a labelled pilot: keff analyze on one gives the fixed:K to use")
 

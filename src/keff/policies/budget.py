@@ -28,6 +28,6 @@ def policy(value: float | None = 4, *, cap: int = DEFAULT_CAP, b: float = 0.0) -
     k = check_value("budget", value, 0, np.inf)
     if k > check_cap("budget", cap):
         raise PolicyError(f"budget:{k:g} is above its cap {cap}: lower k or raise the cap")
-    if not isinstance(b, int | float) or not 0 <= b < np.inf:
+    if isinstance(b, str) or not 0 <= b < np.inf:
         raise PolicyError(f"budget: b must be a number of at least 0, not {b}")
     return TablePolicy(format_spec("budget", k, cap=cap, b=b or None), boundary(k, cap, b))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,7 @@ class Certificate:
         reason = f"{why}: {seen.v1} against {seen.v2} votes after {n} of at most {self.cap} paths"
         return Stop(seen.leader, math.exp(log_e), "e_value", reason)
 
-    def ahead(self, draws: Draws) -> IntArray:
+    def ahead(self, draws: Draws) -> NDArray[Any]:
         """Decide on every prefix of every order, one item at a time."""
         n = np.arange(self.cap + 1)
         early = np.where(n < self.cap, np.maximum(1, self.least - n), 0)
@@ -82,7 +83,7 @@ class Certificate:
         return ahead
 
     def _certified(self, codes: NDArray[np.int16], leader: NDArray[np.int16]) -> NDArray[np.bool_]:
-        answers = np.arange(codes.max(initial=0) + 1)
+        answers: IntArray = np.arange(int(codes.max(initial=0)) + 1, dtype=np.int64)
         counts = np.zeros((len(codes), self.cap + 1, len(answers)), np.int16)
         np.cumsum(codes[..., None] == answers, axis=1, out=counts[:, 1:])
         appears = np.where(counts[:, -1] > 0, (counts > 0).argmax(axis=1), self.cap + 1)
@@ -93,8 +94,9 @@ class Certificate:
         since = counts - counts[rows, np.minimum(first, self.cap)]
         s = np.take_along_axis(since, lead[..., None], axis=2)[..., 0]
         np.put_along_axis(since, lead[..., None], 0, axis=2)
-        bar = np.log(rank * (rank + 1) / self.delta, where=rank > 0, out=np.full(rank.shape, np.inf))
-        return (leader >= 0) & (self.logs[np.maximum(s, 0), since.max(axis=2)] >= bar)
+        f: IntArray = since.max(axis=2)
+        bar = np.log(np.maximum(rank * (rank + 1), 1) / self.delta)
+        return (leader >= 0) & (self.logs[np.maximum(s, 0), f] >= bar)
 
 
 def policy(value: float | None = 0.05, *, cap: int = DEFAULT_CAP) -> Policy:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policies._table import check_cap, check_value
@@ -37,11 +40,11 @@ class Windows:
         why = "the cap" if agreed is None else f"the last {self.w} paths agree"
         return Stop(answer, share, "vote_share", f"{why}: after {n} of at most {self.cap} paths")
 
-    def _agreed(self, keys: object, n: int) -> str | None:
-        last = list(keys[n - self.w :])  # type: ignore[index]
+    def _agreed(self, keys: Sequence[str | None], n: int) -> str | None:
+        last = list(keys[n - self.w :])
         return last[0] if n and n % self.w == 0 and len(set(last)) == 1 else None
 
-    def ahead(self, draws: Draws) -> IntArray:
+    def ahead(self, draws: Draws) -> NDArray[Any]:
         """Decide on every prefix of every order."""
         n = np.arange(self.cap + 1)
         ahead = np.broadcast_to(

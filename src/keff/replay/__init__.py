@@ -123,7 +123,9 @@ class Bench:
 
     def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> dict[str, Any]:
         """Return the row of one policy."""
-        refitter = Refitter(self.votes, policy, pilot, self.outcome, self.rng) if _unfitted(policy) else None
+        refitter = None
+        if isinstance(policy, Fittable) and not policy.fitted:
+            refitter = Refitter(self.votes, policy, pilot, self.outcome, self.rng)
         point = spread = None
         if refitter is not None:
             found, point = refitter.splits(self.fixed)
@@ -141,10 +143,6 @@ class Bench:
         line = row(policy.spec, found, point, spread, self.fixed.cap)
         costs = pilot.costs(line["mean_paths"], "labels" in policy.needs) if refitter else None
         return line | {"pilot": costs}
-
-
-def _unfitted(policy: Policy) -> bool:
-    return isinstance(policy, Fittable) and not policy.fitted
 
 
 def markdown(found: dict[str, Any]) -> str:

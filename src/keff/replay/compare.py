@@ -36,7 +36,7 @@ class Means:
     def kept(self, cap: int) -> FloatArray:
         """Return the share of the accuracy at ``cap``; NaN where that is 0."""
         full = self.curve[cap - 1]
-        return np.divide(self.accuracy, full, out=np.full(full.shape, np.nan), where=full > 0)
+        return np.divide(self.accuracy, full, out=np.full(len(full), np.nan), where=full > 0)
 
     def delta(self) -> FloatArray:
         """Return the accuracy minus that of fixed K, randomised between neighbours to cost the same."""

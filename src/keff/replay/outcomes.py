@@ -87,7 +87,7 @@ def drive(
         n += decision.m
 
 
-def _follow(ahead: IntArray) -> tuple[IntArray, IntArray]:
+def _follow(ahead: NDArray[Any]) -> tuple[IntArray, IntArray]:
     rows = ahead.reshape(-1, ahead.shape[2])
     at, rounds = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     going = np.arange(len(rows))
@@ -110,7 +110,7 @@ def _one_by_one(policy: Policy, draws: Draws) -> Walks:
     for place in np.ndindex(shape):
         codes = draws.codes[place]
         keys = [None if code < 0 else str(code) for code in codes.tolist()]
-        scores = [] if draws.confidences is None else draws.confidences[place].tolist()
+        scores: list[float] = [] if draws.confidences is None else draws.confidences[place].tolist()
         for count, (n, decision) in enumerate(drive(policy, keys, scores)):
             if isinstance(decision, Stop):
                 stop[place], rounds[place] = n, count

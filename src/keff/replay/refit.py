@@ -98,4 +98,5 @@ def _average(values: FloatArray, weights: IntArray) -> FloatArray:
     """Average over splits [S, n]; an item that was in every pilot counts as the mean of the others."""
     seen = weights.sum(axis=0)
     mean = (values * weights).sum(axis=0) / np.maximum(seen, 1)
-    return np.where(seen > 0, mean, mean[seen > 0].mean())
+    others = float(mean[seen > 0].mean())
+    return np.where(seen > 0, mean, others)

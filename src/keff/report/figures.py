@@ -80,7 +80,7 @@ def calibration(rows: Sequence[Row]) -> Figure:
             sorted({row["k"] for row in rows}), [str(k) for k in sorted({row["k"] for row in rows})]
         )
         axes.set(xlabel="paths K", ylabel="majority vote (%)")
-        axes.legend(ncols=2, loc="best")
+        axes.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 
     return _figure(draw)
 

@@ -27,13 +27,13 @@ class Limits:
 def embed(value: Any) -> str:
     """Return JSON that cannot end or open anything in the page that holds it.
 
-    ``<``, ``>`` and ``&`` are written as escapes, and so are line separators and lone surrogates, which a
-    script or an encoder would not survive.
+    ``<``, ``>``, ``&`` and line separators are written as escapes. A lone surrogate, which is no text,
+    becomes a question mark.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def items_payload(record: Record, limits: Limits) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def write_page(
         raise ValueError("a report needs at least one run")
     matched = [*replays, *[None] * (len(runs) - len(replays))]
     exhibits = [Exhibit(*run, replayed) for run, replayed in zip(runs, matched, strict=True)]
-    file.write_text(render(exhibits, comparison), encoding="utf-8")
+    file.write_text(render(exhibits, comparison), encoding="utf-8", errors="replace")
 
 
 def render(exhibits: Sequence[Exhibit], comparison: Found | None = None) -> str:

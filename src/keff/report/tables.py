@@ -50,9 +50,8 @@ class Column:
     def text(self, row: Row) -> str:
         """Return the cell; a dash where the value is missing or undefined."""
         value = _written(row.get(self.key), self.style)
-        if not self.spread or value == "–":
-            return value
-        return f"{value} ± {_written(row.get(self.spread), self.style.lstrip('+'))}"
+        spread = _written(row.get(self.spread), self.style.lstrip("+")) if self.spread else "–"
+        return value if "–" in (value, spread) else f"{value} ± {spread}"
 
     @property
     def number(self) -> bool:

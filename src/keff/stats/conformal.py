@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 
 from keff.stats.rngstate import load_rng, save_rng
-from keff.stats.votes import FloatArray
 
 BETS = np.array([-1.8, -1.2, -0.6, 0.6, 1.2, 1.8])
+_BETS: list[float] = BETS.tolist()
 LARGEST_LOG = 700.0
 
 
@@ -40,7 +40,8 @@ class _Stream:
         if not self._bag:
             raise ValueError("a drift alarm needs the pilot's scores")
         self._rng, self._threshold = rng, threshold
-        self._log: FloatArray = np.zeros(BETS.size)
+        # Plain floats: on six numbers they are many times faster than an array.
+        self._log = [0.0] * len(_BETS)
         self._seen = 0
         self._first_alarm: int | None = None
 
@@ -54,7 +55,9 @@ class _Stream:
         u = self._conformal_p(_finite(score))
         self._add(float(score))
         self._seen += 1
-        self._log = self._bet(np.log1p(BETS * (u - 0.5)))
+        self._log = [
+            self._bet(old, math.log1p(bet * (u - 0.5))) for old, bet in zip(self._log, _BETS, strict=True)
+        ]
         statistic = self._statistic()
         if not self.alarm and statistic >= self._threshold:
             self._first_alarm = self._seen
@@ -65,7 +68,7 @@ class _Stream:
         return {
             "bag": [[score, count] for score, count in self._bag.items()],
             "threshold": self._threshold,
-            "log": self._log.tolist(),
+            "log": list(self._log),
             "seen": self._seen,
             "first_alarm": self._first_alarm,
             "rng": save_rng(self._rng),
@@ -77,7 +80,7 @@ class _Stream:
         stream = cls.__new__(cls)
         stream._bag = {float(score): int(count) for score, count in state["bag"]}
         stream._rng, stream._threshold = load_rng(state["rng"]), float(state["threshold"])
-        stream._log = np.asarray(state["log"], float)
+        stream._log = [float(value) for value in state["log"]]
         stream._seen, stream._first_alarm = state["seen"], state["first_alarm"]
         return stream
 
@@ -90,7 +93,7 @@ class _Stream:
     def _add(self, score: float) -> None:
         self._bag[score] = self._bag.get(score, 0) + 1
 
-    def _bet(self, log_gain: FloatArray) -> FloatArray:
+    def _bet(self, log: float, log_gain: float) -> float:
         raise NotImplementedError
 
     def _statistic(self) -> float:
@@ -112,11 +115,11 @@ class ConformalMartingale(_Stream):
             raise ValueError("alpha must lie between 0 and 1")
         super().__init__(pilot, rng, 1.0 / alpha)
 
-    def _bet(self, log_gain: FloatArray) -> FloatArray:
-        return self._log + log_gain
+    def _bet(self, log: float, log_gain: float) -> float:
+        return log + log_gain
 
     def _statistic(self) -> float:
-        return float(np.exp(np.minimum(self._log, LARGEST_LOG)).mean())
+        return math.fsum(math.exp(min(log, LARGEST_LOG)) for log in self._log) / len(_BETS)
 
 
 class ShiryaevRoberts(_Stream):
@@ -132,12 +135,13 @@ class ShiryaevRoberts(_Stream):
             raise ValueError("the mean run length to a false alarm must be at least 1")
         super().__init__(pilot, rng, float(run_length))
 
-    def _bet(self, log_gain: FloatArray) -> FloatArray:
+    def _bet(self, log: float, log_gain: float) -> float:
         # Kept as log(1 + R), which starts at zero and never overflows.
-        return np.logaddexp(0.0, self._log + log_gain)
+        new = log + log_gain
+        return max(new, 0.0) + math.log1p(math.exp(-abs(new)))
 
     def _statistic(self) -> float:
-        return float(np.expm1(np.minimum(self._log, LARGEST_LOG)).mean())
+        return math.fsum(math.expm1(min(log, LARGEST_LOG)) for log in self._log) / len(_BETS)
 
 
 def _finite(score: float) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.stats.votes import IntArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes
 
 ItemArray = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -105,10 +105,11 @@ def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> 
     n, k = votes.answers.shape
     order = rng.random((n, repeats, k), dtype=np.float32).argsort(axis=2)[:, :, :cap]
 
-    def pick(values: ItemArray | None, kind: type) -> Any:
+    def pick(values: ItemArray | None, kind: Any) -> Any:
         if values is None:
             return None
-        return np.take_along_axis(values[:, None, :].astype(kind), order, axis=2)
+        rows: ItemArray = values[:, None, :].astype(kind)
+        return np.take_along_axis(rows, order, axis=2)
 
     return Draws(
         pick(dense_codes(votes.answers), np.int16),
@@ -123,26 +124,28 @@ def _tallies(draws: Draws) -> Tallies:
     rows = n * repeats
     count_type = np.uint8 if cap < 256 else np.uint16
     codes = np.ascontiguousarray(draws.codes.reshape(rows, cap).T)
-    v1 = np.zeros((cap + 1, rows), count_type)
-    v2 = np.zeros((cap + 1, rows), count_type)
+    v1: ItemArray = np.zeros((cap + 1, rows), count_type)
+    v2: ItemArray = np.zeros((cap + 1, rows), count_type)
     leader = np.full((cap + 1, rows), ABSTAINS, np.int16)
     counts = np.zeros(rows * draws.width, count_type)
-    base = np.arange(rows) * draws.width
+    base: IntArray = np.arange(rows, dtype=np.int64) * draws.width
     credit = None if draws.correct is None else _Credit(draws)
     for t in range(cap):
         code = codes[t]
         voting = code >= 0
-        cell = base + np.maximum(code, 0)
+        cell: IntArray = base + np.maximum(code, 0)
         new = counts[cell] + voting.astype(count_type)
         counts[cell] = new
-        leads = voting & (new > v1[t])
+        before = v1[t]
+        leads = voting & (new > before)
         overtakes = leads & (code != leader[t])
         rival = voting & ~leads
-        v1[t + 1] = np.where(leads, new, v1[t])
-        v2[t + 1] = np.where(overtakes, v1[t], np.where(rival, np.maximum(v2[t], new), v2[t]))
+        second: ItemArray = np.maximum(v2[t], new)
+        v1[t + 1] = np.where(leads, new, before)
+        v2[t + 1] = np.where(overtakes, before, np.where(rival, second, v2[t]))
         leader[t + 1] = np.where(overtakes, code, leader[t])
         if credit is not None:
-            credit.step(t, cell, new, (voting, leads, voting & (new == v1[t])))
+            credit.step(t, cell, new, (voting, leads, voting & (new == before)))
 
     def back(values: NDArray[Any]) -> NDArray[Any]:
         return np.ascontiguousarray(values.T).reshape(n, repeats, cap + 1)
@@ -160,7 +163,7 @@ def _bags(draws: Draws) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
     counts = np.zeros(rows * draws.width, np.int16)
     for t, code in enumerate(draws.codes.reshape(rows, cap).T):
         voting = code >= 0
-        cell = np.arange(rows) * draws.width + np.maximum(code, 0)
+        cell: IntArray = np.arange(rows, dtype=np.int64) * draws.width + np.maximum(code, 0)
         old = counts[cell]
         counts[cell] = old + voting
         names[:, t + 1] = names[:, t] + np.where(voting, name_of[old + 1] - name_of[old], np.uint64(0))

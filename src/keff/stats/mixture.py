@@ -110,9 +110,9 @@ def simulate(pilot: Votes, weights: FloatArray, size: tuple[int, int], rng: np.r
     )
     item = np.repeat(np.arange(len(counts)), repeats)
     shares = np.zeros((len(item), counts.shape[1] + STICKS))
-    for component in np.unique(pick):
-        rows = np.flatnonzero(pick.ravel() == component)
-        shares[rows] = _posterior_shares(COMPONENTS[component], counts[item[rows]], rng)
+    for index, component in enumerate(COMPONENTS):
+        rows = np.flatnonzero(pick.ravel() == index)
+        shares[rows] = _posterior_shares(component, counts[item[rows]], rng)
     codes = (rng.random((len(item), cap, 1)) > shares.cumsum(axis=1)[:, None, :]).sum(axis=2)
     codes = np.minimum(codes, shares.shape[1] - 1).astype(np.int16)
     low, high = ABSTENTION_PRIOR
@@ -126,8 +126,10 @@ def vote_counts(pilot: Votes) -> tuple[IntArray, IntArray]:
     """Return the votes of each answer [n, r], padded with 0, and the abstentions [n]."""
     assert pilot.answers is not None
     codes = dense_codes(pilot.answers)
-    counts = (codes[:, :, None] == np.arange(codes.max(initial=0) + 1)).sum(axis=1)
-    return counts.astype(np.int64), pilot.k - counts.sum(axis=1)
+    each = np.arange(int(codes.max(initial=0)) + 1)
+    same: IntArray = (codes[:, :, None] == each).astype(np.int64)
+    counts: IntArray = same.sum(axis=1)
+    return counts, pilot.k - counts.sum(axis=1)
 
 
 def _posterior_shares(
@@ -148,7 +150,8 @@ def _posterior_shares(
     strength = y + k * x
     mass = _dirichlet(np.column_stack([np.where(seen, counts - x, 0.0), strength]), rng)
     out[:, :r] = mass[:, :r]
-    breaks = rng.beta(1 - x, strength[:, None] + x * np.arange(1, STICKS + 1))
+    later: FloatArray = strength[:, None] + x * np.arange(1, STICKS + 1)
+    breaks = np.asarray(rng.beta(1 - x, later), np.float64)
     breaks[:, -1] = 1.0
     left = np.cumprod(1 - breaks, axis=1)
     out[:, r:] = mass[:, r:] * breaks * np.column_stack([np.ones(n), left[:, :-1]])

@@ -1,0 +1,73 @@
+"""Write docs/help.md from the command line's own declarations.
+
+python scripts/write_help.py
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from keff.cli import COMMANDS, build
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "help.md"
+HEAD = """# Commands
+
+Written by `python scripts/write_help.py` from the same declarations as `keff COMMAND --help`.
+
+Every command exits 0 on success, 2 on wrong use or bad input (one line, no traceback), 1 on a failure while running. With
+`--json` stdout holds one JSON object and nothing else; progress and warnings go to stderr.
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    rows = "\n".join(f"| [`keff {name}`](#keff-{name}) | {_lines(name)[0]} |" for name in COMMANDS)
+    parts = [HEAD, f"| command | does |\n|---|---|\n{rows}\n", *map(_section, COMMANDS)]
+    return "\n".join(parts)
+
+
+def _lines(name: str) -> list[str]:
+    module = importlib.import_module("keff.cli").__file__
+    file = Path(str(module)).parent / f"{name}.py"
+    source = file if file.exists() else file.with_name(f"{name}_.py")
+    return (ast.get_docstring(ast.parse(source.read_text("utf-8"))) or "").split("\n")
+
+
+def _section(name: str) -> str:
+    group: Any = typer.main.get_command(build([name]))
+    parameters = [one for one in group.commands[name].params if one.name != "help"]
+    places = [one for one in parameters if one.param_type_name == "argument"]
+    usage = " ".join(["keff", name, *(one.metavar or one.name.upper() for one in places), "[OPTIONS]"])
+    more = " ".join(line for line in _lines(name)[1:] if line)
+    text = f"## keff {name}\n\n{_lines(name)[0]} {more}".rstrip()
+    table = "\n".join(_row(one) for one in parameters)
+    return f"{text}\n\n```sh\n{usage}\n```\n\n| | | default |\n|---|---|---|\n{table}\n"
+
+
+def _row(parameter: Any) -> str:
+    names = parameter.metavar or parameter.name.upper()
+    if parameter.param_type_name != "argument":
+        flags = [*parameter.opts, *parameter.secondary_opts]
+        names = ", ".join(f"`{one}`" for one in flags)
+    else:
+        names = f"`{names}`"
+    default = parameter.default
+    missing = (
+        default is None
+        or default is False
+        or default == []
+        or callable(default)
+        or type(default).__name__ == "Sentinel"
+    )
+    shown = "required" if parameter.required else "" if missing else f"`{default}`"
+    text = (getattr(parameter, "help", None) or "").replace("|", "\\|")
+    return f"| {names} | {text} | {shown} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,69 @@
+"""Make the paper's tables of runs or logs.
+
+As LaTeX, Markdown or CSV.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.errors import UsageError
+from keff.paper.runs import tables
+from keff.reader import Opening, open_record, pool_records
+from keff.report.tables import render
+
+ENDINGS = {"latex": "tex", "markdown": "md", "csv": "csv"}
+
+
+class Forms(StrEnum):
+    """How tables are written."""
+
+    latex = "latex"
+    markdown = "markdown"
+    csv = "csv"
+
+
+def command(
+    paths: o.Paths,
+    form: Annotated[
+        Forms, typer.Option("--format", metavar="latex|markdown|csv", help="How tables are written.")
+    ] = Forms.markdown,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="A folder for one file a table (default: stdout).")
+    ] = None,
+    pool: Annotated[bool, typer.Option("--pool", help="Read several PATHs as one record.")] = False,
+    log_format: Annotated[
+        str | None, typer.Option("--log-format", help="Format of the log (default: found out).")
+    ] = None,
+    answer_space: o.AnswerSpaceName = None,
+    trim: o.Trim = None,
+    part: o.Part = None,
+    replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap replicates.")] = 10_000,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Write the tables."""
+    records = [open_record(path, Opening(log_format, answer_space, trim, part=part)) for path in paths]
+    if pool and len(records) > 1:
+        records = [pool_records(records, trim)]
+    found = tables(records, replicates, seed)
+    if json:
+        _console.print_json({table.name: list(table.rows) for table in found})
+        return
+    texts = {f"{table.name}.{ENDINGS[form]}": render(table, form.value) for table in found}
+    if out is None:
+        typer.echo("\n".join(texts.values()), nl=False)
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (out / name).write_text(text, encoding="utf-8")
+            typer.echo(str(out / name))
+    except OSError as error:
+        raise UsageError(f"{out}: {error.strerror}") from None

@@ -1,0 +1,105 @@
+"""import, export, compare, combine, tables and reproduce as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keff.paper import layout
+from published_records import Truth, series_rows, write
+
+
+def keff(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "keff", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def good(*arguments: object) -> dict[str, Any]:
+    done = keff(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1
+    return json.loads(done.stdout)
+
+
+def bad(*arguments: object) -> str:
+    done = keff(*arguments)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def arms(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("arms")
+    rng = np.random.default_rng(0)
+    level = rng.random((60, 1))
+    for name, mix in (("sc", 0.9), ("pt", 0.3)):
+        right = rng.random((60, 4)) < mix * (level > 0.4) + (1 - mix) * 0.6
+        with (folder / f"{name}.jsonl").open("w") as file:
+            for item, row in enumerate(right):
+                line = {
+                    "id": str(item),
+                    "gold_answer": "4",
+                    "all_answers": ["4" if one else "5" for one in row],
+                }
+                slots = {"slots": [1, 2, 3, 4]} if name == "pt" else {}
+                file.write(json.dumps(line | slots) + "\n")
+    return folder / "sc.jsonl", folder / "pt.jsonl"
+
+
+def test_compare_gives_the_change_and_a_table_for_people(arms: tuple[Path, Path]) -> None:
+    found = good("compare", *arms, "--replicates", 300)
+    assert found["delta_rho"]["hi"] < 0
+    assert {"delta_k_eff", "delta_majority", "delta_plurality", "corrected", "arms", "warnings"} <= set(found)
+    done = keff("compare", *arms, "--replicates", 300)
+    assert "mean pairwise rho" in done.stdout
+    assert "cross-fitted" in done.stdout
+    assert "share no item id" in bad("compare", arms[0], _renamed(arms[1]))
+    assert "does not exist" in bad("compare", arms[0], "nothing.jsonl")
+
+
+def _renamed(arm: Path) -> Path:
+    other = arm.with_name("other.jsonl")
+    other.write_text(arm.read_text().replace('"id": "', '"id": "x'))
+    return other
+
+
+def test_combine_and_tables(arms: tuple[Path, Path], tmp_path: Path) -> None:
+    found = good("combine", arms[1])
+    assert len(found["weights"]) == 6
+    assert found["gls_r"] is None
+    assert {"summary", "table1", "table4", "table11"} == set(good("tables", *arms, "--replicates", 100))
+    done = keff("tables", *arms, "--format", "latex", "--replicates", 100)
+    assert done.stdout.count(r"\toprule") == 4
+    done = keff("tables", *arms, "--format", "csv", "-o", tmp_path / "t", "--replicates", 100)
+    assert sorted(file.name for file in (tmp_path / "t").iterdir()) == [
+        "summary.csv",
+        "table1.csv",
+        "table11.csv",
+        "table4.csv",
+    ]
+
+
+def test_import_and_export(arms: tuple[Path, Path], tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "out.jsonl"
+    assert good("import", arms[1], "--run", run) == {"run": str(run), "items": 60, "paths": 240}
+    assert good("export", run, "--to", "jsonl", "-o", out)["items"] == 60
+    assert "exists already" in bad("export", run, "-o", out)
+    assert good("analyze", out)["c"] == good("analyze", arms[1])["c"]
+
+
+def test_reproduce_does_what_it_can_and_says_what_is_missing(tmp_path: Path) -> None:
+    assert "wanted files such as" in bad("reproduce", tmp_path, "-o", tmp_path / "out")
+    series = layout.SERIES[0]
+    rows = series_rows(series, Truth(0.79, 0.59, trace=5), np.random.default_rng(0))
+    write(tmp_path / series.file, rows)
+    found = good("reproduce", tmp_path, "-o", tmp_path / "out", "--replicates", 100, "--no-figures")
+    assert set(found["tables"]) == {"table1", "table2", "table4", "table10", "table11"}
+    assert len(found["missing"]) == 61 - 1 + 1
+    assert (tmp_path / "out" / "table4.tex").read_text().count(r"\midrule") == 1

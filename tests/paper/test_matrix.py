@@ -1,0 +1,144 @@
+"""Cells of the matrix: the paper's numbers by plain computation, the headline counts, and known truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import mannwhitneyu, pearsonr
+
+from keff.paper import layout
+from keff.paper.matrix import Cell, Place, figure3, headline, measure, table3, table8
+from keff.paper.records import Sample
+from keff.stats.votes import Votes
+
+K = 8
+
+
+def arm(rng: np.random.Generator, latent: float, spread: float, mean: float = 0.2) -> np.ndarray:
+    """Thresholded Gaussian scores of 50 instances under 5 seeds, [250, 8]."""
+    common = np.repeat(rng.normal(size=50), 5)[:, None] * math.sqrt(latent)
+    score = common + math.sqrt(1 - latent) * rng.normal(size=(250, K)) + mean + spread * np.linspace(-1, 1, K)
+    return (score > 0).astype(int)
+
+
+def sample(y: np.ndarray, diversity: float | None = None) -> Sample:
+    clusters = np.repeat(np.arange(50), 5)
+    names = tuple(map(str, range(50)))
+    values = None if diversity is None else np.full(len(y), diversity)
+    return Sample(Votes(None, y, clusters=clusters), np.tile(layout.SEEDS, 50), names, values)
+
+
+def cell(
+    task: str, model: str, seed: int, latent: tuple[float, float] = (0.75, 0.5), spread: float = 0.3
+) -> Cell:
+    rng = np.random.default_rng(seed)
+    arms = sample(arm(rng, latent[0], 0), 0.3 + seed / 100), sample(arm(rng, latent[1], spread))
+    return measure(Place(model, layout.BENCHMARKS[task]), arms, 500, rng)
+
+
+def pearson(y: np.ndarray) -> float:
+    return float(np.corrcoef(y, rowvar=False)[np.triu_indices(K, 1)].mean())
+
+
+def test_a_cell_is_the_plain_computation() -> None:
+    rng = np.random.default_rng(1)
+    sc, pt = arm(rng, 0.75, 0), arm(rng, 0.5, 0.5)
+    numbers = measure(Place("m", layout.BENCHMARKS["gsm8k"]), (sample(sc), sample(pt)), 200, rng).numbers
+    before, after = pearson(sc), pearson(pt)
+    assert numbers["delta_rho"] == pytest.approx((after - before) / before, abs=1e-9)
+    assert numbers["delta_k_eff"] == pytest.approx(8 / (1 + 7 * after) - 8 / (1 + 7 * before), abs=1e-9)
+    right = pt.sum(axis=1)
+    uniform = np.where(right == 4, 0.5, right > 4).mean()
+    assert numbers["mv_pt"] == pytest.approx(uniform, abs=1e-9)
+    accuracy = pt.mean(axis=0)
+    assert numbers["slot_cv"] == pytest.approx(accuracy.std() / accuracy.mean(), abs=1e-9)
+    weighted = (2 * pt - 1) @ accuracy
+    assert numbers["weighted_gain"] == pytest.approx((weighted > 0).mean() - uniform, abs=1e-9)
+    p, spread = pt.mean(), (pt.mean(axis=1)).var(ddof=1)
+    block = p * (1 - p) / spread
+    assert numbers["block_over_vote"] == pytest.approx(block / (8 / (1 + 7 * after)), abs=1e-9)
+    assert numbers["block_over_vote_pooled"] == pytest.approx(1, abs=1e-9)
+
+
+def test_the_rows_interval_is_the_papers_independent_row_bootstrap() -> None:
+    rng = np.random.default_rng(2)
+    sc, pt = arm(rng, 0.7, 0), arm(rng, 0.4, 0.3)
+    place = Place("m", layout.BENCHMARKS["gsm8k"])
+    numbers = measure(place, (sample(sc), sample(pt)), 4000, np.random.default_rng(3)).numbers
+    plain = []
+    for _ in range(1500):
+        one, two = (y[rng.integers(0, 250, 250)] for y in (sc, pt))
+        plain.append(pearson(two) / pearson(one) - 1)
+    assert [numbers["rows_lo"], numbers["rows_hi"]] == pytest.approx(
+        np.quantile(plain, [0.025, 0.975]), abs=0.03
+    )
+    assert numbers["paired_hi"] - numbers["paired_lo"] > numbers["rows_hi"] - numbers["rows_lo"]
+
+
+CELLS = [
+    *(cell("triviaqa", f"m{i}", i, (0.8, 0.2)) for i in range(5)),
+    *(cell("hotpotqa", f"m{i}", 10 + i, (0.8, 0.2)) for i in range(5)),
+    *(cell("gsm8k", f"m{i}", 20 + i, (0.7, 0.6)) for i in range(5)),
+    *(cell("math", f"m{i}", 30 + i, (0.7, 0.65)) for i in range(5)),
+    *(cell("drop", f"m{i}", 40 + i, (0.7, 0.4), spread=2.0) for i in range(2)),
+]
+
+
+def test_tables_average_valid_cells() -> None:
+    row = next(row for row in table3(CELLS) if row["benchmark"] == "GSM8K")
+    own = [one.numbers for one in CELLS if one.numbers["benchmark"] == "GSM8K"]
+    assert row["n"] == 5
+    assert row["delta_rho"] == pytest.approx(np.mean([one["delta_rho"] for one in own]), abs=1e-12)
+    domain = next(row for row in table8(CELLS) if row["domain"] == "QA")
+    change = [one.numbers["mv_pt"] - one.numbers["mv_sc"] for one in CELLS if one.domain == "QA"]
+    assert (domain["n"], domain["delta"]) == (10, pytest.approx(np.mean(change), abs=1e-12))
+    assert domain["delta_std"] == pytest.approx(np.std(change, ddof=1), abs=1e-12)
+    assert [row["domain"] for row in table8(CELLS)] == ["QA", "NLU", "Math"]
+
+
+def test_cells_below_two_percent_count_nowhere_but_in_weighting() -> None:
+    rng = np.random.default_rng(9)
+    dead = np.zeros((250, K), int)
+    dead[0, 0] = 1
+    low = measure(Place("low", layout.BENCHMARKS["drop"]), (sample(dead), sample(arm(rng, 0.5, 0))), 100, rng)
+    assert not low.valid
+    found = headline([*CELLS, low])
+    assert (found["cells"], found["valid"]) == (23, 22)
+    assert found["weighted_voting"]["cells"] == 23
+
+
+def test_headline_tests_are_those_of_scipy() -> None:
+    found = headline(CELLS)
+    qa = [one.numbers["delta_rho"] for one in CELLS if one.domain == "QA"]
+    maths = [one.numbers["delta_rho"] for one in CELLS if one.domain == "Math"]
+    test = found["mann_whitney"]
+    exact = mannwhitneyu(qa, maths, alternative="less", method="exact").pvalue
+    normal = mannwhitneyu(qa, maths, alternative="less", method="asymptotic").pvalue
+    assert (test["p"], test["p_normal"]) == (pytest.approx(exact, rel=1e-9), pytest.approx(normal, rel=1e-9))
+    assert test["share_below_0.001"] > 0.99
+    points = figure3(CELLS)
+    fit = pearsonr([one["diversity"] for one in points], [one["delta_rho"] for one in points])
+    assert found["predictor"]["r"] == pytest.approx(fit.statistic, abs=1e-9)
+    assert found["predictor"]["p"] == pytest.approx(fit.pvalue, abs=1e-9)
+    wide = [one.numbers["rows_hi"] - one.numbers["rows_lo"] for one in CELLS]
+    assert found["precision"]["rows"]["median_width"] == pytest.approx(np.median(wide))
+    assert found["reduced"] == sum(value < 0 for value in (one.numbers["delta_rho"] for one in CELLS))
+
+
+def test_weighting_splits_by_slot_cv_and_by_accuracy() -> None:
+    found = headline(CELLS)["weighted_voting"]
+    numbers = [one.numbers for one in CELLS]
+    high = [one for one in numbers if one["slot_cv"] > 0.225]
+    assert found["high_cv"]["cells"] == len(high) > 0
+    assert found["high_cv"]["gain"] == pytest.approx(np.mean([one["weighted_gain"] for one in high]))
+    low = [one for one in numbers if one["mv_pt"] < 0.3]
+    assert found["low_accuracy"]["cells"] == len(low)
+
+
+def test_an_oracle_gain_of_equal_slots_is_what_the_formula_expects() -> None:
+    cells = [cell("gsm8k", str(i), 100 + i) for i in range(40)]
+    found = headline(cells)["oracle"]
+    assert found["mean_gain"] == pytest.approx(found["mean_expected_of_equal_slots"], abs=0.003)
+    assert abs(found["mean_gain_cross_fitted"]) < 0.004

@@ -1,0 +1,114 @@
+"""The whole reproduction on records in the published layout: complete, in part, and broken."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keff.errors import LogError
+from keff.paper import claims, layout
+from keff.paper.reproduce import Reproducing, reproduce
+from keff.paper.reproduce import write as write_results
+from published_records import TRUTHS, matrix_rows, series_rows, write
+
+QUICK = Reproducing(replicates=200, processes=1)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every saturation file with short traces, and the matrix files of two models."""
+    root = tmp_path_factory.mktemp("records")
+    for place, series in enumerate((*layout.SERIES, layout.REASONING)):
+        truth = replace(TRUTHS[series.name], trace=5)
+        write(root / series.file, series_rows(series, truth, np.random.default_rng(place)))
+    for place, (file, model, tasks) in enumerate(layout.matrix_files()):
+        if model in ("qwen7b", "llama8b"):
+            rng = np.random.default_rng([7, place])
+            sizes = {task: layout.PARTIAL.get((model, task), (250, 250)) for task in tasks}
+            rows = (row for task in tasks for row in matrix_rows(task, sizes[task], (0.75, 0.5), rng))
+            write(root / file, rows)
+    return root
+
+
+def test_all_tables_and_figures_come_out_and_the_truth_comes_back(records: Path, tmp_path: Path) -> None:
+    found = reproduce(records, QUICK)
+    assert sorted(found.tables) == sorted(claims.PRINTED)
+    assert sorted(found.figures) == ["figure2", "figure3"]
+    assert found.problems == []
+    assert len(found.missing) == 33 + 1
+    assert (found.headline["cells"], len(found.tables["table3"])) == (24, 12)
+    for row, name in zip(found.tables["table4"], (series.name for series in layout.SERIES), strict=True):
+        assert row["c_corrected"] == pytest.approx(TRUTHS[name].c, abs=0.16)
+    assert found.headline["reasoning"]["p"] == pytest.approx(0.93, abs=0.06)
+    files = write_results(found, tmp_path)
+    assert {file.suffix for file in files} == {".json", ".tex", ".md"}
+    assert json.loads((tmp_path / "numbers.json").read_text())["tables"]["table1"][1]["k"] == 4
+    assert "## K_eff block over K_eff vote" in (tmp_path / "differences.md").read_text()
+
+
+def test_several_processes_give_the_same_bytes(records: Path, tmp_path: Path) -> None:
+    some = tmp_path / "some"
+    for file in (
+        layout.SERIES[4].file,
+        layout.matrix_file("qwen7b", "_arc"),
+        layout.matrix_file("llama8b", "_qa"),
+    ):
+        (some / file).parent.mkdir(parents=True, exist_ok=True)
+        (some / file).write_bytes((records / file).read_bytes())
+    for name, processes in (("one", 1), ("two", 2)):
+        write_results(reproduce(some, replace(QUICK, processes=processes)), tmp_path / name)
+    for file in (tmp_path / "one").iterdir():
+        assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes(), file.name
+
+
+def test_one_file_is_enough_and_the_rest_is_listed(records: Path, tmp_path: Path) -> None:
+    series = layout.SERIES[4]
+    target = tmp_path / series.file
+    target.parent.mkdir(parents=True)
+    target.write_bytes((records / series.file).read_bytes())
+    found = reproduce(tmp_path, QUICK)
+    assert sorted(found.tables) == ["table4"]
+    assert len(found.missing) == 5 + 55 + 1
+
+
+def test_nothing_usable_is_an_error_that_says_what_was_wanted(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"wanted files such as sc_records/qwen7b_sc_kvar_v2_gsm8k\.jsonl"):
+        reproduce(tmp_path, QUICK)
+    with pytest.raises(LogError, match="not a folder"):
+        reproduce(tmp_path / "nowhere", QUICK)
+
+
+def test_all_problems_are_listed_at_once(records: Path, tmp_path: Path) -> None:
+    good, bad, wrong = layout.SERIES[0], layout.SERIES[1], layout.SERIES[2]
+    (tmp_path / "sc_records").mkdir()
+    (tmp_path / good.file).write_bytes((records / good.file).read_bytes())
+    lines = (records / bad.file).read_text().splitlines()
+    lines[3], lines[7] = "{bad", lines[7].replace('"K": 32', '"K": 31')
+    (tmp_path / bad.file).write_text("\n".join(lines) + "\n")
+    text = (records / wrong.file).read_text().replace('"max_new_tokens": 1024', '"max_new_tokens": 512')
+    (tmp_path / wrong.file).write_text(text.replace('"seed": 42,', '"seed": 43,'))
+    problems = "\n".join(reproduce(tmp_path, QUICK).problems)
+    for part in (
+        "llama8b_sc_kvar_v2_gsm8k.jsonl:4: not JSON",
+        "llama8b_sc_kvar_v2_gsm8k.jsonl:8: all_answers has 32 entries, K is 31",
+        "not used, for it has bad lines",
+        "provenance says max_new_tokens 512, the paper used 1024",
+        "has the seeds [43, 123, 456, 789, 1024]",
+    ):
+        assert part in problems, part
+
+
+def test_printed_numbers_are_checked_to_their_last_digit() -> None:
+    row = {"k": 4, "mv": 0.9584, "bb_error": 0.0075, "binomial_error": 0.0286}
+    checks = {one.column: one.agrees for one in claims.check("table9", [row])}
+    assert checks == {"mv": True, "bb_error": True, "binomial_error": False}
+
+
+def test_the_printed_tables_are_whole() -> None:
+    for name, (header, text) in claims.PRINTED.items():
+        assert {len(line.split()) for line in text.splitlines()} == {len(header.split())}, name
+        assert set(claims.KEYS[name]) <= set(header.split())

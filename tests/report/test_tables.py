@@ -1,0 +1,55 @@
+"""Rows as LaTeX, Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+
+from keff.report.tables import Column, Table, render
+
+COLUMNS = (
+    Column("name", "Name & more"),
+    Column("p", "p", ".1%", spread="sd", latex=r"$\bar{p}$"),
+    Column("d", "Δρ", "+.1f"),
+)
+ROWS = [
+    {"name": "a_b|c", "p": 0.5, "sd": 0.0123, "d": -1.25},
+    {"name": "x", "p": math.nan, "sd": None, "d": math.inf},
+    {"name": "y", "p": 0.25, "sd": 0.5},
+]
+TABLE = Table("t1", "50% of #1", COLUMNS, ROWS, group="name")
+
+
+def test_latex_has_booktabs_rules_and_escapes_text_but_not_its_own_headers() -> None:
+    text = render(TABLE, "latex")
+    lines = text.splitlines()
+    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 1
+    assert r"\caption{50\% of \#1}" in lines
+    assert r"\begin{tabular}{lrr}" in lines
+    assert r"Name \& more & $\bar{p}$ & $\Delta$$\rho$ \\" in lines
+    assert r"a\_b|c & 50.0\% $\pm$ 1.2\% & $-$1.2 \\" in lines
+    assert r"x & -- & $\infty$ \\" in lines
+    assert lines.count(r"\midrule") == 3
+
+
+def test_markdown_aligns_numbers_and_escapes_bars() -> None:
+    lines = render(TABLE, "markdown").splitlines()
+    assert lines[0] == "**50% of #1**"
+    assert lines[3] == "| --- | ---: | ---: |"
+    assert lines[4] == r"| a_b\|c | 50.0% ± 1.2% | -1.2 |"
+    assert lines[5] == "| x | – | ∞ |"
+    assert lines[6] == "| y | 25.0% ± 50.0% | – |"
+
+
+def test_csv_keeps_full_precision_and_leaves_undefined_cells_empty() -> None:
+    rows = list(csv.DictReader(io.StringIO(render(TABLE, "csv"))))
+    assert rows[0] == {"name": "a_b|c", "p": "0.5", "sd": "0.0123", "d": "-1.25"}
+    assert rows[1] == {"name": "x", "p": "", "sd": "", "d": "inf"}
+
+
+@pytest.mark.parametrize("form", ["latex", "markdown", "csv"])
+def test_a_table_without_rows_is_still_a_table(form: str) -> None:
+    assert render(Table("t", "none", COLUMNS, []), form).endswith("\n")  # type: ignore[arg-type]

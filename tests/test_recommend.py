@@ -1,0 +1,191 @@
+"""The recommendation: what it predicts against known laws, and that it serves the stated aim."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from keff.errors import PolicyError
+from keff.policy import parse_policy
+from keff.recommend import Advice, Aim, recommend
+from keff.recommend.forecast import SAFE, SINGLE, candidates, fit_slope, forecast, left_out_share
+from keff.recommend.prior import GENERIC
+from keff.replay.outcomes import run
+from keff.stats.choose import Recommendation
+from keff.stats.draws import Draws
+from keff.stats.mixture import COMPONENTS
+from keff.stats.votes import Votes
+
+
+def workload(n: int, k: int, seed: int, share: tuple[float, float] = (1.2, 0.8)) -> Votes:
+    """Questions whose leading answer has a Beta share, the rest going to three others; the first is right."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(*share, n)
+    answers = np.where(rng.random((n, k)) < p[:, None], 0, rng.integers(1, 4, (n, k)))
+    return Votes(answers, (answers == 0).astype(int), tokens=np.full((n, k), 100.0))
+
+
+def advise(pilot: Votes, aim: Aim | None = None, verdict: Recommendation = "sample", cap: int = 32) -> Advice:
+    return recommend(pilot, aim or Aim(), verdict, cap=cap, rng=np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def pilot() -> Votes:
+    return workload(60, 8, 1)
+
+
+def test_candidates_are_their_specs() -> None:
+    """What is simulated is what is deployed: the table of each candidate is that of its spec."""
+    found = candidates(32)
+    assert found.specs[SINGLE] == "fixed:1" and found.specs[SAFE] == "adaptive_consistency:0.95"
+    assert len(set(found.specs)) == len(found.specs) > 100
+    fits = np.indices((33, 33, 33))
+    reachable = (fits[2] <= fits[1]) & (fits[1] + fits[2] <= fits[0])
+    for spec, table in list(zip(found.specs, found.tables, strict=True))[::9]:
+        rule = parse_policy(spec)
+        cap = rule.cap
+        own = rule.stops[:cap]  # type: ignore[attr-defined]
+        assert np.array_equal(
+            table[:cap, : cap + 1, : cap + 1][reachable[:cap, : cap + 1, : cap + 1]],
+            own[reachable[:cap, : cap + 1, : cap + 1]],
+        )
+        assert table[cap:].all()
+
+
+def test_the_forecast_is_what_happens_on_new_questions() -> None:
+    found = forecast(workload(400, 8, 2), 32, np.random.default_rng(0))
+    fresh = workload(3000, 32, 3)
+    assert fresh.answers is not None and fresh.correct is not None
+    draws = Draws(
+        fresh.answers[:, None, :].astype(np.int16), correct=fresh.correct[:, None, :].astype(np.float32)
+    )
+    for index in range(0, len(found.paths), 40):
+        walks = run(parse_policy(found.candidates.specs[index]), draws)
+        assert found.paths[index] == pytest.approx(walks.stop.mean(), rel=0.08)
+        whole = draws.tallies.leader[:, :, -1 if draws.cap == 32 else 32]
+        assert found.differs[index] == pytest.approx(np.mean(walks.answer != whole), abs=0.02)
+    credit = draws.tallies.credit
+    assert found.accuracy is not None and found.error is not None and credit is not None
+    assert abs(found.accuracy - credit[:, :, 32].mean()) < 2.5 * found.error
+
+
+def test_a_higher_retention_never_costs_fewer_paths(pilot: Votes) -> None:
+    paths = [
+        advise(pilot, Aim(retain=share)).expected_paths for share in (0.8, 0.95, 0.98, 0.99, 0.995, 0.9999, 1)
+    ]
+    assert paths == sorted(paths)  # type: ignore[type-var]
+    assert paths[0] == 1
+
+
+def test_a_budget_is_kept_and_used(pilot: Votes) -> None:
+    differs = []
+    for budget in (1, 2.5, 4, 6, 8, 12, 24):
+        found = advise(pilot, Aim(budget=budget))
+        assert found.expected_paths is not None and found.expected_paths <= budget
+        differs.append(found.differs)
+    assert differs == sorted(differs, reverse=True)
+    six = advise(pilot, Aim(budget=6)).expected_paths
+    assert six is not None and six > 5.5
+
+
+def test_value_against_cost_moves_from_one_path_to_many(pilot: Votes) -> None:
+    dear = advise(pilot, Aim(value_per_correct=1, cost_per_path=1))
+    cheap = advise(pilot, Aim(value_per_correct=10_000, cost_per_path=1))
+    assert dear.policy == "fixed:1"
+    assert cheap.expected_paths is not None and cheap.expected_paths > 6
+
+
+def test_every_recommendation_is_a_spec_that_the_drivers_accept(pilot: Votes) -> None:
+    for cap in (8, 20, 32):
+        for aim in (Aim(), Aim(retain=0.98), Aim(budget=3)):
+            found = advise(pilot, aim, cap=cap)
+            policy = parse_policy(found.policy)
+            assert policy.cap <= cap and policy.spec == found.policy
+
+
+def test_expectations_are_coherent(pilot: Votes) -> None:
+    found = advise(pilot, Aim(retain=0.99))
+    assert found.expected is not None and found.expected.lo is not None and found.expected.hi is not None
+    assert 0 <= found.expected.lo < found.expected.value < found.expected.hi <= 1
+    assert found.kept is not None and 0.98 < found.kept <= 1
+    assert found.expected_tokens == pytest.approx(100 * (found.expected_paths or 0))
+    assert found.because.endswith("of questions") and "\n" not in found.because
+
+
+def test_the_same_pilot_gives_the_same_advice(pilot: Votes) -> None:
+    assert advise(pilot) == advise(pilot)
+
+
+def test_a_workload_of_one_answer_each_needs_one_path() -> None:
+    same = Votes(np.zeros((60, 8), int), np.ones((60, 8), int))
+    assert advise(same, Aim(retain=0.99)).policy == "fixed:1"
+
+
+def test_without_labels_paths_are_chosen_and_accuracy_is_not_claimed(pilot: Votes) -> None:
+    found = advise(Votes(pilot.answers, None), Aim(retain=0.99))
+    assert found.expected is None and found.kept is None
+    assert found.expected_paths is not None and 1 < found.expected_paths < 20
+
+
+@pytest.mark.parametrize(
+    ("verdict", "policy"), [("do not vote", "fixed:1"), ("single path", "fixed:1"), ("pilot too small", None)]
+)
+def test_the_verdict_decides_when_no_aim_is_stated(
+    pilot: Votes, verdict: Recommendation, policy: str | None
+) -> None:
+    found = advise(pilot, Aim(), verdict)
+    assert found.policy == (policy or "adaptive_consistency:0.95")
+    assert found.verdict == verdict
+
+
+def test_a_stated_aim_is_served_by_a_pilot_too_small_for_a_verdict(pilot: Votes) -> None:
+    found = advise(pilot, Aim(budget=5), "pilot too small")
+    assert found.verdict == "pilot too small" and found.policy.startswith("budget:")
+
+
+def test_a_tiny_pilot_gets_the_safe_default_with_its_cap() -> None:
+    assert advise(workload(6, 8, 4), Aim(retain=0.9)).policy == "adaptive_consistency:0.95"
+    few = advise(workload(50, 2, 4), Aim(retain=0.9), cap=16)
+    assert (few.policy, few.verdict) == ("adaptive_consistency:0.95,cap=16", "pilot too small")
+    unknown = advise(Votes.from_correct(np.ones((30, 8), int)))
+    assert (unknown.policy, unknown.expected_paths) == ("adaptive_consistency:0.95", None)
+
+
+def test_aims_outside_their_range_are_refused() -> None:
+    for wrong in (
+        {"retain": 0},
+        {"retain": 1.1},
+        {"retain": float("nan")},
+        {"budget": 0.5},
+        {"value_per_correct": 1.0},
+        {"value_per_correct": -1.0, "cost_per_path": 1.0},
+        {"value_per_correct": 1.0, "cost_per_path": -1.0},
+        {"retain": 0.9, "budget": 4.0},
+    ):
+        with pytest.raises(PolicyError):
+            Aim(**wrong)
+
+
+def test_the_slope_tells_shares_that_are_worth_something_from_those_that_are_not() -> None:
+    right = workload(400, 8, 5)
+    assert right.answers is not None
+    steep = fit_slope(right)
+    anything = np.random.default_rng(6).random(right.answers.shape) < 0.5
+    # Correct at random, answer by answer: the leader is no better than another.
+    answer_is_right = np.random.default_rng(7).random((400, 4)) < 0.5
+    flat = fit_slope(Votes(right.answers, np.take_along_axis(answer_is_right, right.answers, 1).astype(int)))
+    assert steep.value > 0.7 > 0.35 > flat.value
+    assert steep.sd < GENERIC.slope_sd
+    assert fit_slope(Votes(right.answers, None)).value == GENERIC.slope
+    assert anything.shape == right.answers.shape
+
+
+def test_left_out_share_is_counted_by_hand() -> None:
+    votes = Votes(np.array([[0, 0, 1], [0, 1, -1], [2, 2, 2]]), None)
+    # First row: leaving out a 0 leaves a tie of 0 and 1 (one half, twice); leaving out 1 leaves 0 0 (none).
+    assert left_out_share(votes).tolist() == pytest.approx([1 / 3, 0, 1])
+
+
+def test_the_generic_prior_fits_the_components() -> None:
+    assert GENERIC.weights.shape == (len(COMPONENTS),)
+    assert GENERIC.weights.sum() == pytest.approx(1, abs=0.01)
