@@ -7,8 +7,8 @@ import pytest
 
 from keff.errors import PolicyError
 from keff.policy import parse_policy
-from keff.recommend import Advice, Aim, recommend
-from keff.recommend.forecast import SAFE, SINGLE, candidates, fit_slope, forecast, left_out_share
+from keff.recommend import Advice, Aim, choose, recommend
+from keff.recommend.forecast import SAFE, SINGLE, Forecast, candidates, fit_slope, forecast, left_out_share
 from keff.recommend.prior import GENERIC
 from keff.replay.outcomes import run
 from keff.stats.choose import Recommendation
@@ -61,46 +61,47 @@ def test_the_forecast_is_what_happens_on_new_questions() -> None:
     )
     for index in range(0, len(found.paths), 40):
         walks = run(parse_policy(found.candidates.specs[index]), draws)
-        assert found.paths[index] == pytest.approx(walks.stop.mean(), rel=0.08)
+        assert found.paths[index] == pytest.approx(walks.stop.mean(), rel=0.1)
         whole = draws.tallies.leader[:, :, -1 if draws.cap == 32 else 32]
-        assert found.differs[index] == pytest.approx(np.mean(walks.answer != whole), abs=0.02)
+        assert found.differs[index] == pytest.approx(np.mean(walks.answer != whole), abs=0.04)
     credit = draws.tallies.credit
     assert found.accuracy is not None and found.error is not None and credit is not None
     assert abs(found.accuracy - credit[:, :, 32].mean()) < 2.5 * found.error
 
 
-def test_a_higher_retention_never_costs_fewer_paths(pilot: Votes) -> None:
-    paths = [
-        advise(pilot, Aim(retain=share)).expected_paths for share in (0.8, 0.95, 0.98, 0.99, 0.995, 0.9999, 1)
-    ]
-    assert paths == sorted(paths)  # type: ignore[type-var]
-    assert paths[0] == 1
+@pytest.fixture(scope="module")
+def found(pilot: Votes) -> Forecast:
+    return forecast(pilot, 32, np.random.default_rng(0))
 
 
-def test_a_budget_is_kept_and_used(pilot: Votes) -> None:
-    differs = []
-    for budget in (1, 2.5, 4, 6, 8, 12, 24):
-        found = advise(pilot, Aim(budget=budget))
-        assert found.expected_paths is not None and found.expected_paths <= budget
-        differs.append(found.differs)
-    assert differs == sorted(differs, reverse=True)
-    six = advise(pilot, Aim(budget=6)).expected_paths
-    assert six is not None and six > 5.5
+def test_a_higher_retention_never_costs_fewer_paths(found: Forecast) -> None:
+    chosen = [choose(found, Aim(retain=share))[0] for share in (0.8, 0.95, 0.98, 0.99, 0.995, 0.9999, 1)]
+    paths = [found.paths[index] for index in chosen]
+    assert paths == sorted(paths)
+    assert paths[0] == 1 and found.loss[chosen[-1]] <= 0
 
 
-def test_value_against_cost_moves_from_one_path_to_many(pilot: Votes) -> None:
-    dear = advise(pilot, Aim(value_per_correct=1, cost_per_path=1))
-    cheap = advise(pilot, Aim(value_per_correct=10_000, cost_per_path=1))
-    assert dear.policy == "fixed:1"
-    assert cheap.expected_paths is not None and cheap.expected_paths > 6
+def test_a_budget_is_kept_and_used(found: Forecast) -> None:
+    chosen = [choose(found, Aim(budget=budget))[0] for budget in (1, 2.5, 4, 6, 8, 12, 24)]
+    loss = [found.loss[index] for index in chosen]
+    assert loss == sorted(loss, reverse=True)
+    for index, budget in zip(chosen, (1, 2.5, 4, 6, 8, 12, 24), strict=True):
+        assert found.paths[index] <= budget
+    assert found.paths[chosen[3]] > 5.5
+
+
+def test_value_against_cost_moves_from_one_path_to_many(found: Forecast) -> None:
+    dear, _ = choose(found, Aim(value_per_correct=1, cost_per_path=1))
+    cheap, why = choose(found, Aim(value_per_correct=10_000, cost_per_path=1))
+    assert dear == SINGLE
+    assert found.paths[cheap] > 6 and "10000 paths" in why
 
 
 def test_every_recommendation_is_a_spec_that_the_drivers_accept(pilot: Votes) -> None:
-    for cap in (8, 20, 32):
-        for aim in (Aim(), Aim(retain=0.98), Aim(budget=3)):
-            found = advise(pilot, aim, cap=cap)
-            policy = parse_policy(found.policy)
-            assert policy.cap <= cap and policy.spec == found.policy
+    for cap, aim in ((8, Aim(budget=3)), (20, Aim(retain=0.98))):
+        found = advise(pilot, aim, cap=cap)
+        policy = parse_policy(found.policy)
+        assert policy.cap <= cap and policy.spec == found.policy
 
 
 def test_expectations_are_coherent(pilot: Votes) -> None:

@@ -204,7 +204,7 @@ class Vote:
         open_ = [task for task in tasks if task.cancel()]
         if open_:
             await asyncio.wait(open_)
-        return len(open_)
+        return sum(task.cancelled() for task in tasks)
 
     def _outcome(self, consumed: int, cause: Cause, cancelled: int) -> Outcome:
         paths = tuple(self.drawn[index] for index in range(consumed) if index in self.drawn)

@@ -31,6 +31,8 @@ def differences(numbers: Numbers) -> str:
 
 def _checks(numbers: Numbers) -> str:
     found = numbers["checks"]
+    if not found["printed_numbers"]:
+        return ""
     text = (
         f"{found['agree']} of the {found['printed_numbers']} printed numbers that these records allow to be "
         "recomputed agree within their last digit.\n"

@@ -9,7 +9,6 @@ from scipy.special import stdtrit
 
 from keff.errors import PolicyError
 from keff.recommend.forecast import SAFE, SINGLE, Forecast, forecast, safe_default
-from keff.recommend.prior import GENERIC, Prior
 from keff.stats.choose import Recommendation as Verdict
 from keff.stats.estimate import Estimate
 from keff.stats.votes import Votes
@@ -77,34 +76,31 @@ class Advice:
     because: str
 
 
-def recommend(
-    pilot: Votes,
-    aim: Aim,
-    verdict: Verdict,
-    *,
-    cap: int = 32,
-    rng: np.random.Generator,
-    prior: Prior = GENERIC,
-) -> Advice:
+def recommend(pilot: Votes, aim: Aim, verdict: Verdict, *, cap: int = 32, rng: np.random.Generator) -> Advice:
     """Choose the policy for an aim from the answers of a pilot, and its labels where there are any.
 
     ``verdict`` is what the labels say about voting at all (without labels: ``sample``). ``do not vote``
-    and ``single path`` give ``fixed:1``. A pilot below 10 questions or 3 paths gives the safe default, and
-    so does ``pilot too small`` when no aim is stated. Otherwise the cheapest (or, for a budget, the most
-    faithful) of a family of ``budget`` rules on simulated questions like the pilot's.
+    gives ``fixed:1``, and so does ``single path`` unless the aim is a share to retain or a value. A pilot
+    below 10 questions or 3 paths gives the safe default, and so does ``pilot too small`` when no aim is
+    stated. Otherwise the cheapest (or, for a budget, the most faithful) of a family of ``budget`` rules on
+    simulated questions like the pilot's.
     """
     if pilot.answers is None or pilot.k < 2:
         why = "the pilot holds no answers" if pilot.answers is None else "the pilot has one path a question"
         return Advice("pilot too small", safe_default(cap), None, None, None, None, None, why)
-    found = forecast(pilot, cap, rng, prior)
+    return advise(pilot, forecast(pilot, cap, rng), aim, verdict)
+
+
+def advise(pilot: Votes, found: Forecast, aim: Aim, verdict: Verdict) -> Advice:
+    """Choose as ``recommend`` does, from the forecast of the pilot."""
     tiny = pilot.n < LEAST_ITEMS or pilot.k < LEAST_PATHS
     if tiny or (verdict == "pilot too small" and not aim.stated):
-        return _advice(pilot, found, SAFE, "pilot too small", _why_safe(pilot))
-    if verdict in ("do not vote", "single path"):
-        why = (
-            "voting lowers accuracy" if verdict == "do not vote" else "more paths add less than half a point"
-        )
-        return _advice(pilot, found, SINGLE, verdict, f"{why} on this pilot")
+        why = f"{pilot.n} questions x {pilot.k} paths cannot say more"
+        return _advice(pilot, found, SAFE, "pilot too small", why)
+    if verdict == "do not vote":
+        return _advice(pilot, found, SINGLE, verdict, "voting lowers accuracy on this pilot")
+    if verdict == "single path" and (aim.budget is not None or not aim.stated):
+        return _advice(pilot, found, SINGLE, verdict, "more paths add less than half a point on this pilot")
     index, why = choose(found, aim)
     return _advice(pilot, found, index, verdict, why)
 
@@ -163,7 +159,3 @@ def _expected(pilot: Votes, found: Forecast, loss: float) -> tuple[Estimate | No
     limits = max(value - half, 0.0), min(value + half, 1.0)
     kept = value / found.accuracy if found.accuracy > 0 else None
     return Estimate(value, *limits, "simulated from the pilot", pilot.n_clusters, pilot.k), kept
-
-
-def _why_safe(pilot: Votes) -> str:
-    return f"{pilot.n} questions x {pilot.k} paths cannot say more"

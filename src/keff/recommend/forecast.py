@@ -20,7 +20,7 @@ from keff.stats.votes import FloatArray, Votes
 PSEUDO_ITEMS = 10
 """How many pilot questions the generic weights are worth."""
 
-SEQUENCES = 10_000
+SEQUENCES = 6_000
 """Simulated questions, shared by all candidates."""
 
 STEPS = 48

@@ -23,15 +23,15 @@ class Prior:
 
 
 # In the order of ``stats.mixture.COMPONENTS``.
-_ONE = [0.19]
-_OPEN = [0.116, 0.07, 0.041, 0.04, 0.193, 0.007, 0.001, 0.001, 0.001, 0.004]
-_OPEN_HEAVY_TAIL = [0.1, 0.042, 0.018, 0.009, 0.006, 0.006, 0.014, 0.02, 0.026, 0.002]
-_TWO_ANSWERS = [0.034, 0.009, 0.004, 0.003, 0.002, 0.002]
-_FOUR_ANSWERS = [0.017, 0.008, 0.007, 0.005, 0.002, 0.002]
+_ONE = [0.232]
+_OPEN = [0.088, 0.051, 0.039, 0.061, 0.175, 0.006, 0.001, 0.001, 0.001, 0.004]
+_OPEN_HEAVY_TAIL = [0.101, 0.045, 0.02, 0.011, 0.007, 0.008, 0.018, 0.013, 0.028, 0.002]
+_TWO_ANSWERS = [0.024, 0.007, 0.003, 0.002, 0.002, 0.002]
+_FOUR_ANSWERS = [0.017, 0.011, 0.009, 0.007, 0.003, 0.002]
 
 GENERIC = Prior(
     weights=np.concatenate([_ONE, _OPEN, _OPEN_HEAVY_TAIL, _TWO_ANSWERS, _FOUR_ANSWERS]),
-    slope=0.83,
-    slope_sd=0.45,
+    slope=0.80,
+    slope_sd=0.43,
 )
 """Fitted to 35 records of 16 models, each counted once: mathematics, science and multiple choice."""

@@ -54,7 +54,7 @@ class Starter(SpacedTask):
     domain = "Starter"
     answer_space = "mixed"
     space = "numeric"
-    max_tokens = 32
+    max_tokens = 40
     EXAMPLES = (
         Example("The answer is 5.", "5"),
         Example("Tom has 2 + 3 = 5 hats.", "5"),

@@ -1,0 +1,145 @@
+"""The drift alarm: thinning is exact, drifts are found, quiet traffic stays quiet, restarts change nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gateway_rig import make_plan
+from keff.errors import UsageError
+from keff.gateway.monitor import Monitor, StateFile, pattern_paths, thinned
+from keff.plan import Plan, Profile
+from keff.policy import parse_policy
+from keff.stats.patterns import pattern_code, patterns
+
+BASE, BIG = (0.8, 0.6), (0.55, 0.45)
+"""Accuracy and correlation of the pilot, and of a big drift."""
+
+MEDIAN_DELAY = 24
+"""Requests until a big drift is found after a pilot of 100 questions, as simulated for the method."""
+
+
+def traffic(p: float, c: float, n: int, k: int, rng: np.random.Generator) -> list[list[str]]:
+    """Return the keys of n questions: beta-binomial right answers, wrong ones among three."""
+    shape = (1 - c) / c
+    theta = rng.beta(p * shape, (1 - p) * shape, size=n)
+    right = rng.random((n, k)) < theta[:, None]
+    wrong = rng.integers(1, 4, size=(n, k))
+    return np.where(right, 0, wrong).astype(str).tolist()
+
+
+def plan_of(rng: np.random.Generator, policy: str, items: int = 100, k: int = 8) -> Plan:
+    table = [0] * len(patterns(k))
+    for keys in traffic(*BASE, items, k, rng):
+        table[pattern_code(keys, k)] += 1
+    return make_plan(policy, profile=Profile(paths=k, table=tuple(table)))
+
+
+def alarmed(truth: tuple[float, float], seed: int, requests: int) -> bool:
+    rng = np.random.default_rng(seed)
+    plan = plan_of(rng, "adaptive_consistency:0.95")
+    monitor = Monitor(plan, parse_policy(plan.policy))
+    assert monitor.m == 4
+    for keys in traffic(*truth, requests, 4, rng):
+        monitor.observe(keys)
+    return any(monitor.alarms.values())
+
+
+def test_big_drifts_are_found_in_three_times_the_median_delay() -> None:
+    assert sum(alarmed(BIG, seed, 3 * MEDIAN_DELAY) for seed in range(20)) >= 16
+
+
+def test_quiet_traffic_stays_quiet() -> None:
+    assert sum(alarmed(BASE, 100 + seed, 500) for seed in range(20)) <= 4
+
+
+@pytest.mark.parametrize(
+    ("policy", "paths", "expected"),
+    [
+        ("lead_k:3", 8, (3, False)),
+        ("adaptive_consistency:0.95", 8, (4, False)),
+        ("fixed:16", 8, (8, False)),
+        ("esc:5", 4, (4, False)),
+        ("fixed:1", 8, (4, True)),
+        ("fixed:1", 3, (3, True)),
+    ],
+)
+def test_patterns_are_taken_at_what_every_request_draws(
+    policy: str, paths: int, expected: tuple[int, bool]
+) -> None:
+    table = (1,) + (0,) * (len(patterns(paths)) - 1)
+    assert pattern_paths(parse_policy(policy), Profile(paths=paths, table=table)) == expected
+
+
+def test_thinning_is_a_draw_without_replacement() -> None:
+    """Of a 3-1 split, two random paths agree with chance 1/2; of 2-2 with 1/3; of 4 with 1."""
+    rng = np.random.default_rng(1)
+    n = 20_000
+    for place, chance in ((0, 1.0), (1, 1 / 2), (2, 1 / 3), (3, 1 / 6), (4, 0.0)):
+        table = tuple(n if i == place else 0 for i in range(5))
+        share = thinned(Profile(paths=4, table=table), 2, rng).mean()
+        assert abs(share - chance) < 4 * np.sqrt(chance * (1 - chance) / n) + 1e-12
+    three = Counter(thinned(Profile(paths=4, table=(0, n, 0, 0, 0)), 3, rng).tolist())
+    assert set(three) == {3, 1}
+    assert abs(three[3] / n - 1 / 4) < 4 * np.sqrt(3 / 16 / n)
+    whole = Profile(paths=4, table=(5, 4, 3, 2, 1))
+    assert Counter(thinned(whole, 4, rng).tolist()) == {6: 5, 3: 4, 2: 3, 1: 2, 0: 1}
+    with pytest.raises(ValueError, match="cannot be thinned"):
+        thinned(whole, 5, rng)
+
+
+def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    plan = plan_of(rng, "lead_k:3")
+    policy, stream = parse_policy(plan.policy), traffic(*BIG, 30, 3, rng)
+    whole = Monitor(plan, policy)
+    for keys in stream:
+        whole.observe(keys)
+    file = StateFile(tmp_path / "state")
+    first = Monitor(plan, policy, file)
+    for keys in stream[:13]:
+        first.observe(keys)
+    first.save()
+    file.close()
+    second = Monitor(plan, policy, StateFile(tmp_path / "state"))
+    for keys in stream[13:]:
+        second.observe(keys)
+    assert second.gauges() == whole.gauges()
+    assert second.seen == 30
+
+
+def test_another_plan_starts_afresh(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    plan = plan_of(rng, "lead_k:3")
+    file = StateFile(tmp_path / "state")
+    monitor = Monitor(plan, parse_policy(plan.policy), file)
+    monitor.observe(["1", "1", "2"])
+    monitor.save()
+    other = plan_of(rng, "lead_k:3")
+    assert Monitor(other, parse_policy(other.policy), file).seen == 0
+
+
+def test_a_state_file_that_cannot_be_used_is_refused_with_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--state"):
+        StateFile(tmp_path / "none" / "state")
+    (tmp_path / "text").write_text("this is no database, but long enough to be taken for one" * 20)
+    with pytest.raises(UsageError, match="--state"):
+        StateFile(tmp_path / "text")
+    held = StateFile(tmp_path / "state")
+    with pytest.raises(UsageError, match="--state"):
+        StateFile(tmp_path / "state")
+    held.close()
+
+
+def test_an_alarm_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    plan = make_plan("lead_k:3", profile=Profile(paths=4, table=(50, 0, 0, 0, 0)))
+    monitor = Monitor(plan, parse_policy("lead_k:3"))
+    with caplog.at_level(logging.WARNING, "keff.gateway"):
+        for _ in range(100):
+            monitor.observe(["1", "2", None])
+    assert [record.message.count('"drift"') for record in caplog.records] == [1, 1]
+    assert monitor.alarms == {"martingale": True, "shiryaev_roberts": True}

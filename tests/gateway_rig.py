@@ -1,0 +1,107 @@
+"""A gateway in a thread, for tests: the real application on the real server, before any upstream."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import numpy as np
+import openai
+import uvicorn
+
+from keff.gateway.app import application
+from keff.gateway.options import Options
+from keff.gateway.security import LARGEST_HEAD, Guard, TimedProtocol
+from keff.gateway.server import Deployment, service_of
+from keff.gateway.service import Service
+from keff.gateway.upstream import Address
+from keff.plan import Plan, Profile
+
+SAMPLING = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 64, "stop": [], "seed": 0, "thinking": None}
+ENGINE = {"engine": "openai", "model": "stub", "extra_body": {}, "omit": [], "thinking": "template"}
+QUESTION = [{"role": "user", "content": "What is 6 times 7?"}]
+
+
+def make_plan(policy: str = "lead_k:3", **fields: Any) -> Plan:
+    """Return a plan for numeric answers of the model ``stub``."""
+    given: dict[str, Any] = {
+        "space": "numeric",
+        "task": {"name": "gsm8k", "options": {"name": "gsm8k"}},
+        "config": {"engine": ENGINE, "task": {}, "sampling": SAMPLING, "templates": [0]},
+        "estimates": {},
+        "profile": Profile(paths=4, table=(60, 20, 10, 7, 3)),
+    }
+    return Plan(policy=policy, **(given | fields))
+
+
+@dataclass
+class Rig:
+    """A running gateway: its base URL, and the service inside."""
+
+    url: str
+    service: Service
+
+    def client(self, **options: Any) -> openai.OpenAI:
+        """Return the official client, told nothing but the address."""
+        return openai.OpenAI(base_url=self.url, **({"api_key": "none", "max_retries": 0} | options))
+
+    def post(self, body: Any = None, **options: Any) -> httpx2.Response:
+        """Post a chat request: by default the question to the plan's model."""
+        if "content" not in options:
+            options["json"] = body if body is not None else {"model": "stub", "messages": QUESTION}
+        return httpx2.post(f"{self.url}/chat/completions", timeout=30, **options)
+
+    def metric(self, series: str) -> float:
+        """Return one number of ``/metrics``."""
+        text = httpx2.get(self.url.removesuffix("/v1") + "/metrics").text
+        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(series))
+
+
+@contextmanager
+def gateway(upstream: str, plan: Plan | None = None, **fields: Any) -> Iterator[Rig]:
+    """Run a gateway on a free port; ``fields`` are those of Deployment."""
+    token = fields.get("options", Options()).token
+    key = fields.pop("key", "")
+    seconds = fields.pop("path_seconds", 20.0)
+    address = Address(url=upstream, key=key, path_seconds=seconds, connections=2048)
+    made: dict[str, Any] = {}
+
+    def run() -> None:
+        # Made in the thread that uses it, as sqlite wants.
+        try:
+            deployment = Deployment(plan=plan or make_plan(), address=address, **fields)
+            made["service"] = service_of(deployment, np.random.default_rng(0))
+        except Exception as error:
+            made["error"] = error
+            return
+        config = uvicorn.Config(
+            application(made["service"], Guard(token)),
+            port=0,
+            http=TimedProtocol,
+            ws="none",
+            log_config=None,
+            backlog=4096,
+            timeout_graceful_shutdown=5,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+        )
+        made["server"] = uvicorn.Server(config)
+        made["server"].run()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while "error" not in made and not (made.get("server") and made["server"].started):
+        time.sleep(0.01)
+    if "error" in made:
+        raise made["error"]
+    server = made["server"]
+    try:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield Rig(f"http://127.0.0.1:{port}/v1", made["service"])
+    finally:
+        server.should_exit = True
+        thread.join(10)
