@@ -101,6 +101,7 @@ class Stub(Http):
     """Answers every request after the fixed time."""
 
     def whole(self, head: bytes) -> None:
+        del head
         reply = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(
             ANSWER
         )
@@ -135,6 +136,8 @@ class Client(Http):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self.load.open -= 1
+        if not self.load.open:
+            self.load.over.set()
         self.load.lost += time.perf_counter() < self.load.until
 
 
@@ -146,6 +149,7 @@ class Load:
         self.seconds, self.open = seconds, clients
         self.times: list[float] = []
         self.failed = self.lost = 0
+        self.over = asyncio.Event()
 
     def quantile(self, q: float) -> float:
         return sorted(self.times)[int(q * (len(self.times) - 1))] * 1000
@@ -155,8 +159,7 @@ async def load(port: int, clients: int, seconds: float) -> Load:
     found, loop = Load(clients, seconds), asyncio.get_running_loop()
     for _ in range(clients):
         await loop.create_connection(lambda: Client(found), "127.0.0.1", port)
-    while found.open:
-        await asyncio.sleep(0.05)
+    await found.over.wait()
     return found
 
 

@@ -19,7 +19,7 @@ from keff.plugins import load
 from keff.task import select
 
 GSM8K = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "benchmarks" / "gsm8k.jsonl"
-ITEMS, K, TOKENS = 20, 8, 16
+ITEMS, K, TOKENS = 20, 8, 64
 
 
 async def plain_loop(url: str) -> int:

@@ -10,7 +10,7 @@ A worker needs keff and the engine's extra on its node, and the key of a server 
 
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
-# pyright: reportAttributeAccessIssue=false
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportFunctionMemberAccess=false
 
 from __future__ import annotations
 

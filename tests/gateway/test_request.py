@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway_rig import QUESTION, make_plan
 from keff.gateway.problem import Problem
 from keff.gateway.request import read_ask
 from keff.gateway.settle import policy_of_plan, settled
 from keff.gateway.terms import terms_of
-from gateway_rig import QUESTION, make_plan
 
 GOOD: dict[str, Any] = {"model": "stub", "messages": QUESTION}
 
@@ -103,7 +103,9 @@ JSON = st.recursive(
     max_leaves=8,
 )
 NAMES = ["model", "messages", "n", "stream", "seed", "stop", "tools", "temperature", "max_tokens", "top_k"]
-SPECS = st.sampled_from(["off", "fixed:4", "lead_k:3", "esc", "adaptive_k", "fixed:1e9", "nope", ":", "cap=3"])
+SPECS = st.sampled_from(
+    ["off", "fixed:4", "lead_k:3", "esc", "adaptive_k", "fixed:1e9", "nope", ":", "cap=3"]
+)
 WISHES = st.fixed_dictionaries({}, optional={"policy": SPECS | st.text(), "cap": JSON, "k": JSON})
 
 

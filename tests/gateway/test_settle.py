@@ -49,7 +49,9 @@ def test_more_paths_than_allowed_are_refused(wish: Wish) -> None:
     assert problem.value.code == "too_many_paths"
 
 
-@pytest.mark.parametrize("spec", ["nope", "lead_k:x", "fixed:0", "esc:2,esc=3", "fixed:nan", "adaptive_k", "lead_k:inf"])
+@pytest.mark.parametrize(
+    "spec", ["nope", "lead_k:x", "fixed:0", "esc:2,esc=3", "fixed:nan", "adaptive_k", "lead_k:inf"]
+)
 def test_a_wrong_policy_is_refused(spec: str) -> None:
     with pytest.raises(Problem) as problem:
         settled(PLAN, Wish(policy=spec), 32)

@@ -75,7 +75,9 @@ def same(outcome: Outcome, policy: Policy, keys: Sequence[str | None]) -> bool:
 @given(
     keys=st.lists(st.sampled_from(KEYS), min_size=12, max_size=12),
     turns=st.lists(st.integers(0, 9), min_size=12, max_size=12),
-    spec=st.sampled_from(["lead_k:2,cap=12", "fixed:5", "esc:3,cap=12", "budget:3,cap=12", "curtailed:cap=9"]),
+    spec=st.sampled_from(
+        ["lead_k:2,cap=12", "fixed:5", "esc:3,cap=12", "budget:3,cap=12", "curtailed:cap=9"]
+    ),
     ahead=st.sampled_from([1, 4, 12]),
     most=st.sampled_from([1, 3]),
 )

@@ -57,8 +57,17 @@ def rows(n: int, k: int, seed: int, slots: int = 1) -> list[dict[str, Any]]:
     for index in range(n):
         right = rng.random(k) < rng.beta(1.5, 1.0)
         answers = ["12" if one else str(rng.integers(3)) for one in right]
-        texts = [f"Let me think about {index}. 12 is tempting. The answer is {one}." for one in answers]
-        row = {"id": f"q/{index}", "question": f"What is number {index}?", "gold_answer": "12"}
+        texts = [
+            f"Let me think about {index}. 12 is tempting. The answer is {one}. Not {one} + 1."
+            for one in answers
+        ]
+        rules = ["marker"] * k
+        row = {
+            "id": f"q/{index}",
+            "all_rules": rules,
+            "question": f"What is number {index}?",
+            "gold_answer": "12",
+        }
         found.append(
             row | {"all_answers": answers, "all_texts": texts, "slots": [j % slots for j in range(k)]}
         )
@@ -155,7 +164,7 @@ def test_search_filters_sorting_and_paths(browser: Any, plain: Path) -> None:
     page.get_by_role("button", name="paths of q/61").press("Enter")
     assert page.locator(".detail pre mark").count() == 8
     first = page.locator(".detail pre").nth(1)
-    assert first.locator("mark").inner_text() == first.inner_text().split(" is ")[-1].strip(".")
+    assert first.evaluate("e => e.querySelector('mark').previousSibling.data").endswith("The answer is ")
     page.locator("input[name=search]").fill("no such thing")
     assert lines.count() == 0
     page.locator("input[name=search]").fill("")
@@ -231,14 +240,17 @@ def test_the_page_refuses_scripts_that_are_not_its_own(browser: Any, plain: Path
 
 
 def test_several_runs_begin_with_an_overview(browser: Any, folder: Path) -> None:
-    files = [write_log(folder / f"run{seed}.jsonl", rows(30, 4, seed)) for seed in (3, 4)]
+    files = [write_log(folder / f"run{seed}.jsonl", rows(30, 4, seed, slots=seed - 2)) for seed in (3, 4)]
     one, two = (exhibit(file) for file in files)
     write_page([one, two], folder / "two.html", comparison=compare(one[0], two[0]))
     page, wrong = load(browser, folder / "two.html", "#item-2-q%2F5")
     assert wrong == []
     assert page.locator("#overview a").all_inner_texts() == ["run3", "run4"]
     assert page.locator("#run-2 tr.target").count() == 1
-    assert page.locator("#arms .mark-symbol path").count() >= 3
+    assert page.locator("#arms .mark-symbol path").count() >= 3 + 2
+    assert page.locator("#arms .mark-rule line").count() >= 4 + 1
+    assert page.locator("#run-1 [data-chart=slots]").count() == 0
+    assert page.locator("#run-2 [data-chart=slots] .mark-rect path").count() == 2
 
 
 def test_what_is_unknown_is_said(browser: Any, folder: Path) -> None:

@@ -49,14 +49,17 @@ def command(
     analyze_records(records, settings, out, json=json)
 
 
-def analyze_records(records: list[Record], settings: Settings, out: Path | None, *, json: bool) -> None:
-    """Analyse records, write the plan where asked, and print what was found."""
+def analyze_records(
+    records: list[Record], settings: Settings, out: Path | None, *, json: bool
+) -> list[tuple[Record, dict[str, Any]]]:
+    """Analyse records, write the plan where asked, print what was found, and return it."""
     if out is not None and len(records) > 1:
         raise UsageError("-o writes one plan: give one PATH, or --pool")
     found = [(record, analyze(record, settings)) for record in records]
     if out is not None:
         make_plan(*found[0]).write(out)
     show(found, json=json)
+    return found
 
 
 def make_aim(

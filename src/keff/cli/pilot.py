@@ -9,10 +9,11 @@ import typer
 
 from keff.analysis import Settings
 from keff.cli import _options as o
+from keff.cli._page import write_report
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report
 from keff.cli.analyze import analyze_records, make_aim
-from keff.reader import open_record
+from keff.reader import Opening, open_record
 
 
 def command(
@@ -46,6 +47,7 @@ def command(
     yes: o.Yes = False,
     keep_going: o.KeepGoing = False,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")] = None,
+    page: Annotated[Path | None, typer.Option("--report", help="Write the report page here.")] = None,
     epsilon: o.Epsilon = 0.025,
     k_max: o.KMax = 32,
     retain: o.Retain = None,
@@ -90,4 +92,6 @@ def command(
     )
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)
-    analyze_records([open_record(run)], settings, out, json=json)
+    found = analyze_records([open_record(run, Opening(texts=page is not None))], settings, out, json=json)
+    if page is not None:
+        write_report(found, page)

@@ -28,6 +28,7 @@ def command(
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
     trim: o.Trim = None,
+    part: o.Part = None,
     epsilon: o.Epsilon = 0.025,
     k_max: o.KMax = 32,
     seed: o.Seed = 0,
@@ -38,7 +39,7 @@ def command(
         raise UsageError(f"--arms compares two PATHs, not {len(paths)}")
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
-    opening = Opening(format, answer_space, trim, texts=True)
+    opening = Opening(format, answer_space, trim, texts=True, part=part)
     settings = Settings(epsilon=epsilon, k_max=k_max, seed=seed)
     records = [open_record(path, opening) for path in paths]
     comparison = compare(records[0], records[1]) if arms else None

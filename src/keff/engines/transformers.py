@@ -14,7 +14,7 @@ more reading of prompt and path, and is kept as float16.
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 # pyright: reportAttributeAccessIssue=false, reportUntypedBaseClass=false, reportUntypedFunctionDecorator=false
-# pyright: reportPrivateImportUsage=false
+# pyright: reportPrivateImportUsage=false, reportArgumentType=false, reportIncompatibleMethodOverride=false
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Any, cast, get_args
 
 from keff import plugins
@@ -150,6 +151,6 @@ def _space(name: str) -> Space:
 def _foreign(options: Mapping[str, Any]) -> Any:
     """Return the task object where another package reads the answers, else None."""
     name = str(options.get("name") or "")
-    if not plugins.names("task").get(name, "").startswith("from "):
+    if name not in entry_points(group="keff.tasks").names:
         return None
     return plugins.load("task", name, **{key: value for key, value in options.items() if key != "name"})

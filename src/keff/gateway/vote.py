@@ -189,7 +189,7 @@ class Vote:
             if n == 1 or error.status not in (400, 422):
                 raise
             answer = await self.call(start, 1)
-            self.batches.most = min(self.batches.most, max(n // 2, 1))
+            self.batches.most = min(self.batches.most, (n + 1) // 2 if n > 2 else 1)
         else:
             if len(answer.choices) < n:
                 self.batches.most = min(self.batches.most, len(answer.choices))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,8 +32,9 @@ class VoteLog:
         self._out.write(json.dumps(row, separators=(",", ":")) + "\n")
 
     def close(self) -> None:
-        """Close the file."""
-        self._out.close()
+        """Close the file; what a full disk did not take is lost."""
+        with contextlib.suppress(OSError):
+            self._out.close()
 
 
 def redacted(keys: Sequence[str | None]) -> list[str | None]:

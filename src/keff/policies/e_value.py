@@ -102,7 +102,7 @@ class Certificate:
 def policy(value: float | None = 0.05, *, cap: int = DEFAULT_CAP) -> Policy:
     """Return ``e_value:delta`` (default 0.05): the chance ever to certify a wrong mode is at most delta.
 
-    It certifies the model's mode, not that the answer is right. At 0.05 it needs 8 unanimous paths.
+    It certifies the model's mode, not that the answer is right. At 0.05 it needs 9 unanimous paths.
     """
     delta = check_value("e_value", value, 0, 1)
     return Certificate(format_spec("e_value", delta, cap=check_cap("e_value", cap)), delta, cap)

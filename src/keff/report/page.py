@@ -16,6 +16,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from keff.combine import slot_table
 from keff.reader import Record
 from keff.report import series
 from keff.report.headline import headline
@@ -118,6 +119,7 @@ def _charts(exhibit: Exhibit, cap: int) -> dict[str, Any]:
         "worth": series.worth(found, cap),
         "difficulty": series.difficulty(votes, found) if votes.k > 1 else {},
         frontier: series.frontier(found, votes, exhibit.replayed),
+        "slots": series.slots(slot_table(votes)) if votes.correct is not None else {},
     }
     return {name: data for name, data in drawn.items() if data}
 

@@ -236,15 +236,20 @@ ARM_CHANGES = (
 
 
 def arms(compared: Mapping[str, Any]) -> Datasets:
-    """Return the forest of changes between two arms, and accuracy and missing answers of each template slot."""
+    """Return the forest of changes between two arms, and the template slots of the second."""
     changes = [
         {"change": label, **_limits(compared[name])} for name, label in ARM_CHANGES if compared.get(name)
     ]
-    slots = [
-        {"slot": str(one["slot"]), "accuracy": one["accuracy"], "failures": one["extraction_failures"] or 0.0}
-        for one in compared["arms"][1]["slots"] or ()
+    return rounded({"changes": changes}) | slots(compared["arms"][1]["slots"])
+
+
+def slots(table: Sequence[Estimates] | None) -> Datasets:
+    """Return accuracy and missing answers of each template slot; nothing under one prompt."""
+    rows = [
+        {"slot": str(one["slot"]), "accuracy": one["accuracy"], "failures": one["extraction_failures"]}
+        for one in table or ()
     ]
-    return rounded({"changes": changes, "slots": slots})
+    return rounded({"slots": rows}) if rows else {}
 
 
 def rounded(data: Mapping[str, Sequence[Mapping[str, Any]]]) -> Datasets:

@@ -18,7 +18,7 @@ const visible = (text) =>
 
 async function draw(element) {
   const { run, chart } = element.dataset;
-  const spec = { ...specs[chart], datasets: data[run].charts[chart] };
+  const spec = { ...specs[chart], datasets: { ...specs[chart].datasets, ...data[run].charts[chart] } };
   await window.vegaEmbed(element, spec, { renderer: "svg", actions: false, ast: true, logLevel: 1, tooltip: { theme: "custom" } });
   // The chart has one label, on its element; its hundreds of marks are not images of their own.
   element.querySelector("svg").setAttribute("aria-hidden", "true");
@@ -59,6 +59,18 @@ const sorts = {
   g: (row) => row.g ?? "",
   r: (row) => row.r ?? -1,
 };
+
+/** Where an answer stands in a text: the last place after the words that its rule looks for, else the last place. */
+const LEADS = { boxed: "boxed", "####": "####", tag: "<", marker: "answer" };
+function placeOf(wanted, text, rule) {
+  if (!wanted) return -1;
+  const last = text.lastIndexOf(wanted), lead = LEADS[rule];
+  for (let at = last; lead && at >= 0; at = at > 0 ? text.lastIndexOf(wanted, at - 1) : -1) {
+    const before = text.slice(Math.max(at - 40, 0), at).toLowerCase(), from = before.lastIndexOf(lead);
+    if (from >= 0 && !/[.!?]\s/.test(before.slice(from))) return at;
+  }
+  return last;
+}
 
 class Questions {
   constructor(section) {
@@ -166,8 +178,8 @@ class Questions {
 
   path(row, [text, answer, rule, tokens], place) {
     const code = row.v[place], verdict = code < 0 ? "no answer" : `answer ${visible(answer ?? "")}${this.labelled ? `, ${this.kind(row.a[code])}` : ""}`;
-    const head = [`Path ${place + 1}`, verdict, rule && `found by: ${rule}`, tokens !== null && `${tokens} tokens`].filter(Boolean);
-    const shown = visible(text), wanted = answer === null ? "" : visible(answer), at = wanted ? shown.lastIndexOf(wanted) : -1;
+    const head = [`Path ${place + 1}`, verdict, rule && `${code < 0 ? "because" : "found by"}: ${rule}`, tokens !== null && `${tokens} tokens`].filter(Boolean);
+    const shown = visible(text), wanted = answer === null ? "" : visible(answer), at = placeOf(wanted, shown, rule);
     const pre = make("pre", { dir: "auto", tabindex: "0" });
     if (at < 0) pre.append(shown);
     else pre.append(shown.slice(0, at), make("mark", {}, wanted), shown.slice(at + wanted.length));

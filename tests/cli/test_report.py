@@ -1,0 +1,73 @@
+"""``keff report`` as users run it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BLOCK = "import sys; sys.modules['altair'] = None; sys.argv[0] = 'keff'; from keff.cli import main; main()"
+
+
+def keff(
+    *arguments: object, code: str = "from keff.cli import main; main()"
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "log.jsonl"
+    answers = [["4", "4", "5"], ["4", "3", "3"], ["4", "4", "4"], ["1", "2", "4"]]
+    rows = [{"id": str(i), "gold_answer": "4", "all_answers": one} for i, one in enumerate(answers)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_it_writes_one_complete_file(log: Path, tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    done = keff("report", log, log, "--arms", "-o", tmp_path / "page.html", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert found["runs"] == 2
+    assert found["bytes"] == len(page.encode()) < 1_500_000
+    assert "http://" not in page.split("<script")[0].replace("http-equiv", "")
+
+
+def test_bad_input_is_one_line(log: Path, tmp_path: Path) -> None:
+    for arguments, said in (
+        ((log, "--arms", "-o", tmp_path / "x.html"), "--arms compares two"),
+        ((log, "-o", tmp_path / "no" / "x.html"), "does not exist"),
+        ((tmp_path / "none.jsonl",), "does not exist"),
+    ):
+        done = keff("report", *arguments)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_the_extra_it_says_what_to_install(log: Path, tmp_path: Path) -> None:
+    done = keff("report", log, "-o", tmp_path / "page.html", code=BLOCK)
+    assert done.returncode == 2
+    assert "pip install 'keff[report]'" in done.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_the_demo_goes_on_without_the_extra(log: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['altair'] = None\n"
+        "from pathlib import Path\n"
+        "from keff.analysis import Settings, analyze\n"
+        "from keff.cli._page import write_report_if_possible\n"
+        "from keff.reader import open_record\n"
+        "record = open_record(Path(sys.argv[1]))\n"
+        "assert not write_report_if_possible([(record, analyze(record, Settings()))], Path(sys.argv[2]))\n"
+    )
+    done = keff(log, tmp_path / "page.html", code=code)
+    assert done.returncode == 0, done.stderr
+    assert "pip install 'keff[report]'" in done.stderr

@@ -1,0 +1,76 @@
+"""The whole way with real parts: pilot a small model, make the plan, serve it over its real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway_rig import Rig, gateway
+from keff import plugins
+from keff.analysis import Settings, analyze, make_plan
+from keff.job import Job, execute
+from keff.reader import open_record
+from keff.records import Sampling
+from keff.sampler import Order
+
+SYSTEM = "You add numbers. Reply with: The answer is <number>."
+
+
+@pytest.fixture(scope="module")
+def served(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
+    from real_server import real_base_url
+
+    url, folder = real_base_url(smollm2), tmp_path_factory.mktemp("pilot")
+    rows = [{"id": f"q{i}", "question": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(1, 5)]
+    (folder / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    options = {"name": "jsonl", "data": str(folder / "own.jsonl"), "system": SYSTEM}
+    task = plugins.load("task", "jsonl", data=options["data"], system=SYSTEM)
+    engine = plugins.load("engine", "openai", base_url=url)
+    order = Order(Sampling(max_tokens=16), k=4)
+    asyncio.run(execute(Job(task, engine, folder / "run", order, options=options)))
+    record = open_record(folder / "run")
+    plan = make_plan(record, analyze(record, Settings()))
+    (folder / "own.jsonl").unlink()
+    with gateway(url, plan, path_seconds=120) as rig:
+        yield rig
+
+
+def question(rig: Rig, **more: object):
+    messages = [{"role": "user", "content": "What is 2 + 1?"}]
+    extra = {"keff": {"cap": 5}}
+    return rig.client(timeout=120).chat.completions.create(  # type: ignore[call-overload]
+        model="keff", messages=messages, extra_body=extra, **more
+    )
+
+
+def test_the_real_model_answers_by_a_vote(served: Rig) -> None:
+    reply = question(served, seed=1)
+    told = reply.model_extra["keff"]
+    assert 1 <= told["paths"] <= 5
+    assert told["stale_plan"] == []
+    assert sum(told["votes"].values()) + told["abstentions"] == told["paths"]
+    assert reply.usage.completion_tokens <= 16 * told["paths"]
+    assert reply.usage.prompt_tokens > 10 * told["paths"]
+    assert reply.choices[0].message.content
+    assert served.service.terms.system == SYSTEM
+
+
+def test_the_real_model_streams(served: Rig) -> None:
+    events = list(question(served, seed=1, stream=True, stream_options={"include_usage": True}))
+    text = "".join(event.choices[0].delta.content or "" for event in events if event.choices)
+    assert text
+    assert events[-1].usage.total_tokens > 0
+
+
+def test_another_system_message_is_not_the_pilot_s(served: Rig) -> None:
+    assert served.service.monitor is not None
+    before = served.service.monitor.seen
+    messages = [{"role": "system", "content": "Be rude."}, {"role": "user", "content": "What is 2 + 1?"}]
+    reply = served.post({"messages": messages, "keff": {"k": 2}})
+    assert reply.headers["x-keff-stale-plan"] == "system"
+    assert served.service.monitor.seen == before

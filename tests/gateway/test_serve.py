@@ -1,0 +1,131 @@
+"""keff serve as a process and as a command: it starts, drains, and refuses what cannot work with one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from fault_server import Script, running
+from gateway_rig import QUESTION, make_plan
+from keff.cli.serve import command
+from keff.errors import KeffError, PlanError, RunError, UsageError
+from keff.gateway.monitor import StateFile
+from keff.gateway.security import is_loopback
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    make_plan().write(tmp_path / "plan.json")
+    return tmp_path / "plan.json"
+
+
+def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
+    script = Script(answer=lambda *_: "The answer is 7.", latency=1.0)
+    with ExitStack() as stack:
+        url = stack.enter_context(running(script))
+        arguments = ["serve", "--plan", plan, "--upstream", url, "--port", "0"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "keff", *map(str, arguments)], stderr=subprocess.PIPE, text=True
+        )
+        stack.enter_context(process)
+        assert process.stderr is not None
+        listening = json.loads(process.stderr.readline())
+        assert listening["event"] == "listening"
+        replies: list[Any] = []
+        body = {"messages": QUESTION}
+        asking = threading.Thread(
+            target=lambda: replies.append(httpx2.post(listening["url"] + "/chat/completions", json=body))
+        )
+        asking.start()
+        while script.open < 3:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        asking.join(10)
+        assert replies[0].status_code == 200
+        assert replies[0].json()["keff"]["answer"] == "7"
+        assert process.wait(10) == 0
+        lines = [json.loads(line) for line in process.stderr.read().splitlines()]
+    assert [(line["event"], line["status"]) for line in lines] == [("request", 200)]
+    file = StateFile(plan.with_suffix(".drift.sqlite"))
+    (row,) = file._db.execute("SELECT state FROM drift").fetchall()
+    assert json.loads(row[0])["seen"] == 1
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "line"),
+    [
+        ({"host": "0.0.0.0"}, UsageError, "--token-env"),
+        ({"host": "example.org"}, UsageError, "--token-env"),
+        ({"token_env": "KEFF_NO_SUCH"}, UsageError, "no such variable"),
+        ({"upstream_key_env": "KEFF_NO_SUCH"}, UsageError, "no such variable"),
+        ({"upstream": "ftp://x"}, UsageError, "--upstream"),
+        ({"upstream": "http://user:word@x/v1"}, UsageError, "--upstream-key-env"),
+        ({"shadow_rate": 2.0}, UsageError, "shadow rate"),
+        ({"deadline": 0.0}, UsageError, "deadline"),
+        ({"max_paths": 1000}, UsageError, "256"),
+        ({"plan": Path("none.json")}, PlanError, "keff analyze"),
+        ({"answer_space": "code"}, PlanError, "--answer-space"),
+        ({"state": "/no/such/folder/state"}, UsageError, "--state"),
+        ({"vote_log": Path("/no/such/folder/log")}, UsageError, "--vote-log"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_one_line(
+    plan: Path, options: dict[str, Any], error: type[KeffError], line: str
+) -> None:
+    given: dict[str, Any] = {"plan": plan, "upstream": "http://127.0.0.1:9", "port": 0, "state": "none"}
+    with pytest.raises(error, match=line) as caught:
+        command(**(given | options))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_port_that_is_taken_is_a_failure_while_running(plan: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RunError, match=str(port)):
+            command(plan=plan, upstream="http://127.0.0.1:9", port=port, state="none")
+
+
+def test_the_token_comes_from_the_environment_and_is_not_shown(plan: Path) -> None:
+    environment = os.environ | {"GATE": "top-secret"}
+    arguments = ["serve", "--plan", plan, "--upstream", "http://127.0.0.1:9", "--host", "999.1.1.1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "keff", *map(str, arguments), "--token-env", "GATE"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "top-secret" not in done.stderr + done.stdout
+    assert done.stderr.startswith("keff: cannot listen on 999.1.1.1:8080")
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("localhost.evil.example", False),
+        ("10.0.0.1", False),
+        ("", False),
+    ],
+)
+def test_loopback(host: str, local: bool) -> None:
+    assert is_loopback(host) is local

@@ -1,0 +1,29 @@
+"""The archives that are published hold what they need and nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+
+
+def test_wheel_and_sdist_hold_what_they_should(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="pip install hatchling")
+    spec = importlib.util.spec_from_file_location("check_package", REPO / "scripts" / "check_package.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)], cwd=REPO, check=True)
+    wheel = script.contents(next(tmp_path.glob("*.whl")))
+    sdist = script.contents(next(tmp_path.glob("*.tar.gz")))
+    assert script.problems(wheel, sdist) == []
+    assert script.problems([*wheel, "keff/run/paths.sqlite"], sdist) == ["stray: keff/run/paths.sqlite"]
+    assert script.problems([name for name in wheel if "page.js" not in name], sdist) == [
+        "missing in wheel: templates/page.js"
+    ]
