@@ -8,10 +8,13 @@ Without ``--full`` the long simulations are shortened. Each benchmark is a proce
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,7 +28,6 @@ SHORT = {
     "gateway": ["--clients", "16", "--seconds", "4", "--turns", "2"],
     "plurality_beyond_pilot": ["--draws", "3"],
 }
-SECONDS = 1200
 PACKAGES = (
     "numpy",
     "scipy",
@@ -77,27 +79,35 @@ def _version(name: str) -> str:
         return ""
 
 
-def run(name: str, full: bool) -> str:
+def run(name: str, full: bool, limit: float) -> str:
     """Run one benchmark and return its section."""
     arguments = [] if full else SHORT.get(name, [])
-    command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
     started = time.perf_counter()
-    try:
-        done = subprocess.run(
-            command,
-            cwd=FOLDER.parent,
-            text=True,
-            capture_output=True,
-            timeout=SECONDS,
-        )
-        text = done.stdout.rstrip()
-        if done.returncode:
-            text += f"\nexit code {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1]}"
-    except subprocess.TimeoutExpired:
-        text = f"not finished in {SECONDS} s"
+    text = _output([sys.executable, "-m", f"benchmarks.{name}", *arguments], limit)
     seconds = time.perf_counter() - started
     asked = f" {' '.join(arguments)}" if arguments else ""
     return f"## {name}\n\n{about(name)}\n\n`python -m benchmarks.{name}{asked}`, {seconds:.0f} s\n\n```text\n{text}\n```\n"
+
+
+def _output(command: list[str], limit: float) -> str:
+    """Return what a command prints, ending with all processes that it started."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command, cwd=FOLDER.parent, stdout=out, stderr=errors, start_new_session=True
+        )
+        try:
+            code = process.wait(limit)
+            ending = f"\nexit code {code}" if code else ""
+        except subprocess.TimeoutExpired:
+            ending = f"\nnot finished in {limit:.0f} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        out.seek(0)
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or [""])[-1]
+        return (out.read().rstrip() + (f"{ending} {last}".rstrip() if ending else "")).strip()
 
 
 def about(name: str) -> str:
@@ -113,15 +123,15 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", choices=[*names(), []])
     parser.add_argument("--full", action="store_true", help="the long simulations at full length")
+    parser.add_argument("--seconds", type=float, default=1200, help="the most that one benchmark may take")
     options = parser.parse_args()
     parts = [HEAD, machine()]
     for name in options.names or names():
         print(f"{name} ...", flush=True)
-        parts.append(run(name, options.full))
+        parts.append(run(name, options.full, options.seconds))
         print(parts[-1], flush=True)
-    if not options.names:
-        PAGE.write_text("\n".join(parts), encoding="utf-8")
-        print(f"wrote {PAGE}")
+        if not options.names:
+            PAGE.write_text("\n".join(parts), encoding="utf-8")
 
 
 if __name__ == "__main__":

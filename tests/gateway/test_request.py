@@ -110,7 +110,7 @@ WISHES = st.fixed_dictionaries({}, optional={"policy": SPECS | st.text(), "cap":
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), JSON), st.none() | WISHES | JSON, st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_json_is_understood_or_refused(body: dict[str, Any], own: Any, valid: bool) -> None:
     """Reading, filling in the plan and settling the policy end in an answer or in a Problem."""
     if valid:

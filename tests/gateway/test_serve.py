@@ -23,6 +23,7 @@ from keff.cli.serve import command
 from keff.errors import KeffError, PlanError, RunError, UsageError
 from keff.gateway.monitor import StateFile
 from keff.gateway.security import is_loopback
+from keff.gateway.server import _listening
 
 
 @pytest.fixture
@@ -129,3 +130,9 @@ def test_the_token_comes_from_the_environment_and_is_not_shown(plan: Path) -> No
 )
 def test_loopback(host: str, local: bool) -> None:
     assert is_loopback(host) is local
+
+
+def test_replies_are_not_held_back_by_nagle() -> None:
+    """A reply goes out in two pieces; asyncio sends them at once only on sockets whose protocol is named."""
+    with _listening("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP

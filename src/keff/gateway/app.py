@@ -180,7 +180,13 @@ async def until_gone(exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
     """Await ``work`` while the client is there; else cancel it, wait for its end, and raise Gone."""
     me = cast("asyncio.Task[Any]", asyncio.current_task())
     gone = asyncio.create_task(exchange.gone())
-    gone.add_done_callback(lambda watch: None if watch.cancelled() else me.cancel())
+    waiting = True
+
+    def left(watch: asyncio.Task[None]) -> None:
+        if waiting and not watch.cancelled():
+            me.cancel()
+
+    gone.add_done_callback(left)
     try:
         return await work
     except asyncio.CancelledError:
@@ -188,6 +194,7 @@ async def until_gone(exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
             raise
         raise Gone from None
     finally:
+        waiting = False
         gone.cancel()
 
 

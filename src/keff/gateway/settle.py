@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from functools import lru_cache
+from functools import cache, lru_cache
 
+from keff import plugins
 from keff.errors import PlanError, PolicyError
 from keff.gateway.problem import Problem
 from keff.gateway.request import Wish
@@ -41,6 +42,10 @@ def settled(plan: Policy, wish: Wish, most: int) -> Policy:
         spec = "fixed:1" if wish.policy == "off" else wish.policy or plan.spec
         spec = spec if wish.cap is None else _capped(spec, wish.cap)
     _check_size(spec, most)
+    name = spec.partition(":")[0].strip()
+    if name not in _names():
+        line = f"there is no policy {name!r:.60}; there are {', '.join(sorted(_names()))}"
+        raise Problem(400, line, param="keff.policy", code="invalid_policy")
     try:
         policy = _parsed(spec)
     except PolicyError as error:
@@ -82,6 +87,11 @@ def _number(text: str) -> float | None:
 def _too_many(asked: int, most: int) -> Problem:
     line = f"{asked} paths are more than the {most} that this gateway allows"
     return Problem(400, line, param="keff", code="too_many_paths")
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(plugins.names("policy"))
 
 
 @lru_cache(maxsize=8)
