@@ -82,6 +82,8 @@ def test_eight_templates_of_a_real_model(name: str, rows: dict[str, Path], tmp_p
 
 
 @pytest.mark.usefixtures("smollm2")
-def test_a_prompt_longer_than_the_context_is_a_clear_error(rows: dict[str, Path], tmp_path: Path) -> None:
+def test_a_prompt_longer_than_the_context_is_a_clear_error(tmp_path: Path) -> None:
+    file = tmp_path / "long.jsonl"
+    file.write_text(json.dumps({"question": "How many apples are there? " * 100, "answer": "#### 3"}))
     with pytest.raises(EngineError, match="context"):
-        asyncio.run(execute(job("hotpotqa", rows, tmp_path, 128, k=1)))
+        asyncio.run(execute(job("gsm8k", {"gsm8k": file}, tmp_path, 128, k=1)))
