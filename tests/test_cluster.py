@@ -63,7 +63,8 @@ def draw(folder: Path, engine: Engine, run: str = "run", watch: Watch | None = N
 
 
 def rows(run: Path, where: str = "true") -> list[tuple[Any, ...]]:
-    database = sqlite3.connect(run / DATABASE)
+    # Read-only: looking for a file that is not there yet must not create it.
+    database = sqlite3.connect(f"file:{run / DATABASE}?mode=ro", uri=True)
     found = database.execute(
         f"select * from paths where {where} order by item, slot, path, attempt"
     ).fetchall()

@@ -49,7 +49,8 @@ def draw(one: Job, watch: Watch | None = None) -> Progress:
 
 
 def rows(folder: Path, columns: str) -> list[tuple[Any, ...]]:
-    database = sqlite3.connect(folder / "run" / DATABASE)
+    # Read-only: looking for a file that is not there yet must not create it.
+    database = sqlite3.connect(f"file:{folder / 'run' / DATABASE}?mode=ro", uri=True)
     found = database.execute(f"select {columns} from paths order by item, slot, path, attempt").fetchall()
     database.close()
     return found

@@ -14,6 +14,7 @@ from keff.errors import StoreError
 from keff.manifest import Config, Manifest
 from keff.records import Completion, Item, Logprobs, Path, path_seed
 from keff.store import DATABASE, Run, Span
+from keff.store._database import connect
 from keff.task import Judged
 
 CONFIG = Config(
@@ -144,6 +145,21 @@ def test_a_corrupt_database_is_one_clear_line(tmp_path: File, content: bytes) ->
     (tmp_path / "run" / DATABASE).write_bytes(content)
     with pytest.raises(StoreError, match="is it a run of keff"):
         Run.open(tmp_path / "run")
+
+
+def test_a_kill_right_after_the_database_is_made_leaves_a_folder_that_is_resumed(
+    tmp_path: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(folder: File, **how: bool) -> None:
+        connect(folder, **how).close()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("keff.store.connect", killed)
+        make(tmp_path)
+    with make(tmp_path) as run:
+        run.add([done(0)])
+        assert len(run.kept("a")) == 1
 
 
 def test_a_database_of_another_program_is_refused(tmp_path: File) -> None:

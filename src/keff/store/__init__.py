@@ -99,6 +99,9 @@ class Run:
             elif (folder / DATABASE).exists():
                 raise StoreError(f"{folder} has a {DATABASE} but no manifest.json: use another --run folder")
             with clear_errors(folder):
+                if not (folder / "manifest.json").exists():
+                    # First, so that a kill before the next line leaves a folder that can be resumed.
+                    manifest.write(folder)
                 database = connect(folder, readonly=False)
                 manifest.write(folder)
         except BaseException:
