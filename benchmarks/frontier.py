@@ -4,10 +4,10 @@ For every record with at least 48 paths: the rules are replayed on all its quest
 min(50, n/2) questions x 8 paths are drawn at random, a policy is recommended from each pilot alone, and the
 other questions are replayed (below 60 questions: the same ones). The generic prior is fitted anew without
 the record and its kin (the same source and question set). Nothing else is left out: the family of
-candidates, ``CLOSE_CALLS`` and the width of the stated interval were chosen on these same records, so the
-rows of the recommendation are somewhat flattering. Prints Markdown tables.
+candidates, the weights of close calls and the width of the stated interval were chosen on these same
+records, so the rows of the recommendation are somewhat flattering. Prints Markdown tables.
 
-    python benchmarks/frontier.py SHARED/data/recorded [--pilots 4] [--prior]
+    python -m benchmarks.frontier [FOLDER] [--pilots 4] [--prior]
 
 ``--prior`` prints the fitted prior of all records instead: the numbers of ``keff.recommend.prior``.
 """
@@ -21,11 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from keff.analysis import vote_gain
+from keff.policies._table import Table
 from keff.policy import parse_policy
 from keff.reader import Opening, open_record
 from keff.recommend import Aim, advise
-from keff.recommend.forecast import forecast
-from keff.recommend.prior import Prior
+from keff.recommend.forecast import candidates, forecast
+from keff.recommend.prior import Prior, Slope
 from keff.replay.outcomes import expectations, run
 from keff.stats import choose
 from keff.stats.draws import Draws, permuted
@@ -33,6 +34,8 @@ from keff.stats.mixture import COMPONENTS, partition_log_law, vote_counts
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import FloatArray, Votes
 
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "recorded"
+SHARES = (0.98, 0.99, 0.995, 0.999, 0.9995)
 CAP, ORDERS, PILOT_ITEMS, PILOT_PATHS = 32, 80, 50, 8
 SINGLES = (
     *(f"fixed:{k}" for k in (1, 3, 5, 8, 12, 16)),
@@ -48,7 +51,7 @@ SINGLES = (
     "curtailed",
 )
 AIMS = {
-    **{f"retain {share:g}": Aim(retain=share) for share in (0.98, 0.99, 0.995)},
+    **{f"retain {share:g}": Aim(retain=share) for share in SHARES},
     **{f"budget {paths}": Aim(budget=paths) for paths in (6, 8, 10, 12)},
 }
 
@@ -85,14 +88,14 @@ class Cell:
         answers = np.take_along_axis(self.votes.answered()[items], columns, axis=1)
         correct = np.take_along_axis(self.votes.scored()[items], columns, axis=1)
         others = np.setdiff1d(np.arange(self.votes.n), items) if self.votes.n >= 60 else items
-        return Votes(answers, correct), others
+        return Votes(answers, correct, closed=self.votes.closed), others
 
 
 def load(file: Path) -> Cell | None:
     votes = open_record(file, Opening(None, None, None)).ballot.votes
     if votes.k < 48 or votes.correct is None or votes.slots is not None or "multimodel" in file.stem:
         return None
-    votes = Votes(votes.answers, votes.correct)
+    votes = Votes(votes.answers, votes.correct, closed=votes.closed)
     draws = permuted(votes, CAP, ORDERS, np.random.default_rng(7))
     assert draws.tallies.credit is not None
     whole = draws.tallies.credit[:, :, CAP].mean(axis=1, dtype=np.float64)
@@ -122,8 +125,13 @@ def fit_prior(cells: list[Cell]) -> Prior:
         each /= each.sum(axis=1, keepdims=True)
         share = 0.02 / len(COMPONENTS) + weight @ each
         share /= share.sum()
-    slopes = np.array([cell.slope for cell in cells])
-    return Prior(share, float(slopes.mean()), float(slopes.std()))
+    return Prior(
+        share, *(_law([cell.slope for cell in cells if cell.votes.closed is c]) for c in (False, True))
+    )
+
+
+def _law(slopes: list[float]) -> Slope:
+    return Slope(float(np.mean(slopes)), float(np.std(slopes)))
 
 
 @dataclass
@@ -201,17 +209,40 @@ def recommended(cells: list[Cell], judged: list[Cell], pilots: int) -> None:
         print(tally.line(name), flush=True)
 
 
+def oracle(cells: list[Cell]) -> None:
+    """Print the fewest paths of a choice among the candidates that knows every record's answers."""
+    tables = candidates(CAP).tables
+    fewest = np.array([_fewest(cell, tables) for cell in cells])
+    names = ", ".join(
+        f"{paths:.1f} to keep {share:g}" for share, paths in zip(SHARES, fewest.mean(0), strict=True)
+    )
+    print(f"\nA choice that knows all answers: {names} on every record (mean paths)")
+
+
+def _fewest(cell: Cell, tables: list[Table]) -> list[float]:
+    tallies, n = cell.draws.tallies, np.arange(CAP + 1)
+    assert tallies.credit is not None
+    at = (n * (CAP + 1) + tallies.v1) * (CAP + 1) + tallies.v2
+    stops = [table.ravel()[at].argmax(axis=2) for table in tables]
+    right = np.array([np.take_along_axis(tallies.credit, stop[..., None], 2).mean() for stop in stops])
+    paths = np.array([stop.mean() for stop in stops])
+    return [float(paths[right >= share * cell.whole.mean()].min()) for share in SHARES]
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     parser.add_argument("--pilots", type=int, default=4)
     parser.add_argument("--prior", action="store_true")
     options = parser.parse_args()
     cells = [cell for file in sorted(options.folder.glob("*.jsonl")) if (cell := load(file))]
+    if not cells:
+        print(f"skipped: no recorded generations with 48 paths a question in {options.folder}")
+        return
     if options.prior:
         prior = fit_prior(cells)
-        print(np.round(prior.weights, 3).tolist(), round(prior.slope, 2), round(prior.slope_sd, 2))
+        print(np.round(prior.weights, 3).tolist(), prior.open, prior.closed)
         return
     large, small = (
         [cell for cell in cells if cell.votes.n >= 60],
@@ -219,6 +250,7 @@ def main() -> None:
     )
     for title, some in (("at least 60 questions", large), ("below 60, judged on the pilot's own", small)):
         print(f"\n### The recommendation, {len(some)} records of {title}")
+        oracle(some)
         recommended(cells, some, options.pilots)
     for title, some in (("at least 60 questions", large), ("below 60, judged on the pilot's own", small)):
         print(f"\n### Single rules, {len(some)} records of {title}\n")

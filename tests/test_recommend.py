@@ -194,8 +194,9 @@ def test_the_slope_tells_shares_that_are_worth_something_from_those_that_are_not
     answer_is_right = np.random.default_rng(7).random((400, 4)) < 0.5
     flat = fit_slope(Votes(right.answers, np.take_along_axis(answer_is_right, right.answers, 1).astype(int)))
     assert steep.value > 0.7 > 0.35 > flat.value
-    assert steep.sd < GENERIC.slope_sd
-    assert fit_slope(Votes(right.answers, None)).value == GENERIC.slope
+    assert steep.sd < GENERIC.open.sd
+    assert fit_slope(Votes(right.answers, None)) == GENERIC.open
+    assert fit_slope(Votes(right.answers, None, closed=True)) == GENERIC.closed
     assert anything.shape == right.answers.shape
 
 

@@ -10,16 +10,32 @@ from keff.stats.votes import FloatArray
 
 
 @dataclass(frozen=True)
+class Slope:
+    """How much accuracy a unit of answer share is worth on a workload, with its standard deviation.
+
+    If an answer with twice the share is right twice as often the slope is 1. It is 0 where the most
+    frequent answer is no better than another.
+    """
+
+    value: float
+    sd: float
+
+
+@dataclass(frozen=True, slots=True)
 class Prior:
     """The generic workload: ``weights`` of the components of ``stats.mixture``, and the law of the slope.
 
-    The slope is how much accuracy a unit of answer share is worth; over workloads it has this mean and
-    standard deviation.
+    ``open`` and ``closed`` are the slope's mean and standard deviation over workloads. Where any answer may
+    be given wrong ones scatter, and shares are worth more than where they meet on one of a few options.
     """
 
     weights: FloatArray
-    slope: float
-    slope_sd: float
+    open: Slope
+    closed: Slope
+
+    def slope(self, closed: bool) -> Slope:
+        """Return the law of the slope for an open or a closed answer set."""
+        return self.closed if closed else self.open
 
 
 # In the order of ``stats.mixture.COMPONENTS``.
@@ -31,7 +47,7 @@ _FOUR_ANSWERS = [0.017, 0.011, 0.009, 0.007, 0.003, 0.002]
 
 GENERIC = Prior(
     weights=np.concatenate([_ONE, _OPEN, _OPEN_HEAVY_TAIL, _TWO_ANSWERS, _FOUR_ANSWERS]),
-    slope=0.80,
-    slope_sd=0.43,
+    open=Slope(1.04, 0.39),
+    closed=Slope(0.56, 0.33),
 )
 """Fitted to 35 records of 16 models, each counted once: mathematics, science and multiple choice."""
