@@ -57,13 +57,33 @@ def test_the_json_contract_and_the_markdown(log: Path, tmp_path: Path) -> None:
     assert {"accuracy", "mean_paths", "mean_tokens", "rounds", "kept", "delta_at_equal_cost"} <= set(lead)
     assert lead["mean_paths"] < fixed["mean_paths"] == 16
     assert fixed["kept"]["value"] == pytest.approx(1)
-    assert (tmp_path / "t.md").read_text().count("\n") == 4
+    table = (tmp_path / "t.md").read_text()
+    assert [line.split(" | ")[0] for line in table.splitlines()[-2:]] == [
+        "| `lead_k:3,cap=16`",
+        "| `fixed:16`",
+    ]
 
 
 def test_the_default_policies_fit_the_record(log: Path) -> None:
     done = keff(log, "--replicates", 100)
     assert done.returncode == 0, done.stderr
     assert "curtailed" in done.stdout
+
+
+def test_the_figure_is_drawn_with_the_same_bytes_every_time(log: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    policies = ("--policy", "lead_k:3,cap=16", "--policy", "fixed:16", "--cap", 16, "--replicates", 100)
+    for name in ("first.svg", "second.svg"):
+        done = keff(log, *policies, "-o", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "second.svg").read_bytes()
+    assert (tmp_path / "first.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_file_of_another_kind_is_refused_before_any_work(tmp_path: Path) -> None:
+    done = keff(tmp_path / "absent.jsonl", "-o", tmp_path / "t.png")
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("name a .md, .svg or .pdf file")
 
 
 @pytest.mark.parametrize("policy", ["magic", "lead_k:-1", "fixed:64"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +14,11 @@ from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._summary import percent
 from keff.errors import UsageError
+from keff.plugins import missing_extra
 from keff.reader import Opening, open_record
-from keff.replay import Settings, replay
+from keff.replay import Settings, markdown, replay
+from keff.stats.plurality import plurality_at_k_items
+from keff.stats.votes import FloatArray
 
 DEFAULTS = (
     "fixed:8",
@@ -41,7 +45,10 @@ def command(
     ] = None,
     replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap resamples.")] = 1000,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Also write the table as Markdown here.")
+        Path | None,
+        typer.Option(
+            "-o", "--out", help="Also write here: FILE.md the table, FILE.svg or FILE.pdf a figure."
+        ),
     ] = None,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
@@ -50,6 +57,8 @@ def command(
     json: o.Json = False,
 ) -> None:
     """Replay policies over the recorded paths of PATH."""
+    if out is not None and out.suffix not in (".md", ".svg", ".pdf"):
+        raise UsageError(f"--out {out}: name a .md, .svg or .pdf file")
     votes = open_record(path, Opening(format, answer_space, trim)).ballot.votes
     if votes.correct is None:
         raise UsageError(f"{path} has no gold answers: accuracy cannot be compared")
@@ -57,11 +66,22 @@ def command(
     chosen = policy or [fitting(spec, top) for spec in DEFAULTS if int(_fixed(spec) or 0) <= top]
     found = replay(votes, chosen, np.random.default_rng(seed), Settings(cap=cap, replicates=replicates))
     if out is not None:
-        out.write_text(markdown(found), encoding="utf-8")
+        _write(out, found, plurality_at_k_items(votes).mean(axis=0)[:top])
     if json:
         _console.print_json(found)
         return
     _console.result_console.print(_table(found))
+
+
+def _write(out: Path, found: dict[str, Any], fixed: FloatArray) -> None:
+    if out.suffix == ".md":
+        out.write_text(markdown(found), encoding="utf-8")
+        return
+    try:
+        figures: Any = importlib.import_module("keff.report.figures")
+    except ImportError as error:
+        raise missing_extra(error, "drawing the figure (or name a .md file)") from error
+    figures.save(figures.policies(found["policies"], fixed), out.with_suffix(""))
 
 
 def _fixed(spec: str) -> str | None:
@@ -114,10 +134,3 @@ def _table(found: dict[str, Any]) -> Table:
     for row in found["policies"]:
         table.add_row(*_cells(row))
     return table
-
-
-def markdown(found: dict[str, Any]) -> str:
-    """Return the comparison as a Markdown table."""
-    lines = ["| " + " | ".join(HEADERS) + " |", "|" + " --- |" * len(HEADERS)]
-    lines += ["| " + " | ".join(_cells(row)) + " |" for row in found["policies"]]
-    return "\n".join(lines) + "\n"
