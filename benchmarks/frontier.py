@@ -7,7 +7,7 @@ the record and its kin (the same source and question set). Nothing else is left 
 candidates, the weights of close calls and the width of the stated interval were chosen on these same
 records, so the rows of the recommendation are somewhat flattering. Prints Markdown tables.
 
-    python -m benchmarks.frontier [FOLDER] [--pilots 4] [--prior]
+    python -m benchmarks.frontier [FOLDER] [--pilots 4] [--paths 8] [--prior]
 
 ``--prior`` prints the fitted prior of all records instead: the numbers of ``keff.recommend.prior``.
 """
@@ -80,7 +80,7 @@ class Cell:
             self.known[spec] = found.paths, found.accuracy
         return self.known[spec]
 
-    def pilot(self, seed: int, paths: int = PILOT_PATHS) -> tuple[Votes, FloatArray]:
+    def pilot(self, seed: int, paths: int) -> tuple[Votes, FloatArray]:
         """Return a random pilot, and the questions to judge it on."""
         rng = np.random.default_rng([seed, 11])
         items = rng.choice(self.votes.n, min(PILOT_ITEMS, self.votes.n // 2), replace=False)
@@ -189,7 +189,7 @@ def singles(cells: list[Cell], pilots: int) -> None:
         print(tally.line(f"`{name}`"), flush=True)
 
 
-def recommended(cells: list[Cell], judged: list[Cell], pilots: int) -> None:
+def recommended(cells: list[Cell], judged: list[Cell], pilots: int, paths: int) -> None:
     print("\n" + HEAD)
     priors: dict[str, Prior] = {}
     tallies = {name: Tally() for name in AIMS}
@@ -197,7 +197,7 @@ def recommended(cells: list[Cell], judged: list[Cell], pilots: int) -> None:
         if cell.kin not in priors:
             priors[cell.kin] = fit_prior([other for other in cells if other.kin != cell.kin])
         for seed in range(pilots):
-            pilot, others = cell.pilot(seed)
+            pilot, others = cell.pilot(seed, paths)
             verdict = choose.verdict(*(vote_gain(pilot, CAP) or (None, None)))
             found = forecast(pilot, CAP, np.random.default_rng(0), priors[cell.kin])
             for name, aim in AIMS.items():
@@ -234,6 +234,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     parser.add_argument("--pilots", type=int, default=4)
+    parser.add_argument("--paths", type=int, default=PILOT_PATHS, help="of the recommendation's pilots")
     parser.add_argument("--prior", action="store_true")
     options = parser.parse_args()
     cells = [cell for file in sorted(options.folder.glob("*.jsonl")) if (cell := load(file))]
@@ -251,7 +252,7 @@ def main() -> None:
     for title, some in (("at least 60 questions", large), ("below 60, judged on the pilot's own", small)):
         print(f"\n### The recommendation, {len(some)} records of {title}")
         oracle(some)
-        recommended(cells, some, options.pilots)
+        recommended(cells, some, options.pilots, options.paths)
     for title, some in (("at least 60 questions", large), ("below 60, judged on the pilot's own", small)):
         print(f"\n### Single rules, {len(some)} records of {title}\n")
         singles(some, options.pilots)
