@@ -1,4 +1,4 @@
-# keff: `make help` lists the targets. PYTHON= chooses the interpreter, EXTRAS=all adds torch, transformers and Ray.
+# keff: `make help` lists the targets. PYTHON= chooses the interpreter, EXTRAS=all adds torch, transformers, Ray and datasets.
 PYTHON ?= python3
 EXTRAS ?= light
 VENV := .venv
@@ -51,9 +51,9 @@ $(VENV)/ready-light: pyproject.toml
 	@touch $@
 
 $(VENV)/ready-all: $(VENV)/ready-light
-	@echo "installing torch (CPU), transformers and Ray (once)"
+	@echo "installing torch (CPU), transformers, Ray and datasets (once)"
 	@$(BIN)/python -m pip install -q torch==2.13.0
-	@$(BIN)/python -m pip install -q -e '.[hf,ray]'
+	@$(BIN)/python -m pip install -q -e '.[hf,ray,data]'
 	@touch $@
 
 $(VENV)/ready-docs: $(VENV)/ready-light

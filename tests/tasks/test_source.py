@@ -74,22 +74,6 @@ def hub(monkeypatch: pytest.MonkeyPatch, load) -> None:
     monkeypatch.delitem(sys.modules, "keff.tasks._hub", raising=False)
 
 
-def test_the_hub_is_asked_for_the_data_set_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def load(*names, **options):
-        asked.append((names, options))
-        return iter(ROWS)
-
-    hub(monkeypatch, load)
-    assert len(select(plugins.load("task", "gsm8k", split="train"), 7)) == 7
-    assert asked == [(("openai/gsm8k", "main"), {"split": "train", "streaming": False})]
-    plugin = plugins.load("task", "triviaqa", config="rc")
-    with pytest.raises(TaskError, match=r"mandarjoshi/trivia_qa rc validation: row 1: .*needs the columns"):
-        next(items(plugin))
-    assert asked[1] == (("mandarjoshi/trivia_qa", "rc"), {"split": "validation", "streaming": True})
-
-
 def test_an_unreachable_hub_says_how_to_use_a_local_file(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*_names, **_options):
         raise ConnectionError("Couldn't reach 'openai/gsm8k' on the Hub\nTraceback and more")
