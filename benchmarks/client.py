@@ -1,4 +1,9 @@
-"""What sampling adds to the client: throughput, processor time and memory, against a stub server of fixed latency."""
+"""What sampling adds to the client: throughput, processor time and memory, against a stub server of fixed latency.
+
+    python -m benchmarks.client [1 | 8 | memory]
+
+``1`` and ``8`` measure the speed with so many paths in a request only, ``memory`` the memory only.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -159,13 +164,17 @@ def rest(what: str, *arguments: str) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def main() -> None:
-    """Print what sampling costs beside a bare loop, and how much memory it holds."""
+def speed(paths: Sequence[int]) -> None:
+    """Print throughput and processor time beside those of the bare loops."""
     print(f"{IN_FLIGHT} in flight, {LATENCY:g} s latency, load average {os.getloadavg()[0]:.1f}")
     print(f"{'n a request':<12}{'loop':<16}{'paths/s':>12}{'keff/loop':>14}{'CPU ms/path':>14}")
-    for n in (1, 8):
+    for n in paths:
         throughput(n)
     print("targets: keff/loop at least 0.97, keff under 4 ms of processor time a path\n")
+
+
+def memory() -> None:
+    """Print the memory of many requests in flight, and of runs of two sizes."""
     with stub(3.0) as url:
         print(f"512 requests of 8 paths in flight: {peak('in_flight', url, 512):.0f} MB (target: under 500)")
     small, large = peak("run", 500), peak("run", 4000)
@@ -173,8 +182,17 @@ def main() -> None:
     print(f"({(large - small) * 1024 / 3500:.1f} kB more an item; its texts are {8 * 400 * 5 / 1024:.0f} kB)")
 
 
+def main() -> None:
+    """Print what sampling costs beside a bare loop, and how much memory it holds; or one part of that."""
+    part = sys.argv[1] if len(sys.argv) > 1 else "all"
+    if part != "memory":
+        speed([int(part)] if part.isdigit() else (1, 8))
+    if not part.isdigit():
+        memory()
+
+
 if __name__ == "__main__":
-    if len(sys.argv) == 1:
+    if len(sys.argv) == 1 or sys.argv[1] in ("1", "8", "memory"):
         main()
     elif sys.argv[1] == "serve":
         asyncio.run(serve(float(sys.argv[2])))

@@ -1,4 +1,4 @@
-"""GSM8K, 20 questions x 8 paths, from a real local server: keff sample beside a plain loop with the same client."""
+"""GSM8K, 10 questions x 8 paths, from a real local server: keff sample beside a plain loop with the same client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from keff.plugins import load
 from keff.task import select
 
 GSM8K = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "benchmarks" / "gsm8k.jsonl"
-ITEMS, K, TOKENS = 20, 8, 64
+ITEMS, K, TOKENS = 10, 8, 24
 
 
 async def plain_loop(url: str) -> int:

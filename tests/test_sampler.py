@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from keff import plugins
+from keff.engine import Capabilities
 from keff.errors import EngineError, StoreError, UsageError
 from keff.job import Job, execute, parse_templates, score
 from keff.policy import parse_policy
@@ -184,6 +185,31 @@ def test_scoring_everything_again_changes_nothing_under_the_same_version(tmp_pat
     with Run.write(tmp_path / "run", Run.open(tmp_path / "run").manifest.config, n=6, k=4) as run:
         assert score(run, one.task) == 0
         assert score(run, one.task, everything=True) == 24
+
+
+@pytest.mark.parametrize(("k", "slots", "most"), [(8, (0,), 2), (4, (0,), 4), (3, (0, 1, 2), 16)])
+def test_an_engine_that_counts_paths_gets_more_of_smaller_requests(
+    tmp_path: Path, k: int, slots: tuple[int, ...], most: int
+) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text('templates = ["Think.", "Be brief.", "Check twice."]')
+    task = plugins.load("task", "jsonl", data=questions(tmp_path, 40), template=str(file))
+    engine = plugins.load("engine", "fake", latency=0.01)
+    engine.capabilities = Capabilities(max_n=8, parallel=2, by_paths=True)
+    flying, seen, generate = 0, 0, engine.generate
+
+    async def counted(*given: Any) -> Any:
+        nonlocal flying, seen
+        flying += 1
+        seen = max(seen, flying)
+        try:
+            return await generate(*given)
+        finally:
+            flying -= 1
+
+    engine.generate = counted
+    draw(Job(task, engine, tmp_path / "run", Order(Sampling(), k, slots), 20))
+    assert seen == most
 
 
 def test_what_failed_is_asked_again_in_requests_that_the_engine_takes_now(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keff.errors import StoreError
+from keff.job import save_embeddings
 from keff.manifest import Config, Manifest
 from keff.records import Completion, Item, Logprobs, Path, path_seed
 from keff.store import DATABASE, Run, Span
@@ -236,5 +237,11 @@ def test_hidden_states_come_back_in_launch_order_for_complete_items(tmp_path: Fi
         )
         run.add([seen("c", 0, 1)])
         found = run.embeddings()
+        save_embeddings(run)
     assert found is not None
+    assert found.dtype == np.float64
     assert found[:, :, 0].tolist() == [[20, 21, 22, 23], [10, 11, 12, 13]]
+    (file,) = run.folder.glob("embeddings.npy*")
+    saved = np.load(file)
+    assert saved.dtype == np.float16
+    assert np.array_equal(saved, found)

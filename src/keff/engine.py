@@ -14,14 +14,16 @@ class Capabilities:
     """What an engine can do.
 
     ``max_n`` is the most paths one request may ask for (the sampler never asks for more); ``parallel``
-    is how many requests are worth having in flight when the user does not say. ``logprobs`` and ``hidden``
-    say whether completions carry log-probability summaries and whether hidden states can be kept.
+    is how many requests are worth having in flight when the user does not say, each of ``max_n`` paths;
+    ``by_paths`` says that it is the paths that count, so that smaller requests may be more. ``logprobs`` and
+    ``hidden`` say whether completions carry log-probability summaries and whether hidden states can be kept.
     """
 
     max_n: int = 1
     parallel: int = 8
     logprobs: bool = False
     hidden: bool = False
+    by_paths: bool = False
 
 
 class Engine(Protocol):

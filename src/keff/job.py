@@ -110,10 +110,20 @@ def score(run: Run, task: Task, *, everything: bool = False) -> int:
 
 
 def save_embeddings(run: Run) -> None:
-    """Write the hidden states of a run beside it as ``embeddings.npy`` (float16, [items, K, D]), if it has any."""
-    vectors = run.embeddings()
-    if vectors is not None:
-        np.save(run.folder / EMBEDDINGS, vectors.astype(np.float16))
+    """Write the hidden states of a run beside it as ``embeddings.npy`` (float16, [items, K, D]), if it has any.
+
+    One item is in memory at a time.
+    """
+    items = run.embedded()
+    if not items:
+        return
+    shape = (len(items), *run.vectors(items[0]).shape)
+    draft = run.folder / f"{EMBEDDINGS}.part"
+    states = np.lib.format.open_memmap(draft, "w+", np.float16, shape)
+    for place, item in enumerate(items):
+        states[place] = run.vectors(item)
+    states.flush()
+    draft.replace(run.folder / EMBEDDINGS)
 
 
 async def execute(job: Job, watch: Watch | None = None) -> Progress:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from keff.engine import Engine
+from keff.engine import Capabilities, Engine
 from keff.errors import EngineError
 from keff.policy import Policy, Stop, View
 from keff.records import Completion, Item, Path, Sampling, Verdict, path_seed
@@ -18,6 +18,9 @@ SLOW_SPACES = frozenset({"math", "code"})
 """Answer spaces whose judging may take long: judged in a thread, so that requests go on."""
 
 BEYOND_FLIGHT = 8
+PREPARED = 2
+"""Units of work for each request in flight: the next ones are ready, and the last ones are being kept."""
+
 LONGEST_BACKOFF = 30.0
 
 
@@ -85,34 +88,48 @@ async def sample(
     session = _Session(run, task, engine, order, watch)
     session.progress.total = None if order.policy else len(items) * order.k
     units = session.policy_units(items) if order.policy else session.units(items)
-    await _bounded(units, session.limit)
+    await _bounded(units, PREPARED * session.limit)
     return session.progress
 
 
 async def _bounded(units: Iterator[Callable[[], asyncio.Future[None]]], limit: int) -> None:
+    """Run units, at most ``limit`` at once; the first that fails cancels the others and is raised."""
+    room = asyncio.Semaphore(limit)
     running: set[asyncio.Future[None]] = set()
+    failures: list[BaseException] = []
+
+    def end(unit: asyncio.Future[None]) -> None:
+        running.discard(unit)
+        if not unit.cancelled() and (error := unit.exception()):
+            failures.append(error)
+        room.release()
+
+    async def find_room() -> None:
+        await room.acquire()
+        if failures:
+            raise failures[0]
+
     try:
         for start in units:
-            running.add(start())
-            if len(running) >= limit:
-                running = await _reap(running)
-        while running:
-            running = await _reap(running)
+            await find_room()
+            unit = start()
+            running.add(unit)
+            unit.add_done_callback(end)
+        for _ in range(limit):
+            await find_room()
     finally:
-        for unit in running:
+        left = list(running)
+        for unit in left:
             unit.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
 
 
-async def _reap(running: set[asyncio.Future[None]]) -> set[asyncio.Future[None]]:
-    done, pending = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-    failed = next((unit.exception() for unit in done if unit.exception()), None)
-    if failed:
-        for unit in pending:
-            unit.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
-        raise failed
-    return pending
+def _advised(engine: Capabilities, order: Order) -> int:
+    """Return how many requests of this order an engine wants in flight."""
+    if not engine.by_paths or order.policy:
+        return engine.parallel
+    most = min(engine.max_n, -(-order.k // len(order.slots)))
+    return engine.parallel * engine.max_n // most
 
 
 def _unwatched(_: Progress) -> None:
@@ -127,7 +144,9 @@ class _Session:
         self.watch = watch or _unwatched
         self.progress = Progress()
         self.failures_in_row = 0
-        self.limit = order.concurrency or engine.capabilities.parallel
+        self.limit = order.concurrency or _advised(engine.capabilities, order)
+        self.flight = asyncio.Semaphore(self.limit)
+        self.desk = asyncio.Lock()
         self.breaker = order.breaker or self.limit + BEYOND_FLIGHT
 
     def units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
@@ -189,7 +208,10 @@ class _Session:
         seed = path_seed(self.order.sampling.seed, item.id, span.slot, span.start)
         sampling = replace(self.order.sampling, seed=seed)
         try:
-            drawn = await self.engine.generate(self.task.messages(item, span.slot), sampling, span.count)
+            async with self.flight:
+                if self._halted():
+                    return
+                drawn = await self.engine.generate(self.task.messages(item, span.slot), sampling, span.count)
         except EngineError as error:
             self._note_failure(span, error)
             if error.transient and tries < self.order.attempts:
@@ -198,6 +220,11 @@ class _Session:
         else:
             self.failures_in_row = 0
             await self._keep(item, span, drawn)
+
+    async def _turn(self) -> None:
+        """Wait, one request at a time, until the network has had its turn: answers and new requests come first."""
+        async with self.desk:
+            await asyncio.sleep(0)
 
     def _paths(self, span: Span) -> Iterator[Path]:
         for index in range(span.start, span.start + span.count):
@@ -221,7 +248,10 @@ class _Session:
     async def _keep(self, item: Item, span: Span, drawn: Sequence[Completion]) -> None:
         billed = [drawn[0], *(replace(done, prompt_tokens=0, cached_tokens=0) for done in drawn[1:])]
         paths = [replace(path, completion=done) for path, done in zip(self._paths(span), billed, strict=True)]
-        self.run.add(paths)
+        try:
+            await self._turn()
+        finally:
+            self.run.add(paths)
         judged = await _judge(self.task, item, drawn)
         self.run.add_scores(list(zip(paths, judged, strict=True)), self.task.version)
         progress = self.progress

@@ -167,6 +167,14 @@ def test_sample_pilot_score_and_analyze_work_together(questions: Path, tmp_path:
     assert again == found
 
 
+def test_a_warning_is_one_line(questions: Path, tmp_path: Path) -> None:
+    done = keff("sample", questions, "--run", tmp_path / "r", "--engine", "fake", "--policy", "lead_k:1")
+    assert done.returncode == 0
+    (line,) = (line for line in done.stderr.splitlines() if "always stops after one path" in line)
+    assert line.startswith("keff: note: lead_k:1 ")
+    assert ".py" not in done.stderr
+
+
 def test_people_get_a_summary_on_stdout(log: Path) -> None:
     done = keff("analyze", log)
     assert done.returncode == 0

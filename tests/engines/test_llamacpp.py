@@ -14,7 +14,8 @@ import pytest
 pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
 
 from keff.engines import _gguf
-from keff.engines.llamacpp import LlamaCpp, Settings, engine
+from keff.engines._context import Need, longest
+from keff.engines.llamacpp import LlamaCpp, Settings, engine, roomy
 from keff.errors import EngineError, PluginError, UsageError
 from keff.plugins import load
 from keff.records import Completion, Sampling
@@ -79,6 +80,28 @@ def test_a_prompt_that_does_not_fit_is_a_clear_error(loop: asyncio.Runner, made:
     with pytest.raises(EngineError, match="context size") as caught:
         loop.run(made.generate(long, SAMPLING, 2))
     assert not caught.value.transient
+
+
+def test_the_context_is_sized_to_the_longest_prompt(smollm2: Path, loop: asyncio.Runner) -> None:
+    """Prompts that 1024 tokens cannot hold get what they take, and no more than the model was trained for."""
+    many = [{"role": "user", "content": "1 2 3 4 5 " * 150}]
+    sized = engine(model=str(smollm2), n_parallel=2, threads=1, prompts=[PROMPT, many], max_tokens=8)
+    narrow = engine(model=str(smollm2), n_parallel=2, threads=1)
+    assert sized.identity() == narrow.identity()
+    loop.run(sized.start())
+    drawn = loop.run(sized.generate(many, SAMPLING, 2))
+    loop.run(sized.close())
+    assert all(one.prompt_tokens > 1024 and one.tokens > 0 for one in drawn)
+    wanted = drawn[0].prompt_tokens + SAMPLING.max_tokens
+    assert roomy(smollm2, Settings(threads=1), Need([many], 8)).n_ctx - wanted in range(1, 257)
+    assert roomy(smollm2, Settings(threads=1), Need([PROMPT], 8)).n_ctx == 1024
+    assert roomy(smollm2, Settings(threads=1), Need([many], 10**6)).n_ctx == 8192
+
+
+def test_of_many_prompts_the_longest_are_counted() -> None:
+    prompts = [[{"role": "user", "content": "x" * (i * 37 % 101)}] for i in range(101)]
+    found = longest(iter(prompts))
+    assert [len(one[0]["content"]) for one in found] == list(range(100, 68, -1))
 
 
 def test_closing_in_the_middle_of_a_path_does_not_hang(smollm2: Path) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fault_server import FAULTS, Script, default_answer
+from keff.engines import _transport
 from keff.engines.openai import OpenAI, engine, normalized
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Logprobs, Sampling
@@ -134,6 +137,43 @@ def test_a_server_that_ignores_n(serve: Serve) -> None:
     drawn = ask(engine(base_url=serve(script)), 2)
     assert [one.text for one in drawn] == texts(2)
     assert [body["seed"] for body in script.requests] == [5, 6]
+
+
+def test_one_odd_answer_does_not_change_the_requests_after_it(serve: Serve) -> None:
+    """Too few paths, or one twice, may be a passing fault; three times in a row is how the server is."""
+    for fault in ("wrong_n", "duplicated"):
+        odd = {0, 4}
+
+        def passing(number: int, body: dict[str, Any], odd: set[int] = odd, fault: str = fault) -> str | None:
+            return fault if number in odd and body.get("n", 1) > 1 else None
+
+        async def work(e: OpenAI) -> int:
+            for _ in range(5):
+                drawn = await e.generate(PROMPT, SAMPLING, 4)
+                assert [one.text for one in drawn] == texts(4)
+            return e.capabilities.max_n
+
+        made = engine(base_url=serve(Script(fault=passing)))
+        assert using(made, work) == made.capabilities.max_n == 8
+
+        always = Script(fault=lambda _, body, fault=fault: fault if body.get("n", 1) > 1 else None)
+        assert using(engine(base_url=serve(always)), work) == 1
+        assert [body.get("n", 1) for body in always.requests[-4:]] == [1] * 4
+
+
+def test_a_host_that_drops_packets_is_noticed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full backlog drops new connections, as a firewall does; the long patience is for answers only."""
+    monkeypatch.setattr(_transport, "CONNECT", 0.2)
+    with ExitStack() as stack:
+        deaf = stack.enter_context(socket.socket())
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        for _ in range(3):
+            caller = stack.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(deaf.getsockname())
+        with pytest.raises(EngineError, match="nothing there answers"):
+            asyncio.run(engine(base_url=f"http://127.0.0.1:{deaf.getsockname()[1]}", timeout=600).start())
 
 
 def test_too_many_choices_are_left_out(serve: Serve) -> None:

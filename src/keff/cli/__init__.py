@@ -6,8 +6,10 @@ import ast
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -87,6 +89,7 @@ def main() -> None:
     """Run the command line: exit code 0 on success, 2 on wrong use or bad input, 1 on a failure."""
     # Statistics are many small matrix products: threads would spin while they wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    warnings.showwarning = _warn
     try:
         build(sys.argv[1:])()
     except KeffError as error:
@@ -101,6 +104,11 @@ def main() -> None:
             raise
         line = f"internal error: {type(error).__name__}: {error} (KEFF_DEBUG=1 shows where; please report it)"
         raise SystemExit(_complain(line, 1)) from None
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show a warning as one line for the person at the terminal, without file and code."""
+    _complain(f"note: {message}", 0)
 
 
 def _complain(line: str, code: int) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import signal
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -13,51 +15,53 @@ from typing import Any, cast
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from keff import plugins, sampler
+from keff.cli import _options as o
 from keff.cli._console import print_json, progress_console
 from keff.cli._options import parse_pairs
 from keff.engine import Engine
+from keff.engines._context import longest
 from keff.errors import RunError, UsageError
 from keff.job import Job, execute, parse_shard, parse_templates
 from keff.policy import parse_policy
-from keff.records import Sampling, stable_hash
+from keff.records import Message, Sampling, stable_hash
 from keff.task import Task, select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What the options of sample and pilot say, as given."""
+    """What the options of sample and pilot say, as given: each field is one option of the command line."""
 
-    task: str
-    run: Path
-    engine: str
-    model: str | None = None
-    base_url: str | None = None
-    engine_option: list[str] | None = None
-    n: int | None = None
-    k: int = 8
-    seed: int = 0
-    temperature: float = 0.7
-    top_p: float = 0.95
-    max_tokens: int | None = None
-    templates: str = "none"
-    data: Path | None = None
-    answer_space: str | None = None
-    system: str | None = None
-    template: Path | None = None
-    answer_regex: str | None = None
-    scorer: str | None = None
-    task_option: list[str] | None = None
-    unsafe_exec: bool = False
-    token_budget: int | None = None
-    max_cost: float | None = None
-    prices: Path | None = None
-    yes: bool = False
-    keep_going: bool = False
-    policy: str | None = None
-    concurrency: int | None = None
-    on: str | None = None
-    workers: int | None = None
-    shard: str | None = None
+    task: o.TaskName
+    run: o.RunFolder
+    engine: o.EngineName = "openai"
+    model: o.Model = None
+    base_url: o.BaseUrl = None
+    engine_option: o.EngineOptions = None
+    n: o.N = None
+    k: o.K = 8
+    seed: o.Seed = 0
+    temperature: o.Temperature = 0.7
+    top_p: o.TopP = 0.95
+    max_tokens: o.MaxTokens = None
+    templates: o.Templates = "none"
+    data: o.Data = None
+    answer_space: o.AnswerSpaceName = None
+    system: o.System = None
+    template: o.TemplateFile = None
+    answer_regex: o.AnswerRegex = None
+    scorer: o.Scorer = None
+    task_option: o.TaskOptions = None
+    unsafe_exec: o.UnsafeExec = False
+    policy: o.PolicyText = None
+    concurrency: o.Concurrency = None
+    on: o.On = None
+    workers: o.Workers = None
+    shard: o.Shard = None
+    token_budget: o.TokenBudget = None
+    max_cost: o.MaxCost = None
+    prices: o.Prices = None
+    yes: o.Yes = False
+    keep_going: o.KeepGoing = False
 
     def job(self) -> Job:
         """Make the task, the engine and the job."""
@@ -92,12 +96,51 @@ class Wishes:
         }
         if self.engine == "fake":
             given["oracle"] = right_answers(task, self.n, order)
+        if self.engine == "llamacpp" and "n_ctx" not in given:
+            given |= {
+                "prompts": longest(prompts(task, self.n, order)),
+                "max_tokens": order.sampling.max_tokens,
+            }
         options = {name: value for name, value in given.items() if value is not None}
         if self.on is not None:
             return on_cluster(self.on, self.workers, self.engine, options)
         if self.workers is not None:
             raise UsageError("--workers goes with --on ray")
         return plugins.load("engine", self.engine, **options)
+
+
+def prompts(task: Task, n: int | None, order: sampler.Order) -> Iterator[tuple[Message, ...]]:
+    """Yield every prompt that will be asked."""
+    for item in select(task, n, order.sampling.seed):
+        yield from (task.messages(item, slot) for slot in order.slots)
+
+
+def takes_wishes(
+    *, without: Sequence[str] = (), **defaults: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that Wishes declares, before its own: it gets them as its first argument.
+
+    ``without`` names fields that stay as they are by default; ``defaults`` are the command's own.
+    """
+
+    def give(command: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        wished = [
+            one.replace(default=defaults.get(one.name, one.default))
+            for one in inspect.signature(Wishes, eval_str=True).parameters.values()
+            if one.name not in without
+        ]
+
+        def with_wishes(**given: Any) -> None:
+            command(Wishes(**{one.name: given.pop(one.name) for one in wished}), **given)
+
+        options = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*wished, *own)]
+        with_wishes.__signature__ = inspect.Signature(options)  # pyright: ignore[reportFunctionMemberAccess]
+        with_wishes.__annotations__ = {one.name: one.annotation for one in options}
+        with_wishes.__doc__ = command.__doc__
+        return with_wishes
+
+    return give
 
 
 def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, Any]) -> Engine:
@@ -186,7 +229,7 @@ def _bar() -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total} paths"),
+        TextColumn("{task.completed}{task.fields[of]} paths"),
         TextColumn("{task.fields[rate]}"),
         TextColumn("{task.fields[notes]}"),
         TimeRemainingColumn(compact=True),
@@ -195,7 +238,7 @@ def _bar() -> Progress:
 
 
 def _watcher(bar: Progress) -> sampler.Watch:
-    task = bar.add_task("sampling", total=None, rate="", notes="")
+    task = bar.add_task("sampling", total=None, of="", rate="", notes="")
     begun = time.monotonic()
 
     def watch(progress: sampler.Progress) -> None:
@@ -205,8 +248,8 @@ def _watcher(bar: Progress) -> sampler.Watch:
         if progress.failed:
             notes += f", {progress.failed} failed"
         rate = f"{progress.tokens / seconds:,.0f} tokens/s"
-        bar.update(
-            task, total=progress.total, completed=progress.kept + progress.done, rate=rate, notes=notes
-        )
+        of = "" if progress.total is None else f"/{progress.total}"
+        held = progress.kept + progress.done
+        bar.update(task, total=progress.total, completed=held, of=of, rate=rate, notes=notes)
 
     return watch

@@ -45,7 +45,7 @@ def summarize(logprobs: Iterable[float]) -> Logprobs | None:
 
     ``bottom`` is the mean of the lowest tenth, of at least one token. Values that are not finite are left out.
     """
-    known = sorted(value for value in logprobs if math.isfinite(value))
+    known = sorted(filter(math.isfinite, logprobs))
     if not known:
         return None
     tenth = known[: math.ceil(len(known) / 10)]
@@ -139,7 +139,14 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 def token_logprobs(choice: Choice) -> list[float]:
     """Return the log-probability of each generated token, as far as the server gives them."""
-    found = [entry.get("logprob") for entry in entries(fields(choice.get("logprobs")).get("content"))]
+    content = fields(choice.get("logprobs")).get("content")
+    try:
+        # By far the most of a long answer is this list: no checks where it is as it should be.
+        found: list[Any] = [entry["logprob"] for entry in cast("list[Any]", content)]
+    except (TypeError, KeyError):
+        found = [entry.get("logprob") for entry in entries(content)]
+    if set(map(type, found)) == {float}:
+        return found
     return [float(value) for value in found if isinstance(value, (int, float))]
 
 

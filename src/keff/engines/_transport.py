@@ -27,12 +27,20 @@ class Address:
     timeout: float
 
 
-class UnsupportedError(Exception):
-    """The server refused a request (400 or 422) that a simpler one may pass."""
+CONNECT = 2.5
+"""Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute: two requests
+in turn, each with the client's three retries and the pauses between them."""
 
-    def __init__(self, error: EngineError) -> None:
+
+class UnsupportedError(Exception):
+    """The server cannot do a request that a simpler one may pass.
+
+    ``sure``: it said so (400 or 422); else its answer was odd, which may have been a passing fault.
+    """
+
+    def __init__(self, error: EngineError, *, sure: bool) -> None:
         super().__init__(str(error))
-        self.error = error
+        self.error, self.sure = error, sure
 
 
 class Transport:
@@ -44,7 +52,7 @@ class Transport:
             base_url=address.url,
             api_key=address.key or "none",
             max_retries=address.max_retries,
-            timeout=httpx2.Timeout(address.timeout, connect=min(10.0, address.timeout)),
+            timeout=_patience(address.timeout),
             default_headers={"User-Agent": f"keff/{version('keff')}"},
         )
 
@@ -53,7 +61,7 @@ class Transport:
 
         Raises EngineError, not transient, when the server cannot be reached or refuses the key.
         """
-        client = self._client.with_options(max_retries=0, timeout=30)
+        client = self._client.with_options(max_retries=0, timeout=_patience(30))
         try:
             answer = await client.get("/models", cast_to=httpx2.Response)
             listed = entries(fields(json.loads(answer.content)).get("data"))
@@ -80,13 +88,14 @@ class Transport:
             if stopped_by_filter(error):
                 return filtered_response(error, body.get("n", 1))
             failure = self.error(*self._status_error(error))
-            raise (UnsupportedError(failure) if error.status_code in (400, 422) else failure) from None
+            refused = error.status_code in (400, 422)
+            raise (UnsupportedError(failure, sure=True) if refused else failure) from None
         except APIError as error:
             raise self.error(self._api_error(error)) from None
         except EngineError as error:
             failure = self.error(str(error), transient=error.transient)
             smaller = isinstance(error, RepeatedError) and body.get("n", 1) > 1
-            raise (UnsupportedError(failure) if smaller else failure) from None
+            raise (UnsupportedError(failure, sure=False) if smaller else failure) from None
         except httpx2.HTTPError as error:
             raise self.error(f"the connection broke ({type(error).__name__})") from None
         except ValueError:
@@ -127,6 +136,8 @@ class Transport:
         return f"HTTP {code}: {said}", (code in (408, 409, 429) or code >= 500) and not spent
 
     def _api_error(self, error: APIError) -> str:
+        if isinstance(error.__cause__, httpx2.ConnectTimeout):
+            return "cannot be reached (nothing there answers)"
         if isinstance(error, APITimeoutError):
             return f"no answer within {self._address.timeout:g} s"
         if isinstance(error, APIConnectionError):
@@ -136,6 +147,10 @@ class Transport:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+
+def _patience(seconds: float) -> httpx2.Timeout:
+    return httpx2.Timeout(seconds, connect=min(CONNECT, seconds))
 
 
 def stopped_by_filter(error: APIStatusError) -> bool:

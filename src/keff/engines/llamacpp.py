@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,33 +30,39 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import xllamacpp
 
 from keff.engine import Capabilities
+from keff.engines._context import Need, context_size
 from keff.engines._form import chat_body, template_thinking
 from keff.engines._gguf import locate, sha256
 from keff.engines._response import Assembler, choices_of, completions
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Message, Sampling
 
+N_CTX = 1024
 IN_FLIGHT = 2
-"""Requests worth having at once: the second fills the places that short paths leave free."""
+"""Requests of all places worth having at once: the second fills the places that short paths leave free."""
 
 
 def engine(
     *,
     model: str | None = None,
-    n_ctx: int = 1024,
+    n_ctx: int | None = None,
     n_parallel: int = 8,
     threads: int | None = None,
     chat_template: str | None = None,
+    prompts: Sequence[Sequence[Message]] = (),
+    max_tokens: int = 0,
 ) -> LlamaCpp:
     """Make an engine for a GGUF file (``model``; default: SmolLM2).
 
-    ``n_ctx``: tokens of prompt plus path that fit. ``n_parallel``: paths drawn at once. ``threads``: default
-    one a core. ``chat_template``: a Jinja template in place of the file's own. Raises UsageError when the
-    file is missing or is not GGUF.
+    ``n_ctx``: tokens of prompt plus path that fit; default: 1024, or more where one of ``prompts`` (the
+    longest that will be asked) with ``max_tokens`` after it takes more and the model was trained for it.
+    ``n_parallel``: paths drawn at once. ``threads``: default one a core. ``chat_template``: a Jinja template
+    in place of the file's own. Raises UsageError when the file is missing or is not GGUF.
     """
-    if n_ctx < 64 or n_parallel < 1:
+    if (n_ctx or N_CTX) < 64 or n_parallel < 1:
         raise UsageError("engine llamacpp: n_ctx must be at least 64 and n_parallel at least 1")
-    return LlamaCpp(locate(model), Settings(n_ctx, n_parallel, threads or _cores(), chat_template or ""))
+    settings = Settings(n_ctx or N_CTX, n_parallel, threads or _cores(), chat_template or "")
+    return LlamaCpp(locate(model), settings, Need() if n_ctx else Need(prompts, max_tokens))
 
 
 def _cores() -> int:
@@ -67,7 +73,7 @@ def _cores() -> int:
 class Settings:
     """How the model is run; see ``engine``."""
 
-    n_ctx: int = 1024
+    n_ctx: int = N_CTX
     n_parallel: int = 8
     threads: int = 1
     chat_template: str = ""
@@ -97,6 +103,16 @@ def open_server(file: Path, settings: Settings, *, api_key: str = "") -> xllamac
     return server
 
 
+def roomy(file: Path, settings: Settings, need: Need) -> Settings:
+    """Return the settings with a context that holds ``need``; loads the model briefly when that must be counted."""
+    if not need.prompts or need.most <= settings.n_ctx:
+        return settings
+    key = secrets.token_hex(16)
+    counter = open_server(file, replace(settings, n_ctx=64, n_parallel=1), api_key=key)
+    size = context_size(counter.listening_address, key, need)
+    return replace(settings, n_ctx=max(settings.n_ctx, size))
+
+
 class _Answer:
     """One request as it arrives, token by token, in a thread; setting ``stop`` ends it at its next token."""
 
@@ -115,17 +131,18 @@ class LlamaCpp:
 
     name = "llamacpp"
 
-    def __init__(self, file: Path, settings: Settings) -> None:
-        self.capabilities = Capabilities(settings.n_parallel, IN_FLIGHT, logprobs=True)
-        self._file, self._settings = file, settings
+    def __init__(self, file: Path, settings: Settings, need: Need | None = None) -> None:
+        self.capabilities = Capabilities(settings.n_parallel, IN_FLIGHT, logprobs=True, by_paths=True)
+        self._file, self._settings, self._need = file, settings, need or Need()
         self._server: xllamacpp.Server | None = None
         self._running: set[_Answer] = set()
-        self._threads = ThreadPoolExecutor(4 * IN_FLIGHT, thread_name_prefix="llamacpp")
+        self._threads = ThreadPoolExecutor(IN_FLIGHT * settings.n_parallel, thread_name_prefix="llamacpp")
 
     async def start(self) -> None:
         """Load the model; raises EngineError when the file cannot be loaded."""
         if self._server is None:
             try:
+                self._settings = await asyncio.to_thread(roomy, self._file, self._settings, self._need)
                 key = secrets.token_hex(16)
                 self._server = await asyncio.to_thread(open_server, self._file, self._settings, api_key=key)
             except RuntimeError as error:

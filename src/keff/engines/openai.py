@@ -32,6 +32,10 @@ HOSTED = "api.openai.com"
 SHARED_N = 8
 """Paths in one request when nothing else is said: enough to share the prompt, few enough to lose little."""
 
+ODD = 3
+"""Answers in a row with too few paths, or with one twice, after which a server is taken to share no requests:
+one may be a passing fault, and the paths that it lacks are asked for again either way."""
+
 
 def engine(
     *,
@@ -114,6 +118,7 @@ class OpenAI:
         most = options.n or (SHARED_N if options.logprobs else 1)
         self.capabilities = Capabilities(most, parallel, logprobs=options.logprobs)
         self._transport: Transport | None = None
+        self._odd_in_row = 0
 
     async def start(self) -> None:
         """Reach the server and settle on the model; raises EngineError when that cannot work."""
@@ -152,13 +157,21 @@ class OpenAI:
             if n == 1:
                 raise refusal.error from None
             drawn = await self._parts(messages, sampling, n, n // 2)
-            self._at_most(n // 2)
+            self._note_odd(n // 2, sure=refusal.sure)
             return drawn
         if len(drawn) < n:
-            self._at_most(1)
+            self._note_odd(1)
             rest = replace(sampling, seed=sampling.seed + len(drawn))
             drawn += await self._parts(messages, rest, n - len(drawn), 1)
+        elif n > 1:
+            self._odd_in_row = 0
         return drawn
+
+    def _note_odd(self, n: int, *, sure: bool = False) -> None:
+        """Ask for at most n paths from now on, once the server has said so or has been odd several times in a row."""
+        self._odd_in_row += 1
+        if sure or self._odd_in_row >= ODD:
+            self._at_most(n)
 
     def _at_most(self, n: int) -> None:
         self.capabilities = replace(self.capabilities, max_n=min(self.capabilities.max_n, n))

@@ -11,6 +11,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path as File
@@ -18,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from keff.errors import StoreError
 from keff.integrity import LONG, Integrity
@@ -29,6 +31,8 @@ from keff.store._rows import Scored, path_row, scored
 from keff.task import Judged
 
 __all__ = ["DATABASE", "Run", "Scored", "Span"]
+
+Float16Array = npt.NDArray[np.float16]
 
 BATCH = 64
 """Paths between two forced writes to disk."""
@@ -62,6 +66,9 @@ class Run:
         self._database = database
         self._lock = lock
         self._unsynced = 0
+        self._syncer = ThreadPoolExecutor(1, thread_name_prefix="sync")
+        self._syncing: Future[None] = Future()
+        self._syncing.set_result(None)
 
     @classmethod
     def open(cls, folder: File) -> Run:
@@ -132,6 +139,7 @@ class Run:
 
     def close(self) -> None:
         """Force everything to disk and release the folder; safe to call twice."""
+        self._syncer.shutdown()
         with suppress(sqlite3.Error):
             if self._lock is not None:
                 self._database.execute("pragma wal_checkpoint(truncate)")
@@ -143,21 +151,24 @@ class Run:
     def put_items(self, items: Sequence[Item]) -> None:
         """Keep items in order; raises StoreError when an item of the same id holds something else."""
         with clear_errors(self.folder), self._database:
-            (start,) = self._database.execute("select coalesce(max(position) + 1, 0) from items").fetchone()
-            for offset, item in enumerate(items):
+            for item in items:
                 row = (_dump(item.messages), _dump(item.gold), item.space, item.cluster, _dump(item.meta))
-                old = self._database.execute(
-                    "select messages, gold, space, cluster, meta from items where item = ?", (item.id,)
-                ).fetchone()
-                if old is None:
-                    self._database.execute(
-                        "insert into items values (?, ?, ?, ?, ?, ?, ?)", (item.id, start + offset, *row)
-                    )
-                elif tuple(old) != row:
-                    raise StoreError(
-                        f"{self.folder}: item {item.id} is not the item that this run holds under that id; "
-                        "the data changed: use another --run folder"
-                    )
+                new = self._database.execute(
+                    "insert into items select ?, (select coalesce(max(rowid), 0) from items), ?, ?, ?, ?, ? "
+                    "where true on conflict do nothing",
+                    (item.id, *row),
+                )
+                if not new.rowcount:
+                    self._refuse_changed(item.id, row)
+
+    def _refuse_changed(self, item: str, row: tuple[str, ...]) -> None:
+        columns = "messages, gold, space, cluster, meta"
+        (old,) = self._database.execute(f"select {columns} from items where item = ?", (item,))
+        if tuple(old) != row:
+            raise StoreError(
+                f"{self.folder}: item {item} is not the item that this run holds under that id; "
+                "the data changed: use another --run folder"
+            )
 
     def items(self) -> Iterator[Item]:
         """Yield the items in the order in which they were put."""
@@ -188,7 +199,7 @@ class Run:
             )
         self._unsynced += len(paths)
         if self._unsynced >= BATCH:
-            self._sync()
+            self._sync_soon()
 
     def add_scores(self, scores: Sequence[tuple[Path, Judged]], version: str) -> None:
         """Keep what was read from paths under a task version; newer readings replace older ones."""
@@ -242,18 +253,24 @@ class Run:
 
         Items that lack some of their paths or vectors are left out, as they are from a vote.
         """
+        items = self.embedded()
+        return np.stack([self.vectors(item) for item in items]).astype(np.float64) if items else None
+
+    def embedded(self) -> list[str]:
+        """Return the ids of the items that have a hidden state for each of their K paths, in order."""
+        complete = self._rows(
+            "select item from embeddings join items using (item) "
+            "group by item having count(*) = ? order by position",
+            (self.manifest.k,),
+        )
+        return [row["item"] for row in complete]
+
+    def vectors(self, item: str) -> Float16Array:
+        """Return the hidden states of one item's paths [K, D], float16, in launch order."""
         order = {slot: place for place, slot in enumerate(self.manifest.config.templates)}
-        found: dict[str, list[tuple[int, int, bytes]]] = {}
-        for row in self._rows(
-            "select item, slot, path, vector from embeddings join items using (item) order by position", ()
-        ):
-            place = (row["path"], order.get(row["slot"], 0), row["vector"])
-            found.setdefault(row["item"], []).append(place)
-        full = [sorted(vectors) for vectors in found.values() if len(vectors) == self.manifest.k]
-        if not full:
-            return None
-        rows = [[np.frombuffer(vector, "<f2") for *_, vector in vectors] for vectors in full]
-        return np.array(rows, dtype=np.float64)
+        rows = self._rows("select slot, path, vector from embeddings where item = ?", (item,))
+        found = sorted(rows, key=lambda row: (row["path"], order.get(row["slot"], 0)))
+        return np.stack([np.frombuffer(row["vector"], "<f2") for row in found])
 
     def count(self) -> dict[str, int]:
         """Return how many items, completed paths, failed attempts and generated tokens the run holds."""
@@ -297,14 +314,22 @@ class Run:
         with clear_errors(self.folder):
             yield from self._database.execute(sql, values)
 
-    def _sync(self) -> None:
+    def _sync_soon(self) -> None:
+        """Start to force the log to disk, unless that is still under way; the requests go on meanwhile."""
+        if not self._syncing.done():
+            return
         with clear_errors(self.folder):
-            wal = os.open(self.folder / f"{DATABASE}-wal", os.O_RDONLY)
-            try:
-                os.fsync(wal)
-            finally:
-                os.close(wal)
+            self._syncing.result()
+            self._syncing = self._syncer.submit(_force, self.folder / f"{DATABASE}-wal")
         self._unsynced = 0
+
+
+def _force(file: File) -> None:
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _dump(value: Any) -> str:

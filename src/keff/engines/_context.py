@@ -1,0 +1,70 @@
+"""How large the context of a local model must be for the prompts of a run."""
+
+# pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import Any
+
+from keff.records import Message
+
+CANDIDATES = 32
+"""Prompts that are counted in tokens: the longest one in bytes need not be the longest in tokens."""
+
+FRAME_BYTES = 512
+"""More than a chat template adds to a prompt; a token is at least one byte."""
+
+STEP = 256
+"""The model's library rounds contexts up to this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What must fit: each of some prompts, with ``max_tokens`` after it."""
+
+    prompts: Sequence[Sequence[Message]] = ()
+    max_tokens: int = 0
+
+    @property
+    def most(self) -> int:
+        """How many tokens that can be at most, known without the model."""
+        longest = max((_bytes(prompt) for prompt in self.prompts), default=0)
+        return longest + FRAME_BYTES + self.max_tokens
+
+
+def longest(prompts: Iterable[Sequence[Message]]) -> list[list[dict[str, Any]]]:
+    """Return the longest prompts in bytes, among which is the longest in tokens."""
+    found = nlargest(CANDIDATES, prompts, key=_bytes)
+    return [[dict(message) for message in prompt] for prompt in found]
+
+
+def _bytes(prompt: Sequence[Message]) -> int:
+    return sum(len(str(message["content"]).encode("utf-8", "replace")) for message in prompt)
+
+
+def context_size(address: str, key: str, need: Need) -> int:
+    """Ask the server of a loaded model for the context that ``need`` takes, at most what the model was trained for."""
+    counts = [_tokens(address, key, prompt) for prompt in need.prompts]
+    wanted = max(counts, default=0) + need.max_tokens
+    trained = _call(f"{address}/v1/models", key)["data"][0]["meta"]["n_ctx_train"]
+    return min(-(-(wanted + 1) // STEP) * STEP, trained)
+
+
+def _tokens(address: str, key: str, prompt: Sequence[Message]) -> int:
+    framed = _call(f"{address}/apply-template", key, {"messages": [dict(message) for message in prompt]})
+    asked = {"content": framed["prompt"], "add_special": True, "parse_special": True}
+    return len(_call(f"{address}/tokenize", key, asked)["tokens"])
+
+
+def _call(url: str, key: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    # The server is in this process: no proxy of the environment stands before it.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(url, data, headers), timeout=60) as answer:
+        return json.load(answer)
