@@ -206,7 +206,13 @@ def recommended(cells: list[Cell], judged: list[Cell], pilots: int, paths: int) 
                 limits = advice.expected.lo or 0.0, advice.expected.hi or 1.0
                 tallies[name].add(cell, advice.policy, others, limits)
     for name, tally in tallies.items():
-        print(tally.line(name), flush=True)
+        line = tally.line(name)
+        print(line, flush=True)
+        paths, kept, worst = line.split(" | ")[1:4]
+        where = f"{len(judged)} records of {'60 questions or more' if judged[0].votes.n >= 60 else '30 questions'}"
+        print(
+            f"claim: --{name}, {where}: accuracy kept, worst tenth | {kept}%, {worst}% with {paths} paths | "
+        )
 
 
 def oracle(cells: list[Cell]) -> None:

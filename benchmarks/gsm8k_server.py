@@ -51,7 +51,8 @@ def sampled(url: str, run: str) -> int:
 def main() -> None:
     """Print tokens a second of both, and their ratio."""
     if not GSM8K.is_file():
-        raise SystemExit(f"{GSM8K} is not there: this benchmark needs the GSM8K questions")
+        print(f"skipped: no GSM8K questions in {GSM8K}")
+        return
     server = open_server(locate(None), Settings(n_ctx=512, n_parallel=K, threads=2))
     url = f"{server.listening_address}/v1"
     rates: dict[str, float] = {}
@@ -61,7 +62,10 @@ def main() -> None:
             tokens = sampled(url, f"{folder}/run") if name == "keff sample" else asyncio.run(plain_loop(url))
         rates[name] = tokens / (time.perf_counter() - begun)
         print(f"{name:<14}{tokens:>8} tokens{rates[name]:>10.1f} tokens/s")
-    print(f"keff/plain: {rates['keff sample'] / rates['plain loop']:.2f}, start of the command included")
+    ratio = rates["keff sample"] / rates["plain loop"]
+    print(
+        f"claim: keff sample on a real server against a plain loop, start-up included | {ratio:.2f} | at least 0.9"
+    )
 
 
 if __name__ == "__main__":

@@ -55,13 +55,19 @@ def decision_seconds(spec: str, keys: list[str | None]) -> float:
 def main() -> None:
     """Print both tables."""
     keys: list[str | None] = [*"abacabadabacabaeaabacabadabacaba"]
-    for spec in TWELVE[:-1]:
-        seconds = decision_seconds(spec, keys)
-        print(f"{spec:44s} {1e6 * seconds:6.1f} us a decision, {seconds / 50e-6:5.2f} of the target")
+    times = {spec: 1e6 * decision_seconds(spec, keys) for spec in TWELVE[:-1]}
+    for spec, micro in times.items():
+        print(f"{spec:44s} {micro:6.1f} us a decision")
+    print(
+        f"claim: a live decision, slowest of {len(times)} policies | {max(times.values()):.1f} us | under 50 us"
+    )
     start, cpu = time.perf_counter(), time.process_time()
     replay(workload(), TWELVE, np.random.default_rng(0))
     wall, used = time.perf_counter() - start, time.process_time() - cpu
-    print(f"replay of {len(TWELVE)}: {wall:.1f} s, {used:.1f} s of processor, {used / 20:.2f} of the target")
+    print(f"replay of {len(TWELVE)}: {wall:.1f} s, {used:.1f} s of processor")
+    print(
+        f"claim: replay of 12 policies, 500 x 80, 1,000 replicates | {used:.1f} s of processor | under 20 s"
+    )
 
 
 if __name__ == "__main__":

@@ -79,19 +79,24 @@ def main() -> None:
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="some of the twelve (default: all)")
     options = parser.parse_args()
     if not DATA.is_dir():
-        raise SystemExit(f"{DATA} is not there: this benchmark needs the questions of the twelve tasks")
+        print(f"skipped: no questions of the twelve tasks in {DATA}")
+        return
     print(f"{options.items} questions x {len(SLOTS)} templates, at most {options.tokens} tokens a path")
     print(
         f"{'':<16}{'drawn':>7}{'failed':>8}{'extracted':>11}{'truncated':>11}{'tokens/s':>10}{'seconds':>9}"
     )
-    begun = time.perf_counter()
+    begun, drawn, failed = time.perf_counter(), 0, 0
     for name in options.tasks or TASKS:
         started = time.perf_counter()
         done = draw(name, options)
         seconds = time.perf_counter() - started
         counts = f"{done.done:>7}{done.failed:>8}{done.done - done.abstained:>11}{done.truncated:>11}"
         print(f"{name:<16}{counts}{done.tokens / seconds:>10.0f}{seconds:>9.1f}", flush=True)
-    print(f"{time.perf_counter() - begun:.0f} s in all")
+        drawn, failed = drawn + done.done, failed + done.failed
+    minutes = (time.perf_counter() - begun) / 60
+    print(
+        f"claim: SmolLM2 on the twelve tasks, 8 templates: failed paths of {drawn} | {failed}, {minutes:.1f} min | 0"
+    )
 
 
 if __name__ == "__main__":
