@@ -2,7 +2,9 @@
 
     python -m benchmarks [NAME ...] [--full]
 
-Without ``--full`` the long simulations are shortened. Each benchmark is a process of its own.
+Without ``--full`` the long simulations are shortened. Each benchmark is a process of its own. It prints what it
+likes; a line ``claim: what | measured | aim`` becomes a row of the summary, and ``skipped: why`` says that something
+it needs is not there.
 """
 
 from __future__ import annotations
@@ -16,17 +18,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 PAGE = FOLDER.parent / "docs" / "benchmarks.md"
 SHORT = {
-    "bounds_coverage": ["--repeats", "20"],
-    "coverage": ["100"],
+    "bounds_coverage": ["--repeats", "10"],
+    "coverage": ["200"],
+    "drift": ["--runs", "8", "--quiet-requests", "200"],
     "extraction": ["--fuzz", "50000"],
+    "frontier": ["--pilots", "1"],
     "gateway": ["--clients", "16", "--seconds", "4", "--turns", "2"],
-    "plurality_beyond_pilot": ["--draws", "3"],
+    "soak": ["--minutes", "1"],
+    "plurality_beyond_pilot": ["--draws", "2"],
 }
 PACKAGES = (
     "numpy",
@@ -44,6 +50,19 @@ HEAD = """# Benchmarks
 Written by `make bench`. Ratios are measured side by side in one process group on one machine, so they mean more than the
 times beside them.
 """
+FAILED = ("exit code", "not finished in")
+MOST_LINES = 60
+"""Lines of a benchmark's output that the page shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one benchmark printed: its claims (what, measured, aim), why it or a part did not run, and its section."""
+
+    name: str
+    claims: tuple[tuple[str, str, str], ...]
+    skipped: tuple[str, ...]
+    section: str
 
 
 def names() -> list[str]:
@@ -79,14 +98,48 @@ def _version(name: str) -> str:
         return ""
 
 
-def run(name: str, full: bool, limit: float) -> str:
-    """Run one benchmark and return its section."""
+def run(name: str, full: bool, limit: float) -> Report:
+    """Run one benchmark."""
     arguments = [] if full else SHORT.get(name, [])
     started = time.perf_counter()
     text = _output([sys.executable, "-m", f"benchmarks.{name}", *arguments], limit)
     seconds = time.perf_counter() - started
     asked = f" {' '.join(arguments)}" if arguments else ""
-    return f"## {name}\n\n{about(name)}\n\n`python -m benchmarks.{name}{asked}`, {seconds:.0f} s\n\n```text\n{text}\n```\n"
+    return read(name, text, f"`python -m benchmarks.{name}{asked}`, {seconds:.0f} s")
+
+
+def read(name: str, text: str, how: str) -> Report:
+    """Sort what a benchmark printed into claims, what was skipped, and the rest for its section."""
+    lines = text.splitlines()
+    claims = [line.removeprefix("claim:").split("|") for line in lines if line.startswith("claim:")]
+    skipped = [line.removeprefix("skipped:").strip() for line in lines if line.startswith("skipped:")]
+    skipped += [line for line in lines if line.startswith(FAILED)]
+    rest = [line for line in lines if not line.startswith("claim:")]
+    more = len(rest) - MOST_LINES
+    shown = rest if more <= 0 else [*rest[:MOST_LINES], f"... {more} more lines: run it to see them"]
+    body = "\n".join(shown)
+    section = f"### {name}\n\n{about(name)}\n\n{how}\n\n```text\n{body}\n```\n"
+    return Report(name, tuple(_three(parts) for parts in claims), tuple(skipped), section)
+
+
+def _three(parts: list[str]) -> tuple[str, str, str]:
+    what, measured, aim = ([part.strip() for part in parts] + ["", "–", "–"][len(parts) :])[:3]
+    return what, measured, aim
+
+
+def page(reports: list[Report], about_machine: str) -> str:
+    """Return the page: the machine, a row for each claim, what did not run, and the details."""
+    rows = [
+        f"| {what} | {measured} | {aim} | [{report.name}](#{report.name}) |"
+        for report in reports
+        for what, measured, aim in report.claims
+    ]
+    table = ["| what | measured | aim | benchmark |", "| --- | --- | --- | --- |", *rows]
+    idle = [f"- {report.name}: {why}" for report in reports for why in report.skipped]
+    parts = [HEAD, about_machine, "## Summary\n", "\n".join(table) + "\n"]
+    if idle:
+        parts += ["Not run, or not to the end:\n", "\n".join(idle) + "\n"]
+    return "\n".join([*parts, "## Details\n", *(report.section for report in reports)])
 
 
 def _output(command: list[str], limit: float) -> str:
@@ -97,9 +150,9 @@ def _output(command: list[str], limit: float) -> str:
         )
         try:
             code = process.wait(limit)
-            ending = f"\nexit code {code}" if code else ""
+            ending = f"\n{FAILED[0]} {code}" if code else ""
         except subprocess.TimeoutExpired:
-            ending = f"\nnot finished in {limit:.0f} s"
+            ending = f"\n{FAILED[1]} {limit:.0f} s"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -123,15 +176,17 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", choices=[*names(), []])
     parser.add_argument("--full", action="store_true", help="the long simulations at full length")
-    parser.add_argument("--seconds", type=float, default=1200, help="the most that one benchmark may take")
+    parser.add_argument("--seconds", type=float, default=600, help="the most that one benchmark may take")
     options = parser.parse_args()
-    parts = [HEAD, machine()]
+    reports: list[Report] = []
+    where = machine()
     for name in options.names or names():
         print(f"{name} ...", flush=True)
-        parts.append(run(name, options.full, options.seconds))
-        print(parts[-1], flush=True)
+        reports.append(run(name, options.full, options.seconds))
+        print(reports[-1].section, flush=True)
         if not options.names:
-            PAGE.write_text("\n".join(parts), encoding="utf-8")
+            PAGE.write_text(page(reports, where), encoding="utf-8")
+    print(page(reports, where).partition("## Details")[0])
 
 
 if __name__ == "__main__":

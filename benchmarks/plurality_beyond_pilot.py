@@ -169,9 +169,30 @@ def summary(runs: list[Trial], size: int) -> None:
             )
 
 
-def by_file(runs: list[Trial]) -> None:
-    print("\nGain at 32 paths by file: truth, mean prediction, RMSE of none and of the model, coverage")
-    for name in dict.fromkeys(r.file for r in runs):
+def claims(runs: list[Trial], size: int) -> None:
+    """Print the claims about the gain at the last target."""
+    truth = np.array([r.truth[-1] for r in runs])
+    none, model = (rms(np.array([r.gains[name][-1] for r in runs]) - truth) for name in ("none", "model"))
+    limits = np.array([r.intervals[-1] for r in runs])
+    what = f"gain of plurality at {TARGETS[-1]} over {PILOT_PATHS} paths, pilots of {size}"
+    print(
+        f"claim: {what}: error of the model, of no model | {model:.2f}, {none:.2f} points | the model's is smaller"
+    )
+    print(
+        f"claim: {what}: coverage of its 95% interval | {covered(limits, truth, np.ones(len(runs))):.0f}% | at least 93%"
+    )
+
+
+def by_file(runs: list[Trial], most: int | None) -> None:
+    """Print the files with the largest error of the model (``most`` None: all)."""
+    print(
+        "\nGain at 32 paths by file, worst first: truth, mean prediction, RMSE of none, of the model, coverage"
+    )
+
+    def error(name: str) -> float:
+        return rms(np.array([r.gains["model"][-1] - r.truth[-1] for r in runs if r.file == name]))
+
+    for name in sorted(dict.fromkeys(r.file for r in runs), key=error, reverse=True)[:most]:
         mine = [r for r in runs if r.file == name]
         truth, guess = mine[0].truth[-1], np.array([r.gains["model"][-1] for r in mine])
         limits = np.array([r.intervals[-1] for r in mine])
@@ -186,14 +207,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--draws", type=int, default=30)
+    parser.add_argument("--all", action="store_true", help="list every file, not the worst eight")
     options = parser.parse_args()
     paths = sorted((SHARED / "data" / "recorded").glob("*.jsonl"))
+    if not paths:
+        print(f"skipped: no recorded generations in {SHARED / 'data' / 'recorded'}")
+        return
     files = {p.stem: votes for p in paths if (votes := read(p)) is not None}
     rng = np.random.default_rng(11)
     for size in (50, 100):
         runs = [t for name, v in files.items() for t in trials(name, v, size, options.draws, rng)]
         summary(runs, size)
-    by_file(runs)
+        claims(runs, size)
+    by_file(runs, None if options.all else 8)
 
 
 if __name__ == "__main__":

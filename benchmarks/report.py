@@ -1,12 +1,12 @@
-"""The report page of 500 questions x 80 paths, and how quickly the command line starts.
+"""The report page of 500 questions x 80 recorded paths of a real model, and how quickly the command line starts.
 
-The page should be built in under 5 s and opened in under 2 s; ``import keff`` should take under 0.3 s and ``keff
---help`` under 0.6 s. The bare interpreter beside them shows how busy the machine is.
+The page should be built in under 5 s (the whole command: start, reading, analysis, replay, drawing) and opened in
+under 2 s; ``import keff`` should take under 0.3 s and ``keff --help`` under 0.6 s. The bare interpreter beside them
+shows how busy the machine is.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -14,13 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
-from keff.analysis import Settings, analyze
-from keff.reader import Opening, open_record
-from keff.report.page import write_page
-
-QUESTIONS, PATHS = 500, 80
+RECORDED = (
+    Path(__file__).resolve().parents[2] / "shared" / "data" / "recorded" / "boinf_math500_Qwen3-14B.jsonl"
+)
+LIMIT_MB = 1.5
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -28,18 +25,6 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-sync",
 ]
-
-
-def log(folder: Path) -> Path:
-    """Write a record of that size."""
-    rng = np.random.default_rng(0)
-    file = folder / "log.jsonl"
-    with file.open("w") as out:
-        for number in range(QUESTIONS):
-            right = rng.random(PATHS) < rng.beta(2, 0.5)
-            answers = np.where(right, "12", rng.integers(0, 9, PATHS).astype(str)).tolist()
-            out.write(json.dumps({"id": f"q{number}", "gold_answer": "12", "all_answers": answers}) + "\n")
-    return file
 
 
 def seconds(command: list[str], turns: int = 5) -> float:
@@ -77,23 +62,27 @@ def main() -> None:
         ("import keff", seconds([sys.executable, "-c", "import keff"]) - bare, 0.3),
         ("keff --help", seconds([sys.executable, "-m", "keff", "--help"]), 0.6),
     ]
-    with tempfile.TemporaryDirectory() as name:
-        file, page = log(Path(name)), Path(name) / "page.html"
-        started = time.perf_counter()
-        record = open_record(file, Opening(texts=True))
-        found = analyze(record, Settings())
-        rows.append((f"analyze {QUESTIONS} x {PATHS}", time.perf_counter() - started, 1.0))
-        started = time.perf_counter()
-        write_page([(record, found)], page)
-        rows.append((f"page of {QUESTIONS} x {PATHS} built", time.perf_counter() - started, 5.0))
-        rows.append(("page opened, all charts drawn", opened(page), 2.0))
-        size = page.stat().st_size / 1e6
+    size = None
+    if RECORDED.exists():
+        with tempfile.TemporaryDirectory() as name:
+            page = Path(name) / "page.html"
+            command = [sys.executable, "-m", "keff", "report", str(RECORDED), "-o", str(page)]
+            rows.append(("keff report of 500 x 80 paths", seconds(command, 3), 5.0))
+            rows.append(("page opened, all charts drawn", opened(page), 2.0))
+            size = page.stat().st_size / 1e6
+    else:
+        print(f"skipped: the page of real answers, for want of {RECORDED}")
     print(f"bare interpreter {bare:.2f} s")
     print(f"{'what':36}{'seconds':>9}{'target':>9}{'ratio':>8}")
     for what, taken, target in rows:
-        shown = "no browser" if taken is None else f"{taken:9.2f}{target:9.1f}{taken / target:8.2f}"
-        print(f"{what:36}{shown}")
-    print(f"{'size of the page, MB':36}{size:9.2f}{1.5:9.1f}{size / 1.5:8.2f}")
+        if taken is None:
+            print(f"{what:36}no browser: apt-get install chromium")
+        else:
+            print(f"{what:36}{taken:9.2f}{target:9.1f}{taken / target:8.2f}")
+            print(f"claim: {what} | {taken:.2f} s | under {target:g} s")
+    if size is not None:
+        print(f"{'size of the page, MB':36}{size:9.2f}{LIMIT_MB:9.1f}{size / LIMIT_MB:8.2f}")
+        print(f"claim: size of the page of 500 x 80 paths | {size:.2f} MB | under {LIMIT_MB} MB")
 
 
 if __name__ == "__main__":

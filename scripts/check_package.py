@@ -108,6 +108,7 @@ def main() -> None:
         works(sdist, folder / "from-sdist")
         if options.extras:
             works(wheel, folder / "with-extras", options.extras)
+    print("OK")
 
 
 if __name__ == "__main__":

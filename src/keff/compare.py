@@ -247,9 +247,11 @@ def _audit(arms: Sequence[Mapping[str, Any]], change: ArmComparison) -> list[Not
     if low:
         text = ", ".join(str(one["slot"]) for one in low)
         notes.append(Note("slot_floor", f"slots right in under 2% of paths: {text}"))
+    if change.relative.hi is None or change.relative.hi >= 0:
+        return notes  # no fall that would need explaining
     fall = change.relative.value
     ratio = second["phi"]["ratio"] / first["phi"]["ratio"] - 1 if first["phi"]["ratio"] else math.nan
-    if fall < 0 and ratio > fall / 2:
+    if ratio > fall / 2:
         text = (
             f"rho falls by {-fall:.0%}, but only by {max(-ratio, 0):.0%} relative to the most that the slots' "
             "accuracies allow: most of the fall is unequal difficulty, not independence"

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,15 @@ def test_the_example_of_each_extension_holds(page: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
 def test_each_example_script_runs(example: Path, tmp_path: Path) -> None:
     assert len(run([sys.executable, str(example)], tmp_path).splitlines()) >= 4
+
+
+def test_the_study_in_the_documentation_and_those_that_ship_are_studies() -> None:
+    from keff.grid import Study, cells, read_study
+
+    (shown,) = blocks(DOCS / "studies.md", "toml")
+    assert len(list(cells(Study.model_validate(tomllib.loads(shown))))) == 2 * 2 * 2
+    for file in (REPO / "studies").glob("*.toml"):
+        assert read_study(file).name == file.stem
 
 
 def test_there_are_three_examples() -> None:

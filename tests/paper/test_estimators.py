@@ -132,6 +132,7 @@ def test_the_operating_points_of_table_4_follow_from_the_printed_c(c: float, sta
 
 def test_operating_points_are_not_capped_and_c_of_zero_takes_all_paths() -> None:
     assert operating_point(0.1) == 51
+    assert operating_point(1.0 + 1e-15) == operating_point(1.0) == 1
     assert operating_point(0.0) == operating_point(-0.1) == operating_point(math.nan) == 32
 
 

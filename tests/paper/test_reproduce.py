@@ -37,7 +37,8 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_tables_and_figures_come_out_and_the_truth_comes_back(records: Path, tmp_path: Path) -> None:
     found = reproduce(records, QUICK)
     assert sorted(found.tables) == sorted(claims.PRINTED)
-    assert sorted(found.figures) == ["figure2", "figure3"]
+    assert sorted(found.figures) == ["figure2", "figure3", "templates"]
+    assert [len(row["matrix"]) for row in found.figures["templates"]] == [8] * 12
     assert found.problems == []
     assert len(found.missing) == 33 + 1
     assert (found.headline["cells"], len(found.tables["table3"])) == (24, 12)
@@ -48,6 +49,17 @@ def test_all_tables_and_figures_come_out_and_the_truth_comes_back(records: Path,
     assert {file.suffix for file in files} == {".json", ".tex", ".md"}
     assert json.loads((tmp_path / "numbers.json").read_text())["tables"]["table1"][1]["k"] == 4
     assert "## K_eff block over K_eff vote" in (tmp_path / "differences.md").read_text()
+
+
+def test_every_figure_is_drawn_with_the_same_bytes(records: Path, tmp_path: Path) -> None:
+    drawings = pytest.importorskip("keff.paper.drawings", reason="pip install matplotlib")
+    found = reproduce(records, QUICK)
+    first, second = (drawings.draw(found, tmp_path / name) for name in ("one", "two"))
+    names = {"figure2", "figure3", "figure_saturation", "figure_pilot", "figure_epsilon", "figure_forest"}
+    assert {file.stem for file in first} == names | {"figure_templates"}
+    assert len(first) == 2 * 7
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes(), one.name
 
 
 def test_several_processes_give_the_same_bytes(records: Path, tmp_path: Path) -> None:

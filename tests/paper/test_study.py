@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keff.cli.study import Actions, command
-from keff.errors import UsageError
+from keff.errors import RunError, UsageError
 from keff.grid import read_study
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
@@ -50,6 +50,16 @@ def test_a_study_is_sampled_once_and_reported(study: Path, capsys: pytest.Captur
     (cell,) = found.cells
     assert (cell["benchmark"], cell["n_sc"], cell["n_pt"]) == ("Sums", 24, 24)
     assert found.tables["table1"][0]["p"] == pytest.approx(0.7, abs=0.25)
+
+
+def test_a_run_that_fails_does_not_stop_the_others(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dead = '{ name = "dead", engine = "openai", model = "m", base_url = "http://127.0.0.1:9/v1", '
+    dead += "options = { max_retries = 0 } }, "
+    study.write_text(study.read_text().replace("models = [", f"models = [{dead}").replace("n = 12", "n = 2"))
+    with pytest.raises(RunError, match="4 of 8 runs are not whole"):
+        command(Actions.run, study, json=True)
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [one.get("drawn", 0) > 0 for one in runs] == [False] * 4 + [True] * 4
 
 
 def test_a_report_of_half_a_study_lists_what_is_missing(study: Path) -> None:

@@ -27,11 +27,12 @@ FOREST = [
     {"name": "y", "value": 0.1, "lo": None, "hi": None},
 ]
 PILOT = [{"model": "a", "n": n, "c": 0.5, "sd": 1 / n} for n in (25, 50, 100)]
+SLOTS = [[1.0, 0.5], [0.5, float("nan")]]
 MAKERS: dict[str, Callable[[], Figure]] = {
     "saturation": lambda: figures.saturation({"a": {"c": 0.5}, "b": {"c": 0.0}}, 32),
     "calibration": lambda: figures.calibration(BB),
     "predictor": lambda: figures.predictor(POINTS, (-0.62, 0.032)),
-    "heat_map": lambda: figures.heat_map([[1, 0.5], [0.5, float("nan")]], ["1", "2"]),
+    "heat_maps": lambda: figures.heat_maps({"GSM8K": SLOTS, "MATH": SLOTS}, ["0", "1"]),
     "forest": lambda: figures.forest(FOREST),
     "sensitivity": lambda: figures.sensitivity(PILOT, "n", "c", "sd"),
 }
@@ -65,3 +66,12 @@ def test_the_predictor_shows_every_benchmark_and_the_test() -> None:
     (axes,) = figures.predictor(POINTS, (-0.62, 0.032)).axes
     assert [text.get_text() for text in axes.texts] == ["GSM8K", "TriviaQA", "MATH"]
     assert axes.get_title(loc="right") == "r = -0.62, p = 0.032"
+
+
+def test_a_heat_map_writes_its_values_and_several_share_a_scale() -> None:
+    alone, scale = figures.heat_maps({"GSM8K": SLOTS}, ["0", "1"]).axes
+    assert [text.get_text() for text in alone.texts] == ["GSM8K", "1.00", "0.50", "0.50", "–"]
+    assert scale.get_ylim() == (-1, 1)
+    several, _ = figures.heat_maps({str(place): SLOTS for place in range(5)}, ["0", "1"]).axes
+    assert [text.get_text() for text in several.texts] == ["0", "1", "2", "3", "4"]
+    assert len(several.collections) == 5

@@ -130,6 +130,15 @@ def load(browser: Any, file: Path, anchor: str = "", **context: Any) -> Loaded:
     return page, wrong
 
 
+def violations(page: Any) -> list[str]:
+    """Return what axe-core finds serious or critical."""
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:120]}"
+        for one in axe.Axe().run(page).response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
 def test_every_chart_is_drawn_and_nothing_goes_wrong(browser: Any, plain: Path) -> None:
     page, wrong = load(browser, plain)
     assert wrong == []
@@ -197,13 +206,7 @@ def test_it_is_accessible_and_fits(browser: Any, plain: Path, scheme: str, width
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(255, 255, 255)") == (scheme == "light")
-    found = axe.Axe().run(page).response
-    bad = [
-        f"{one['id']}: {one['nodes'][0]['html'][:120]}"
-        for one in found["violations"]
-        if one["impact"] in ("serious", "critical")
-    ]
-    assert bad == []
+    assert violations(page) == []
 
 
 def test_it_prints(browser: Any, plain: Path, folder: Path) -> None:
@@ -250,6 +253,9 @@ def test_several_runs_begin_with_an_overview(browser: Any, folder: Path) -> None
     assert page.locator("#arms .mark-symbol path").count() >= 3 + 2
     assert page.locator("#arms .mark-rule line").count() >= 4 + 1
     assert page.locator("#run-1 [data-chart=slots]").count() == 0
+    tops = [page.locator(name).bounding_box()["y"] for name in ("#overview", "#arms", "#run-1", "#run-2")]
+    assert tops == sorted(tops)
+    assert violations(page) == []
     assert page.locator("#run-2 [data-chart=slots] .mark-rect path").count() == 2
 
 
@@ -264,6 +270,8 @@ def test_what_is_unknown_is_said(browser: Any, folder: Path) -> None:
     page, wrong = load(browser, folder / "bare.html")
     assert wrong == []
     assert "Without gold answers" in page.locator("#run-1").inner_text()
+    assert "one block an answer" in " ".join(page.locator("#run-1").inner_text().split())
+    assert page.locator("#run-1 .bar .right, #run-1 .bar .wrong").count() == 0
     assert page.locator("#run-1 [data-chart=stability] .mark-line path").count() == 1
     assert "sample more paths" in page.locator("#run-2").inner_text()
 

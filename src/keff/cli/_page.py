@@ -18,7 +18,8 @@ from keff.stats.votes import Votes
 
 Found = Mapping[str, Any]
 
-REPLAYED = ("fixed:8", "curtailed", "lead_k:2", "lead_k:3", "adaptive_consistency:0.95", "esc:4")
+REPLAYED = ("fixed:8", "curtailed", "lead_k:2", "lead_k:3", "adaptive_consistency:0.95", "budget:4")
+"""Rules that need no second pass over the votes: the page should be there in seconds."""
 CAP = 32
 
 
@@ -30,8 +31,9 @@ def write_report(
         page = importlib.import_module("keff.report.page")
     except ImportError as error:
         raise missing_extra(error, "the report page") from error
-    replays = [replayed(record.ballot.votes, found, seed) for record, found in runs]
-    page.write_page(runs, file, replays=replays, comparison=comparison)
+    with page.bundle_beside() as bundle:
+        replays = [replayed(record.ballot.votes, found, seed) for record, found in runs]
+        page.write_page(runs, file, replays=replays, comparison=comparison, bundle=bundle)
 
 
 def write_report_if_possible(runs: Sequence[tuple[Record, Found]], file: Path) -> bool:

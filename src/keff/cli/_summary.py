@@ -9,6 +9,8 @@ from rich.table import Table
 
 from keff.cli._console import result_console, warn
 from keff.reader import Record
+from keff.report.headline import SAFE
+from keff.report.rules import in_words
 from keff.stats.diversity import k_eff
 
 Estimates = Mapping[str, Any]
@@ -58,10 +60,19 @@ def _recommendation(estimates: Estimates) -> None:
     advice = estimates.get("recommendation")
     if advice is None:
         return
-    what = f" with {advice['policy']}" if advice["policy"] else ""
-    result_console.print(f"\n  [bold]{advice['verdict']}[/bold]{what}", soft_wrap=True)
+    result_console.print(f"\n  {_verdict(advice)}", soft_wrap=True)
+    result_console.print(f"  {in_words(advice['policy'])}", markup=False, soft_wrap=True)
     result_console.print(f"  {_in_numbers(estimates)}", markup=False, soft_wrap=True)
     result_console.print(f"  {advice['because']}\n", markup=False, soft_wrap=True)
+
+
+def _verdict(advice: Estimates) -> str:
+    """Say the verdict and the policy that goes with it."""
+    verdict, policy = advice["verdict"], advice["policy"]
+    if verdict == "pilot too small":
+        what = "safe default" if policy.startswith(SAFE) else "best for your aim"
+        return f"[bold]pilot too small to choose[/bold]; {what}: {policy}"
+    return f"[bold]{verdict}[/bold] with {policy}"
 
 
 def _in_numbers(estimates: Estimates) -> str:
@@ -92,6 +103,7 @@ def _correlation(estimates: Estimates) -> None:
         f"no number of paths is worth more than {with_range(estimates['ceiling'])}",
         f"K* = {star['paper']} by the paper's rule (interval {star['lo']} to {star['hi']}, "
         f"conservative {star['conservative']}, at most {star['k_max']})",
+        "In brackets: 95% intervals, over questions like these.",
     ]
     for line in lines:
         result_console.print("  " + line, markup=False, soft_wrap=True)

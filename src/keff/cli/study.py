@@ -18,7 +18,7 @@ from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._sampling import Wishes, draw
 from keff.cli._tables import draw_figures
-from keff.errors import UsageError
+from keff.errors import EngineError, RunError, StoreError, UsageError
 from keff.grid import Cell, Study, cells, read_study
 from keff.paper.reproduce import Reproducing, write
 from keff.paper.study import report
@@ -54,7 +54,8 @@ def command(
             study, file, Wishes(task="", run=Path(), engine="", on=on, workers=workers, yes=yes), runs
         )
         if json:
-            _console.print_json(done)
+            _console.print_json({"study": study.name, "runs": done})
+        _check(done, file)
         return
     found = report(study, Reproducing(replicates), runs)
     folder = out or (runs or Path(study.runs)) / "report"
@@ -69,17 +70,34 @@ def command(
         typer.echo("\n".join(map(str, files)))
 
 
-def _run(study: Study, file: Path, how: Wishes, runs: Path | None) -> dict[str, Any]:
+def _run(study: Study, file: Path, how: Wishes, runs: Path | None) -> list[dict[str, Any]]:
     """Draw what every run of the study still owes; a run that fails does not keep the others from going on."""
     grid = list(cells(study, runs))
+    jobs = [_wishes(study, cell, file, how) for cell in grid]
     done: list[dict[str, Any]] = []
-    for place, cell in enumerate(grid, 1):
+    for place, (cell, wishes) in enumerate(zip(grid, jobs, strict=True), 1):
         _console.progress_console.print(f"{place}/{len(grid)} {cell.name}", markup=False)
-        drawn = draw(_wishes(study, cell, file, how).job())
-        done.append(
-            {"run": str(cell.folder), "kept_before": drawn.kept, "drawn": drawn.done, "failed": drawn.failed}
+        row: dict[str, Any] = {"run": str(cell.folder)}
+        try:
+            drawn = draw(wishes.job())
+            row |= {"kept_before": drawn.kept, "drawn": drawn.done, "failed": drawn.failed}
+        except (EngineError, StoreError) as error:
+            _console.warn(f"{cell.name}: {error}")
+            row |= {"error": str(error)}
+        done.append(row)
+    return done
+
+
+def _check(done: list[dict[str, Any]], file: Path) -> None:
+    """Say what comes next, or raise RunError when a run is not whole."""
+    wrong = [one for one in done if "error" in one or one["failed"]]
+    if wrong:
+        raise RunError(
+            f"{len(wrong)} of {len(done)} runs are not whole: run the same command to go on with them"
         )
-    return {"study": study.name, "runs": done}
+    _console.progress_console.print(
+        f"all {len(done)} runs are there: keff study report {file}", markup=False, soft_wrap=True
+    )
 
 
 def _wishes(study: Study, cell: Cell, file: Path, how: Wishes) -> Wishes:

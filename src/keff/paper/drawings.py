@@ -2,38 +2,77 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
-from keff.paper.reproduce import Reproduction
+from keff.paper.reproduce import METHOD, Reproduction
 from keff.report import figures
+
+Rows = Sequence[Mapping[str, Any]]
+Maker = Callable[[], Figure]
 
 
 def draw(found: Reproduction, out: Path) -> list[Path]:
-    """Write Figures 2 and 3, the saturation curve, the pilot and epsilon sensitivities and the forest plot."""
-    drawn: dict[str, Figure] = {}
+    """Write every figure that the rows allow, as PDF and SVG with the same bytes on every run.
+
+    Figure 2 (calibration) and Figure 3 (answer diversity) of the paper; the saturation curve with its ceiling,
+    the sensitivities to pilot size and epsilon, the forest of delta rho, and the correlations of template slots.
+    """
+    makers = _matrix(found) | _saturation(found)  # the slow ones first
+    # Matplotlib is slow, and its figures have nothing to do with each other.
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, 4), get_context(METHOD)) as pool:
+        drawn = [pool.submit(_write, make, out / name) for name, make in makers.items()]
+        return [file for one in drawn for file in one.result()]
+
+
+def _write(make: Maker, stem: Path) -> list[Path]:
+    return figures.save(make(), stem)
+
+
+def _saturation(found: Reproduction) -> dict[str, Maker]:
+    makers: dict[str, Maker] = {}
     if found.figures.get("figure2"):
-        drawn["figure2"] = figures.calibration(found.figures["figure2"])
+        makers["figure2"] = partial(figures.calibration, _named(found.figures["figure2"]))
+    if found.tables.get("table2"):
+        curves = {row["model"]: {"c": row["c_pilot"]} for row in _named(found.tables["table2"])}
+        pilot, epsilon = _named(found.tables["table10"]), _named(found.tables["table11"])
+        makers["figure_saturation"] = partial(figures.saturation, curves, 32)
+        makers["figure_pilot"] = partial(figures.sensitivity, pilot, "n", "c_mean", "c_std")
+        makers["figure_epsilon"] = partial(figures.sensitivity, epsilon, "epsilon", "k_star")
+    return makers
+
+
+def _matrix(found: Reproduction) -> dict[str, Maker]:
+    makers: dict[str, Maker] = {}
+    maps = {
+        f"{row['benchmark']} ({row['cells']})": row["matrix"] for row in found.figures.get("templates", [])
+    }
+    if maps:
+        slots = [str(slot) for slot in range(len(next(iter(maps.values()))))]
+        makers["figure_templates"] = partial(figures.heat_maps, maps, slots)
+    rows = [_interval(cell) for cell in found.cells if cell["valid"]]
+    if rows:
+        makers["figure_forest"] = partial(figures.forest, rows)
     if found.figures.get("figure3"):
         fit = found.headline.get("predictor")
         test = (fit["r"], fit["p"]) if fit else None
-        drawn["figure3"] = figures.predictor(found.figures["figure3"], test)
-    if found.tables.get("table2"):
-        curves = {row["model"]: {"c": row["c_pilot"]} for row in found.tables["table2"]}
-        drawn["figure_saturation"] = figures.saturation(curves, 32)
-        drawn["figure_pilot"] = figures.sensitivity(found.tables["table10"], "n", "c_mean", "c_std")
-        drawn["figure_epsilon"] = figures.sensitivity(found.tables["table11"], "epsilon", "k_star")
-    rows = [
-        {
-            "name": f"{cell['benchmark']} {cell['model']}",
-            "value": cell["delta_rho"],
-            "lo": cell.get("rows_lo"),
-            "hi": cell.get("rows_hi"),
-        }
-        for cell in found.cells
-        if cell["valid"]
-    ]
-    if rows:
-        drawn["figure_forest"] = figures.forest(rows)
-    return [file for name, figure in drawn.items() for file in figures.save(figure, out / name)]
+        makers["figure3"] = partial(figures.predictor, found.figures["figure3"], test)
+    return makers
+
+
+def _interval(cell: Mapping[str, Any]) -> dict[str, Any]:
+    limits = {"lo": cell.get("rows_lo"), "hi": cell.get("rows_hi")}
+    return {"name": f"{cell['benchmark']} {cell['model']}", "value": cell["delta_rho"]} | limits
+
+
+def _named(rows: Rows) -> list[dict[str, Any]]:
+    """Name rows by model alone, or by model and task where there are several tasks."""
+    several = len({row["task"] for row in rows}) > 1
+    return [{**row, "model": f"{row['model']}, {row['task']}" if several else row["model"]} for row in rows]

@@ -33,8 +33,11 @@ def rho(votes: Votes, k: int | None = None) -> float:
 
 
 def operating_point(c: float, epsilon: float = 0.025) -> int:
-    """Return K* by Eq. 12 as in the paper's tables: c not clipped, K* not capped; K_max where c <= 0."""
-    return k_star(c, epsilon, UNCAPPED, clip=None) if c > 0 else K_MAX
+    """Return K* by Eq. 12 as in the paper's tables: c not clipped, K* not capped; K_max where c <= 0.
+
+    A resampled c may pass 1 by a rounding error, which counts as 1.
+    """
+    return k_star(min(c, 1.0), epsilon, UNCAPPED, clip=None) if c > 0 else K_MAX
 
 
 def beta_binomial(k: int, p: float, c: float) -> float:

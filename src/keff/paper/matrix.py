@@ -14,7 +14,7 @@ from keff.paper.layout import Benchmark
 from keff.paper.records import Sample, align
 from keff.stats.association import mann_whitney, pearson_test
 from keff.stats.compare import ArmPlan, arm_draws, compare_arms
-from keff.stats.correlation import anova_c, pearson_c, pooled_c
+from keff.stats.correlation import anova_c, correlation_matrix, pearson_c, pooled_c
 from keff.stats.diversity import k_eff, k_eff_block
 from keff.stats.majority import majority_prefix
 from keff.stats.slots import phi_audit, slot_cv
@@ -41,10 +41,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """One model on one benchmark: all its numbers, and the bootstrap draws of its relative change [B]."""
+    """One model on one benchmark: all its numbers, the correlations [K, K] of its template slots, and the
+    bootstrap draws of its relative change [B]."""
 
     place: Place
     numbers: dict[str, Any]
+    slots: FloatArray = field(repr=False)
     draws: FloatArray | None = field(default=None, repr=False)
 
     @property
@@ -82,13 +84,14 @@ def measure(place: Place, arms: tuple[Sample, Sample], replicates: int, rng: np.
         **_block(pt, rho_pt),
         **_audit(sc, pt),
     }
+    slots = correlation_matrix(pt)
     if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
-        return Cell(place, numbers)
+        return Cell(place, numbers, slots)
     draws = arm_draws(sc, pt, rng, ArmPlan("pearson", "rows", replicates)).relative
     numbers |= _limits("rows", draws)
     found = compare_arms(sc, pt, rng, ArmPlan("anova", "paired", replicates)).relative
     numbers |= {"corrected": found.value, "paired_lo": found.lo, "paired_hi": found.hi}
-    return Cell(place, numbers, draws)
+    return Cell(place, numbers, slots, draws)
 
 
 def table3(cells: Sequence[Cell]) -> Rows:
@@ -139,6 +142,23 @@ def figure3(cells: Sequence[Cell]) -> Rows:
             diversity = _mean([cell.numbers["diversity_sc"] for cell in known])
             row = {"benchmark": about.label, "domain": about.domain, "diversity": diversity}
             rows.append(row | {"delta_rho": _mean(valid)})
+    return rows
+
+
+def templates(cells: Sequence[Cell]) -> Rows:
+    """Mean correlations [K, K] of template slots by benchmark over its valid cells; NaN where none is defined.
+
+    Benchmarks of one answer space share their templates, so a slot is one prompt within a benchmark.
+    """
+    rows: Rows = []
+    for about in dict.fromkeys(cell.place.benchmark for cell in cells):
+        found = [cell.slots for cell in cells if cell.place.benchmark == about and cell.valid]
+        if found and len({one.shape for one in found}) == 1:
+            known = ~np.isnan(found)
+            counts = known.sum(axis=0)
+            sums = np.where(known, found, 0.0).sum(axis=0)
+            mean = np.where(counts > 0, sums / np.maximum(counts, 1), math.nan)
+            rows.append({"benchmark": about.label, "cells": len(found), "matrix": mean.tolist()})
     return rows
 
 

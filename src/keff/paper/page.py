@@ -81,14 +81,14 @@ def _subsets(numbers: Numbers) -> str | None:
         return None
     lines = [
         f"- {row['task']}, {row['model']}: {row['retained']:.1%} from the first paths, {row['average_retained']:.1%} "
-        f"over all subsets; MV@K* minus MV@32 is {_points(row['gap_lo'], row['gap_hi'])} from the first paths, "
+        f"over all subsets; MV@K* minus MV of all paths is {_points(row['gap_lo'], row['gap_hi'])} from the first paths, "
         f"{_points(row['average_gap_lo'], row['average_gap_hi'])} over all subsets"
         for row in rows
     ]
     return _section(
         "MV@K from the first K paths, or over all subsets",
-        "The paper votes over the first K of the 32 paths. Any other K of them are as good, and the average over "
-        "all has a smaller variance: for MV@K - MV@32 by a factor of two to four. Retention above 100% is mostly "
+        "The paper votes over the first K paths. Any other K of them are as good, and the average over "
+        "all has a smaller variance: for MV@K - MV@32 on its records by a factor of two to four. Retention above 100% is mostly "
         "that noise. Even K buy nothing that the odd K before them does not buy when ties count one half.\n\n"
         + "\n".join(lines),
     )
@@ -99,8 +99,8 @@ def _plurality(numbers: Numbers) -> str | None:
     if not rows:
         return None
     lines = [
-        f"- {row['task']}, {row['model']}: binary majority {row['average']:.1%}, plurality {row['plurality']:.1%} at "
-        f"32 paths; at K* = {row['k_star']}: {row['average_star']:.1%} and {row['plurality_star']:.1%}"
+        f"- {row['task']}, {row['model']}: binary majority {row['average']:.1%}, plurality {row['plurality']:.1%} with "
+        f"all paths; at K* = {row['k_star']}: {row['average_star']:.1%} and {row['plurality_star']:.1%}"
         for row in rows
     ]
     return _section(
@@ -122,7 +122,7 @@ def _conservative(numbers: Numbers) -> str | None:
     return _section(
         "K* from a point estimate, or from its lower limit",
         "K* falls with c, so an overestimated c draws too few paths. The conservative K* uses the one-sided 90% "
-        "lower limit of c. K* without a cap, as in the paper's tables, can also explode for small c.\n\n"
+        "lower limit of c. K* without a cap, as in the paper's tables, can also explode for small c; the conservative one is capped at the paths recorded.\n\n"
         + "\n".join(lines),
     )
 

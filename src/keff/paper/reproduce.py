@@ -25,6 +25,9 @@ from keff.report.tables import render
 
 Rows = list[dict[str, Any]]
 
+METHOD = "fork" if os.name == "posix" else "spawn"
+"""How processes are started: forked where that is possible, for nothing needs importing again."""
+
 TABLE_2 = "GSM8K (Math)"
 """Tables 2, 10 and 11 and Figure 2 are about this task."""
 
@@ -114,7 +117,7 @@ def _read(root: Path, how: Reproducing, result: Reproduction) -> tuple[dict[str,
     # The largest file first, so that no process is left alone with it at the end.
     series.sort(key=lambda one: -(root / one.file).stat().st_size)
     if processes > 1:
-        with ProcessPoolExecutor(processes, get_context("fork" if os.name == "posix" else "spawn")) as pool:
+        with ProcessPoolExecutor(processes, get_context(METHOD)) as pool:
             read = [pool.submit(load_series, root, one) for one in series]
             measured = [pool.submit(_measure, root, *one, how) for one in matrices]
             loaded, found = [one.result() for one in read], [one.result() for one in measured]
@@ -178,6 +181,7 @@ def _matrix(result: Reproduction, cells: Sequence[Cell]) -> None:
     result.tables["table3"] = matrix.table3(cells)
     result.tables["table8"] = matrix.table8(cells)
     result.headline |= matrix.headline(cells)
+    result.figures["templates"] = matrix.templates(cells)
     points = matrix.figure3(cells)
     if points:
         result.figures["figure3"] = points

@@ -191,6 +191,7 @@ def table10(entries: Sequence[Entry], seed: int) -> Rows:
             rows.append(
                 {
                     "model": entry.model,
+                    "task": entry.task,
                     "n": n,
                     "c_mean": float(draws.mean()),
                     "c_std": float(draws.std()),
@@ -214,6 +215,7 @@ def table11(entries: Sequence[Entry]) -> Rows:
             rows.append(
                 {
                     "model": entry.model,
+                    "task": entry.task,
                     "epsilon": epsilon,
                     "k_star": star,
                     "mv_star": float(first[at]),
@@ -232,7 +234,7 @@ def figure2(entries: Sequence[Entry]) -> Rows:
         found = held_out(entry.sample, ks) if ks else {}
         for place, k in enumerate(ks):
             values = {one: float(column[place]) for one, column in found.items()}
-            rows.append({"model": entry.model, "k": k} | values)
+            rows.append({"model": entry.model, "task": entry.task, "k": k} | values)
     return rows
 
 

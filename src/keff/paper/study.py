@@ -83,6 +83,7 @@ def _fill(
         result.tables["table8"] = matrix.table8(found)
         result.headline |= matrix.headline(found)
         result.figures["figure3"] = matrix.figure3(found)
+        result.figures["templates"] = matrix.templates(found)
 
 
 def _arms(group: list[Cell], study: Study, result: Reproduction) -> tuple[list[Sample], list[Sample]]:

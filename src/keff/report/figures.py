@@ -10,7 +10,11 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+
+from keff.stats.votes import FloatArray
 
 Row = Mapping[str, Any]
 
@@ -18,6 +22,7 @@ STYLE: Any = {
     "svg.hashsalt": "keff",
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
+    "figure.dpi": 72,
     "font.size": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -37,11 +42,12 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     """Write ``stem.pdf`` and ``stem.svg`` without dates; returns both files."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     files = [stem.with_name(f"{stem.name}.pdf"), stem.with_name(f"{stem.name}.svg")]
+    # The backends are asked directly: savefig would draw everything once more before it writes.
     with mpl.rc_context(STYLE):
-        figure.savefig(
+        FigureCanvasPdf(figure).print_pdf(
             files[0], metadata={"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}
         )
-        figure.savefig(files[1], metadata={"Date": None, "Creator": None})
+        FigureCanvasSVG(figure).print_svg(files[1], metadata={"Date": None, "Creator": None})
     return files
 
 
@@ -105,21 +111,44 @@ def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Fi
     return _figure(draw)
 
 
-def heat_map(matrix: Sequence[Sequence[float]], names: Sequence[str]) -> Figure:
-    """Draw a correlation matrix of template slots, each value written in its square."""
-    values = np.asarray(matrix, float)
+def heat_maps(matrices: Mapping[str, Sequence[Sequence[float]]], names: Sequence[str]) -> Figure:
+    """Draw correlation matrices of template slots side by side on one scale; a single one with its values.
+
+    All stand in one system of axes: one for each would take several times as long to lay out.
+    """
+    values = [np.asarray(matrix, float) for matrix in matrices.values()]
+    columns = min(len(values), 4)
+    side, step = len(names), len(names) + 2
+    corners = [(place % columns * step, place // columns * step) for place in range(len(values))]
 
     def draw(axes: Axes) -> None:
         axes.grid(False)
-        axes.imshow(values, vmin=-1, vmax=1, cmap="RdBu_r")
-        axes.set_xticks(range(len(names)), names, rotation=45, ha="right")
-        axes.set_yticks(range(len(names)), names)
-        for row, column in np.ndindex(*values.shape):
-            value = values[row, column]
-            text, colour = ("–" if np.isnan(value) else f"{value:.2f}"), "w" if abs(value) > 0.6 else "k"
-            axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=6)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, labelsize=6)
+        colours = mpl.colormaps["RdBu_r"].with_extremes(bad="0.8")
+        edges = np.arange(side + 1) - 0.5
+        for (left, top), title, matrix in zip(corners, matrices, values, strict=True):
+            shown = np.ma.masked_invalid(matrix)
+            axes.pcolormesh(left + edges, top + edges, shown, vmin=-1, vmax=1, cmap=colours)
+            axes.text(left + side / 2 - 0.5, top - 0.7, title, ha="center", va="bottom")
+            if len(values) == 1:
+                _write_values(axes, matrix)
+        lefts, tops = (sorted({corner[axis] for corner in corners}) for axis in (0, 1))
+        slots = np.arange(side)
+        axes.set_xticks(np.concatenate([left + slots for left in lefts]), [*names] * len(lefts))
+        axes.set_yticks(np.concatenate([top + slots for top in tops]), [*names] * len(tops))
+        axes.set(aspect="equal", xlim=(-0.6, lefts[-1] + side - 0.4), ylim=(tops[-1] + side - 0.4, -2))
+        axes.figure.colorbar(axes.collections[0], ax=axes, shrink=0.5, label="correlation of two slots")
 
-    return _figure(draw, (3.4, 3.4))
+    width = 3.4 if columns == 1 else 1.7 * columns
+    return _figure(draw, (width + 0.6, width / columns * (corners[-1][1] / step + 1)))
+
+
+def _write_values(axes: Axes, matrix: FloatArray) -> None:
+    for row, column in np.ndindex(*matrix.shape):
+        value = matrix[row, column]
+        text, colour = ("–" if np.isnan(value) else f"{value:.2f}"), "w" if abs(value) > 0.6 else "k"
+        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=6)
 
 
 def forest(rows: Sequence[Row]) -> Figure:
@@ -162,11 +191,40 @@ def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) 
     return _figure(draw)
 
 
+def policies(rows: Sequence[Row], fixed: FloatArray) -> Figure:
+    """Draw the share of accuracy kept (%) over mean paths: the curve of fixed K, and rows of a replay.
+
+    ``fixed`` [cap] is the plurality accuracy after 1..cap paths, the last of which is all that can be kept.
+    Bars are 95% paired intervals. Policies that no other beats in cost and accuracy are filled.
+    """
+
+    def draw(axes: Axes) -> None:
+        axes.plot(np.arange(1, len(fixed) + 1), 100 * fixed / fixed[-1], color="0.6", label="fixed K")
+        for place, row in enumerate(rows):
+            x, kept, colour = row["mean_paths"], row["kept"], _colour(place)
+            face = colour if row["frontier"] else "white"
+            style: Any = {"color": colour, "markerfacecolor": face, "label": row["policy"]}
+            if kept["lo"] is not None:
+                axes.plot([x, x], [100 * kept["lo"], 100 * kept["hi"]], color=colour, linewidth=0.6)
+            axes.plot([x], [100 * kept["value"]], _mark(place + place // len(COLOURS)), **style)
+        title = f"accuracy kept (% of plurality@{len(fixed)})"
+        axes.set(xlabel="mean paths a question", ylabel=title)
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+
+    return _figure(draw, (5.6, 2.8))
+
+
 def _figure(draw: Callable[[Axes], None], size: tuple[float, float] = (3.4, 2.4)) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())
-        figure.draw_without_rendering()
+        return _settled(figure)
+
+
+def _settled(figure: Figure) -> Figure:
+    """Lay the figure out once and for all: saving would do it again for every file."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     return figure
 
 

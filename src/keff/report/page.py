@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -19,13 +22,14 @@ from markupsafe import Markup
 from keff.combine import slot_table
 from keff.reader import Record
 from keff.report import series
-from keff.report.headline import headline
+from keff.report.headline import arms_sentence, headline
 from keff.report.items import Limits, embed, items_payload
 from keff.report.series import part
 from keff.report.specs import specs
 
 Found = Mapping[str, Any]
 TEMPLATES = Path(__file__).parent / "templates"
+SNIPPET = "window.vegaEmbed=vegaEmbed;"
 VOTES_LIMIT, TEXTS_LIMIT = 280_000, 160_000
 """Bytes of vote splits and of raw texts in the whole page."""
 
@@ -45,30 +49,33 @@ def write_page(
     *,
     replays: Sequence[Found | None] = (),
     comparison: Found | None = None,
+    bundle: Callable[[], str] | None = None,
 ) -> None:
     """Write the report page of some runs: one HTML file that asks nothing of the network.
 
     ``runs`` are records (opened with ``Opening(texts=True)`` to show raw paths) with their ``analyze``
     objects; ``replays`` the ``replay`` object of each run where there is one; ``comparison`` the ``compare``
-    object of two arms. Vote splits and texts are embedded up to a size limit, beyond it a stable sample.
-    Raises ValueError without runs, OSError when the file cannot be written.
+    object of two arms; ``bundle`` gives the script of ``make_bundle``. Vote splits and texts are embedded up
+    to a size limit, beyond it a stable sample. Raises ValueError without runs, OSError when the file cannot
+    be written.
     """
     if not runs:
         raise ValueError("a report needs at least one run")
     matched = [*replays, *[None] * (len(runs) - len(replays))]
     exhibits = [Exhibit(*run, replayed) for run, replayed in zip(runs, matched, strict=True)]
-    file.write_text(render(exhibits, comparison), encoding="utf-8", errors="replace")
+    file.write_text(render(exhibits, comparison, bundle or make_bundle), encoding="utf-8", errors="replace")
 
 
-def render(exhibits: Sequence[Exhibit], comparison: Found | None = None) -> str:
+def render(exhibits: Sequence[Exhibit], comparison: Found | None, bundled: Callable[[], str]) -> str:
     """Return the page as text."""
     limits = Limits(VOTES_LIMIT // len(exhibits), TEXTS_LIMIT // len(exhibits))
     views = [_view(number, exhibit, limits) for number, exhibit in enumerate(exhibits, 1)]
     data = {view["id"]: view.pop("data") for view in views}
-    compared = None if comparison is None else {"found": comparison, "charts": ["changes", "slots"]}
+    compared = None if comparison is None else {"found": comparison, "sentence": arms_sentence(comparison)}
     if comparison is not None:
         data["arms"] = {"charts": dict.fromkeys(("changes", "slots"), series.arms(comparison))}
-    bundle, script = _bundle(), (TEMPLATES / "page.js").read_text("utf-8")
+    charts = Markup(embed(specs()))
+    bundle, script = bundled(), (TEMPLATES / "page.js").read_text("utf-8")
     return (
         _environment()
         .get_template("page.html.j2")
@@ -77,7 +84,7 @@ def render(exhibits: Sequence[Exhibit], comparison: Found | None = None) -> str:
             grid=_grid(views),
             compared=compared,
             data=Markup(embed(data)),
-            specs=Markup(embed(specs())),
+            specs=charts,
             bundle=Markup(bundle),
             script=Markup(script),
             style=Markup((TEMPLATES / "page.css").read_text("utf-8")),
@@ -100,6 +107,7 @@ def _view(number: int, exhibit: Exhibit, limits: Limits) -> dict[str, Any]:
         "record": record,
         "found": found,
         "cap": cap,
+        "single": _single(found),
         "headline": headline(found, cap, exhibit.replayed),
         "replayed": exhibit.replayed,
         "rows": _numbers(found),
@@ -107,6 +115,14 @@ def _view(number: int, exhibit: Exhibit, limits: Limits) -> dict[str, Any]:
         "provenance": _provenance(record),
         "data": {"charts": charts, "items": items_payload(record, limits)},
     }
+
+
+def _single(found: Found) -> dict[str, Any] | None:
+    """Return the accuracy of one path with its band; None without gold answers."""
+    if found["p"] is None:
+        return None
+    lo, hi = part(found, "bands", "majority").get("1") or (None, None)
+    return {"value": found["p"], "lo": lo, "hi": hi}
 
 
 def _charts(exhibit: Exhibit, cap: int) -> dict[str, Any]:
@@ -184,8 +200,30 @@ def _legend() -> list[dict[str, str]]:
 
 
 @cache
-def _bundle() -> str:
-    return vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
+def make_bundle() -> str:
+    """Return the chart libraries as one script."""
+    return vl_convert.javascript_bundle(SNIPPET)
+
+
+@contextmanager
+def bundle_beside() -> Generator[Callable[[], str]]:
+    """Make the bundle in a process beside this one, and give a function that waits for it.
+
+    It takes two seconds of one processor and holds the interpreter's lock, so a thread would gain nothing.
+    """
+    code = (
+        f"import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle({SNIPPET!r}).encode())"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+
+        def wait() -> str:
+            text = process.communicate()[0].decode("utf-8")
+            return text if process.returncode == 0 else make_bundle()
+
+        try:
+            yield wait
+        finally:
+            process.kill()
 
 
 def _digest(text: str) -> str:

@@ -35,6 +35,23 @@ PATHS = alt.X(
 )
 SHARE = alt.Axis(format=".1~%")
 TALL, LOW = 340, 240
+LOOKS = {
+    "background": "transparent",
+    "font": "system-ui, sans-serif",
+    "padding": 4,
+    "autosize": {"type": "fit-x", "contains": "padding"},
+    "axis": {
+        "labelColor": "var(--soft)",
+        "titleColor": "var(--soft)",
+        "gridColor": "var(--line)",
+        "domainColor": "var(--line)",
+        "tickColor": "var(--line)",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
+}
+"""The configuration that all charts share."""
 
 
 def specs() -> dict[str, dict[str, Any]]:
@@ -53,25 +70,14 @@ def specs() -> dict[str, dict[str, Any]]:
 
 
 def _finished(chart: Any) -> dict[str, Any]:
-    sized = chart.properties(width="container").configure(
-        background="transparent",
-        font="system-ui, sans-serif",
-        padding=4,
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-    )
-    axis = {
-        "labelColor": "var(--soft)",
-        "titleColor": "var(--soft)",
-        "gridColor": "var(--line)",
-        "domainColor": "var(--line)",
-        "tickColor": "var(--line)",
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-    }
-    spec = sized.configure_axis(**axis).configure_view(strokeWidth=0).to_dict()
-    spec.pop("$schema")
-    return spec
+    """Return a chart as the page embeds it.
+
+    Dressing the dictionary spares altair its copies of the whole chart; that charts are valid is tested.
+    """
+    spec = chart.to_dict(validate=False)
+    del spec["$schema"]
+    view = spec["config"].get("view", {}) | {"strokeWidth": 0}
+    return spec | {"width": "container", "config": spec["config"] | LOOKS | {"view": view}}
 
 
 def _data(name: str) -> Any:
@@ -148,7 +154,7 @@ def _worth() -> Any:
     )
     return alt.layer(
         rows.mark_area(color=BLUE, opacity=0.14, clip=True).encode(
-            x=x, y=alt.Y("lo:Q", title=None), y2="hi:Q", tooltip=tip
+            x=x, y=alt.Y("lo:Q", title="worth in independent paths"), y2="hi:Q", tooltip=tip
         ),
         _data("ideal")
         .mark_line(color=GREY, strokeDash=[2, 3], strokeWidth=2)

@@ -1,0 +1,111 @@
+"""The recommendation in words: rules are told by where they stop, and a pilot that is too small says so."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from keff.cli._summary import _verdict  # pyright: ignore[reportPrivateUsage]
+from keff.policy import Sample, Stop, View, parse_policy
+from keff.report.headline import arms_sentence, headline
+from keff.report.rules import in_words
+
+TOLD = {
+    "fixed:1": "One path, no vote.",
+    "fixed:8": "Always 8 paths, then the most frequent answer.",
+    "lead_k:3": "Stop when the vote stands at 3 to 0, 4 to 1 or 5 to 2; closer votes go on, up to 32 paths.",
+    "lead_k:3,cap=4": "Stop when the vote stands at 3 to 0; closer votes go on, up to 4 paths.",
+}
+
+
+@pytest.mark.parametrize(("spec", "words"), TOLD.items())
+def test_rules_are_told_in_words(spec: str, words: str) -> None:
+    assert in_words(spec) == words
+
+
+@pytest.mark.parametrize("spec", ["budget:2.47,b=8,cap=16", "adaptive_consistency:0.95", "pilot_budget:0.98"])
+def test_the_votes_that_are_told_are_those_that_stop(spec: str) -> None:
+    policy = parse_policy(spec)
+    places = [(int(ahead), int(against)) for ahead, against in re.findall(r"(\d+) to (\d+)", in_words(spec))]
+    assert [against for _, against in places] == [0, 1, 2]
+    for ahead, against in places:
+        assert isinstance(policy.decide(View(["a"] * ahead + ["b"] * against)), Stop)
+        if ahead - 1 > against:
+            assert isinstance(policy.decide(View(["a"] * (ahead - 1) + ["b"] * against)), Sample)
+
+
+@pytest.mark.parametrize("spec", ["curtailed", "esc:4", "lead_k:3,weight=confidence,temperature=0.2"])
+def test_other_rules_are_told_by_their_documentation(spec: str) -> None:
+    assert len(in_words(spec)) > 20
+
+
+def advice(verdict: str, policy: str) -> dict[str, Any]:
+    return {
+        "verdict": verdict,
+        "policy": policy,
+        "k": None,
+        "because": "few",
+        "expected_plurality": None,
+        "expected_paths": 9.0,
+        "expected_tokens": None,
+        "same_answer": None,
+    }
+
+
+def test_a_small_pilot_is_said_to_be_one_with_what_to_do_meanwhile() -> None:
+    safe, aimed = (
+        advice("pilot too small", spec) for spec in ("adaptive_consistency:0.95,cap=16", "budget:3")
+    )
+    assert _verdict(safe).endswith("to choose[/bold]; safe default: adaptive_consistency:0.95,cap=16")
+    assert _verdict(aimed).endswith("best for your aim: budget:3")
+    tops = [headline({"recommendation": one, "predicted": None}, 32, None) for one in (safe, aimed)]
+    assert [top.badge for top in tops] == ["Pilot too small"] * 2
+    assert tops[0].sentence.endswith("use the safe default.")
+    assert "aim" in tops[1].sentence
+    assert tops[0].tiles[0].detail.startswith("Stop when the vote stands at 4 to 0")
+
+
+def test_a_rule_is_sold_by_what_it_keeps_and_only_as_far_as_that_is_known() -> None:
+    vote = advice("sample", "budget:3") | {"kept": 0.987, "same_answer": 0.9}
+    found = {"recommendation": vote, "predicted": None}
+    assert "9.0 paths a question keep 99% of the accuracy of 32" in headline(found, 32, None).sentence
+    rows = [
+        {
+            "policy": "budget:3",
+            "kept": {"value": 0.95, "lo": 0.9, "hi": 1.0},
+            "accuracy": {"value": 0.7, "lo": 0.6, "hi": 0.8},
+        }
+    ]
+    replayed = headline(found, 32, {"cap": 32, "policies": rows})
+    assert "keep 95%" in replayed.sentence
+    assert replayed.tiles[1].value == "95.0% [90.0, 100.0]"
+    assert "70.0% [60.0, 80.0] are right" in replayed.tiles[1].detail
+    assert "keep 99%" in headline(found, 32, {"cap": 16, "policies": rows}).sentence
+    blind = headline({"recommendation": vote | {"kept": None}}, 32, None)
+    assert "mostly with the answer" in blind.sentence
+    assert blind.tiles[1].value == "90.0%"
+
+
+def change(lo: float | None, hi: float | None) -> dict[str, float | None]:
+    return {"value": 0.0, "lo": lo, "hi": hi}
+
+
+@pytest.mark.parametrize(
+    ("rho", "vote", "said"),
+    [
+        ((-0.4, -0.2), (0.01, 0.1), "Its paths agree less; the vote is better."),
+        ((0.2, 0.4), (-0.1, -0.01), "Its paths agree more; the vote is worse."),
+        ((-0.4, -0.2), (-0.1, 0.1), "Its paths agree less; no difference of the vote is shown."),
+        ((-0.1, 0.1), (0.01, 0.1), "No difference is shown in how much its paths agree; the vote is better."),
+        (
+            (None, None),
+            (-0.1, 0.1),
+            "These questions show no difference, neither in how much paths agree nor",
+        ),
+    ],
+)
+def test_two_arms_are_summed_up_by_what_their_intervals_exclude(rho: Any, vote: Any, said: str) -> None:
+    compared = {"delta_rho": change(*rho), "delta_plurality": change(*vote)}
+    assert arms_sentence(compared).startswith(said)
