@@ -124,7 +124,10 @@ def _retaining(found: Forecast, share: float) -> tuple[int, str]:
     lost = max(found.slope.value, LEAST_SLOPE) * found.worth * found.loss
     enough = lost <= (1 - share) * level
     best = np.where(enough, found.paths, np.inf)
-    return int(np.argmin(best)), f"the fewest paths that keep {share:.1%} of the accuracy at the cap"
+    known = (
+        "" if found.accuracy is not None else ", if votes are worth here what they are elsewhere (no labels)"
+    )
+    return int(np.argmin(best)), f"the fewest paths that keep {share:.1%} of the accuracy at the cap{known}"
 
 
 def _within(found: Forecast, budget: float) -> tuple[int, str]:
