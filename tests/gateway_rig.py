@@ -16,7 +16,8 @@ import uvicorn
 
 from keff.gateway.app import application
 from keff.gateway.options import Options
-from keff.gateway.security import LARGEST_HEAD, Guard, TimedProtocol
+from keff.gateway.protocol import LARGEST_HEAD, TimedProtocol
+from keff.gateway.security import Guard
 from keff.gateway.server import Deployment, service_of
 from keff.gateway.service import Service
 from keff.gateway.upstream import Address

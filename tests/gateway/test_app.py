@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 import threading
@@ -20,9 +21,9 @@ from hypothesis import strategies as st
 from fault_server import Script
 from gateway_rig import QUESTION, SAMPLING, Rig, gateway, make_plan
 from keff.cost import Price
-from keff.gateway import security
+from keff.gateway import protocol
 from keff.gateway.options import Options
-from keff.gateway.vote import REASONS
+from keff.gateway.vote import REASONS, Vote
 from keff.plan import Profile
 from keff.reader import Opening, open_record
 from keff.stats.correlation import agreement
@@ -131,6 +132,10 @@ def test_off_relays_the_stream_as_it_comes(serve: Serve) -> None:
     assert body["temperature"] == 0.7
     flaky = Script(answer=says("7"), fault=lambda number, _: "500" if number < 2 else None)
     assert "data: [DONE]" in serve(flaky).post({"messages": QUESTION, "stream": True, "keff": {"k": 1}}).text
+    garbage = Script(fault=lambda *_: "error_200")
+    reply = serve(garbage).post({"messages": QUESTION, "stream": True, "keff": {"k": 1}})
+    assert (reply.status_code, len(garbage.requests)) == (502, 3)
+    assert "overloaded" in reply.json()["error"]["message"]
     whole = ask(rig, extra_body={"keff": {"policy": "off"}})
     assert whole.model_extra["keff"]["paths"] == 1
 
@@ -214,6 +219,7 @@ def test_keys_go_where_they_belong_and_nowhere_else(serve: Serve, caplog: pytest
         refused = rig.post(headers=wrong)
         assert refused.status_code == 401
         assert refused.json()["error"]["code"] == "invalid_api_key"
+        assert refused.headers["www-authenticate"] == "Bearer"
     bad = serve(script, key="wrong-secret").post()
     assert bad.status_code == 502
     assert "secret" not in bad.text
@@ -313,6 +319,22 @@ def test_a_client_that_leaves_takes_its_calls_with_it(serve: Serve) -> None:
     assert rig.metric('keff_requests_total{status="499"}') == 3
 
 
+def test_a_vote_is_freed_with_its_request_not_by_the_garbage_collector(serve: Serve) -> None:
+    """It holds every upstream response, so cycles through it would be most of the memory in use."""
+    kinds = ["500", None, "truncated", None, "reset", None]
+    rig = serve(Script(answer=says("7"), fault=lambda number, _: kinds[number % 6]))
+    gc.collect()
+    gc.disable()
+    try:
+        ask(rig)
+        list(ask(rig, stream=True))
+        rig.post({"messages": QUESTION, "keff": {"deadline_s": 1e-9}})
+        _until(lambda: rig.service.in_flight == 0)
+        assert not [one for one in gc.get_objects() if isinstance(one, Vote)]
+    finally:
+        gc.enable()
+
+
 def _port(rig: Rig) -> int:
     return int(rig.url.rsplit(":", 1)[1].partition("/")[0])
 
@@ -342,7 +364,7 @@ def test_large_and_slow_bodies_are_refused(serve: Serve) -> None:
 def test_a_head_that_does_not_come_closes_the_connection(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(security, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
     rig = serve(Script(answer=says("7")))
     for start in (b"", b"POST /v1/chat/comp"):
         with socket.create_connection(("127.0.0.1", _port(rig))) as client:

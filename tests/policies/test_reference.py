@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy.special import comb
 
-from keff.policies.adaptive_consistency import beta_posterior, dirichlet_posterior
-from keff.policies.e_value import log_e_value
+from keff.policies._dirichlet import dirichlet_posterior
+from keff.policies._table import beats_half
+from keff.policies.e_value import log_e_values
 from keff.policy import Policy, Stop, View, parse_policy
 from keff.stats.choose import k_star
 from keff.stats.correlation import pooled_c
@@ -36,10 +37,10 @@ def test_the_posteriors_and_e_values_of_every_case(cases: dict[str, Any]) -> Non
     for case in cases["vote_cases"]:
         counts = tuple(case["counts"])
         v1, v2 = counts[0], counts[1] if len(counts) > 1 else 0
-        assert beta_posterior(32)[v1, v2] == pytest.approx(case["ac_beta"]["prob_exact"], abs=1e-12)
+        assert beats_half(32)[v1, v2] == pytest.approx(case["ac_beta"]["prob_exact"], abs=1e-12)
         expected = case["ac_dirichlet"]["prob_exact"]
         assert dirichlet_posterior(counts, 32) == pytest.approx(expected, abs=1e-9)
-        assert log_e_value(v1, v2) == pytest.approx(case["log_e_1v1_uniform_onesided"], abs=1e-10)
+        assert log_e_values(32)[v1, v2] == pytest.approx(case["log_e_1v1_uniform_onesided"], abs=1e-10)
 
 
 def test_where_each_sequence_stops(cases: dict[str, Any]) -> None:

@@ -14,7 +14,6 @@ from typing import Any, TypeVar, cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -28,6 +27,7 @@ from keff.gateway.upstream import UpstreamError
 
 log = logging.getLogger("keff.gateway")
 
+CHAT = "/v1/chat/completions"
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 READY_SECONDS = 2.0
 JSON, EVENTS = "application/json", "text/event-stream"
@@ -204,21 +204,32 @@ async def _ended(task: asyncio.Future[Any]) -> None:
         await asyncio.wait([task])
 
 
-class GuardMiddleware:
-    """Lets pass who may ask."""
+class Front:
+    """The application: lets pass who may ask, answers chat requests itself and hands on all others."""
 
-    def __init__(self, app: Any, guard: Guard) -> None:
-        self.app, self.guard = app, guard
+    def __init__(self, chat: Chat, rest: Starlette, guard: Guard) -> None:
+        self.chat, self.rest, self.guard = chat, rest, guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with 401 or 403, or hand on."""
+        """Serve one connection scope; a caller who may not ask gets 401 or 403."""
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             try:
                 self.guard.check(dict(scope["headers"]))
             except Problem as problem:
-                await Response(problem.body(), problem.status, media_type=JSON)(scope, receive, send)
+                await self._refuse(problem, scope, receive, send)
                 return
-        await self.app(scope, receive, send)
+            if scope["path"] == CHAT and scope["method"] == "POST":
+                await self.chat(scope, receive, send)
+                return
+        await self.rest(scope, receive, send)
+
+    async def _refuse(self, problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+        self.chat.service.metrics.count("keff_requests_total", status=str(problem.status))
+        if log.isEnabledFor(logging.INFO):
+            caller = (scope.get("client") or ("",))[0]
+            log.info(json.dumps({"event": "refused", "status": problem.status, "client": caller}))
+        response = Response(problem.body(), problem.status, problem.headers, media_type=JSON)
+        await response(scope, receive, send)
 
 
 class Pages:
@@ -267,14 +278,18 @@ class Pages:
 
 async def _unrouted(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    line = "there is no such address here" if status == 404 else "this address does not take that method"
+    line = (
+        "there is no such address here: ask POST /v1/chat/completions"
+        if status == 404
+        else "this address does not take that method"
+    )
     headers = error.headers if isinstance(error, HTTPException) else None
     return Response(Problem(status, line).body(), status, headers, media_type=JSON)
 
 
-def application(service: Service, guard: Guard) -> Starlette:
+def application(service: Service, guard: Guard) -> Front:
     """Return the ASGI application of one gateway."""
-    pages = Pages(service, guard)
+    pages, chat = Pages(service, guard), Chat(service, guard)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -284,15 +299,15 @@ def application(service: Service, guard: Guard) -> Starlette:
         finally:
             await service.close()
 
-    return Starlette(
+    rest = Starlette(
         routes=[
-            Route("/v1/chat/completions", Chat(service, guard), methods=["POST"]),
+            Route(CHAT, chat, methods=["POST"]),
             Route("/v1/models", pages.models),
             Route("/healthz", pages.healthz),
             Route("/readyz", pages.readyz),
             Route("/metrics", pages.metrics),
         ],
-        middleware=[Middleware(GuardMiddleware, guard=guard)],
         exception_handlers={HTTPException: _unrouted},
         lifespan=lifespan,
     )
+    return Front(chat, rest, guard)

@@ -21,6 +21,12 @@ KINDS = {
     504: "timeout_error",
 }
 
+HEADERS: dict[int, Mapping[str, str]] = {
+    401: {"www-authenticate": "Bearer"},
+    429: {"retry-after": "1"},
+    503: {"retry-after": "1"},
+}
+
 
 class Problem(Exception):
     """A request ends with an HTTP error; the text is one line that says what to do."""
@@ -30,7 +36,7 @@ class Problem(Exception):
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.param = status, code, param
-        self.headers: Mapping[str, str] = {"retry-after": "1"} if status in (429, 503) else {}
+        self.headers = HEADERS.get(status, {})
 
     def error(self) -> dict[str, Any]:
         """Return the object that stands under ``error``."""

@@ -11,17 +11,11 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from keff.errors import UsageError
 from keff.gateway.problem import Gone, Problem
 
 Receive = Callable[[], Any]
 
-HEAD_SECONDS = 15.0
-"""Within this time a connection must have sent the head of a request."""
-
-LARGEST_HEAD = 32 * 1024
 DISCARD = 8
 """A body up to this many times too large is read to its end and refused; beyond, the connection closes."""
 
@@ -103,45 +97,3 @@ async def _received(receive: Receive, most: int) -> bytes:
     if size > most:
         raise Problem(413, f"the body is larger than {most} bytes", code="request_too_large")
     return b"".join(parts)
-
-
-class TimedProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection whose next request head does not come in time."""
-
-    _head_timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Start the clock."""
-        super().connection_made(transport)
-        self._watch_head()
-
-    def data_received(self, data: bytes) -> None:
-        """Stop the clock while a request is being answered."""
-        super().data_received(data)
-        if self._answering():
-            self._stop_timer()
-        else:
-            self._watch_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the clock."""
-        self._stop_timer()
-        super().connection_lost(exc)
-
-    def _answering(self) -> bool:
-        cycle: Any = self.cycle
-        return cycle is not None and not cycle.response_complete
-
-    def _watch_head(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_late)
-
-    def _stop_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _head_late(self) -> None:
-        self._head_timer = None
-        if not self._answering():
-            self.transport.close()

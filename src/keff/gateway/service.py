@@ -110,9 +110,15 @@ class Service:
     async def run(self, job: Job) -> dict[str, Any]:
         """Run the vote of a job and return the reply; raises Problem or UpstreamError."""
         vote = job.vote = self._vote(job)
-        outcome = await vote.run()
+        try:
+            outcome = await vote.run()
+        finally:
+            # A vote calls for its job: held by it in turn, both would wait for the garbage collector.
+            job.vote = None
         reply = self._reply(job, outcome)
         self._note(job, outcome, reply["usage"], reply["keff"]["cost"]["dollars"])
+        if job.shadow and outcome.cause == "policy":
+            self._start_shadow(job, vote)
         return reply
 
     def _vote(self, job: Job) -> Vote:
@@ -181,11 +187,9 @@ class Service:
         count("keff_tokens_total", bill.output, kind="completion")
         count("keff_dollars_total", dollars or 0.0)
         self.metrics.observe("keff_request_paths", len(keys))
-        regular = outcome.cause in ("policy", "free_text") and not job.stale and job.policy is self.policy
-        if job.shadow and outcome.cause == "policy":
-            self._start_shadow(job, regular)
-        else:
+        if not (job.shadow and outcome.cause == "policy"):
             self._write(job, keys)
+        regular = outcome.cause in ("policy", "free_text") and self._regular(job)
         if regular and self.monitor is not None and not self.monitor.shadow_only:
             self.monitor.observe(keys)
 
@@ -198,19 +202,23 @@ class Service:
         except OSError:
             self.metrics.count("keff_vote_log_errors_total")
 
-    def _start_shadow(self, job: Job, regular: bool) -> None:
-        task = asyncio.create_task(self._shadow(job, regular))
+    def _regular(self, job: Job) -> bool:
+        """Say whether a request is one of those that the plan describes."""
+        return not job.stale and job.policy is self.policy
+
+    def _start_shadow(self, job: Job, vote: Vote) -> None:
+        task = asyncio.create_task(self._shadow(job, vote))
         self._shadows.add(task)
         task.add_done_callback(self._shadows.discard)
 
-    async def _shadow(self, job: Job, regular: bool) -> None:
+    async def _shadow(self, job: Job, vote: Vote) -> None:
         """Draw a request on after its reply, and log all of its votes."""
-        vote = cast("Vote", job.vote)
         keys = await vote.extend(max(self.options.shadow_paths, job.paths))
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
         self._write(job, keys, shadow=True)
         monitor = self.monitor
-        if regular and monitor is not None and monitor.shadow_only and len(keys) >= monitor.m:
+        shown = monitor is not None and monitor.shadow_only and len(keys) >= monitor.m
+        if monitor is not None and shown and self._regular(job):
             monitor.observe(keys)
 
     async def close(self) -> None:

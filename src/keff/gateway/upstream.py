@@ -23,6 +23,7 @@ DECODER = json.JSONDecoder()
 KNOWN_STATUSES = frozenset(HTTPStatus)
 LONGEST_WAIT = 10.0
 JSON_TYPE = "application/json"
+UNKNOWN = "no reason given"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,7 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def relay(self, body: bytes, headers: Mapping[str, str]) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Open a streamed chat call and give its response; raises UpstreamError when that is not 200."""
+        """Open a streamed chat call and give its response; raises UpstreamError when that is not a stream."""
         times = aiohttp.ClientTimeout(
             total=None, sock_connect=self.address.connect_seconds, sock_read=self.address.path_seconds
         )
@@ -156,6 +157,8 @@ class Upstream:
                 raise self.refusal(
                     response.status, await _limited(response), response.headers.get("retry-after")
                 )
+            if response.content_type != "text/event-stream":
+                raise UpstreamError(_unstreamed(await _limited(response)))
             yield response
         finally:
             response.close()
@@ -227,10 +230,15 @@ def _message(raw: bytes) -> str:
     try:
         body = fields(json.loads(raw))
     except (ValueError, RecursionError):
-        return "no reason given"
+        return UNKNOWN
     error = body.get("error") or body.get("detail") or body.get("message")
     text = fields(error).get("message") or (error if isinstance(error, str) else None)
-    return " ".join(str(text).split())[:500] if text else "no reason given"
+    return " ".join(str(text).split())[:500] if text else UNKNOWN
+
+
+def _unstreamed(raw: bytes) -> str:
+    reason = _message(raw)
+    return "its answer is not a stream of events" if reason == UNKNOWN else reason
 
 
 def _seconds(waits: str | None) -> float:

@@ -165,7 +165,8 @@ class Vote:
                 got = await self._draw(start, most)
             except UpstreamError as error:
                 self.failed += 1
-                self._error = self._error or error
+                # Without its traceback, which holds this vote and with it every response.
+                self._error = self._error or error.with_traceback(None)
                 if not error.transient or self._spent():
                     self._lost.update(range(start, start + n))
                     return
@@ -209,7 +210,8 @@ class Vote:
     def _outcome(self, consumed: int, cause: Cause, cancelled: int) -> Outcome:
         paths = tuple(self.drawn[index] for index in range(consumed) if index in self.drawn)
         if not paths:
-            raise self._error or Problem(504, "no path came back before the deadline", code="deadline")
+            error, self._error = self._error, None
+            raise error or Problem(504, "no path came back before the deadline", code="deadline")
         unused = tuple(path for index, path in self.drawn.items() if index >= consumed)
         stop = self._stop or cut_short(paths, cause)
         return Outcome(stop, cause, paths, unused, self.failed, cancelled)

@@ -49,6 +49,20 @@ def legal(cap: int) -> Table:
     return (v2 <= v1) & (v1 + v2 <= n)
 
 
+def beats_half(cap: int) -> FloatArray:
+    """Return P(a share is above 1/2 | v1 votes for it, v2 against) [cap + 1] * 2, under a uniform prior.
+
+    That is 1 - I_half(v1 + 1, v2 + 1), the chance of at most v1 heads in v1 + v2 + 1 fair tosses. By
+    recursion over the last toss: a sum of positive terms, so small chances keep their relative accuracy.
+    """
+    out = np.zeros((cap + 2, cap + 2))
+    out[1:, 0] = 1
+    for v1 in range(1, cap + 2):
+        for v2 in range(1, cap + 2):
+            out[v1, v2] = (out[v1 - 1, v2] + out[v1, v2 - 1]) / 2
+    return out[1:, 1:]
+
+
 def lookahead(stops: Table) -> NDArray[np.int16]:
     """Return for each cell the fewest further paths after which the rule could stop; 0 stops now.
 

@@ -8,22 +8,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaln
 
-from keff.policies._table import check_cap, check_value
+from keff.policies._table import beats_half, check_cap, check_value
 from keff.policy import DEFAULT_CAP, Need, Policy, Sample, Stop, View, format_spec, tally
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray
 
 
-def log_e_value(s: FloatArray | float, f: FloatArray | float) -> FloatArray:
+def log_e_values(cap: int) -> FloatArray:
     """Return the log of the one-sided e-value of s votes against f: 2^(s+f+1) B(s+1, f+1) P(share > 1/2).
 
-    The uniform mixture over shares above one half, against one half at most; P is the Beta posterior of
-    Adaptive-Consistency. Valid at every stopping time (Ville).
+    By [s, f], up to ``cap`` of each. The uniform mixture over shares above one half, against one half at
+    most; P is the Beta posterior of Adaptive-Consistency. Valid at every stopping time (Ville).
     """
-    s, f = np.asarray(s, np.float64), np.asarray(f, np.float64)
-    return (s + f + 1) * math.log(2) + betaln(s + 1, f + 1) + np.log(betainc(f + 1, s + 1, 0.5))
+    s, f = np.indices((cap + 1, cap + 1))
+    factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, 2 * cap + 2)))])
+    beta = factorial[s] + factorial[f] - factorial[s + f + 1]
+    return np.asarray((s + f + 1) * math.log(2) + beta + np.log(beats_half(cap)), np.float64)
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,7 @@ class Certificate:
     least: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        counts = np.arange(self.cap + 1.0)
-        logs = log_e_value(counts[:, None], counts[None, :])
+        logs = log_e_values(self.cap)
         enough = np.flatnonzero(logs[:, 0] >= self._bar(1))
         object.__setattr__(self, "logs", logs)
         object.__setattr__(self, "least", int(enough[0]) + 1 if len(enough) else self.cap)

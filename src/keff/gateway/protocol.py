@@ -1,0 +1,83 @@
+"""HTTP/1.1 as the gateway speaks it: heads in time, and a reply in one piece."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 15.0
+"""Within this time a connection must have sent the head of a request."""
+
+LARGEST_HEAD = 32 * 1024
+
+
+class Corked:
+    """A transport that sends what is written in one turn of the loop in one piece: one system call a reply."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._held: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Hold the data until the turn ends."""
+        if data:
+            if not self._held:
+                self._loop.call_soon(self._flush)
+            self._held.append(data)
+
+    def close(self) -> None:
+        """Send what is held, then close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._held:
+            held, self._held = self._held, []
+            self._transport.write(b"".join(held))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 that closes a connection whose next request head does not come in time."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the clock."""
+        super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type]
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Stop the clock while a request is being answered."""
+        super().data_received(data)
+        if self._answering():
+            self._stop_timer()
+        else:
+            self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the clock."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _answering(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _watch_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_late)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_late(self) -> None:
+        self._head_timer = None
+        if not self._answering():
+            self.transport.close()
