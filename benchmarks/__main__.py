@@ -30,7 +30,7 @@ SHORT = {
     "drift": ["--runs", "8", "--quiet-requests", "200"],
     "extraction": ["--fuzz", "50000"],
     "frontier": ["--pilots", "1"],
-    "gateway": ["--clients", "16", "--seconds", "4", "--turns", "2"],
+    "gateway": ["--clients", "64", "--seconds", "5", "--turns", "3"],
     "soak": ["--minutes", "1"],
     "plurality_beyond_pilot": ["--draws", "2"],
 }

@@ -55,7 +55,8 @@ def main() -> None:
     logging.getLogger("keff.gateway").setLevel(logging.ERROR)
     records = [read(file) for file in sorted(RECORDS.glob("cruxeval_output_*.jsonl"))]
     if not records:
-        raise SystemExit(f"no records in {RECORDS}")
+        print(f"skipped: no recorded answers in {RECORDS}")
+        return
     limit, delays = 3 * MEDIAN_DELAY, list[int]()
     for seed, (pilot, traffic) in enumerate(big_pairs(records, arguments.runs)):
         found = delay(pilot, traffic, limit, seed)
@@ -72,9 +73,11 @@ def main() -> None:
         print(f"{short(record):26} agreement {record.agreement:.2f}  {when}", flush=True)
     middle = statistics.median(delays) if delays else float("nan")
     print(
-        f"big drifts found within {limit} requests: {len(delays)} of {arguments.runs}, median delay {middle:g}"
+        f"claim: big drifts found within {limit} requests | {len(delays)} of {arguments.runs}, median delay {middle:g} "
+        "| 4 of 5"
     )
-    print(f"false alarms in {arguments.quiet_requests} requests: {false} of {arguments.runs}")
+    quiet = f"{arguments.quiet_requests} undrifted requests"
+    print(f"claim: false drift alarms in {quiet} | {false} of {arguments.runs} | at most 1 of 5")
 
 
 if __name__ == "__main__":

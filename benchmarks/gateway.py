@@ -399,9 +399,13 @@ def compare(servers: list[Server], arguments: argparse.Namespace, others: list[i
                 print(found.row(), flush=True)
         base = rounds[servers[0].name]
         for name, mine in list(rounds.items())[1:]:
-            print(f"{name} to {servers[0].name}, median of {arguments.turns}: {ratios(mine, base)}")
+            found = ratios(mine, base)
+            print(f"{name} to {servers[0].name}, median of {arguments.turns}: {found}")
+            aim = "rate above 0.70, p50 under 1.3, p99 under 1.5" if name == servers[1].name else ""
+            print(f"claim: {name} against a bare proxy, {clients} clients, K = {K} | {found} | {aim}")
     for server in servers:
         print(f"{server.name:20}{server.memory():6.0f} MB at the end")
+    print(f"claim: memory of {servers[1].name} under this load | {servers[1].memory():.0f} MB | under 80 MB")
 
 
 def ratios(mine: list[Round], base: list[Round]) -> str:

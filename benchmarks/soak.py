@@ -252,10 +252,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         server = started_gateway(Path(folder), POLICY, f"http://127.0.0.1:{PORT}/v1")
         tally = asyncio.run(soak(server, arguments.minutes, arguments.clients))
+        memory = server.memory()
     for name in KINDS:
         print(f"{name:20} sent {tally.sent[name]:7}  right {tally.right[name]:7}  left {tally.left[name]:6}")
     print(*tally.wrong[:10], sep="\n")
-    print(f"lost: {tally.lost()} of {tally.sent.total()}")
+    what = f"soak of {arguments.minutes:g} minutes: requests lost of {tally.sent.total():,}"
+    print(f"claim: {what} | {tally.lost()}, {memory:.0f} MB at the end | none, under 80 MB")
     sys.exit(tally.lost() > 0)
 
 

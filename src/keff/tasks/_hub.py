@@ -15,4 +15,5 @@ FAILURES = (Exception,)
 
 def read(hub: str, config: str, split: str, *, streaming: bool) -> Iterator[dict[str, Any]]:
     """Read the rows of one split; streaming does not download the rest, and keeps nothing."""
-    yield from datasets.load_dataset(hub, config, split=split, streaming=streaming)
+    rows: Any = datasets.load_dataset(hub, config, split=split, streaming=streaming)
+    yield from rows
