@@ -17,7 +17,7 @@ demo: $(DEMO)/ready  ## ask a real model real questions and see how many paths a
 	@$(DEMO)/bin/keff demo
 
 test: check  ## lint, types, layers and the whole test suite
-	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --cov --cov-report=term $(ARGS)
 
 check: $(VENV)/ready-$(EXTRAS)
 	@$(BIN)/ruff check .

@@ -330,7 +330,8 @@ def test_a_vote_is_freed_with_its_request_not_by_the_garbage_collector(serve: Se
         list(ask(rig, stream=True))
         rig.post({"messages": QUESTION, "keff": {"deadline_s": 1e-9}})
         _until(lambda: rig.service.in_flight == 0)
-        assert not [one for one in gc.get_objects() if isinstance(one, Vote)]
+        # type() and not isinstance(): some libraries hold objects that warn when they are asked for a class.
+        assert not [one for one in gc.get_objects() if type(one) is Vote]
     finally:
         gc.enable()
 
