@@ -25,12 +25,12 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 PAGE = FOLDER.parent / "docs" / "benchmarks.md"
 SHORT = {
-    "bounds_coverage": ["--repeats", "10"],
+    "bounds_coverage": ["--repeats", "5"],
     "coverage": ["200"],
-    "drift": ["--runs", "8", "--quiet-requests", "200"],
-    "extraction": ["--fuzz", "50000"],
+    "drift": ["--runs", "5", "--quiet-requests", "200"],
     "frontier": ["--pilots", "1"],
     "gateway": ["--clients", "64", "--seconds", "5", "--turns", "3"],
+    "real_model": ["--items", "1"],
     "soak": ["--minutes", "1"],
     "plurality_beyond_pilot": ["--draws", "2"],
 }

@@ -1,4 +1,4 @@
-"""What a user waits for: the import, the help, an analysis of 500 x 80 recorded answers, and the demo."""
+"""What a user waits for: an analysis of 500 x 80 recorded answers, and the demo."""
 
 from __future__ import annotations
 
@@ -39,10 +39,6 @@ def record(file: Path, n: int, k: int) -> Path:
 
 def main() -> None:
     """Print the waiting times; the demo last, as it draws 384 paths of a real model."""
-    empty = seconds([sys.executable, "-c", "pass"])
-    imported = seconds([sys.executable, "-c", "import keff"]) - empty
-    print(f"claim: import keff | {imported:.2f} s | under 0.3 s")
-    print(f"claim: keff --help | {seconds([*KEFF, '--help']):.2f} s | under 0.6 s")
     with tempfile.TemporaryDirectory() as folder:
         large, tiny = record(Path(folder) / "a.jsonl", 500, 80), record(Path(folder) / "b.jsonl", 10, 1)
         whole, start = (seconds([*KEFF, "analyze", str(file)]) for file in (large, tiny))
