@@ -82,8 +82,7 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
         notes.append(Note("unlabelled", message))
         kept = labelled
     keys = tuple(keys_of(row, k, reading.key) for row in kept)
-    few_answers = len(keys) >= CLOSED_QUESTIONS and shared_agreement(keys) >= CLOSED_AGREEMENT
-    closed = reading.closed or few_answers
+    closed = reading.closed or (len(keys) >= CLOSED_QUESTIONS and shared_agreement(keys) >= CLOSED_AGREEMENT)
     codes = None if any(row.form == "scores" for row in kept) else _codes(keys, shared=closed)
     correct = np.array([correct_of(row, k, reading) for row in kept]) if labelled else None
     if correct is not None and codes is not None and np.any(correct[codes < 0]):

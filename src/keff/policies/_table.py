@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from keff.errors import PolicyError
 from keff.policy import Need, Sample, Stop, Tally, View, WeightKind, tally
@@ -61,6 +61,12 @@ def beats_half(cap: int) -> FloatArray:
         for v2 in range(1, cap + 2):
             out[v1, v2] = (out[v1 - 1, v2] + out[v1, v2 - 1]) / 2
     return out[1:, 1:]
+
+
+def log_rising(a: ArrayLike, size: int) -> FloatArray:
+    """Return the log of a (a + 1) ... (a + v - 1) for v = 0 to ``size`` [..., size + 1]."""
+    steps: FloatArray = np.log(np.asarray(a, np.float64)[..., None] + np.arange(size))
+    return np.concatenate([np.zeros((*steps.shape[:-1], 1)), np.cumsum(steps, axis=-1)], axis=-1)
 
 
 def lookahead(stops: Table) -> NDArray[np.int16]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.policies._table import beats_half, check_cap, check_value
+from keff.policies._table import beats_half, check_cap, check_value, log_rising
 from keff.policy import DEFAULT_CAP, Need, Policy, Sample, Stop, View, format_spec, tally
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray
@@ -22,7 +22,7 @@ def log_e_values(cap: int) -> FloatArray:
     most; P is the Beta posterior of Adaptive-Consistency. Valid at every stopping time (Ville).
     """
     s, f = np.indices((cap + 1, cap + 1))
-    factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, 2 * cap + 2)))])
+    factorial = log_rising(1.0, 2 * cap + 1)
     beta = factorial[s] + factorial[f] - factorial[s + f + 1]
     return np.asarray((s + f + 1) * math.log(2) + beta + np.log(beats_half(cap)), np.float64)
 

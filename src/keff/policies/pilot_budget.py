@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keff.errors import PolicyError
-from keff.policies._table import TablePolicy, check_cap, check_value, grid
+from keff.policies._table import TablePolicy, check_cap, check_value, grid, log_rising
 from keff.policy import DEFAULT_CAP, Policy, format_spec
 from keff.stats.draws import Draws, dense_codes
 from keff.stats.votes import FloatArray, Votes
@@ -38,7 +38,7 @@ def top_two_lead(cap: int, a: float, w: float) -> FloatArray:
     i, j = np.indices((cap + 1, cap + 1))
     low, high = ahead[i, j, whole], ahead[i, j, np.minimum(whole + 1, cap)]
     mixed = low + (rest - whole) * (high - low)
-    together = 2 * np.exp(_rising(a, cap) - _rising(2 * a, cap))
+    together = 2 * np.exp(log_rising(a, cap) - log_rising(2 * a, cap))
     one_answer = w / (w + (1 - w) * np.minimum(together, 1))
     mixed[:, 1:, 0] = one_answer[None, 1:] + (1 - one_answer[None, 1:]) * mixed[:, 1:, 0]
     mixed[:, 0] = 0
@@ -93,19 +93,13 @@ def _log_law(size: int, a: ArrayLike, w: ArrayLike) -> FloatArray:
     """Log of P(v1, v2 | v1 + v2), folded, at each (a, w) by [..., v1, v2]; impossible cells hold 0."""
     v1, v2 = np.indices((size + 1, size + 1))
     one = np.asarray(w, np.float64)[..., None, None]
-    factorial = _rising(1.0, 2 * size)
+    factorial = log_rising(1.0, 2 * size)
     choose = factorial[v1 + v2] - factorial[v1] - factorial[v2] + np.log(np.where(v1 == v2, 1, 2))
     shape = np.asarray(a, np.float64)
-    to_one, together = _rising(shape, size), _rising(2 * shape, 2 * size)
+    to_one, together = log_rising(shape, size), log_rising(2 * shape, 2 * size)
     two = np.exp(choose + to_one[..., v1] + to_one[..., v2] - together[..., v1 + v2])
     law = one * (v2 == 0) + (1 - one) * two
     return np.log(np.where((v2 <= v1) & (v1 > 0), law, 1.0))
-
-
-def _rising(a: ArrayLike, size: int) -> FloatArray:
-    """Log of a (a + 1) ... (a + v - 1) for v = 0 to ``size`` [..., size + 1]."""
-    steps = np.log(np.asarray(a, np.float64)[..., None] + np.arange(size))
-    return np.concatenate([np.zeros((*steps.shape[:-1], 1)), np.cumsum(steps, axis=-1)], axis=-1)
 
 
 class PilotBudget(TablePolicy):
