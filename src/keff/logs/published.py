@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -52,10 +51,10 @@ SHORT = {"arc": "arc_challenge", "math500": "math", "hotpot": "hotpotqa"}
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What must stay the same within a file's part: the models, and the provenance as one text."""
+    """What must stay the same within a file's part: the provenance, and where it first stood."""
 
     where: str
-    provenance: str
+    provenance: Mapping[str, Any]
 
 
 def task_of(row: Row) -> str:
@@ -69,8 +68,9 @@ class Published:
 
     A question is one instance under one seed; the seeds of an instance are one cluster. A matrix file holds
     several records, its parts ``task/method``, such as ``gsm8k/sc_prompttpl``, whose path j used template
-    j. A null answer scores 0, and so does a truncated path, as in the paper. Raises LogError, with file and line, for missing fields, lists that are not K long, a
-    provenance that changes within a part, or a scorer that is not one of the published ones.
+    j. A null answer scores 0, and so does a truncated path, as in the paper. Raises LogError, with file and
+    line, for missing fields, lists that are not K long, a provenance that changes within a part, or a scorer
+    that is not one of the published ones.
     """
 
     name = "published"
@@ -103,13 +103,13 @@ class Published:
 
 def check_provenance(where: str, row: Row, part: str, marks: dict[str, Mark]) -> None:
     """Remember the provenance of the first row of a part; raises LogError when a later one differs."""
-    mark = Mark(where, json.dumps(row.get("provenance"), sort_keys=True))
+    mark = Mark(where, _provenance(row))
     first = marks.setdefault(part, mark)
     if first.provenance != mark.provenance:
         raise LogError(f"{where}: mixed provenance: {_difference(first, mark)}")
 
 
-def survey(path: Path) -> tuple[list[Question], list[Row], list[str]]:
+def survey(path: Path) -> tuple[list[Question], list[Mapping[str, Any]], list[str]]:
     """Read a whole file and list all that is wrong with it instead of stopping at the first.
 
     Returns the questions that could be read, the provenance of each part's first row, and the problems.
@@ -134,7 +134,7 @@ def survey(path: Path) -> tuple[list[Question], list[Row], list[str]]:
                 problems.append(f"{where}: the id {question.id!r} occurs twice")
             seen.add((question.part, question.id))
             questions.append(question)
-    return questions, [json.loads(mark.provenance) or {} for mark in marks.values()], problems
+    return questions, [mark.provenance for mark in marks.values()], problems
 
 
 def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
@@ -144,7 +144,8 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         raise LogError(f"{where}: lacks {', '.join(missing)}")
     k = row["K"]
     given = _list(where, row, "all_answers", k)
-    correct = _correct(where, row, given, k)
+    answered = (None,) * k if given is None else tuple(map(optional_text, given))
+    correct = _correct(where, row, answered if given else None, k)
     method = str(row["method"])
     tokens = _list(where, row, "gen_lens", k)
     traces = _list(where, row, "all_traces", k)
@@ -152,7 +153,6 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     if truncated:
         correct = tuple(int(right and not cut) for right, cut in zip(correct, truncated, strict=True))
     instance = str(row["instance_id"])
-    answered = tuple(map(optional_text, given)) if given else (None,) * k
     return Question(
         id=f"{instance}@{row['seed']}",
         answers=answered,
@@ -169,7 +169,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     )
 
 
-def _correct(where: str, row: Row, given: list[Any] | None, k: int) -> tuple[int, ...]:
+def _correct(where: str, row: Row, given: Sequence[str | None] | None, k: int) -> tuple[int, ...]:
     for name in ("all_correct", "all_f1s"):
         values = _list(where, row, name, k)
         if values is not None:
@@ -194,13 +194,9 @@ def _given(where: str, name: str, values: list[Any]) -> tuple[int, ...]:
     return tuple(map(int, numbers))
 
 
-def _score(space: Space, given: list[Any], gold: Any) -> tuple[int, ...]:
-    texts = list(map(optional_text, given))
-    judged: dict[str | None, int] = {None: 0}
-    for text in texts:
-        if text not in judged:
-            judged[text] = int(space.correct(str(text), gold))
-    return tuple(judged[text] for text in texts)
+def _score(space: Space, given: Sequence[str | None], gold: Any) -> tuple[int, ...]:
+    judged = {text: int(text is not None and space.correct(text, gold)) for text in set(given)}
+    return tuple(judged[text] for text in given)
 
 
 def _known(where: str, row: Row) -> str:
@@ -236,8 +232,7 @@ def _list(where: str, row: Row, name: str, k: Any) -> list[Any] | None:
 
 
 def _difference(first: Mark, other: Mark) -> str:
-    one: Mapping[str, Any] = json.loads(first.provenance) or {}
-    two: Mapping[str, Any] = json.loads(other.provenance) or {}
+    one, two = first.provenance, other.provenance
     names = sorted(name for name in {*one, *two} if one.get(name) != two.get(name))
     changes = (f"{name} {one.get(name)!r} -> {two.get(name)!r}" for name in names)
     return f"{', '.join(changes)} (first: {first.where.rpartition(':')[2]})"

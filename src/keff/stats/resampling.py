@@ -23,7 +23,7 @@ def resampled_totals(units: NDArray[Any], replicates: int, rng: np.random.Genera
     """
     g = units.shape[0]
     fits = units.dtype.kind in "iub" and g * int(np.abs(units).max(initial=0)) < EXACT_IN_SINGLE
-    columns = np.ascontiguousarray(units.T, np.float32 if fits else np.float64)
+    columns = np.ascontiguousarray(units, np.float32 if fits else np.float64)
     out = np.empty((units.shape[1], replicates))
     block = max(1, BLOCK_CELLS // g)
     offsets = np.arange(block)[:, None] * g
@@ -32,7 +32,7 @@ def resampled_totals(units: NDArray[Any], replicates: int, rng: np.random.Genera
         drawn = rng.integers(0, g, (rows, g))
         drawn += offsets[:rows]
         weights = np.bincount(drawn.ravel(), minlength=rows * g).reshape(rows, g)
-        out[:, start : start + rows] = columns @ weights.astype(columns.dtype).T
+        out[:, start : start + rows] = (weights.astype(columns.dtype) @ columns).T
     return out
 
 
