@@ -4,8 +4,8 @@ For every record with at least 48 paths: the rules are replayed on all its quest
 min(50, n/2) questions x 8 paths are drawn at random, a policy is recommended from each pilot alone, and the
 other questions are replayed (below 60 questions: the same ones). The generic prior is fitted anew without
 the record and its kin (the same source and question set). Nothing else is left out: the family of
-candidates, the weights of close calls and the width of the stated interval were chosen on these same
-records, so the rows of the recommendation are somewhat flattering. Prints Markdown tables.
+candidates, the least price of a vote's share and the width of the stated interval were chosen on these
+same records, so the rows of the recommendation are somewhat flattering. Prints Markdown tables.
 
     python -m benchmarks.frontier [FOLDER] [--pilots 4] [--paths 8] [--prior]
 
@@ -26,9 +26,10 @@ from keff.policy import parse_policy
 from keff.reader import Opening, open_record
 from keff.recommend import Aim, advise
 from keff.recommend.forecast import candidates, forecast
-from keff.recommend.prior import Prior, Slope
+from keff.recommend.prior import Belief, Line, Prior
 from keff.replay.outcomes import expectations, run
 from keff.stats import choose
+from keff.stats.correlation import agreement_items
 from keff.stats.draws import Draws, permuted
 from keff.stats.mixture import COMPONENTS, partition_log_law, vote_counts
 from keff.stats.plurality import plurality_at_k_items
@@ -58,13 +59,18 @@ AIMS = {
 
 @dataclass
 class Cell:
-    """One record, its random orders, and the outcomes that were asked for."""
+    """One record, its random orders, what its votes are worth, and the outcomes that were asked for.
+
+    ``close_calls`` is the share and the accuracy that rules of 2 to 8 paths lose, on average.
+    """
 
     name: str
     votes: Votes
     draws: Draws
     whole: FloatArray
+    calibration: float
     slope: float
+    close_calls: tuple[float, float]
     known: dict[str, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
 
     @property
@@ -99,7 +105,8 @@ def load(file: Path) -> Cell | None:
     draws = permuted(votes, CAP, ORDERS, np.random.default_rng(7))
     assert draws.tallies.credit is not None
     whole = draws.tallies.credit[:, :, CAP].mean(axis=1, dtype=np.float64)
-    return Cell(file.stem, votes, draws, whole, _slope(votes))
+    calibration = float(votes.scored().mean() / agreement_items(votes).mean())
+    return Cell(file.stem, votes, draws, whole, calibration, _slope(votes), _close_calls(votes, draws, whole))
 
 
 def _slope(votes: Votes) -> float:
@@ -108,6 +115,13 @@ def _slope(votes: Votes) -> float:
     counts, _ = vote_counts(votes)
     shares = np.sort(counts / votes.k, axis=1)[:, ::-1]
     return float(gain / max((shares[:, 0] - np.square(shares).sum(axis=1)).mean(), 1e-9))
+
+
+def _close_calls(votes: Votes, draws: Draws, whole: FloatArray) -> tuple[float, float]:
+    found = forecast(votes, CAP, np.random.default_rng(0))
+    some = np.flatnonzero((found.paths >= 2) & (found.paths <= 8))[::4]
+    _, right = _replayed([found.candidates.tables[one] for one in some], draws)
+    return float(found.loss[some].mean()), float(whole.mean() - right.mean())
 
 
 def fit_prior(cells: list[Cell]) -> Prior:
@@ -125,13 +139,25 @@ def fit_prior(cells: list[Cell]) -> Prior:
         each /= each.sum(axis=1, keepdims=True)
         share = 0.02 / len(COMPONENTS) + weight @ each
         share /= share.sum()
+    calibration, slope = np.array([(cell.calibration, cell.slope) for cell in cells]).T
+    loss, lost = np.array([cell.close_calls for cell in cells]).T
+    even = np.ones(len(cells))
     return Prior(
-        share, *(_law([cell.slope for cell in cells if cell.votes.closed is c]) for c in (False, True))
+        share,
+        Belief(float(calibration.mean()), float(calibration.std(ddof=1))),
+        _line(calibration, slope, even),
+        # Where more share is lost, what it cost is known better.
+        _line(slope, lost / loss, loss),
     )
 
 
-def _law(slopes: list[float]) -> Slope:
-    return Slope(float(np.mean(slopes)), float(np.std(slopes)))
+def _line(x: FloatArray, y: FloatArray, weight: FloatArray) -> Line:
+    """Fit y over x by least squares; ``weight`` says how precise each y is."""
+    columns = np.stack([np.ones(len(x)), x], axis=1)
+    intercept, gradient = np.linalg.lstsq(columns * weight[:, None], y * weight, rcond=None)[0]
+    left = (y - intercept - gradient * x) * weight
+    spread = np.sqrt(np.square(left).sum() / np.square(weight).sum() * len(x) / (len(x) - 2))
+    return Line(float(intercept), float(gradient), float(spread))
 
 
 @dataclass
@@ -226,13 +252,18 @@ def oracle(cells: list[Cell]) -> None:
 
 
 def _fewest(cell: Cell, tables: list[Table]) -> list[float]:
-    tallies, n = cell.draws.tallies, np.arange(CAP + 1)
+    paths, right = _replayed(tables, cell.draws)
+    return [float(paths[right >= share * cell.whole.mean()].min()) for share in SHARES]
+
+
+def _replayed(tables: list[Table], draws: Draws) -> tuple[FloatArray, FloatArray]:
+    """Return the mean paths and the accuracy of each table [C]."""
+    tallies, n = draws.tallies, np.arange(CAP + 1)
     assert tallies.credit is not None
     at = (n * (CAP + 1) + tallies.v1) * (CAP + 1) + tallies.v2
     stops = [table.ravel()[at].argmax(axis=2) for table in tables]
-    right = np.array([np.take_along_axis(tallies.credit, stop[..., None], 2).mean() for stop in stops])
-    paths = np.array([stop.mean() for stop in stops])
-    return [float(paths[right >= share * cell.whole.mean()].min()) for share in SHARES]
+    right = [np.take_along_axis(tallies.credit, stop[..., None], 2).mean() for stop in stops]
+    return np.array([stop.mean() for stop in stops]), np.array(right, float)
 
 
 def main() -> None:
@@ -249,7 +280,7 @@ def main() -> None:
         return
     if options.prior:
         prior = fit_prior(cells)
-        print(np.round(prior.weights, 3).tolist(), prior.open, prior.closed)
+        print(np.round(prior.weights, 3).tolist(), prior.calibration, prior.slope, prior.price)
         return
     large, small = (
         [cell for cell in cells if cell.votes.n >= 60],

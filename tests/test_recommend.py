@@ -8,10 +8,21 @@ import pytest
 from keff.errors import PolicyError
 from keff.policy import parse_policy
 from keff.recommend import Advice, Aim, choose, recommend
-from keff.recommend.forecast import SAFE, SINGLE, Forecast, candidates, fit_slope, forecast, left_out_share
+from keff.recommend.forecast import (
+    LEAST_PRICE,
+    SAFE,
+    SINGLE,
+    Forecast,
+    candidates,
+    fit_calibration,
+    fit_slope,
+    forecast,
+    left_out_share,
+)
 from keff.recommend.prior import GENERIC
 from keff.replay.outcomes import run
 from keff.stats.choose import Recommendation
+from keff.stats.correlation import agreement_items
 from keff.stats.draws import Draws
 from keff.stats.mixture import COMPONENTS
 from keff.stats.votes import Votes
@@ -189,15 +200,44 @@ def test_the_slope_tells_shares_that_are_worth_something_from_those_that_are_not
     right = workload(400, 8, 5)
     assert right.answers is not None
     steep = fit_slope(right)
-    anything = np.random.default_rng(6).random(right.answers.shape) < 0.5
     # Correct at random, answer by answer: the leader is no better than another.
     answer_is_right = np.random.default_rng(7).random((400, 4)) < 0.5
     flat = fit_slope(Votes(right.answers, np.take_along_axis(answer_is_right, right.answers, 1).astype(int)))
     assert steep.value > 0.7 > 0.35 > flat.value
-    assert steep.sd < GENERIC.open.sd
-    assert fit_slope(Votes(right.answers, None)) == GENERIC.open
-    assert fit_slope(Votes(right.answers, None, closed=True)) == GENERIC.closed
-    assert anything.shape == right.answers.shape
+    assert steep.sd < GENERIC.slope.sd
+    assert fit_slope(Votes(right.answers, None)).value == pytest.approx(GENERIC.slope.at(1))
+
+
+@pytest.mark.parametrize("truth", [0.5, 0.8, 1.0])
+def test_calibration_comes_back(truth: float) -> None:
+    """An answer of share s is right with probability ``truth`` * s: then p is ``truth`` times the agreement."""
+    rng = np.random.default_rng(8)
+    share = rng.beta(2, 2, 4000)
+    answers = (rng.random((4000, 8)) > share[:, None]).astype(int)
+    first = rng.random(4000) < truth * share
+    second = ~first & (rng.random(4000) < truth * (1 - share) / (1 - truth * share))
+    right = np.where(answers == 0, first[:, None], second[:, None]).astype(int)
+    found = fit_calibration(Votes(answers, right))
+    assert found.value == pytest.approx(truth, abs=4 * found.sd)
+    assert found.sd < 0.02
+    few = Votes(answers[:12], right[:12])
+    raw, generic = few.p / agreement_items(few).mean(), GENERIC.calibration.value
+    assert abs(fit_calibration(few).value - generic) < abs(raw - generic)
+
+
+def test_votes_that_are_worth_little_are_not_paid_for() -> None:
+    """Two workloads of the same votes: where wrong answers meet as often as right ones, fewer paths will do."""
+    good = workload(80, 8, 9)
+    assert good.answers is not None
+    coin = np.random.default_rng(10).random((80, 4)) < 0.5
+    poor = Votes(good.answers, np.take_along_axis(coin, good.answers, 1).astype(int))
+    aim = Aim(retain=0.99)
+    assert (advise(poor, aim).expected_paths or 0) < (advise(good, aim).expected_paths or 0)
+
+
+def test_what_a_share_costs_has_a_floor_that_goes_with_the_accuracy(found: Forecast) -> None:
+    assert np.all(found.price >= LEAST_PRICE * found.level)
+    assert np.ptp(found.price[SINGLE + 1 :]) == 0 and found.price[SINGLE] >= found.price[SINGLE + 1]
 
 
 def test_left_out_share_is_counted_by_hand() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from keff.errors import LogError
 from keff.log import Question
-from keff.scoring import Reading, ballot, shared_agreement
+from keff.scoring import Reading, ballot
 
 FOLD = Reading(str.casefold, lambda answer, gold: answer.casefold() == str(gold).casefold())
 
@@ -34,22 +34,6 @@ def test_in_a_closed_answer_set_codes_mean_the_same_everywhere() -> None:
     found = ballot([question("1", "ba"), question("2", "ab")], closed).votes.answers
     assert found is not None
     assert found.tolist() == [[0, 1], [1, 0]]
-
-
-def test_few_answers_over_many_questions_are_a_closed_set_also_when_nobody_says_so() -> None:
-    rng = np.random.default_rng(0)
-    letters = ["".join(rng.choice(list("abcd"), 6)) for _ in range(30)]
-    assert ballot([question(str(i), row) for i, row in enumerate(letters)], FOLD).votes.closed
-    numbers = [tuple(str(rng.integers(1000)) for _ in range(6)) for _ in range(30)]
-    open_set = [Question(str(i), row) for i, row in enumerate(numbers)]
-    assert not ballot(open_set, FOLD).votes.closed
-    assert not ballot([question("1", "aa"), question("2", "aa")], FOLD).votes.closed
-
-
-def test_shared_agreement_is_counted_by_hand() -> None:
-    # Four votes each: the pairs a-a (2 x 1), b-b (1 x 2) and . - . (never) of 3 x 4 pairs between questions.
-    assert shared_agreement([["a", "a", "b", None], ["a", "b", "b", "c"]]) == pytest.approx(4 / 12)
-    assert shared_agreement([["a", "a"]]) == 0
 
 
 def test_the_records_own_correctness_wins_over_the_gold_answer() -> None:

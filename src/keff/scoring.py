@@ -20,10 +20,6 @@ Correct = Callable[[str, object], bool]
 TRIM_SHARE = 0.2
 """Ragged records are trimmed unasked while that drops less than this share of the paths."""
 
-CLOSED_AGREEMENT, CLOSED_QUESTIONS = 0.08, 10
-"""An answer set is taken as closed, unasked, where votes of different questions agree at least this often (10
-options: about 0.1; free numbers of real models: below 0.03) over at least so many questions."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -82,8 +78,7 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
         notes.append(Note("unlabelled", message))
         kept = labelled
     keys = tuple(keys_of(row, k, reading.key) for row in kept)
-    closed = reading.closed or (len(keys) >= CLOSED_QUESTIONS and shared_agreement(keys) >= CLOSED_AGREEMENT)
-    codes = None if any(row.form == "scores" for row in kept) else _codes(keys, shared=closed)
+    codes = None if any(row.form == "scores" for row in kept) else _codes(keys, shared=reading.closed)
     correct = np.array([correct_of(row, k, reading) for row in kept]) if labelled else None
     if correct is not None and codes is not None and np.any(correct[codes < 0]):
         notes.append(
@@ -97,7 +92,7 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
         clusters=_clusters(kept),
         tokens=_column(kept, k, "tokens"),
         confidences=_column(kept, k, "confidences"),
-        closed=closed,
+        closed=reading.closed,
     )
     return Ballot(votes, keys, tuple(kept), reading, tuple(notes))
 
@@ -149,19 +144,6 @@ def _codes(keys: Sequence[Sequence[str | None]], *, shared: bool) -> IntArray:
             table = {}
         codes[row] = [-1 if key is None else table.setdefault(key, len(table)) for key in answers]
     return codes
-
-
-def shared_agreement(keys: Sequence[Sequence[str | None]]) -> float:
-    """Return how often two votes of different questions have the same key; 0 where there are no two."""
-    within = [Counter(key for key in row if key is not None) for row in keys]
-    total = Counter[str]()
-    for row in within:
-        total.update(row)
-    votes = total.total()
-    pairs = votes**2 - sum(row.total() ** 2 for row in within)
-    same = sum(count**2 for count in total.values())
-    same -= sum(count**2 for row in within for count in row.values())
-    return same / pairs if pairs else 0.0
 
 
 def correct_of(row: Question, k: int, reading: Reading) -> list[int]:

@@ -59,7 +59,11 @@ def test_the_saturation_curve_is_the_formula_under_its_ceiling() -> None:
 def test_the_forest_lists_cells_from_the_top_and_draws_no_interval_where_there_is_none() -> None:
     (axes,) = figures.forest(FOREST).axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["x", "y"]
-    assert len(axes.lines) == 1 + 1 + 1 + 1
+    points, zero = axes.lines
+    assert points.get_ydata().tolist() == [2, 1]  # type: ignore[union-attr]
+    assert zero.get_xdata() == [0, 0]
+    drawn = [path.vertices for path in axes.collections[0].get_paths() if np.isfinite(path.vertices).all()]
+    assert np.array(drawn)[:, :, 1].tolist() == [[2, 2]]
 
 
 def test_the_predictor_shows_every_benchmark_and_the_test() -> None:

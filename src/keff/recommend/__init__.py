@@ -19,9 +19,6 @@ LEAST_ITEMS, LEAST_PATHS = 10, 3
 RETAIN = 0.99
 """The aim when none is stated."""
 
-LEAST_SLOPE = 0.1
-"""Even where the labels say that shares are worth nothing, answers may not change without end."""
-
 
 @dataclass(frozen=True, slots=True)
 class Aim:
@@ -110,23 +107,16 @@ def choose(found: Forecast, aim: Aim) -> tuple[int, str]:
     if aim.budget is not None:
         return _within(found, aim.budget)
     if aim.value_per_correct is not None and aim.cost_per_path is not None:
-        worth = (
-            -aim.value_per_correct * found.slope.value * found.worth * found.loss
-            - aim.cost_per_path * found.paths
-        )
+        worth = -aim.value_per_correct * found.lost - aim.cost_per_path * found.paths
         why = f"one more correct answer is worth {aim.value_per_correct / max(aim.cost_per_path, 1e-300):g} paths"
         return int(np.argmax(worth)), why
     return _retaining(found, RETAIN if aim.retain is None else aim.retain)
 
 
 def _retaining(found: Forecast, share: float) -> tuple[int, str]:
-    level = found.accuracy if found.accuracy is not None else float(found.share[-1])
-    lost = max(found.slope.value, LEAST_SLOPE) * found.worth * found.loss
-    enough = lost <= (1 - share) * level
+    enough = found.lost <= (1 - share) * found.level
     best = np.where(enough, found.paths, np.inf)
-    known = (
-        "" if found.accuracy is not None else ", if votes are worth here what they are elsewhere (no labels)"
-    )
+    known = "" if found.accuracy is not None else ", if answers are right as often as paths agree (no labels)"
     return int(np.argmin(best)), f"the fewest paths that keep {share:.1%} of the accuracy at the cap{known}"
 
 
@@ -138,7 +128,7 @@ def _within(found: Forecast, budget: float) -> tuple[int, str]:
 
 def _advice(pilot: Votes, found: Forecast, index: int, verdict: Verdict, why: str) -> Advice:
     paths, differs = float(found.paths[index]), float(found.differs[index])
-    expected, kept = _expected(pilot, found, float((found.worth * found.loss)[index]))
+    expected, kept = _expected(pilot, found, index)
     tokens = None if pilot.tokens is None else paths * float(np.nanmean(pilot.tokens))
     claim = f"same answer as {len(found.share) - 1} paths on {1 - differs:.1%} of questions"
     return Advice(
@@ -153,11 +143,11 @@ def _advice(pilot: Votes, found: Forecast, index: int, verdict: Verdict, why: st
     )
 
 
-def _expected(pilot: Votes, found: Forecast, loss: float) -> tuple[Estimate | None, float | None]:
+def _expected(pilot: Votes, found: Forecast, index: int) -> tuple[Estimate | None, float | None]:
     if found.accuracy is None or found.error is None:
         return None, None
-    value = float(np.clip(found.accuracy - found.slope.value * loss, 0, 1))
-    error = float(np.hypot(found.error, found.slope.sd * loss))
+    value = float(np.clip(found.accuracy - found.lost[index], 0, 1))
+    error = float(np.hypot(found.error, found.slope.sd * found.loss[index]))
     # The new questions are a sample too: twice as many of them vary half as much as the pilot did. The size
     # was chosen among equal, twice and unlimited by coverage on the records of benchmarks/frontier.py.
     half = float(stdtrit(max(pilot.n_clusters - 1, 1), 0.975)) * error * 1.5**0.5

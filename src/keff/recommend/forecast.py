@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from keff.policies import budget
 from keff.policies._table import Table, TablePolicy
 from keff.policy import format_spec, parse_policy
-from keff.recommend.prior import GENERIC, Prior, Slope
+from keff.recommend.prior import GENERIC, Belief, Prior
 from keff.stats.correlation import agreement_items
 from keff.stats.draws import Tallies
 from keff.stats.mixture import fit_weights, partition_log_law, simulate, vote_counts
@@ -28,10 +28,9 @@ STEPS = 48
 SHAPES = (0.0, 2.0, 8.0, 64.0)
 LOW_CAPS = (0.375, 0.5, 0.75)
 
-
-CLOSE_CALLS_OPEN, CLOSE_CALLS_CLOSED = 0.8, 0.6
-"""Where a rule goes wrong the answers are close, and the larger share is right less often than the slope
-says, above all where wrong answers meet on a few options. Chosen on 35 records, not left out."""
+LEAST_PRICE = 0.3
+"""Even where the labels say that votes are worth nothing, answers may not change without end: a unit of
+share costs at least this part of the accuracy. Chosen on 35 records, not left out."""
 
 SINGLE, SAFE = 0, 1
 """Where the single path and the safe default stand among the candidates."""
@@ -84,7 +83,7 @@ class Forecast:
     """Expected paths [C], tokens [C] and accuracies of C candidates on questions like the pilot's.
 
     ``loss`` [C] is the share of the answer at the cap minus that of the answer given, on average;
-    ``differs`` [C] how often they differ. ``share`` [cap + 1] is the mean share of the plurality after
+    ``differs`` [C] how often they differ; ``price`` [C] the accuracy that a unit of loss costs. ``share`` [cap + 1] is the mean share of the plurality after
     0..cap paths. ``accuracy`` and ``error`` are those of plurality at the cap, None without labels.
     """
 
@@ -93,17 +92,20 @@ class Forecast:
     loss: FloatArray
     differs: FloatArray
     share: FloatArray
-    slope: Slope
-    close_calls: float
+    price: FloatArray
+    slope: Belief
     accuracy: float | None
     error: float | None
 
     @property
-    def worth(self) -> FloatArray:
-        """How much accuracy a unit of loss costs under each candidate [C], in units of the slope."""
-        worth = np.full(len(self.loss), self.close_calls)
-        worth[SINGLE] = 1.0
-        return worth
+    def level(self) -> float:
+        """What there is to keep: the accuracy at the cap, or the share of its answer without labels."""
+        return float(self.share[-1]) if self.accuracy is None else self.accuracy
+
+    @property
+    def lost(self) -> FloatArray:
+        """The accuracy that each candidate loses against the vote at the cap [C]."""
+        return self.price * self.loss
 
 
 def forecast(pilot: Votes, cap: int, rng: np.random.Generator, prior: Prior = GENERIC) -> Forecast:
@@ -122,8 +124,11 @@ def forecast(pilot: Votes, cap: int, rng: np.random.Generator, prior: Prior = GE
     slope = fit_slope(pilot, prior)
     mean_share = share.mean(axis=(0, 1))
     accuracy, error = _accuracy(pilot, cap, slope, mean_share)
-    close_calls = CLOSE_CALLS_CLOSED if pilot.closed else CLOSE_CALLS_OPEN
-    return Forecast(choice, paths, loss, differs, mean_share, slope, close_calls, accuracy, error)
+    level = mean_share[cap] if accuracy is None else accuracy
+    price = np.full(len(loss), prior.price.at(slope.value))
+    price[SINGLE] = slope.value  # it goes wrong in clear cases too
+    price = np.maximum(price, LEAST_PRICE * level)
+    return Forecast(choice, paths, loss, differs, mean_share, price, slope, accuracy, error)
 
 
 class _Runs(NamedTuple):
@@ -164,24 +169,44 @@ def _replay(table: Table, runs: _Runs) -> tuple[float, float, float]:
     return paths, loss, differs
 
 
-def fit_slope(pilot: Votes, prior: Prior = GENERIC) -> Slope:
+def fit_slope(pilot: Votes, prior: Prior = GENERIC) -> Belief:
     """Return the slope from the pilot's labels, shrunk to that of recorded generations.
 
-    The gain in accuracy from 1 path to K0 - 1, against the gain in share as the path left out sees it:
-    both unbiased. Without labels or with fewer than three paths it is the prior.
+    Two things speak: how well votes are calibrated, and the gain in accuracy from 1 path to K0 - 1 against
+    the gain in share as the path left out sees it (both unbiased). Without labels or with fewer than three
+    paths votes are taken at face value: calibrated.
     """
-    generic = prior.slope(pilot.closed)
     if pilot.correct is None or pilot.k < 3 or pilot.n < 2:
-        return generic
+        return Belief(prior.slope.at(1.0), prior.slope.sd)
+    calibration = fit_calibration(pilot, prior)
+    expected = prior.slope.at(calibration.value)
+    sd = float(np.hypot(prior.slope.sd, prior.slope.gradient * calibration.sd))
     right = plurality_at_k_items(pilot)
     gain = right[:, pilot.k - 2] - right[:, 0]
     share = left_out_share(pilot) - agreement_items(pilot)
-    spread = np.var(gain - generic.value * share, ddof=1) + 1e-6
-    precision = max(float(share.mean()), 0.0) ** 2 * pilot.n / spread
-    raw = gain.mean() / max(float(share.mean()), 1e-6)
-    posterior = precision + generic.sd**-2
-    value = (precision * raw + generic.value * generic.sd**-2) / posterior
-    return Slope(float(value), float(posterior**-0.5))
+    rise = max(float(share.mean()), 1e-6)
+    error = _mean_error(gain - expected * share) / rise
+    return _join(Belief(float(gain.mean()) / rise, error), Belief(expected, sd))
+
+
+def fit_calibration(pilot: Votes, prior: Prior = GENERIC) -> Belief:
+    """Return p over the agreement of two paths, shrunk to that of recorded generations; needs labels."""
+    right, agreement = pilot.scored().mean(axis=1), agreement_items(pilot)
+    level = max(float(agreement.mean()), 1e-6)
+    ratio = float(right.mean()) / level
+    return _join(Belief(ratio, _mean_error(right - ratio * agreement) / level), prior.calibration)
+
+
+def _mean_error(values: FloatArray) -> float:
+    """Return the standard error of a mean [n]; a pilot without any spread does not claim certainty."""
+    return float(np.sqrt((np.var(values, ddof=1) + 1e-6) / len(values)))
+
+
+def _join(one: Belief, other: Belief) -> Belief:
+    """Return the mean of two beliefs by their precision."""
+    precisions = np.array([one.sd, other.sd]) ** -2.0
+    value = float(precisions @ [one.value, other.value] / precisions.sum())
+    return Belief(value, float(precisions.sum() ** -0.5))
 
 
 def left_out_share(pilot: Votes) -> FloatArray:
@@ -198,7 +223,7 @@ def left_out_share(pilot: Votes) -> FloatArray:
     return np.asarray(wins * top / pilot.k, np.float64)
 
 
-def _accuracy(pilot: Votes, cap: int, slope: Slope, share: FloatArray) -> tuple[float | None, float | None]:
+def _accuracy(pilot: Votes, cap: int, slope: Belief, share: FloatArray) -> tuple[float | None, float | None]:
     if pilot.correct is None:
         return None, None
     right = plurality_at_k_items(pilot)[:, -1]

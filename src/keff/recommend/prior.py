@@ -10,32 +10,41 @@ from keff.stats.votes import FloatArray
 
 
 @dataclass(frozen=True)
-class Slope:
-    """How much accuracy a unit of answer share is worth on a workload, with its standard deviation.
-
-    If an answer with twice the share is right twice as often the slope is 1. It is 0 where the most
-    frequent answer is no better than another.
-    """
+class Belief:
+    """A number that is known up to a standard deviation."""
 
     value: float
     sd: float
 
 
+@dataclass(frozen=True)
+class Line:
+    """A straight line fitted to workloads, with the standard deviation of one workload around it."""
+
+    intercept: float
+    gradient: float
+    sd: float
+
+    def at(self, x: float) -> float:
+        """Return the height of the line."""
+        return self.intercept + self.gradient * x
+
+
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """The generic workload: ``weights`` of the components of ``stats.mixture``, and the law of the slope.
+    """The generic workload: ``weights`` of the components of ``stats.mixture``, and what its votes are worth.
 
-    ``open`` and ``closed`` are the slope's mean and standard deviation over workloads. Where any answer may
-    be given wrong ones scatter, and shares are worth more than where they meet on one of a few options.
+    ``calibration`` is p over the agreement of two paths: 1 where answers are right as often as paths agree
+    on them, less where wrong answers meet. ``slope`` is the accuracy that a unit of answer share brings from
+    one path to many, on the line of calibration. ``price`` is the accuracy that a unit of share costs where a
+    rule goes wrong, on the line of the slope: there the answers are close, and the larger share is right
+    less often than the slope says.
     """
 
     weights: FloatArray
-    open: Slope
-    closed: Slope
-
-    def slope(self, closed: bool) -> Slope:
-        """Return the law of the slope for an open or a closed answer set."""
-        return self.closed if closed else self.open
+    calibration: Belief
+    slope: Line
+    price: Line
 
 
 # In the order of ``stats.mixture.COMPONENTS``.
@@ -47,7 +56,8 @@ _FOUR_ANSWERS = [0.017, 0.011, 0.009, 0.007, 0.003, 0.002]
 
 GENERIC = Prior(
     weights=np.concatenate([_ONE, _OPEN, _OPEN_HEAVY_TAIL, _TWO_ANSWERS, _FOUR_ANSWERS]),
-    open=Slope(1.04, 0.39),
-    closed=Slope(0.56, 0.33),
+    calibration=Belief(0.93, 0.14),
+    slope=Line(-1.61, 2.58, 0.27),
+    price=Line(-0.28, 0.9, 0.4),
 )
 """Fitted to 35 records of 16 models, each counted once: mathematics, science and multiple choice."""
