@@ -1,0 +1,85 @@
+"""One request and its connection: what was sent so far, and whether the client is still there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from keff.gateway.problem import Gone, Problem
+from keff.gateway.service import Job
+
+JSON, EVENTS = "application/json", "text/event-stream"
+
+T = TypeVar("T")
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One chat request with its connection: what was sent so far, and the job once it is known."""
+
+    name: str
+    headers: dict[bytes, bytes]
+    receive: Receive
+    send: Send
+    status: int = 0
+    job: Job | None = None
+
+    async def begin(self, status: int, kind: str, more: Mapping[str, str], size: int | None = None) -> None:
+        """Send the head of the response."""
+        self.status = status
+        job = self.job
+        told = {"content-type": kind, "x-request-id": self.name, **more}
+        if size is not None:
+            told["content-length"] = str(size)
+        if job is not None and job.paths:
+            told["x-keff-paths"] = str(job.paths)
+        if job is not None and job.stale:
+            told["x-keff-stale-plan"] = ", ".join(job.stale)
+        head = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
+        await self.send({"type": "http.response.start", "status": status, "headers": head})
+
+    async def whole(self, status: int, body: bytes, more: Mapping[str, str]) -> None:
+        """Send a whole response."""
+        await self.begin(status, JSON, more, len(body))
+        await self.part(body, last=True)
+
+    async def fail(self, problem: Problem) -> None:
+        """Send an error, unless a response has begun: then the connection closes in its middle."""
+        if not self.status:
+            await self.whole(problem.status, problem.body(), problem.headers)
+
+    async def part(self, body: bytes, *, last: bool = False) -> None:
+        """Send a piece of the body."""
+        await self.send({"type": "http.response.body", "body": body, "more_body": not last})
+
+    async def gone(self) -> None:
+        """Return when the client has closed the connection."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+
+async def until_gone(exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
+    """Await ``work`` while the client is there; else cancel it, wait for its end, and raise Gone."""
+    me = cast("asyncio.Task[Any]", asyncio.current_task())
+    gone = asyncio.create_task(exchange.gone())
+    waiting = True
+
+    def left(watch: asyncio.Task[None]) -> None:
+        if waiting and not watch.cancelled():
+            me.cancel()
+
+    gone.add_done_callback(left)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if not gone.done() or me.uncancel():
+            raise
+        raise Gone from None
+    finally:
+        waiting = False
+        gone.cancel()
