@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from keff import cli
 from keff.paper import layout
 from published_records import Truth, series_rows, write
 
@@ -103,3 +104,25 @@ def test_reproduce_does_what_it_can_and_says_what_is_missing(tmp_path: Path) -> 
     assert set(found["tables"]) == {"table1", "table2", "table4", "table10", "table11"}
     assert len(found["missing"]) == 61 - 1 + 1
     assert (tmp_path / "out" / "table4.tex").read_text().count(r"\midrule") == 1
+
+
+def test_a_folder_that_cannot_be_written_is_wrong_use(tmp_path: Path) -> None:
+    series = layout.SERIES[0]
+    rows = series_rows(series, Truth(0.79, 0.59, trace=5), np.random.default_rng(0))
+    write(tmp_path / series.file, rows)
+    (tmp_path / "file").write_text("")
+    line = bad("reproduce", tmp_path, "-o", tmp_path / "file", "--replicates", 100, "--no-figures")
+    assert "File exists: name another folder" in line
+
+
+def test_a_file_that_may_not_be_read_is_bad_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build(arguments: list[str]) -> None:
+        raise PermissionError(13, "Permission denied", arguments[-1])
+
+    monkeypatch.setattr(cli, "build", build)
+    monkeypatch.setattr(sys, "argv", ["keff", "analyze", "log.jsonl"])
+    with pytest.raises(SystemExit) as found:
+        cli.main()
+    assert (found.value.code, capsys.readouterr().err) == (2, "keff: log.jsonl: permission denied\n")

@@ -65,3 +65,17 @@ def test_the_rows_of_one_id_must_stand_together(tmp_path: Path) -> None:
 def test_foreign_tables_are_refused(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(LogError, match=reason):
         read(tmp_path, text)
+
+
+def test_errors_name_the_line_where_the_row_begins(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"log\.csv:3: unexpected end of data"):
+        read(tmp_path, 'id,answer\nq1,4\nq2,"begun\nq3,4\nq4,5\n')
+    file = tmp_path / "log.csv"
+    file.write_bytes(b"id,answer\nq1,4\nq1,5\nq2,\xe9\nq3,4\n")
+    with pytest.raises(LogError, match=r"log\.csv:4: not UTF-8 text"):
+        list(find_log(file).questions(file))
+
+
+def test_a_column_that_occurs_twice_is_no_guess(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="the column 'answer' occurs twice"):
+        read(tmp_path, "id,answer,answer\nq1,4,5\n")

@@ -13,7 +13,7 @@ import zstandard
 
 from keff.errors import LogError
 from keff.log import find_log
-from keff.logs import _zip
+from keff.logs import _zip, inspect_ai
 from keff.reader import open_record
 from keff.stats.estimate import Note
 
@@ -141,3 +141,48 @@ def test_damaged_bytes_are_found_by_the_checksum(tmp_path: Path) -> None:
     file.write_bytes(data)
     with pytest.raises(LogError, match="damaged"):
         open_record(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epoch": "x"}, "the epoch must be a whole number, not 'x'"),
+        ({"output": {"usage": {"output_tokens": "many"}}}, "output_tokens must hold counts only, not 'many'"),
+        ({"scores": {}}, r"no sample can be used: \d+ times it has no score"),
+        ({"error": {"message": "x"}}, r"no sample can be used: \d+ times it ended in an error"),
+    ],
+)
+def test_fields_of_another_type_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    files = {
+        name: json.dumps(json.loads(data) | change).encode() if name.startswith("samples/") else data
+        for name, data in members().items()
+    }
+    with pytest.raises(LogError, match=message):
+        open_record(pack(tmp_path / "log.eval", files))
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (5, "samples must be a list"),
+        ({"a": 1}, "samples must be a list"),
+        ([1], "a sample is no JSON object"),
+    ],
+)
+def test_a_json_log_with_other_samples_is_refused(tmp_path: Path, samples: object, message: str) -> None:
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps({"eval": {"task": "gsm8k"}, "samples": samples}))
+    with pytest.raises(LogError, match=message):
+        open_record(file)
+
+
+def test_a_byte_order_mark_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    file = tmp_path / "log.json"
+    file.write_bytes(b"\xef\xbb\xbf" + JSON.read_bytes())
+    assert open_record(file).ballot.votes.n == open_record(JSON).ballot.votes.n
+
+
+def test_epochs_of_one_question_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect_ai, "MOST_JSON", 1000)
+    with pytest.raises(LogError, match="its epochs claim more than"):
+        open_record(EVAL)

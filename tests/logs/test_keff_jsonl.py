@@ -53,7 +53,17 @@ def test_all_fields_come_through_and_unknown_ones_are_kept(tmp_path: Path) -> No
         ([GOOD | {"all_correct": [1]}], "all_correct has 1 entries for 4 answers"),
         ([GOOD | {"all_correct": [1, 0, 0, 2]}], "must hold 0 and 1 only"),
         ([GOOD | {"all_tokens": "many"}], "all_tokens must be a list"),
-        ([GOOD | {"all_tokens": [1, 2, 3, "x"]}], "could not convert"),
+        ([GOOD | {"all_tokens": [1, 2, 3, "x"]}], "all_tokens must hold counts only, not 'x'"),
+        ([GOOD | {"all_tokens": [1, 2, 3, float("inf")]}], "all_tokens must hold counts only, not inf"),
+        ([GOOD | {"all_tokens": [1, 2, 3, 10**400]}], "all_tokens must hold counts only, not a huge number"),
+        ([GOOD | {"all_tokens": [1, 2, 3, -4]}], "all_tokens must hold counts only, not -4"),
+        (
+            [GOOD | {"all_confidences": [1, 2, 3, float("inf")]}],
+            "all_confidences must hold finite numbers only",
+        ),
+        ([GOOD | {"slots": [1, 2, 3, 3.5]}], "slots must hold whole numbers only, not 3.5"),
+        ([GOOD | {"slots": [1, 2, 3, 10**30]}], "slots must hold whole numbers only"),
+        ([GOOD | {"all_truncated": [0, 0, 0, None]}], "all_truncated must hold 0 and 1 only, not None"),
         ([], "the file is empty"),
         (["hello, world"], "the first line is not a JSON object"),
         ([{"question": "?", "answer": "1"}], 'no "all_answers"'),
@@ -77,3 +87,17 @@ def test_every_recorded_file_is_read(recorded: list[Path]) -> None:
         questions = read(file)
         assert len({len(question.answers) for question in questions}) >= 1
         assert all(question.correct is not None for question in questions)
+
+
+def test_half_a_surrogate_pair_becomes_the_replacement_character(tmp_path: Path) -> None:
+    (question,) = read(
+        write(tmp_path, GOOD | {"id": "\ud83d", "all_answers": ["4", "\U0001f600", "x\udc00", None]})
+    )
+    assert question.id == "\ufffd"
+    assert question.answers == ("4", "\U0001f600", "x\ufffd", None)
+
+
+def test_what_a_row_says_about_the_log_is_text(tmp_path: Path) -> None:
+    file = write(tmp_path, GOOD | {"task": ["gsm8k"], "model": {"name": "m"}, "answer_space": None})
+    info = find_log(file).info(file)
+    assert (info.task, info.model, info.space) == ("['gsm8k']", "{'name': 'm'}", None)

@@ -89,3 +89,17 @@ def test_a_torn_last_line_is_told_and_a_bad_one_before_is_an_error(tmp_path: Pat
     file.write_text(head + "\n{" + rest)
     with pytest.raises(LogError, match=r"\.jsonl:2: not JSON"):
         open_record(file)
+
+
+@pytest.mark.parametrize("metrics", [5, [["exact_match"]], None])
+def test_a_strange_list_of_metrics_does_not_matter(tmp_path: Path, metrics: object) -> None:
+    file = rewritten(tmp_path, [row | {"metrics": metrics} for row in lines()])
+    assert open_record(file).ballot.votes.k == 4
+
+
+def test_rows_without_an_id_or_without_repeats_are_errors(tmp_path: Path) -> None:
+    first, *rest = lines()
+    with pytest.raises(LogError, match=r":2: lacks doc_id"):
+        open_record(rewritten(tmp_path, [first, {**rest[0], "doc_id": None}]))
+    with pytest.raises(LogError, match=r":1: resps holds no repeat"):
+        open_record(rewritten(tmp_path, [first | {"resps": [[]]}]))

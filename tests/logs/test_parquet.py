@@ -54,3 +54,9 @@ def test_a_file_that_was_cut_off_says_so(tmp_path: Path) -> None:
 def test_foreign_columns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="no columns id and answer"):
         read(tmp_path, [{"name": "x", "value": 1}])
+
+
+@pytest.mark.parametrize("meta", ["not JSON", "[1]", {"source": "x"}])
+def test_a_column_meta_that_is_not_ours_stays_what_it_is(tmp_path: Path, meta: object) -> None:
+    (question,) = read(tmp_path, [{"id": "q", "all_answers": ["a"], "meta": meta}])
+    assert question.meta == {"meta": meta}

@@ -14,6 +14,7 @@ from keff.log import Question, find_log
 from keff.logs.published import BY_TASK, SCORERS, survey
 from keff.paper.layout import Series
 from keff.reader import Opening, open_record
+from keff.stats.estimate import Note
 from published_records import Truth, provenance, series_rows
 
 SERIES = Series("llama8b", "gsm8k", (42, 123), 1024)
@@ -135,6 +136,15 @@ def test_a_file_of_several_records_asks_which_and_reads_the_one_that_is_named(tm
             ],
             ":2: mixed provenance: max_new_tokens 1024 -> 512",
         ),
+        ([row("gsm8k", "1", ["1"], gen_lens=["x"])], ":1: gen_lens must hold counts only, not 'x'"),
+        ([row("gsm8k", "1", ["1"], gen_lens=[1e300])], ":1: gen_lens must hold counts only"),
+        ([row("gsm8k", "1", ["1"], truncated=[None])], ":1: truncated must hold 0 and 1 only, not None"),
+        ([row("gsm8k", "1", ["1"], K="1")], ":1: K must be a whole number"),
+        ([row("mbpp", "1", [], K=10**11, all_correct=[1])], ":1: K must be a whole number"),
+        ([row("gsm8k", "1", ["1"], seed="x")], ":1: seed must be a whole number, not 'x'"),
+        ([row("gsm8k", "1", ["1"], instance_id=["i1"])], ":1: instance_id must be a name"),
+        ([row("gsm8k", None, ["1"])], ":1: lacks gold_answer"),
+        ([row("gsm8k", "1", ["1"], provenance={"scorer": ["vibes"]})], ":1: unknown scorer"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, lines: list[Any], message: str) -> None:
@@ -170,3 +180,18 @@ def test_generated_records_give_back_what_they_hold(tmp_path: Path) -> None:
         assert question.texts == tuple(line["all_traces"])
         assert question.tokens == tuple(line["gen_lens"])
         assert question.correct == tuple(int(answer == "18") for answer in line["all_answers"])
+
+
+def test_a_survey_keeps_what_stands_before_a_torn_last_line(tmp_path: Path) -> None:
+    file = write(tmp_path, row("gsm8k", "1", ["1"]), row("gsm8k", "1", ["1"], seed=5))
+    file.write_bytes(file.read_bytes()[:-9])
+    notes: list[Note] = []
+    questions, _, problems = survey(file, notes.append)
+    assert ([one.id for one in questions], problems) == (["i1@42"], [])
+    assert [note.code for note in notes] == ["torn_line"]
+
+
+def test_a_trace_that_is_no_text_is_read_as_one(tmp_path: Path) -> None:
+    file = write(tmp_path, row("gsm8k", "1", ["1", None], all_traces=[5, None]))
+    (question,) = find_log(file).questions(file, texts=True)
+    assert question.texts == ("5", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from keff.errors import LogError
 from keff.paper import claims, layout
-from keff.paper.reproduce import Reproducing, reproduce
+from keff.paper.reproduce import Reproducing, reproduce, workers
 from keff.paper.reproduce import write as write_results
 from published_records import TRUTHS, matrix_rows, series_rows, write
 
@@ -44,6 +45,15 @@ def test_all_tables_and_figures_come_out_and_the_truth_comes_back(records: Path,
     assert (found.headline["cells"], len(found.tables["table3"])) == (24, 12)
     for row, name in zip(found.tables["table4"], (series.name for series in layout.SERIES), strict=True):
         assert row["c_corrected"] == pytest.approx(TRUTHS[name].c, abs=0.16)
+    assert found.headline["reasoning"]["truncated"] == pytest.approx(0.02 * 0.07, abs=0.002)
+    held = {(one.row, one.column) for one in found.checks if one.table == "text"}
+    assert held >= {
+        ("reasoning", "truncated"),
+        ("precision.rows.iqr", "1"),
+        ("block", "cells"),
+        ("cells", "valid"),
+    }
+    assert len(held) > 30
     assert found.headline["reasoning"]["p"] == pytest.approx(0.93, abs=0.06)
     files = write_results(found, tmp_path)
     assert {file.suffix for file in files} == {".json", ".tex", ".md"}
@@ -120,7 +130,46 @@ def test_printed_numbers_are_checked_to_their_last_digit() -> None:
     assert checks == {"mv": True, "bb_error": True, "binomial_error": False}
 
 
+def test_numbers_of_the_text_are_checked_where_they_are() -> None:
+    headline = {"reduced": 55, "range_delta_rho": [-0.814, 0.1], "block": {"mean": None}}
+    checks = {(one.row, one.column): one.agrees for one in claims.check_headline(headline)}
+    assert checks == {
+        ("cells", "reduced"): True,
+        ("range_delta_rho", "0"): True,
+        ("range_delta_rho", "1"): False,
+    }
+
+
 def test_the_printed_tables_are_whole() -> None:
     for name, (header, text) in claims.PRINTED.items():
         assert {len(line.split()) for line in text.splitlines()} == {len(header.split())}, name
         assert set(claims.KEYS[name]) <= set(header.split())
+
+
+def test_a_torn_last_line_costs_one_question_only(records: Path, tmp_path: Path) -> None:
+    series = layout.SERIES[0]
+    (tmp_path / "sc_records").mkdir()
+    (tmp_path / series.file).write_bytes((records / series.file).read_bytes()[:-50])
+    found = reproduce(tmp_path, QUICK)
+    assert "table1" in found.tables
+    assert any("the last line breaks off; it is kept out" in one for one in found.problems)
+
+
+def test_records_in_which_no_path_is_right_are_reported(records: Path, tmp_path: Path) -> None:
+    series = layout.SERIES[0]
+    (tmp_path / "sc_records").mkdir()
+    text = (records / series.file).read_text().replace('"gold_answer": "18"', '"gold_answer": "0"')
+    (tmp_path / series.file).write_text(text)
+    found = reproduce(tmp_path, QUICK)
+    assert found.tables["table4"][0]["mv"] == 0
+    write_results(found, tmp_path / "out")
+    assert "unknown from the first paths" in (tmp_path / "out" / "differences.md").read_text()
+
+
+def test_an_interruption_begins_no_work_that_waits() -> None:
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), workers(1) as pool:
+        for _ in range(30):
+            pool.submit(time.sleep, 0.3)
+        raise KeyboardInterrupt
+    assert time.monotonic() - begun < 5

@@ -96,6 +96,9 @@ def main() -> None:
         raise SystemExit(_complain(str(error), error.exit_code)) from None
     except KeyboardInterrupt:
         raise SystemExit(_complain("stopped", 1)) from None
+    except PermissionError as error:
+        line = f"{error.filename}: permission denied" if error.filename else str(error)
+        raise SystemExit(_complain(line, 2)) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None

@@ -1,4 +1,4 @@
-"""Drawing the figures of a reproduction, where the extra that draws is installed."""
+"""Writing the tables of a reproduction, and its figures where the extra that draws is installed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from keff.paper.reproduce import Reproduction
+from keff.errors import UsageError
+from keff.paper.reproduce import Reproduction, write
 from keff.plugins import missing_extra
 
 
-def draw_figures(found: Reproduction, out: Path) -> list[Path]:
+def write_all(found: Reproduction, out: Path, *, figures: bool) -> list[Path]:
+    """Write tables, numbers and figures; raises UsageError where the folder cannot be written."""
+    try:
+        return write(found, out) + (_draw(found, out) if figures else [])
+    except OSError as error:
+        raise UsageError(f"{out}: {error.strerror or error}: name another folder with -o") from None
+
+
+def _draw(found: Reproduction, out: Path) -> list[Path]:
     """Write the figures; raises PluginError that says what to install."""
     try:
         draw: Any = importlib.import_module("keff.paper.drawings").draw

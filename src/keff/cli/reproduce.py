@@ -12,8 +12,8 @@ import typer
 
 from keff.cli import _console
 from keff.cli import _options as o
-from keff.cli._tables import draw_figures
-from keff.paper.reproduce import Reproducing, reproduce, write
+from keff.cli._tables import write_all
+from keff.paper.reproduce import Reproducing, reproduce
 
 SHOWN = 20
 
@@ -29,15 +29,14 @@ def command(
 ) -> None:
     """Reproduce what the records allow."""
     found = reproduce(folder, Reproducing(replicates, seed, processes))
-    files = write(found, out)
-    if figures:
-        files += draw_figures(found, out)
+    files = write_all(found, out, figures=figures)
     if json:
         _console.print_json(found.numbers() | {"files": [str(file) for file in files]})
         return
     for name in files:
         typer.echo(str(name))
-    for line in (*(f"missing: {one}" for one in found.missing), *found.problems)[:SHOWN]:
+    # What is wrong comes first: where most files are missing, that list would hide it.
+    for line in (*found.problems, *(f"missing: {one}" for one in found.missing))[:SHOWN]:
         _console.warn(line)
     more = len(found.missing) + len(found.problems) - SHOWN
     if more > 0:

@@ -17,10 +17,10 @@ from keff import plugins
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._sampling import Wishes, draw
-from keff.cli._tables import draw_figures
+from keff.cli._tables import write_all
 from keff.errors import EngineError, RunError, StoreError, UsageError
 from keff.grid import Cell, Study, cells, read_study
-from keff.paper.reproduce import Reproducing, write
+from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
 
 
@@ -59,9 +59,7 @@ def command(
         return
     found = report(study, Reproducing(replicates), runs)
     folder = out or (runs or Path(study.runs)) / "report"
-    files = write(found, folder)
-    if figures:
-        files += draw_figures(found, folder)
+    files = write_all(found, folder, figures=figures)
     for line in (*(f"missing: {one}" for one in found.missing), *found.problems):
         _console.warn(line)
     if json:

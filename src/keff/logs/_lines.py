@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +14,9 @@ from keff.stats.estimate import Note
 
 MOST_HEAD = 64 * 2**20
 """A first line longer than this many bytes is no record of answers."""
+
+HALF = re.compile("[\ud800-\udfff]")
+"""Half a surrogate pair: JSON can escape one, but no file or database can hold it."""
 
 Row = dict[str, Any]
 
@@ -31,7 +35,7 @@ def first_row(path: Path) -> Row | str:
     if not head.lstrip().startswith(b"{"):
         return "the first line is not a JSON object"
     try:
-        return cast("Row", json.loads(head))
+        return cast("Row", loads(head.decode("utf-8")))
     except (ValueError, RecursionError):
         return "the first line is not JSON"
 
@@ -60,22 +64,42 @@ def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
             except LogError:
                 if line.endswith(b"\n"):
                     raise
-                return tell(
-                    Note("torn_line", f"{where}: the last line breaks off; it is kept out (1 question)")
-                )
+                return tell(torn(where))
             yield where, row
     return None
+
+
+def torn(where: str) -> Note:
+    """Return the note on a last line that a crash broke off."""
+    return Note("torn_line", f"{where}: the last line breaks off; it is kept out (1 question)")
 
 
 def parse(where: str, line: bytes, *, first: bool = False) -> Row:
     """Return the object that a line holds; raises LogError that names ``where``."""
     try:
-        row = json.loads(line.decode("utf-8-sig" if first else "utf-8"))
+        row = loads(line.decode("utf-8-sig" if first else "utf-8"))
     except (ValueError, RecursionError) as error:
         raise LogError(f"{where}: {_reason(error)}") from None
     if not isinstance(row, dict):
         raise LogError(f"{where}: a JSON object is wanted, not {type(row).__name__}")
     return cast("Row", row)
+
+
+def loads(text: str) -> Any:
+    """Read JSON; a character that is half a surrogate pair becomes U+FFFD, as decoders of text do it."""
+    found = json.loads(text)
+    return mended(found) if "\\ud" in text or "\\uD" in text else found
+
+
+def mended(value: Any) -> Any:
+    """Return a JSON value without halves of surrogate pairs."""
+    if isinstance(value, str):
+        return HALF.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [mended(one) for one in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {mended(name): mended(one) for name, one in cast("dict[str, Any]", value).items()}
+    return value
 
 
 def _reason(error: Exception) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
 
 from keff.errors import LogError
-from keff.log import Question
+from keff.log import LogInfo, Question
 
 LISTS = (
     "all_answers",
@@ -33,7 +34,11 @@ COLUMNS = {
 
 TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
+MOST_COUNT = 2**53
+"""Larger counts are no longer exact, and stand for an error in the file."""
+
 Row = Mapping[str, Any]
+Convert = Callable[[Any], Any]
 
 
 def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
@@ -47,19 +52,19 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
             id=str(row["id"]),
             answers=tuple(map(optional_text, lists["all_answers"])),
             gold=row.get("gold_answer"),
-            keys=_each(lists.get("all_keys"), optional_text),
-            correct=_each(lists.get("all_correct"), _truth),
-            tokens=_each(lists.get("all_tokens"), _number),
-            confidences=_each(lists.get("all_confidences"), _number),
-            slots=_each(lists.get("slots"), int),
-            rules=_each(lists.get("all_rules"), str),
-            truncated=_each(lists.get("all_truncated"), int),
+            keys=_each(lists, "all_keys", optional_text),
+            correct=_each(lists, "all_correct", truth),
+            tokens=_each(lists, "all_tokens", count),
+            confidences=_each(lists, "all_confidences", number),
+            slots=_each(lists, "slots", _slot),
+            rules=_each(lists, "all_rules", str),
+            truncated=_each(lists, "all_truncated", truth),
             cluster=str(row.get("cluster") or ""),
             question=row.get("question"),
-            texts=_each(lists.get("all_texts"), _whole) if texts else None,
+            texts=_each(lists, "all_texts", whole) if texts else None,
             meta={name: value for name, value in row.items() if name not in KNOWN},
         )
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise LogError(f"{where}: {error}") from None
 
 
@@ -91,6 +96,12 @@ def once_each(questions: Iterable[tuple[str, Question]]) -> Iterator[Question]:
         yield question
 
 
+def said_by(row: Row) -> LogInfo:
+    """Return what a row says about the whole log."""
+    space: Any = optional_text(row.get("answer_space"))
+    return LogInfo(optional_text(row.get("task")), space, optional_text(row.get("model")))
+
+
 def optional_text(value: Any) -> str | None:
     """Return an answer as text; None and "" abstain."""
     return None if value is None or value == "" else str(value)
@@ -119,21 +130,67 @@ def _id(where: str, row: Row) -> str:
     return str(name)
 
 
-def _each(values: tuple[Any, ...] | None, convert: Any) -> Any:
-    return None if values is None else tuple(convert(value) for value in values)
+def _each(lists: Mapping[str, tuple[Any, ...]], name: str, convert: Convert) -> Any:
+    return converted(name, lists[name], convert) if name in lists else None
 
 
-def _whole(text: Any) -> str:
+def converted(name: str, values: Sequence[Any], convert: Convert) -> tuple[Any, ...]:
+    """Convert each entry of a list; raises ValueError that names the list and the entry that does not fit."""
+    found: list[Any] = []
+    for value in values:
+        try:
+            found.append(convert(value))
+        except (TypeError, ValueError, OverflowError) as error:
+            needs = NEEDS.get(convert, str(error))
+            raise ValueError(f"{name} must hold {needs} only, not {_short(value)}") from None
+    return tuple(found)
+
+
+def whole(text: Any) -> str:
+    """Return a completion as text; None is an empty one."""
     return "" if text is None else str(text)
 
 
-def _truth(value: Any) -> int:
+def truth(value: Any) -> int:
+    """Return 0 or 1, which may be written as text."""
     if isinstance(value, str):
         value = TRUTHS.get(value.strip().lower(), value)
     if value not in (0, 1):
-        raise ValueError("all_correct must hold 0 and 1 only")
+        raise ValueError
     return int(value)
 
 
-def _number(value: Any) -> float:
-    return float("nan") if value is None or value == "" else float(value)
+def number(value: Any) -> float:
+    """Return a finite number, or NaN for one that is not known."""
+    found = float("nan") if value is None or value == "" else float(value)
+    if math.isinf(found):
+        raise ValueError
+    return found
+
+
+def count(value: Any) -> float:
+    """Return a number of tokens, or NaN for one that is not known."""
+    found = number(value)
+    if not (math.isnan(found) or 0 <= found <= MOST_COUNT):
+        raise ValueError
+    return found
+
+
+def _slot(value: Any) -> int:
+    found = float(value)
+    if not (found.is_integer() and 0 <= found <= MOST_COUNT):
+        raise ValueError
+    return int(found)
+
+
+def _short(value: Any) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) <= MOST_COUNT else "a huge number"
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+NEEDS: Mapping[Convert, str] = {
+    truth: "0 and 1",
+    number: "finite numbers",
+    count: "counts",
+    _slot: "whole numbers",
+}

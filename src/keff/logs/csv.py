@@ -64,27 +64,41 @@ class CsvLog:
         if isinstance(found, str):
             raise LogError(f"{path}: {found}")
         names, delimiter = found
+        twice = sorted({name for name in names if name and names.count(name) > 1})
+        if twice:
+            raise LogError(f"{path}:1: the column {twice[0]!r} occurs twice")
         torn = not _ends_with_newline(path)
         csv.field_size_limit(LONGEST_FIELD)
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=delimiter, strict=True)
-            where = f"{path}:1"
+            start = 1
             try:
                 next(reader)
+                start = reader.line_num + 1
                 for fields in reader:
-                    where = f"{path}:{reader.line_num}"
-                    if not fields:
-                        continue
-                    if len(fields) != len(names):
+                    if fields and len(fields) != len(names):
                         raise csv.Error(f"{len(fields)} fields for {len(names)} columns")
-                    yield where, dict(zip(names, fields, strict=True))
+                    if fields:
+                        yield f"{path}:{start}", dict(zip(names, fields, strict=True))
+                    start = reader.line_num + 1
             except UnicodeDecodeError:
-                raise LogError(f"{path}:{reader.line_num + 1}: not UTF-8 text") from None
+                raise LogError(f"{path}:{_undecodable(path)}: not UTF-8 text") from None
             except csv.Error as error:
-                where = f"{path}:{reader.line_num}"
+                where = f"{path}:{start}"
                 if not (torn and next(file, None) is None):
                     raise LogError(f"{where}: {error}") from None
                 tell(Note("torn_line", f"{where}: the last line breaks off; it is kept out (1 row)"))
+
+
+def _undecodable(path: Path) -> int:
+    """Return the number of the first line that is not UTF-8; a reader that decodes ahead does not know it."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return 0
 
 
 def _ends_with_newline(path: Path) -> bool:

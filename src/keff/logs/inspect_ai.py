@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from zipfile import ZipInfo
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import inner
+from keff.logs._lines import inner, loads
+from keff.logs._rows import converted, count
 from keff.logs._tasks import known_task
 from keff.logs._zip import members, unpack
 from keff.stats.estimate import Note
@@ -47,6 +48,7 @@ class InspectAi:
             return None if names & set(HEADERS) else "a zip file without header.json"
         if path.suffix == ".eval":
             return "not a zip file"
+        head = head.removeprefix(b"\xef\xbb\xbf")
         return None if head.lstrip().startswith(b"{") and b'"eval"' in head else 'no object with "eval"'
 
     def info(self, path: Path) -> LogInfo:
@@ -55,10 +57,11 @@ class InspectAi:
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         left_out = {"ended in an error": 0, "has no score": 0}
+        kept = 0
         others: set[str] = set()
         for where, samples in _by_question(path):
             usable: list[Sample] = []
-            for sample in sorted(samples, key=_epoch):
+            for sample in sorted(samples, key=partial(_epoch, where)):
                 others.update(list(inner(sample, "scores"))[1:])
                 reason = "ended in an error" if sample.get("error") else _unscored(where, sample)
                 if reason:
@@ -66,10 +69,16 @@ class InspectAi:
                 else:
                     usable.append(sample)
             if usable:
+                kept += 1
                 yield _question(where, usable, texts=texts)
-        for reason, count in left_out.items():
-            if count:
-                tell(Note("left_out", f"{count} samples are kept out: each {reason}"))
+        if not kept and any(left_out.values()):
+            reasons = ", ".join(
+                f"{number} times it {reason}" for reason, number in left_out.items() if number
+            )
+            raise LogError(f"{path}: no sample can be used: {reasons}")
+        for reason, number in left_out.items():
+            if number:
+                tell(Note("left_out", f"{number} samples are kept out: each {reason}"))
         if others:
             tell(Note("other_scorers", f"the first scorer counts; not {', '.join(sorted(others))}"))
 
@@ -90,9 +99,14 @@ def _by_question(path: Path) -> Iterator[tuple[str, list[Sample]]]:
         yield from _unpacked(path)
         return
     groups: dict[str, list[Sample]] = {}
-    samples: Sequence[Sample] = _whole(path).get("samples") or []
-    for sample in samples:
-        groups.setdefault(str(sample.get("id")), []).append(sample)
+    samples: Any = _whole(path).get("samples") or []
+    if not isinstance(samples, list):
+        raise LogError(f"{path}: samples must be a list")
+    for sample in cast("list[Any]", samples):
+        if not isinstance(sample, dict):
+            raise LogError(f"{path}: a sample is no JSON object")
+        one = cast("Sample", sample)
+        groups.setdefault(str(one.get("id")), []).append(one)
     yield from ((f"{path}: sample {name}", group) for name, group in groups.items())
 
 
@@ -103,6 +117,8 @@ def _unpacked(path: Path) -> Iterator[tuple[str, list[Sample]]]:
             groups.setdefault(info.filename.rpartition("_epoch_")[0], []).append(info)
     for name, infos in groups.items():
         where = f"{path}: {name}"
+        if sum(info.file_size for info in infos) > MOST_JSON:
+            raise LogError(f"{where}: its epochs claim more than 1 GiB unpacked: not read")
         yield where, [_object(f"{path}: {info.filename}", unpack(path, info)) for info in infos]
 
 
@@ -119,7 +135,7 @@ def _whole(path: Path) -> Mapping[str, Any]:
 
 def _object(where: str, data: bytes) -> Mapping[str, Any]:
     try:
-        found = json.loads(data)
+        found = loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise LogError(f"{where}: not JSON ({error})") from None
     if not isinstance(found, dict):
@@ -127,8 +143,11 @@ def _object(where: str, data: bytes) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found)
 
 
-def _epoch(sample: Sample) -> int:
-    return int(sample.get("epoch") or 0)
+def _epoch(where: str, sample: Sample) -> int:
+    epoch = sample.get("epoch") or 0
+    if not isinstance(epoch, int):
+        raise LogError(f"{where}: the epoch must be a whole number, not {epoch!r}")
+    return epoch
 
 
 def _unscored(where: str, sample: Sample) -> str | None:
@@ -159,7 +178,7 @@ def _right(where: str, sample: Sample) -> int:
 
 def _question(where: str, samples: Sequence[Sample], *, texts: bool) -> Question:
     first = samples[0]
-    epochs = [_epoch(sample) for sample in samples]
+    epochs = [_epoch(where, sample) for sample in samples]
     if len(set(epochs)) < len(epochs):
         raise LogError(f"{where}: an epoch occurs twice")
     answers = tuple(_text(_score(sample).get("answer")) for sample in samples)
@@ -169,12 +188,19 @@ def _question(where: str, samples: Sequence[Sample], *, texts: bool) -> Question
         answers=answers,
         gold=first.get("target"),
         correct=tuple(_right(where, sample) for sample in samples),
-        tokens=None if None in tokens else tuple(float(count or 0) for count in tokens),
+        tokens=_tokens(where, tokens),
         question=_prompt(first.get("input")),
         texts=tuple(_completion(sample) for sample in samples) if texts else None,
         form="answers" if any(answers) else "scores",
         meta=inner(first, "metadata"),
     )
+
+
+def _tokens(where: str, tokens: Sequence[Any]) -> tuple[float, ...] | None:
+    try:
+        return None if None in tokens else converted("output_tokens", tokens, count)
+    except ValueError as error:
+        raise LogError(f"{where}: {error}") from None
 
 
 def _text(value: Any) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._lines import first_row, json_lines
-from keff.logs._rows import once_each, question_of
+from keff.logs._rows import once_each, question_of, said_by
 
 
 class KeffJsonl:
@@ -27,7 +27,7 @@ class KeffJsonl:
         row = first_row(path)
         if isinstance(row, str):
             return LogInfo()
-        return LogInfo(task=row.get("task"), space=row.get("answer_space"), model=row.get("model"))
+        return said_by(row)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         return once_each(

@@ -52,7 +52,9 @@ class LmEval:
         seen: set[str] = set()
         copies = 0
         for where, row in json_lines(path, tell):
-            identity = str(row.get("doc_id"))
+            if row.get("doc_id") is None:
+                raise LogError(f"{where}: lacks doc_id")
+            identity = str(row["doc_id"])
             if identity in seen:
                 continue
             seen.add(identity)
@@ -70,7 +72,9 @@ def _question(where: str, name: str, row: Row, task: Task | None) -> Question:
     except TaskError as error:
         raise LogError(f"{where}: doc: {error}") from None
     responses = _responses(where, row)
-    kept = ("filter", "filtered_resps", "metrics", *cast("list[str]", row.get("metrics") or []))
+    metrics = row.get("metrics")
+    names = cast("list[Any]", metrics) if isinstance(metrics, list) else []
+    kept = {"filter", "filtered_resps", "metrics", *(name for name in names if isinstance(name, str))}
     return Question(
         id=name,
         answers=responses,
@@ -79,7 +83,7 @@ def _question(where: str, name: str, row: Row, task: Task | None) -> Question:
         question=_prompt(row),
         texts=responses,
         form="completions",
-        meta={field: row[field] for field in kept if field in row},
+        meta={field: value for field, value in row.items() if field in kept},
     )
 
 
@@ -88,6 +92,8 @@ def _responses(where: str, row: Row) -> tuple[str, ...]:
     if not isinstance(requests, list) or not requests or not isinstance(requests[0], list):
         raise LogError(f"{where}: resps must be a list of lists")
     repeats = cast("list[Any]", requests[0])
+    if not repeats:
+        raise LogError(f"{where}: resps holds no repeat")
     if len(cast("list[Any]", requests)) > 1 or not all(isinstance(text, str) for text in repeats):
         raise LogError(
             f"{where}: resps holds log-likelihoods: a vote needs a generation task (generate_until)"

@@ -6,11 +6,11 @@ import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._rows import grouped, once_each, question_of
+from keff.logs._rows import grouped, once_each, question_of, said_by
 from keff.plugins import missing_extra
 
 MAGIC = b"PAR1"
@@ -36,7 +36,7 @@ class ParquetLog:
     def info(self, path: Path) -> LogInfo:
         empty: tuple[str, dict[str, Any]] = ("", {})
         row = next(_rows(path, texts=False), empty)[1]
-        return LogInfo(task=row.get("task"), space=row.get("answer_space"), model=row.get("model"))
+        return said_by(row)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         del tell
@@ -65,9 +65,18 @@ def _rows(path: Path, *, texts: bool) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _whole(row: dict[str, Any]) -> dict[str, Any]:
-    """Unpack what an export had to pack: other fields, and a gold answer that is no text."""
-    packed: dict[str, Any] = json.loads(row.pop("meta", None) or "{}")
-    return row | packed
+    """Unpack what an export had to pack: other fields, and a gold answer that is no text.
+
+    A column of the same name that others filled stays what it is.
+    """
+    try:
+        packed: Any = json.loads(row.get("meta") or "{}")
+    except (TypeError, ValueError):
+        return row
+    if not isinstance(packed, dict):
+        return row
+    rest = {name: value for name, value in row.items() if name != "meta"}
+    return rest | cast("dict[str, Any]", packed)
 
 
 def _damaged(path: Path, error: Exception) -> LogError:

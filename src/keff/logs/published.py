@@ -12,11 +12,12 @@ from keff import answers
 from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import Row, first_row, inner, json_lines, parse
-from keff.logs._rows import once_each, optional_text
+from keff.logs._lines import Row, first_row, inner, json_lines, parse, torn
+from keff.logs._rows import converted, count, once_each, optional_text, truth, whole
 from keff.records import AnswerSpace
 
 F1_NEEDED = 0.5
+MOST_PATHS = 1_000_000
 FIELDS = ("task", "method", "seed", "instance_id", "K")
 
 SCORERS: Mapping[str, tuple[AnswerSpace, Mapping[str, Any]] | None] = {
@@ -88,7 +89,7 @@ class Published:
             raise LogError(f"{path}: {row}")
         scorer = SCORERS.get(_scorer(row) or "")
         model = row.get("model_slug") or _provenance(row).get("model_id") or path.stem.split("_capgated")[0]
-        return LogInfo(task=task_of(row), space=scorer[0] if scorer else None, model=model)
+        return LogInfo(task=task_of(row), space=scorer[0] if scorer else None, model=str(model))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         return once_each(self._questions(path, texts, tell))
@@ -109,10 +110,11 @@ def check_provenance(where: str, row: Row, part: str, marks: dict[str, Mark]) ->
         raise LogError(f"{where}: mixed provenance: {_difference(first, mark)}")
 
 
-def survey(path: Path) -> tuple[list[Question], list[Mapping[str, Any]], list[str]]:
+def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mapping[str, Any]], list[str]]:
     """Read a whole file and list all that is wrong with it instead of stopping at the first.
 
-    Returns the questions that could be read, the provenance of each part's first row, and the problems.
+    Returns the questions that could be read, the provenance of each part's first row, and the problems. A torn
+    last line is no problem of the others: it is kept out and told.
     """
     questions: list[Question] = []
     problems: list[str] = []
@@ -125,6 +127,13 @@ def survey(path: Path) -> tuple[list[Question], list[Mapping[str, Any]], list[st
                 continue
             try:
                 row = parse(where, line, first=number == 1)
+            except LogError as error:
+                if line.endswith(b"\n"):
+                    problems.append(str(error))
+                else:
+                    tell(torn(where))
+                continue
+            try:
                 question = question_of(where, row)
                 check_provenance(where, row, question.part, marks)
             except LogError as error:
@@ -142,7 +151,8 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     missing = [name for name in FIELDS if row.get(name) is None]
     if missing:
         raise LogError(f"{where}: lacks {', '.join(missing)}")
-    k = row["K"]
+    k = _size(where, row)
+    _check_names(where, row)
     given = _list(where, row, "all_answers", k)
     answered = (None,) * k if given is None else tuple(map(optional_text, given))
     correct = _correct(where, row, answered if given else None, k)
@@ -150,23 +160,46 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     tokens = _list(where, row, "gen_lens", k)
     traces = _list(where, row, "all_traces", k)
     truncated = _list(where, row, "truncated", k)
-    if truncated:
-        correct = tuple(int(right and not cut) for right, cut in zip(correct, truncated, strict=True))
+    cuts = _converted(where, "truncated", truncated, truth)
+    if cuts:
+        correct = tuple(int(right and not cut) for right, cut in zip(correct, cuts, strict=True))
     instance = str(row["instance_id"])
     return Question(
         id=f"{instance}@{row['seed']}",
         answers=answered,
         gold=row.get("gold_answer"),
         correct=correct,
-        tokens=tuple(map(float, tokens)) if tokens else None,
+        tokens=_converted(where, "gen_lens", tokens, count),
         slots=tuple(range(1, k + 1)) if method == "sc_prompttpl" else None,
-        truncated=tuple(map(int, truncated)) if truncated else None,
+        truncated=cuts,
         cluster=instance,
-        texts=tuple(text or "" for text in traces) if texts and traces else None,
+        texts=_converted(where, "all_traces", traces, whole) if texts else None,
         form="answers" if given else "scores",
         part=f"{task_of(row)}/{method}",
         meta={"seed": row["seed"], "max_new_tokens": row.get("max_new_tokens")},
     )
+
+
+def _size(where: str, row: Row) -> int:
+    k = row["K"]
+    if isinstance(k, bool) or not isinstance(k, int) or not 0 < k <= MOST_PATHS:
+        raise LogError(f"{where}: K must be a whole number from 1 to {MOST_PATHS}, not {str(k)[:40]!r}")
+    return k
+
+
+def _check_names(where: str, row: Row) -> None:
+    if isinstance(row["seed"], bool) or not isinstance(row["seed"], int):
+        raise LogError(f"{where}: seed must be a whole number, not {str(row['seed'])[:40]!r}")
+    for name in ("task", "method", "instance_id"):
+        if not isinstance(row[name], str | int):
+            raise LogError(f"{where}: {name} must be a name, not {str(row[name])[:40]!r}")
+
+
+def _converted(where: str, name: str, values: list[Any] | None, convert: Any) -> tuple[Any, ...] | None:
+    try:
+        return converted(name, values, convert) if values else None
+    except ValueError as error:
+        raise LogError(f"{where}: {error}") from None
 
 
 def _correct(where: str, row: Row, given: Sequence[str | None] | None, k: int) -> tuple[int, ...]:
@@ -179,7 +212,9 @@ def _correct(where: str, row: Row, given: Sequence[str | None] | None, k: int) -
     space = _space(_known(where, row))
     if space is None:
         raise LogError(f"{where}: {_scorer(row)} must run code: the record needs all_correct")
-    return _score(space, given, row.get("gold_answer"))
+    if row.get("gold_answer") is None:
+        raise LogError(f"{where}: lacks gold_answer, which its answers are scored against")
+    return _score(space, given, row["gold_answer"])
 
 
 def _given(where: str, name: str, values: list[Any]) -> tuple[int, ...]:
@@ -208,7 +243,7 @@ def _known(where: str, row: Row) -> str:
 
 def _scorer(row: Row) -> str | None:
     """Return the scorer that the provenance names, else the one of the task."""
-    return _provenance(row).get("scorer") or BY_TASK.get(task_of(row), row["task"])
+    return optional_text(_provenance(row).get("scorer")) or BY_TASK.get(task_of(row), str(row["task"]))
 
 
 @cache

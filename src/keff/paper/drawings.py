@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from keff.paper.reproduce import METHOD, Reproduction
+from keff.paper.reproduce import Reproduction, workers
 from keff.report import figures
 
 Rows = Sequence[Mapping[str, Any]]
@@ -27,7 +25,7 @@ def draw(found: Reproduction, out: Path) -> list[Path]:
     """
     makers = _matrix(found) | _saturation(found)  # the slow ones first
     # Matplotlib is slow, and its figures have nothing to do with each other.
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, 4), get_context(METHOD)) as pool:
+    with workers(min(os.cpu_count() or 1, 4)) as pool:
         drawn = [pool.submit(_write, make, out / name) for name, make in makers.items()]
         return [file for one in drawn for file in one.result()]
 

@@ -49,7 +49,7 @@ def _checks(numbers: Numbers) -> str:
     return (
         f"{text}\n{head}"
         + "\n".join(rows)
-        + f"\n{rest}\nTable 10 rests on random draws, so its last digits move.\n"
+        + f"\n{rest}\nTable 10 and the intervals rest on random draws, so their last digits move.\n"
     )
 
 
@@ -80,7 +80,7 @@ def _subsets(numbers: Numbers) -> str | None:
     if not rows:
         return None
     lines = [
-        f"- {row['task']}, {row['model']}: {row['retained']:.1%} from the first paths, {row['average_retained']:.1%} "
+        f"- {row['task']}, {row['model']}: {_percent(row['retained'])} from the first paths, {_percent(row['average_retained'])} "
         f"over all subsets; MV@K* minus MV of all paths is {_points(row['gap_lo'], row['gap_hi'])} from the first paths, "
         f"{_points(row['average_gap_lo'], row['average_gap_hi'])} over all subsets"
         for row in rows
@@ -230,6 +230,10 @@ def _list(title: str, lines: list[str]) -> str:
 
 def _section(title: str, text: str) -> str:
     return f"## {title}\n\n{text}\n"
+
+
+def _percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.1%}"
 
 
 def _points(lo: float | None, hi: float | None) -> str:

@@ -16,12 +16,15 @@ from keff.paper import layout
 from keff.paper.layout import Series
 from keff.reader import Opening, reading
 from keff.scoring import ballot
+from keff.stats.estimate import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """One arm of one cell: votes, the seed of each row, and each row's answer diversity where it has answers.
+
+    ``truncated`` is the share of paths that were cut at the token limit, where the record says so.
 
     Clusters of ``votes`` are instances, numbered by ``names``: the same instance under another seed, or in
     the other arm, has the same number there.
@@ -31,6 +34,7 @@ class Sample:
     seeds: IntArray
     names: tuple[str, ...]
     diversity: FloatArray | None
+    truncated: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +91,11 @@ def _load(
     refusal = Published().refuses(path)
     if refusal is not None:
         return Loaded(file, problems=(f"{path}: {refusal}",))
-    questions, provenances, problems = survey(path)
+    torn: list[Note] = []
+    questions, provenances, problems = survey(path, torn.append)
     if problems:
         return Loaded(file, problems=(*problems, f"{path}: not used, for it has bad lines"))
+    problems += [note.message for note in torn]
     for provenance in provenances:
         problems += _check_settings(path, provenance, settings)
     parts: dict[str, Sample] = {}
@@ -141,7 +147,9 @@ def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> Samp
         slots = None if rows[0].slots is None else np.array(rows[0].slots, np.int64)
         clusters = np.array([table[row.cluster] for row in rows], np.int64)
         votes = Votes(None, correct, slots, clusters)
-    return Sample(votes, seeds, tuple(table), diversity(rows))
+    cuts = [cut for row in rows for cut in row.truncated or ()]
+    share = sum(cuts) / len(cuts) if cuts else None
+    return Sample(votes, seeds, tuple(table), diversity(rows), share)
 
 
 def diversity(rows: Sequence[Question]) -> FloatArray | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -90,7 +91,19 @@ def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
     _matrix(result, cells)
     for name, rows in result.tables.items():
         result.checks += claims.check(name, rows)
+    result.checks += claims.check_headline(result.headline)
     return result
+
+
+@contextmanager
+def workers(processes: int) -> Generator[ProcessPoolExecutor]:
+    """Start processes; when they are interrupted, work that waits is not begun."""
+    with ProcessPoolExecutor(processes, get_context(METHOD)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def write(result: Reproduction, out: Path) -> list[Path]:
@@ -117,7 +130,7 @@ def _read(root: Path, how: Reproducing, result: Reproduction) -> tuple[dict[str,
     # The largest file first, so that no process is left alone with it at the end.
     series.sort(key=lambda one: -(root / one.file).stat().st_size)
     if processes > 1:
-        with ProcessPoolExecutor(processes, get_context(METHOD)) as pool:
+        with workers(processes) as pool:
             read = [pool.submit(load_series, root, one) for one in series]
             measured = [pool.submit(_measure, root, *one, how) for one in matrices]
             loaded, found = [one.result() for one in read], [one.result() for one in measured]

@@ -174,6 +174,7 @@ def reasoning(sample: Sample, replicates: int, seed: int) -> dict[str, Any]:
         "c": c,
         "ceiling": float(ceiling(c)),
         "k_eff": float(k_eff(votes.k, c)),
+        "truncated": sample.truncated,
     } | row
 
 
