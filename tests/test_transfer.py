@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from keff.errors import LogError, UsageError
+from keff.errors import LogError, StoreError, UsageError
 from keff.reader import Opening, Record, open_record
-from keff.transfer import export_log, import_log
+from keff.transfer import AT_ONCE, export_log, import_log
 
 ROWS = [
     {
@@ -71,6 +71,36 @@ def test_importing_twice_changes_nothing(log: Path, tmp_path: Path) -> None:
     before = open_record(tmp_path / "run")
     import_log(log, tmp_path / "run")
     same(before, open_record(tmp_path / "run"))
+
+
+def test_a_run_takes_no_other_answers_of_the_same_questions(log: Path, tmp_path: Path) -> None:
+    import_log(log, tmp_path / "run")
+    before = open_record(tmp_path / "run")
+    other = tmp_path / "other.jsonl"
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    for row in rows:
+        row["all_answers"] = row["all_answers"][::-1]
+        row.pop("all_texts", None)
+    other.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(StoreError, match="other paths of item"):
+        import_log(other, tmp_path / "run")
+    same(before, open_record(tmp_path / "run"))
+
+
+def test_more_questions_than_are_in_memory_at_a_time_all_arrive(tmp_path: Path) -> None:
+    log = tmp_path / "long.jsonl"
+    rows = ({"id": str(i), "gold_answer": "4", "all_answers": ["4", "5", ""]} for i in range(2 * AT_ONCE + 3))
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert import_log(log, tmp_path / "run").paths == 3 * (2 * AT_ONCE + 3)
+    same(open_record(log), open_record(tmp_path / "run"))
+
+
+def test_questions_without_paths_make_no_run(tmp_path: Path) -> None:
+    log = tmp_path / "empty.jsonl"
+    log.write_text('{"id": "1", "all_answers": []}\n')
+    with pytest.raises(LogError, match="no paths"):
+        import_log(log, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_texts_stay_behind_when_asked(log: Path, tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from keff.errors import LogError, UsageError
+from keff.errors import LogError, StoreError, UsageError
 from keff.log import Log, LogInfo, Question, find_log
 from keff.logs._rows import KNOWN
 from keff.logs.run import CONFIDENCES
@@ -26,6 +27,9 @@ from keff.task import Judged
 
 Target = Literal["jsonl", "parquet"]
 
+AT_ONCE = 16
+"""So many questions are in memory at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
@@ -34,6 +38,15 @@ class Transfer:
     questions: int
     paths: int
     notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    questions: int
+    paths: int
+    most: int
+    slots: tuple[int, ...]
+    prompt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +62,66 @@ def import_log(path: Path, folder: Path, opening: Opening | None = None) -> Tran
     """Turn a log into a run folder that analyze, replay and report read as any other run.
 
     Answers, canonical keys and correctness are kept as the log has them or as the reading finds them; the
-    raw texts where the log has them, else the answers themselves. An import that was interrupted goes on
-    where it stopped, for committed paths stay. Raises LogError for what cannot be read, and for logs that
-    hold correctness only.
+    raw texts where the log has them, else the answers themselves. The log is read twice, a few questions at
+    a time. An import that was interrupted goes on where it stopped, for committed paths stay. Raises
+    LogError for what cannot be read, and for logs that hold correctness only; StoreError when the run holds
+    other paths of the same questions.
     """
-    source = _open(path, opening or Opening(), texts=True)
-    name, model = source.info.task or "imported", source.info.model
-    questions = list(source.questions)
-    if not questions:
-        raise LogError(f"{path}: there are no questions in it")
-    slots = dict.fromkeys(slot for question in questions for slot in question.slots or (0,))
+    opening = opening or Opening()
+    extent = _extent(path, opening)
+    source = _open(path, opening, texts=True)
     config = Config(
-        engine={"engine": f"log {source.log.name}", "model": model},
-        task={"name": name, "version": f"recorded by {source.log.name}", "space": source.reading.space},
+        engine={"engine": f"log {source.log.name}", "model": source.info.model},
+        task={
+            "name": source.info.task or "imported",
+            "version": f"recorded by {source.log.name}",
+            "space": source.reading.space,
+        },
         sampling={},
-        templates=tuple(slots),
-        prompt=stable_hash(questions[0].question),
+        templates=extent.slots,
+        prompt=extent.prompt,
     )
-    most = max(len(question.answers) for question in questions)
-    with Run.write(folder, config, n=len(questions), k=most) as run:
-        run.put_items([_item(question, source) for question in questions])
-        for question in questions:
-            paths = list(_paths(question))
-            run.add(paths)
-            run.add_scores(list(zip(paths, _judged(question, source), strict=True)), config.task["version"])
-    return Transfer(len(questions), sum(len(one.answers) for one in questions), tuple(source.notes))
+    with Run.write(folder, config, n=extent.questions, k=extent.most) as run:
+        while some := list(islice(source.questions, AT_ONCE)):
+            _import(run, some, source, config.task["version"])
+    return Transfer(extent.questions, extent.paths, tuple(source.notes))
+
+
+def _extent(path: Path, opening: Opening) -> _Extent:
+    """Go through a log once without its texts, for a run must know its size before the first path."""
+    log, slots = find_log(path, opening.format), dict[int, None]()
+    sizes: list[int] = []
+    prompt = ""
+    for question in one_part(log.questions(path), opening.part):
+        _check_answers(path, question)
+        prompt = prompt if sizes else stable_hash(question.question)
+        sizes.append(len(question.answers))
+        slots |= dict.fromkeys(question.slots or (0,))
+    if not sizes:
+        raise LogError(f"{path}: there are no questions in it")
+    if not max(sizes):
+        raise LogError(f"{path}: its questions have no paths")
+    return _Extent(len(sizes), sum(sizes), max(sizes), tuple(slots), prompt)
+
+
+def _import(run: Run, questions: Sequence[Question], source: _Source, version: str) -> None:
+    run.put_items([_item(question, source) for question in questions])
+    for question in questions:
+        paths = list(_paths(question))
+        _refuse_others(run, question.id, paths)
+        run.add(paths)
+        run.add_scores(list(zip(paths, _judged(question, source), strict=True)), version)
+
+
+def _refuse_others(run: Run, item: str, paths: Sequence[Drawn]) -> None:
+    """Raise where the run holds other paths of an item: their texts would get the answers of these."""
+    known = {(one.path.slot, one.path.index): one.completion.text for one in run.kept(item)}
+    if any(
+        known.get((path.slot, path.index), path.completion.text) != path.completion.text
+        for path in paths
+        if path.completion is not None
+    ):
+        raise StoreError(f"{run.folder}: it holds other paths of item {item}: use another --run folder")
 
 
 def export_log(
@@ -120,9 +168,13 @@ def _open(path: Path, opening: Opening, *, texts: bool) -> _Source:
 
 
 def _answered(path: Path, question: Question, how: Reading) -> Question:
+    _check_answers(path, question)
+    return with_answers(question, how)
+
+
+def _check_answers(path: Path, question: Question) -> None:
     if question.form == "scores":
         raise LogError(f"{path}: it holds correctness only, and no answers to keep")
-    return with_answers(question, how)
 
 
 def _item(question: Question, source: _Source) -> Item:

@@ -13,7 +13,7 @@ import pyarrow
 import pyarrow.parquet
 
 FAILURES = (pyarrow.ArrowException, OSError)
-BATCH = 256
+BATCH = 32
 
 _TEXTS = pyarrow.list_(pyarrow.string())
 _NUMBERS = pyarrow.list_(pyarrow.float64())
