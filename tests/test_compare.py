@@ -87,6 +87,18 @@ def test_arms_without_shared_ids_or_gold_are_refused(tmp_path: Path) -> None:
     pt.write_text(sc.read_text().replace('"gold_answer": "4", ', ""))
     with pytest.raises(UsageError, match="no gold answers"):
         compare(open_record(sc), open_record(pt), QUICK)
+    pt.write_text(sc.read_text().splitlines()[0] + "\n")
+    with pytest.raises(UsageError, match="two shared items"):
+        compare(open_record(sc), open_record(pt), QUICK)
+
+
+def test_arms_whose_paths_only_disagree_have_no_known_change(tmp_path: Path) -> None:
+    """c is below what exchangeable votes can have, K_eff endless in both arms: nothing is claimed, nothing fails."""
+    rows = ({"id": str(i), "gold_answer": "4", "all_answers": ["4", "5", None, "4"]} for i in range(12))
+    log = tmp_path / "alike.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = compare(open_record(log), open_record(log), QUICK)
+    assert found["delta_k_eff"]["lo"] is None and found["corrected"]["delta_c"]["lo"] is None
 
 
 def test_unequal_numbers_of_paths_use_the_first_of_each_and_say_so(tmp_path: Path) -> None:

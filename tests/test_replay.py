@@ -233,6 +233,14 @@ def test_weighted_votes_are_replayed() -> None:
     assert same[1]["accuracy"]["value"] == pytest.approx(same[0]["accuracy"]["value"], abs=0.01)
 
 
+def test_one_question_is_replayed_without_intervals_but_fits_no_policy() -> None:
+    one = records(n=1)
+    found = row(replay(one, ["lead_k:3,cap=24"], rng(), Settings(cap=24)), "lead_k:3,cap=24")
+    assert found["accuracy"]["value"] is not None and found["accuracy"]["lo"] is None
+    with pytest.raises(PolicyError, match="fitted on other questions"):
+        replay(one, ["pilot_budget:0.98,cap=24"], rng(), Settings(cap=24))
+
+
 def test_bad_input_is_refused_with_what_to_do() -> None:
     votes = records(k=10)
     with pytest.raises(PolicyError, match="records hold 10: write lead_k:3 with cap=10"):

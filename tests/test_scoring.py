@@ -36,6 +36,11 @@ def test_in_a_closed_answer_set_codes_mean_the_same_everywhere() -> None:
     assert found.tolist() == [[0, 1], [1, 0]]
 
 
+def test_questions_without_paths_are_refused() -> None:
+    with pytest.raises(LogError, match="no paths"):
+        ballot([question("1", ""), question("2", "")], FOLD)
+
+
 def test_the_records_own_correctness_wins_over_the_gold_answer() -> None:
     found = ballot([question("1", "aa.", gold="a", correct=(1, 0, 0))], FOLD).votes.correct
     assert found is not None

@@ -71,12 +71,12 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> dict
     Items are matched by id, and only shared ones count; clusters are the independent units. ``delta_rho`` is
     the paper's relative change of the mean pairwise Pearson correlation with a percentile interval from a
     paired cluster bootstrap, ``corrected`` the same from the bias-corrected c. Raises UsageError for arms
-    without gold answers, without shared items, or with one path.
+    without gold answers, with fewer than two shared items, or with one path.
     """
     how = how or Comparing()
     arms, notes = matched(first, second)
-    if arms[0].votes.k < 2:
-        raise UsageError("a correlation needs at least two paths an item in both arms")
+    if arms[0].votes.k < 2 or arms[0].votes.n < 2:
+        raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
     rng = np.random.default_rng(how.seed)
     both = {
         name: compare_arms(arms[0].votes, arms[1].votes, rng, _plan(how, name))

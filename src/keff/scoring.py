@@ -113,6 +113,8 @@ def _common_k(rows: Sequence[Question], trim: int | None) -> tuple[int, list[Not
         if trim < 1 or trim > max(lengths):
             raise LogError(f"--trim {trim}: the questions have {min(lengths)} to {max(lengths)} paths")
         return trim, [Note("trimmed", f"the first {trim} paths of each question are used, as asked")]
+    if not max(lengths):
+        raise LogError("its questions have no paths")
     k = min(lengths)
     total = sum(length * count for length, count in lengths.items())
     if k == max(lengths):

@@ -113,6 +113,8 @@ def test_schemes():
         slot_weights(votes, Weighting("fisher", ridge=0.0))
     with pytest.raises(ValueError, match="called"):
         slot_weights(votes, Weighting("borda"))
+    alike = Votes.from_correct([[1, 0, 1]] * 4)
+    np.testing.assert_array_equal(slot_weights(alike, Weighting("fisher")), [1, 1, 1])
 
 
 def test_nothing_positive_means_uniform():

@@ -31,6 +31,8 @@ def with_range(found: Estimates | None, style: str = ".2f") -> str:
     def one(value: float | None) -> str:
         return "–" if value is None else "∞" if value == float("inf") else format(value, style)
 
+    if found["lo"] is None and found["hi"] is None:
+        return one(found["value"])
     return f"{one(found['value'])} [{one(found['lo'])}, {one(found['hi'])}]"
 
 

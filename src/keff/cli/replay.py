@@ -98,9 +98,13 @@ def _cells(row: dict[str, Any]) -> list[str]:
     def points(found: dict[str, Any] | None) -> str:
         if found is None or found["value"] is None:
             return "–"
+        if found["lo"] is None:
+            return f"{100 * found['value']:+.1f}"
         return f"{100 * found['value']:+.1f} [{100 * found['lo']:+.1f}, {100 * found['hi']:+.1f}]"
 
     def share(found: dict[str, Any]) -> str:
+        if found["lo"] is None:
+            return percent(found["value"])
         return f"{percent(found['value'])} [{100 * found['lo']:.1f}, {100 * found['hi']:.1f}]"
 
     tokens = "–" if row["mean_tokens"] is None else f"{row['mean_tokens']:,.0f}"

@@ -69,6 +69,9 @@ def _check(votes: Votes, rules: list[Policy], settings: Settings) -> None:
             "the paths come from different template slots and are not exchangeable: replay the paths of one "
             "slot, or say that deployment draws its slots at random"
         )
+    fitted = [rule.spec for rule in rules if isinstance(rule, Fittable) and not rule.fitted]
+    if fitted and votes.n_clusters < 2:
+        raise PolicyError(f"{fitted[0]} is fitted on other questions than it is judged on: one is not enough")
     for needed, who in [(settings.cap or 1, "the cap"), *((rule.cap, rule.spec) for rule in rules)]:
         if needed > votes.k:
             joint = f"write {who} with cap={votes.k}" if who != "the cap" else f"use at most {votes.k}"

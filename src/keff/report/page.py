@@ -256,6 +256,8 @@ def _within(one: Found | None, digits: int = 2) -> str:
     """Format a value with its interval."""
     if one is None:
         return "–"
+    if one["lo"] is None and one["hi"] is None:
+        return _fixed(one["value"], digits)
     return f"{_fixed(one['value'], digits)} [{_fixed(one['lo'], digits)}, {_fixed(one['hi'], digits)}]"
 
 

@@ -86,8 +86,9 @@ def compare_arms(
     a, b = arm_c(first, plan.estimator), arm_c(second, plan.estimator)
     n = min(_units(first, plan), _units(second, plan))
     base = Estimate(math.nan, None, None, METHODS[plan.design], n, second.k, _notes(first, second, plan))
-    change = k_eff(second.k, b) - k_eff(first.k, a)
-    changes = k_eff(second.k, draws.second) - k_eff(first.k, draws.first)
+    with np.errstate(invalid="ignore"):  # where both are infinite the change is unknown
+        change = k_eff(second.k, b) - k_eff(first.k, a)
+        changes = k_eff(second.k, draws.second) - k_eff(first.k, draws.first)
     return ArmComparison(
         p=(first.p, second.p),
         c=(a, b),

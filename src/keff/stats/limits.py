@@ -24,7 +24,7 @@ def hybrid_wilson(summary: Summary, level: float) -> Limits:
 
     The model's error is that of the beta-binomial at (p, c) with the effective number of items, as Wilson's
     interval takes the variance at the value tested; the grid runs from the least admissible c to 1. An empty
-    hull (slots more different than chance) gives the nearest c and the warning ``model_rejected``.
+    hull (slots more different than chance) gives no interval and the warning ``model_rejected``.
     """
     k, centre = summary.k, summary.adjusted
     lowest = float(prentice_bound(k, summary.p))
@@ -37,10 +37,8 @@ def hybrid_wilson(summary: Summary, level: float) -> Limits:
     excess = np.abs(grid - centre) - quantile * np.sqrt(variance)
     inside = np.flatnonzero(excess <= 0)
     if inside.size == 0:
-        note = Note(
-            "model_rejected", "Paths of an item are more different than any exchangeable votes can be."
-        )
-        return around, around, (note,)
+        line = "Paths of an item are more different than any exchangeable votes can be: no interval is given."
+        return None, None, (Note("model_rejected", line),)
     return _crossing(grid, excess, inside[0], -1), _crossing(grid, excess, inside[-1], 1), ()
 
 

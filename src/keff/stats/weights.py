@@ -60,7 +60,7 @@ def slot_weights(votes: Votes, weighting: Weighting) -> FloatArray:
     "uniform" is 1; "accuracy" the slot accuracy p (the paper's); "log_odds" ``log_odds_weights`` of
     (s+1/2)/(n+1); "fisher" the positive part of Sigma^-1 (2p-1) with Sigma the covariance of slots;
     "best_slot" 1 at the most accurate slot, the first of equals. Where a scheme leaves nothing positive,
-    the weights are uniform. Raises ValueError for "fisher" when Sigma is singular.
+    or no slot varies, the weights are uniform. Raises ValueError for "fisher" when Sigma is singular.
     """
     p = slot_accuracies(votes)
     if weighting.scheme == "uniform":
@@ -181,6 +181,8 @@ def _fisher(votes: Votes, ridge: float) -> FloatArray:
     y = votes.scored().astype(np.float64)
     mean: FloatArray = y.mean(axis=0)
     sigma = (y - mean).T @ (y - mean) / votes.n
+    if not np.any(sigma):
+        return np.zeros(votes.k)
     sigma = sigma + ridge * float(np.trace(sigma)) / votes.k * np.eye(votes.k)
     spectrum = np.linalg.eigvalsh(sigma)
     if not spectrum[0] > 1e-12 * spectrum[-1]:
