@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +95,18 @@ class Log(Protocol):
         ...
 
 
+UTF_16 = "UTF-16 text: save it as UTF-8"
+"""Why every reader refuses such a file."""
+
+
+def is_utf16(path: Path) -> bool:
+    """Say whether a file begins with the mark of UTF-16 text."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
 def find_log(path: Path, name: str | None = None) -> Log:
     """Return the reader for a file or folder: the named one, or the first that does not refuse it.
 
@@ -108,4 +121,6 @@ def find_log(path: Path, name: str | None = None) -> Log:
         if reason is None:
             return log
         tried.append(f"{known}: {reason}")
+    if is_utf16(path):
+        raise LogError(f"{path}: {UTF_16}")
     raise LogError(f"{path} is in no format that keff reads ({'; '.join(tried)})")

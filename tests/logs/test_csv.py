@@ -79,3 +79,33 @@ def test_errors_name_the_line_where_the_row_begins(tmp_path: Path) -> None:
 def test_a_column_that_occurs_twice_is_no_guess(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="the column 'answer' occurs twice"):
         read(tmp_path, "id,answer,answer\nq1,4,5\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["\n\n  \nid,answer\nq1,4\nq1,5\n", "\r\n\r\nid,answer\r\n\r\nq1,4\r\nq1,5\r\n"]
+)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_blank_lines_above_the_header_are_skipped(tmp_path: Path, text: str, mark: str) -> None:
+    file = tmp_path / "log.csv"
+    file.write_bytes((mark + text).encode())
+    (question,) = find_log(file).questions(file)
+    assert question.answers == ("4", "5")
+
+
+def test_lines_are_counted_with_the_blank_ones_above(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"log\.csv:5: 1 fields for 2 columns"):
+        read(tmp_path, "\n\nid,answer\nq1,4\nq1\nq1,5\n")
+    with pytest.raises(LogError, match=r"log\.csv:3: the column 'answer' occurs twice"):
+        read(tmp_path, "\n\nid,answer,answer\nq1,4,5\n")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", [LONG, '{"id": "q1", "all_answers": ["4"]}\n'], ids=["csv", "jsonl"])
+@pytest.mark.parametrize("name", [None, "csv", "keff_jsonl"])
+def test_utf_16_is_refused_in_one_clear_line(
+    tmp_path: Path, encoding: str, text: str, name: str | None
+) -> None:
+    file = tmp_path / "log.txt"
+    file.write_bytes(f"\ufeff{text}".encode(encoding))
+    with pytest.raises(LogError, match=r"log\.txt: UTF-16 text: save it as UTF-8$"):
+        find_log(file, name)

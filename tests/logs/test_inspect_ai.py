@@ -66,12 +66,13 @@ def test_failed_and_unscored_samples_are_left_out_and_counted(tmp_path: Path) ->
     ]
 
 
-def test_a_score_that_is_no_grade_names_its_scorer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", ["splendid", "nan"])
+def test_a_score_that_is_no_grade_names_its_scorer(tmp_path: Path, value: str) -> None:
     files = members()
     name = next(name for name in files if name.startswith("samples/"))
     sample = json.loads(files[name])
-    files[name] = json.dumps(sample | {"scores": {"judge": {"value": "splendid"}}}).encode()
-    with pytest.raises(LogError, match="the scorer judge gave 'splendid'"):
+    files[name] = json.dumps(sample | {"scores": {"judge": {"value": value}}}).encode()
+    with pytest.raises(LogError, match=r"the scorer judge gave .* neither a grade nor a number"):
         open_record(pack(tmp_path / "log.eval", files))
 
 

@@ -67,6 +67,19 @@ def test_stored_answers_are_scored_as_published(
     assert question.correct == (1,) * len(right) + (0,) * len(wrong)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 57.0, -0.1])
+def test_f1_scores_that_are_none_are_refused_with_file_and_line(tmp_path: Path, value: float) -> None:
+    good = row("drop", "x", ["a", "b"], all_f1s=[0.5, 0.2])
+    bad = row("drop", "x", ["a", "b"], all_f1s=[0.5, value], instance_id="i2")
+    with pytest.raises(LogError, match=r"records\.jsonl:2: all_f1s must hold numbers from 0 to 1 only, not"):
+        read(tmp_path, good, bad)
+
+
+def test_nan_is_no_correctness(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"records\.jsonl:1: all_correct must hold 0 and 1 only"):
+        read(tmp_path, row("mbpp", "x", ["a", "b"], all_correct=[1, float("nan")]))
+
+
 def test_f1_scores_of_one_half_are_right_and_given_correctness_is_kept(tmp_path: Path) -> None:
     (question,) = read(tmp_path, row("drop", "x", ["a", "b", "c"], all_f1s=[0.5, 0.499, None]))
     assert question.correct == (1, 0, 0)

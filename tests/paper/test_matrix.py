@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import mannwhitneyu, pearsonr
 
 from keff.paper import layout
-from keff.paper.matrix import Cell, Place, figure3, headline, measure, table3, table8
+from keff.paper.cell import Cell, Place, measure
+from keff.paper.matrix import figure3, headline, table3, table8
 from keff.paper.records import Sample
 from keff.stats.votes import Votes
 
@@ -74,7 +75,11 @@ def test_the_rows_interval_is_the_papers_independent_row_bootstrap() -> None:
     assert [numbers["rows_lo"], numbers["rows_hi"]] == pytest.approx(
         np.quantile(plain, [0.025, 0.975]), abs=0.03
     )
-    assert numbers["paired_hi"] - numbers["paired_lo"] > numbers["rows_hi"] - numbers["rows_lo"]
+    widths = {
+        name: numbers[f"{name}_hi"] - numbers[f"{name}_lo"] for name in ("rows", "paired_rho", "paired")
+    }
+    assert widths["paired"] > widths["rows"]
+    assert widths["paired_rho"] == pytest.approx(widths["paired"], rel=0.1)
 
 
 CELLS = [
@@ -124,6 +129,9 @@ def test_headline_tests_are_those_of_scipy() -> None:
     assert found["predictor"]["p"] == pytest.approx(fit.pvalue, abs=1e-9)
     wide = [one.numbers["rows_hi"] - one.numbers["rows_lo"] for one in CELLS]
     assert found["precision"]["rows"]["median_width"] == pytest.approx(np.median(wide))
+    same = [one.numbers["paired_rho_hi"] - one.numbers["paired_rho_lo"] for one in CELLS]
+    assert found["precision"]["wider"]["resampling"] == pytest.approx(np.median(np.divide(same, wide)))
+    assert found["precision"]["wider"]["estimator"] == pytest.approx(1, abs=0.1)
     assert found["reduced"] == sum(value < 0 for value in (one.numbers["delta_rho"] for one in CELLS))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from keff.errors import LogError
-from keff.log import Tell, unheard
+from keff.log import UTF_16, Tell, is_utf16, unheard
 from keff.stats.estimate import Note
 
 MOST_HEAD = 64 * 2**20
@@ -31,6 +31,8 @@ def first_row(path: Path) -> Row | str:
             head = file.readline(MOST_HEAD)
             if not head:
                 return "the file is empty"
+    if is_utf16(path):
+        return UTF_16
     head = head.removeprefix(b"\xef\xbb\xbf")
     if not head.lstrip().startswith(b"{"):
         return "the first line is not a JSON object"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
+from keff.log import UTF_16, LogInfo, Question, Tell, is_utf16, unheard
 from keff.logs._rows import COLUMNS, grouped, once_each, optional_text, question_of
 from keff.stats.estimate import Note
 
@@ -17,28 +18,43 @@ LONGEST_FIELD = 2**27
 NUMBERED = re.compile(rf"({'|'.join(COLUMNS)})_(\d+)")
 
 
-def _header(path: Path) -> tuple[list[str], str] | str:
-    """Return the column names and the delimiter, or why the file is no table of answers."""
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """Column names, the delimiter, and the number of blank lines above."""
+
+    names: list[str]
+    delimiter: str
+    blank: int
+
+
+def _header(path: Path) -> _Header | str:
+    """Return the header, or why the file is no table of answers."""
     if not path.is_file():
         return "not a file"
+    if is_utf16(path):
+        return UTF_16
+    blank = 0
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        head = file.readline(65536).strip()
+        while (line := file.readline(65536)) and not line.strip():
+            blank += line.endswith("\n")
+    head = line.strip()
     if not head:
-        return "the first line is empty"
+        return "the file is empty"
     delimiter = max(",;\t", key=head.count)
     names = [name.strip() for name in next(csv.reader([head], delimiter=delimiter))]
     if "id" not in names:
         return "the first line names no column id"
     if "answer" not in names and not any(NUMBERED.fullmatch(name) for name in names):
         return "the first line names no column answer, and none called answer_1"
-    return names, delimiter
+    return _Header(names, delimiter, blank)
 
 
 class CsvLog:
     """Reader of comma-, semicolon- or tab-separated tables.
 
     Other columns: gold_answer, correct, tokens, confidence, slot, cluster, question, text; numbered in the
-    form with one row a question. A last line with too few fields and no newline was torn and is left out.
+    form with one row a question. Blank lines are skipped. A last line with too few fields and no newline was
+    torn and is left out.
     """
 
     name = "csv"
@@ -55,7 +71,7 @@ class CsvLog:
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         rows = self._rows(path, tell)
         found = _header(path)
-        if not isinstance(found, str) and "answer" in found[0]:
+        if not isinstance(found, str) and "answer" in found.names:
             return grouped(rows, texts=texts)
         return once_each((where, question_of(where, _wide(row), texts=texts)) for where, row in rows)
 
@@ -63,24 +79,26 @@ class CsvLog:
         found = _header(path)
         if isinstance(found, str):
             raise LogError(f"{path}: {found}")
-        names, delimiter = found
+        names, first = found.names, found.blank + 1
         twice = sorted({name for name in names if name and names.count(name) > 1})
         if twice:
-            raise LogError(f"{path}:1: the column {twice[0]!r} occurs twice")
+            raise LogError(f"{path}:{first}: the column {twice[0]!r} occurs twice")
         torn = not _ends_with_newline(path)
         csv.field_size_limit(LONGEST_FIELD)
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            start = 1
+            start = first
             try:
+                for _ in range(found.blank):
+                    next(file)
+                reader = csv.reader(file, delimiter=found.delimiter, strict=True)
                 next(reader)
-                start = reader.line_num + 1
+                start = found.blank + reader.line_num + 1
                 for fields in reader:
                     if fields and len(fields) != len(names):
                         raise csv.Error(f"{len(fields)} fields for {len(names)} columns")
                     if fields:
                         yield f"{path}:{start}", dict(zip(names, fields, strict=True))
-                    start = reader.line_num + 1
+                    start = found.blank + reader.line_num + 1
             except UnicodeDecodeError:
                 raise LogError(f"{path}:{_undecodable(path)}: not UTF-8 text") from None
             except csv.Error as error:

@@ -170,7 +170,7 @@ def _right(where: str, sample: Sample) -> int:
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = float(value)
-    if not isinstance(value, bool | int | float):
+    if not isinstance(value, bool | int | float) or math.isnan(value):
         name = next(iter(sample["scores"]))
         raise LogError(f"{where}: the scorer {name} gave {value!r}, which is neither a grade nor a number")
     return int(value >= ENOUGH)

@@ -223,6 +223,10 @@ def _given(where: str, name: str, values: list[Any]) -> tuple[int, ...]:
     except (TypeError, ValueError) as error:
         raise LogError(f"{where}: {name}: {error}") from None
     if name == "all_f1s":
+        # NaN fails this comparison too; as a score it would count as wrong without a word.
+        bad = [value for value in numbers if not 0 <= value <= 1]
+        if bad:
+            raise LogError(f"{where}: all_f1s must hold numbers from 0 to 1 only, not {bad[0]}")
         return tuple(int(value >= F1_NEEDED) for value in numbers)
     if not set(numbers) <= {0.0, 1.0}:
         raise LogError(f"{where}: {name} must hold 0 and 1 only")

@@ -146,6 +146,16 @@ def check_headline(headline: Row) -> list[Check]:
     return checks
 
 
+def printed(where: str, name: str) -> str | None:
+    """Return a number of the text as it was printed, such as ``printed("predictor", "r")``; None for others."""
+    for line in HEADLINE.splitlines():
+        place, _, rest = line.partition(": ")
+        words = rest.split()
+        if place == where and name in words[::2]:
+            return words[2 * words[::2].index(name) + 1]
+    return None
+
+
 def _below(value: Any, names: Sequence[str]) -> Any:
     for name in names:
         if isinstance(value, Mapping):

@@ -1,97 +1,26 @@
-"""Tables 3 and 8, Figure 3 and the headline tests, from the matrix records."""
+"""Tables 3 and 8, Figure 3 and the headline tests over measured cells of the matrix."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from keff.paper import layout
+from keff.paper.cell import FLOOR, Cell
 from keff.paper.layout import Benchmark
-from keff.paper.records import Sample, align
 from keff.stats.association import mann_whitney, pearson_test
-from keff.stats.compare import ArmPlan, arm_draws, compare_arms
-from keff.stats.correlation import anova_c, correlation_matrix, pearson_c, pooled_c
-from keff.stats.diversity import k_eff, k_eff_block
-from keff.stats.majority import majority_prefix
-from keff.stats.slots import phi_audit, slot_cv
-from keff.stats.votes import FloatArray, Votes
-from keff.stats.weights import Weighting, judge_weights, oracle_optimism
 
-FLOOR = 0.02
 CV_SPLIT = 0.225
 MV_SPLIT = 0.3
 CV_BOUND = 0.24
 BLOCK_ROWS = 20
 SIGNIFICANT = 1e-3
+PRECISIONS = ("rows", "paired_rho", "paired")
 
 Rows = list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a cell stands: its model and its benchmark, with the benchmark's labels in Table 3."""
-
-    model: str
-    benchmark: Benchmark
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cell:
-    """One model on one benchmark: all its numbers, the correlations [K, K] of its template slots, and the
-    bootstrap draws of its relative change [B]."""
-
-    place: Place
-    numbers: dict[str, Any]
-    slots: FloatArray = field(repr=False)
-    draws: FloatArray | None = field(default=None, repr=False)
-
-    @property
-    def domain(self) -> str:
-        """The domain of the benchmark."""
-        return self.place.benchmark.domain
-
-    @property
-    def valid(self) -> bool:
-        """Whether one path is right under self-consistency in at least 2% of cases, and rho is defined."""
-        return self.numbers["p_sc"] >= FLOOR and not math.isnan(self.numbers["delta_rho"])
-
-
-def measure(place: Place, arms: tuple[Sample, Sample], replicates: int, rng: np.random.Generator) -> Cell:
-    """Return one cell: the paper's estimators with row resampling, and ours with the paired bootstrap."""
-    sc, pt = (arm.votes for arm in align(*arms))
-    rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
-    relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
-    numbers: dict[str, Any] = {
-        "model": place.model,
-        "benchmark": place.benchmark.label,
-        "domain": place.benchmark.domain,
-        "n_sc": sc.n,
-        "n_pt": pt.n,
-        "p_sc": sc.p,
-        "p_pt": pt.p,
-        "rho_sc": rho_sc,
-        "rho_pt": rho_pt,
-        "delta_rho": relative,
-        "delta_k_eff": float(k_eff(pt.k, rho_pt) - k_eff(sc.k, rho_sc)),
-        "mv_sc": float(majority_prefix(sc)[-1]),
-        "mv_pt": float(majority_prefix(pt)[-1]),
-        "diversity_sc": None if arms[0].diversity is None else float(arms[0].diversity.mean()),
-        **_weighting(sc, pt, rng),
-        **_block(pt, rho_pt),
-        **_audit(sc, pt),
-    }
-    slots = correlation_matrix(pt)
-    if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
-        return Cell(place, numbers, slots)
-    draws = arm_draws(sc, pt, rng, ArmPlan("pearson", "rows", replicates)).relative
-    numbers |= _limits("rows", draws)
-    found = compare_arms(sc, pt, rng, ArmPlan("anova", "paired", replicates)).relative
-    numbers |= {"corrected": found.value, "paired_lo": found.lo, "paired_hi": found.hi}
-    return Cell(place, numbers, slots, draws)
 
 
 def table3(cells: Sequence[Cell]) -> Rows:
@@ -132,17 +61,31 @@ def table8(cells: Sequence[Cell]) -> Rows:
 
 
 def figure3(cells: Sequence[Cell]) -> Rows:
-    """Mean answer diversity under self-consistency and mean change of rho, by benchmark."""
+    """Mean answer diversity under self-consistency and mean change of rho, by benchmark that has both."""
     rows: Rows = []
+    for about, diversity, change in _points(cells):
+        if diversity and change:
+            row = {"benchmark": about.label, "domain": about.domain, "diversity": _mean(diversity)}
+            rows.append(row | {"delta_rho": _mean(change)})
+    return rows
+
+
+def not_in_figure3(cells: Sequence[Cell]) -> dict[str, str]:
+    """Return the benchmarks that Figure 3 cannot show, and why."""
+    return {
+        about.label: "no valid cell" if diversity else "scores only, no answers"
+        for about, diversity, change in _points(cells)
+        if not (diversity and change)
+    }
+
+
+def _points(cells: Sequence[Cell]) -> Iterator[tuple[Benchmark, list[float], list[float]]]:
+    """Yield each benchmark with the diversities of its cells and the changes of its valid ones."""
     for about in dict.fromkeys(cell.place.benchmark for cell in cells):
         own = [cell for cell in cells if cell.place.benchmark == about]
-        known = [cell for cell in own if cell.numbers["diversity_sc"] is not None]
-        valid = [cell.numbers["delta_rho"] for cell in own if cell.valid]
-        if known and valid:
-            diversity = _mean([cell.numbers["diversity_sc"] for cell in known])
-            row = {"benchmark": about.label, "domain": about.domain, "diversity": diversity}
-            rows.append(row | {"delta_rho": _mean(valid)})
-    return rows
+        known = [cell.numbers["diversity_sc"] for cell in own]
+        change = [cell.numbers["delta_rho"] for cell in own if cell.valid]
+        yield about, [one for one in known if one is not None], change
 
 
 def templates(cells: Sequence[Cell]) -> Rows:
@@ -181,6 +124,7 @@ def headline(cells: Sequence[Cell]) -> dict[str, Any]:
         "mann_whitney": _mann_whitney(valid),
         "precision": _precision(valid),
         "predictor": _predictor(figure3(cells)),
+        "not_in_figure3": not_in_figure3(cells),
         "weighted_voting": _weighted_voting(cells),
         "oracle": _oracle(cells),
         "block": _blocks(cells),
@@ -206,11 +150,14 @@ def _mann_whitney(valid: Sequence[Cell]) -> dict[str, Any] | None:
 
 
 def _precision(valid: Sequence[Cell]) -> dict[str, Any]:
-    """Return widths of the cells' intervals and how many exclude zero: the paper's rows, and ours paired."""
+    """Return widths of the cells' intervals and how many exclude zero.
+
+    ``rows`` is the paper's, ``paired`` ours, and ``paired_rho`` has the estimator of the one and the
+    resampling of the other. ``wider`` is by how much the median cell's interval grows with each step.
+    """
     found: dict[str, Any] = {}
-    for name in ("rows", "paired"):
-        limits = [(c.numbers.get(f"{name}_lo"), c.numbers.get(f"{name}_hi")) for c in valid]
-        known = [(lo, hi) for lo, hi in limits if lo is not None and hi is not None]
+    for name in PRECISIONS:
+        known = [limits for limits in (_limits(cell, name) for cell in valid) if limits is not None]
         widths = [hi - lo for lo, hi in known]
         found[name] = {
             "cells": len(known),
@@ -219,7 +166,20 @@ def _precision(valid: Sequence[Cell]) -> dict[str, Any]:
             "iqr": np.quantile(widths, [0.25, 0.75]).tolist() if widths else None,
             "exclude_zero": sum(lo > 0 or hi < 0 for lo, hi in known),
         }
-    return found
+    steps = {"resampling": ("rows", "paired_rho"), "estimator": ("paired_rho", "paired")}
+    return found | {"wider": {step: _ratio(valid, *names) for step, names in steps.items()}}
+
+
+def _limits(cell: Cell, name: str) -> tuple[float, float] | None:
+    lo, hi = cell.numbers.get(f"{name}_lo"), cell.numbers.get(f"{name}_hi")
+    return None if lo is None or hi is None else (lo, hi)
+
+
+def _ratio(valid: Sequence[Cell], first: str, second: str) -> float | None:
+    """Return the median over cells of the width of the second interval over that of the first."""
+    pairs = [(_limits(cell, first), _limits(cell, second)) for cell in valid]
+    ratios = [(two[1] - two[0]) / (one[1] - one[0]) for one, two in pairs if one and two and one[1] > one[0]]
+    return float(np.median(ratios)) if ratios else None
 
 
 def _predictor(points: Rows) -> dict[str, Any] | None:
@@ -227,23 +187,6 @@ def _predictor(points: Rows) -> dict[str, Any] | None:
         return None
     r, p = pearson_test([one["diversity"] for one in points], [one["delta_rho"] for one in points])
     return {"n": len(points), "r": r, "p": p}
-
-
-def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> dict[str, Any]:
-    """Return accuracy-weighted voting over template slots, and the oracle under one prompt."""
-    plain = judge_weights(sc, Weighting("accuracy"), rng)
-    found = judge_weights(pt, Weighting("accuracy"), rng)
-    c = min(max(anova_c(sc), 0.0), 1.0) if 0 < sc.p < 1 else 1.0
-    return {
-        "slot_cv": slot_cv(pt),
-        "weighted_gain": found.in_sample - found.uniform,
-        "weighted_gain_cross_fitted": found.gain,
-        "best_slot_gain": found.best_slot - found.uniform,
-        "sc_slot_cv": slot_cv(sc),
-        "sc_oracle_gain": plain.in_sample - plain.uniform,
-        "sc_oracle_expected": oracle_optimism(sc.p, c, sc.k, sc.n) if 0 < sc.p < 1 and c < 1 else 0.0,
-        "sc_gain_cross_fitted": plain.gain,
-    }
 
 
 def _weighted_voting(cells: Sequence[Cell]) -> dict[str, Any] | None:
@@ -303,16 +246,6 @@ def _oracle(cells: Sequence[Cell]) -> dict[str, Any] | None:
     }
 
 
-def _block(pt: Votes, rho_pt: float) -> dict[str, Any]:
-    block = k_eff_block(pt, ddof=1)
-    return {
-        "block_over_vote": block / float(k_eff(pt.k, rho_pt)),
-        "block_over_vote_pooled": k_eff_block(pt) / float(k_eff(pt.k, pooled_c(pt)))
-        if 0 < pt.p < 1
-        else math.nan,
-    }
-
-
 def _blocks(cells: Sequence[Cell]) -> dict[str, Any] | None:
     usable = [
         cell.numbers for cell in cells if cell.numbers["p_pt"] >= FLOOR and cell.numbers["n_pt"] >= BLOCK_ROWS
@@ -327,20 +260,6 @@ def _blocks(cells: Sequence[Cell]) -> dict[str, Any] | None:
         "largest": float(ratios.max()),
         "mean_with_pooled_c": _mean([one["block_over_vote_pooled"] for one in usable]),
     }
-
-
-def _audit(sc: Votes, pt: Votes) -> dict[str, Any]:
-    """Return how phi over its bound changes: what is left of a fall once unequal accuracies are allowed for."""
-    before, after = phi_audit(sc).ratio, phi_audit(pt).ratio
-    return {"phi_ratio_change": after / before - 1 if before else math.nan}
-
-
-def _limits(name: str, draws: FloatArray) -> dict[str, Any]:
-    kept = draws[~np.isnan(draws)]
-    if not kept.size:
-        return {f"{name}_lo": None, f"{name}_hi": None}
-    lo, hi = np.quantile(kept, [0.025, 0.975])
-    return {f"{name}_lo": float(lo), f"{name}_hi": float(hi)}
 
 
 def _domain_order(domain: str) -> tuple[int, str]:

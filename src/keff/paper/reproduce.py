@@ -17,7 +17,7 @@ import numpy as np
 
 from keff.errors import LogError
 from keff.paper import claims, layout, matrix, saturation
-from keff.paper.matrix import Cell
+from keff.paper.cell import Cell, Place, measure
 from keff.paper.page import differences
 from keff.paper.records import Loaded, Sample, load_matrix, load_series
 from keff.paper.saturation import Entry
@@ -156,11 +156,11 @@ def _measure(
     cells: list[Cell] = []
     order = list(layout.BENCHMARKS)
     for task in tasks:
-        place = matrix.Place(layout.MODELS[model], layout.BENCHMARKS[task])
+        place = Place(layout.MODELS[model], layout.BENCHMARKS[task])
         rng = np.random.default_rng([how.seed, 3, order.index(task), layout.MATRIX_MODELS.index(model)])
         arms = [load.parts.get(f"{task}/{method}") for method in (layout.SC, layout.PT)]
         if arms[0] is not None and arms[1] is not None:
-            cells.append(matrix.measure(place, (arms[0], arms[1]), how.replicates, rng))
+            cells.append(measure(place, (arms[0], arms[1]), how.replicates, rng))
     return cells, load.problems
 
 

@@ -14,6 +14,8 @@ from keff.errors import KeffError, UsageError
 from keff.grid import ArmEntry, Cell, ModelEntry, Study, TaskEntry, cells
 from keff.log import Question, find_log
 from keff.paper import layout, matrix, saturation
+from keff.paper.cell import Cell as Measured
+from keff.paper.cell import Place, measure
 from keff.paper.estimators import PILOT_K
 from keff.paper.layout import Benchmark
 from keff.paper.records import Sample, diversity
@@ -37,7 +39,7 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
     how = how or Reproducing()
     result = Reproduction()
     entries: list[Entry] = []
-    found: list[matrix.Cell] = []
+    found: list[Measured] = []
     for (model, task), group in groupby(cells(study, runs), key=lambda cell: (cell.model, cell.task)):
         plain, templated = _arms(list(group), study, result)
         entries += [
@@ -49,7 +51,7 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
                     f"{model.name} {task.name}: fewer than {FEWEST_ITEMS} items to compare arms"
                 )
                 continue
-            place = matrix.Place(_label(model), _labels(task))
+            place = Place(_label(model), _labels(task))
             rng = np.random.default_rng([how.seed, 3, len(found)])
             found.append(_measure(place, sc, pt, how, rng))
     if not entries and not found:
@@ -62,7 +64,7 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
 
 
 def _fill(
-    result: Reproduction, entries: Sequence[Entry], found: Sequence[matrix.Cell], how: Reproducing
+    result: Reproduction, entries: Sequence[Entry], found: Sequence[Measured], how: Reproducing
 ) -> None:
     if entries:
         result.tables["table2"] = saturation.table2(entries)
@@ -138,12 +140,10 @@ def _scored(row: Question, study: Study) -> Question:
     return replace(row, correct=right)
 
 
-def _measure(
-    place: matrix.Place, sc: Sample, pt: Sample, how: Reproducing, rng: np.random.Generator
-) -> matrix.Cell:
+def _measure(place: Place, sc: Sample, pt: Sample, how: Reproducing, rng: np.random.Generator) -> Measured:
     k = min(sc.votes.k, pt.votes.k)
     arms = tuple(replace(arm, votes=arm.votes.paths(np.arange(k))) for arm in (sc, pt))
-    return matrix.measure(place, (arms[0], arms[1]), how.replicates, rng)
+    return measure(place, (arms[0], arms[1]), how.replicates, rng)
 
 
 def _label(model: ModelEntry) -> str:

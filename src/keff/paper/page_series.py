@@ -1,0 +1,147 @@
+"""Where the paper's way and ours differ on one arm: estimates of c, votes, K*, pilots, the reasoning model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from keff.paper import claims
+from keff.paper.wording import Numbers, beside_print, number, percent, points, section, span
+
+TITLE = "c: mean Pearson, Eq. 3, and without bias"
+
+
+def estimators(numbers: Numbers) -> str | None:
+    """Say how far mean Pearson, Eq. 3 and the corrected c lie apart."""
+    rows = [row for row in numbers["tables"].get("table1", []) if row["k"] > 1]
+    gaps = _gaps(rows, "c")
+    if not gaps:
+        return None
+    corrections = _gaps(rows, "c_corrected")
+    text = (
+        "The tables use the mean Pearson correlation over path columns; Eq. 3 pools p over columns. Pearson drops "
+        "columns that are constant, which is frequent for extreme accuracies in small pilots. The corrected value "
+        f"is the one-way analysis-of-variance estimate. On Table 1, Pearson minus Eq. 3 is {span(gaps, '+.4f')}"
+    )
+    if not corrections:
+        return section(TITLE, f"{text}.")
+    text += f", and the corrected value minus Eq. 3 is {span(corrections, '+.4f')}."
+    if min(corrections) > 0:
+        text += " The latter is the bias of Eq. 3, about -(1-c)(1+(K-1)c)/(nK), taken out."
+    if max(map(abs, gaps)) > max(map(abs, corrections)):
+        text += " The gap to Pearson is larger than that: it has another cause, such as constant columns."
+    return section(TITLE, text)
+
+
+def subsets(numbers: Numbers) -> str | None:
+    """Show what the vote retains at K*, from the first paths and over all subsets."""
+    rows = numbers["tables"].get("table4", [])
+    if not rows:
+        return None
+    lines = [
+        f"- {row['task']}, {row['model']}: {percent(row['retained'])} from the first paths, "
+        f"{percent(row['average_retained'])} over all subsets; MV@K* minus MV of all paths is "
+        f"{points(row['gap_lo'], row['gap_hi'])} from the first paths, "
+        f"{points(row['average_gap_lo'], row['average_gap_hi'])} over all subsets"
+        for row in rows
+    ]
+    return section(
+        "MV@K from the first K paths, or over all subsets",
+        "The paper votes over the first K paths. Any other K of them are as good, and the average over all does "
+        "not hang on one choice, so it varies less or as much. A retention above 100% from the first paths can be "
+        "that choice alone. Even K buy nothing that the odd K before them does not buy when ties count one half. "
+        "Both intervals resample instances.\n\n" + "\n".join(lines),
+    )
+
+
+def plurality(numbers: Numbers) -> str | None:
+    """Show the binary majority and the plurality of answers."""
+    rows = [row for row in numbers["tables"].get("table4", []) if row["plurality"] is not None]
+    if not rows:
+        return None
+    lines = [
+        f"- {row['task']}, {row['model']}: binary majority {row['average']:.1%}, plurality {row['plurality']:.1%} "
+        f"with all paths; at K* = {row['k_star']}: {row['average_star']:.1%} and {row['plurality_star']:.1%}"
+        for row in rows
+    ]
+    return section(
+        "Binary majority vote, and the plurality that is deployed",
+        "The paper scores a binary vote on correctness: an instance counts when more than half of its paths are "
+        "right. A deployed vote returns the most frequent answer, which needs no majority: where wrong answers "
+        "differ, it can be right with fewer right paths, and go on gaining after the majority has stopped. Both "
+        "are averages over all subsets of K* paths here, so the majority is not MV@K* of Table 4, which takes the "
+        "first K* paths.\n\n" + "\n".join(lines),
+    )
+
+
+def conservative(numbers: Numbers) -> str | None:
+    """Show K* at the point estimate of c and at its lower limit."""
+    rows = numbers["tables"].get("table4", [])
+    if not rows:
+        return None
+    lines = [
+        f"- {row['task']}, {row['model']}: {row['k_star']}, conservative {row['k_star_conservative']}"
+        for row in rows
+    ]
+    return section(
+        "K* from a point estimate, or from its lower limit",
+        "K* falls with c, so an overestimated c draws too few paths. The conservative K* uses the one-sided 90% "
+        "lower limit of c. K* without a cap, as in the paper's tables, can also explode for small c; the "
+        "conservative one is capped at the paths recorded.\n\n" + "\n".join(lines),
+    )
+
+
+def pilot(numbers: Numbers) -> str | None:
+    """Show how much c varies with all seeds of an instance and with one."""
+    rows = [row for row in numbers["tables"].get("table10", []) if row["single_seed_c_std"] is not None]
+    if not rows:
+        return None
+    lines = [
+        f"- {row['model']}, n = {row['n']}: {row['c_std']:.3f} with all seeds, {row['single_seed_c_std']:.3f} with one"
+        for row in rows
+        if row["n"] in (50, 100) and row["c_std"] is not None
+    ]
+    return section(
+        "What a pilot of n instances can see",
+        "The paper's resamples keep all seed replicates of an instance, up to 20 paths each. A real pilot draws 4 "
+        "paths of each instance once. The standard deviation of c in both:\n\n" + "\n".join(lines),
+    )
+
+
+def reasoning(numbers: Numbers) -> str | None:
+    """Show the reasoning model's numbers beside the paper's."""
+    found = numbers["headline"].get("reasoning")
+    if not found:
+        return None
+    gap, average = (points(found[f"{name}gap_lo"], found[f"{name}gap_hi"]) for name in ("", "average_"))
+    rows = [
+        ("accuracy of one path", "p", percent(found["p"])),
+        ("paths cut at the token limit", "truncated", percent(found["truncated"])),
+        ("c of the first 4 paths", "c_pilot", number(found["c_pilot"])),
+        ("c of all paths", "c", number(found["c"])),
+        ("the same, corrected, first 4 paths", "", number(found["c_corrected"])),
+        ("ceiling 1/c", "ceiling", number(found["ceiling"])),
+        ("K_eff of all paths", "k_eff", number(found["k_eff"])),
+        ("K*", "k_star", number(found["k_star"], "d")),
+        ("K* at the lower limit of c", "", number(found["k_star_conservative"], "d")),
+        ("retained at K*, first paths", "retained", percent(found["retained"])),
+        ("retained at K*, all subsets", "", percent(found["average_retained"])),
+        ("net cost", "net_cost", percent(found["net_cost"], 0)),
+    ]
+    return section(
+        "The reasoning model",
+        "Our rows have no number of the paper. Cut paths count as wrong in both, as the paper has it. Where nearly "
+        "all paths are right, c rests on the few instances that are not, so c and K* of the pilot are loose, and "
+        f"so is the vote. MV@K* minus MV of all paths is {gap} from the first paths"
+        f"{_printed_gap(numbers)}, and {average} over all subsets.\n\n"
+        + beside_print(numbers, "reasoning", rows),
+    )
+
+
+def _printed_gap(numbers: Numbers) -> str:
+    if not numbers["checks"]["printed_numbers"]:
+        return ""
+    return " (paper: {} to {})".format(*(claims.printed("reasoning", name) for name in ("gap_lo", "gap_hi")))
+
+
+def _gaps(rows: Sequence[Numbers], name: str) -> list[float]:
+    return [row[name] - row["c_eq3"] for row in rows if row[name] is not None and row["c_eq3"] is not None]
