@@ -103,6 +103,17 @@ def test_questions_without_paths_make_no_run(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_what_is_wrong_with_a_log_names_it(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"id": "1", "all_answers": ["4"], "answer_space": "nonsense"}\n')
+    with pytest.raises(LogError, match=r"log\.jsonl: .*nonsense"):
+        import_log(log, tmp_path / "run")
+    with pytest.raises(LogError, match=r"log\.jsonl: .*nonsense"):
+        open_record(log)
+    with pytest.raises(LogError, match=r"log\.jsonl: it has no part"):
+        import_log(log, tmp_path / "run", Opening(part="other"))
+
+
 def test_texts_stay_behind_when_asked(log: Path, tmp_path: Path) -> None:
     export_log(log, tmp_path / "out.jsonl", "jsonl", texts=False)
     assert "all_texts" not in (tmp_path / "out.jsonl").read_text()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast, get_args
 
 from keff import answers, plugins
-from keff.errors import LogError, UsageError
+from keff.errors import LogError, TaskError, UsageError
 from keff.log import LogInfo, Question, find_log
 from keff.records import AnswerSpace
 from keff.scoring import Ballot, Reading, ballot
@@ -48,11 +49,18 @@ def open_record(path: Path, opening: Opening | None = None) -> Record:
     info = log.info(path)
     notes: list[Note] = []
     questions = one_part(log.questions(path, texts=opening.texts, tell=notes.append), opening.part)
-    try:
+    with naming(path):
         found = ballot(questions, reading(info, opening), trim=opening.trim)
-    except LogError as error:
-        raise error if str(path) in str(error) else LogError(f"{path}: {error}") from None
     return Record(str(path), info, replace(found, notes=(*notes, *found.notes)))
+
+
+@contextmanager
+def naming(path: Path) -> Generator[None]:
+    """Name the log in what is said against it."""
+    try:
+        yield
+    except (LogError, TaskError) as error:
+        raise error if str(path) in str(error) else LogError(f"{path}: {error}") from None
 
 
 def one_part(questions: Iterator[Question], part: str | None) -> Iterator[Question]:

@@ -17,7 +17,7 @@ from keff.logs._rows import KNOWN
 from keff.logs.run import CONFIDENCES
 from keff.manifest import Config
 from keff.plugins import missing_extra
-from keff.reader import Opening, one_part, reading
+from keff.reader import Opening, naming, one_part, reading
 from keff.records import Completion, Item, path_seed, stable_hash
 from keff.records import Path as Drawn
 from keff.scoring import Reading, correct_of, keys_of, with_answers
@@ -68,6 +68,11 @@ def import_log(path: Path, folder: Path, opening: Opening | None = None) -> Tran
     other paths of the same questions.
     """
     opening = opening or Opening()
+    with naming(path):
+        return _imported(path, folder, opening)
+
+
+def _imported(path: Path, folder: Path, opening: Opening) -> Transfer:
     extent = _extent(path, opening)
     source = _open(path, opening, texts=True)
     config = Config(
@@ -133,16 +138,17 @@ def export_log(
     """
     if out.exists():
         raise UsageError(f"{out} exists already: move it away, or name another file with -o")
-    source = _open(path, opening or Opening(), texts=texts)
     draft = out.with_name(f".{out.name}.{os.getpid()}")
     counts = [0, 0]
-    try:
-        _write(draft, to, _rows(source, counts, packed=to == "parquet"))
-        draft.replace(out)
-    except OSError as error:
-        raise UsageError(f"{out}: {error.strerror or error}") from None
-    finally:
-        draft.unlink(missing_ok=True)
+    with naming(path):
+        source = _open(path, opening or Opening(), texts=texts)
+        try:
+            _write(draft, to, _rows(source, counts, packed=to == "parquet"))
+            draft.replace(out)
+        except OSError as error:
+            raise UsageError(f"{out}: {error.strerror or error}") from None
+        finally:
+            draft.unlink(missing_ok=True)
     return Transfer(counts[0], counts[1], tuple(source.notes))
 
 
