@@ -85,11 +85,11 @@ def test_a_prompt_that_does_not_fit_is_a_clear_error(loop: asyncio.Runner, made:
 def test_the_context_is_sized_to_the_longest_prompt(smollm2: Path, loop: asyncio.Runner) -> None:
     """Prompts that 1024 tokens cannot hold get what they take, and no more than the model was trained for."""
     many = [{"role": "user", "content": "1 2 3 4 5 " * 105}]
-    sized = engine(model=str(smollm2), n_parallel=2, threads=1, prompts=[PROMPT, many], max_tokens=8)
-    narrow = engine(model=str(smollm2), n_parallel=2, threads=1)
+    sized = engine(model=str(smollm2), n_parallel=1, threads=1, prompts=[PROMPT, many], max_tokens=8)
+    narrow = engine(model=str(smollm2), n_parallel=1, threads=1)
     assert sized.identity() == narrow.identity()
     loop.run(sized.start())
-    drawn = loop.run(sized.generate(many, SAMPLING, 2))
+    drawn = loop.run(sized.generate(many, SAMPLING, 1))
     loop.run(sized.close())
     assert all(one.prompt_tokens > 1024 and one.tokens > 0 for one in drawn)
     wanted = drawn[0].prompt_tokens + SAMPLING.max_tokens

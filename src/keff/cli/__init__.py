@@ -58,6 +58,10 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+INTERRUPTED = 130
+"""What typer makes of Ctrl-C."""
+
+
 def build(arguments: list[str]) -> typer.Typer:
     """Make the app with the one command that ``arguments`` name, and stubs for the help of the others."""
     app = typer.Typer(
@@ -96,6 +100,10 @@ def main() -> None:
         raise SystemExit(_complain(str(error), error.exit_code)) from None
     except KeyboardInterrupt:
         raise SystemExit(_complain("stopped", 1)) from None
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            raise SystemExit(_complain("stopped", 1)) from None
+        raise
     except PermissionError as error:
         line = f"{error.filename}: permission denied" if error.filename else str(error)
         raise SystemExit(_complain(line, 2)) from None
