@@ -199,6 +199,7 @@ def test_a_view_longer_than_the_cap_is_cut_to_it(spec: str) -> None:
         ("budget:4,b=-1", "b must be"),
         ("pilot_budget:0.98,a=1", "both a and w"),
         ("pilot_budget:0.98,a=1,w=1", "w in"),
+        ("pilot_budget:0.98,a=x,w=y", "a must be"),
         ("adaptive_k:0", "above 0"),
         ("adaptive_k:form=best", "form must be"),
         ("lead_k:3,weight=length", "only weight"),

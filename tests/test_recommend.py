@@ -25,6 +25,7 @@ from keff.stats.choose import Recommendation
 from keff.stats.correlation import agreement_items
 from keff.stats.draws import Draws
 from keff.stats.mixture import COMPONENTS
+from keff.stats.plurality import plurality_at_k
 from keff.stats.votes import Votes
 
 
@@ -249,3 +250,44 @@ def test_left_out_share_is_counted_by_hand() -> None:
 def test_the_generic_prior_fits_the_components() -> None:
     assert GENERIC.weights.shape == (len(COMPONENTS),)
     assert GENERIC.weights.sum() == pytest.approx(1, abs=0.01)
+
+
+def wrong_attractor(n: int, k: int, seed: int) -> Votes:
+    """One path is right 4 times in 10, and the other answer is always the same: voting hurts."""
+    answers = (np.random.default_rng(seed).random((n, k)) > 0.4).astype(int)
+    return Votes(answers, (answers == 0).astype(int), tokens=np.full((n, k), 10.0))
+
+
+def test_one_path_is_expected_to_do_what_one_path_did() -> None:
+    pilot = wrong_attractor(80, 8, 1)
+    found = advise(pilot, Aim(), "do not vote")
+    assert found.policy == "fixed:1" and found.expected is not None
+    assert found.expected.value == pytest.approx(pilot.p)
+    assert found.expected.lo is not None and found.expected.hi is not None
+    assert found.expected.lo < 0.4 < found.expected.hi
+    assert found.kept is not None and found.kept > 1
+
+
+@pytest.mark.parametrize("cap", [1, 4, 12])
+def test_a_pilot_longer_than_the_cap_tells_the_accuracy_at_the_cap(cap: int) -> None:
+    pilot = workload(200, 24, 3)
+    found = forecast(pilot, cap, np.random.default_rng(0))
+    assert found.accuracy == pytest.approx(plurality_at_k(pilot)[cap - 1])
+
+
+def test_hard_questions_that_take_more_tokens_cost_more() -> None:
+    easy, hard = np.zeros((40, 8), int), np.tile([0, 1], (40, 4))
+    tokens = np.repeat([[100.0], [1000.0]], 40, axis=0) * np.ones(8)
+    pilot = Votes(np.vstack([easy, hard]), None, tokens=tokens)
+    found = forecast(pilot, 16, np.random.default_rng(0))
+    assert found.tokens is not None
+    assert found.tokens[SINGLE] == pytest.approx(550)
+    assert found.tokens[SAFE] > 1.2 * 550 * found.paths[SAFE]
+
+
+def test_the_reason_says_what_was_asked(pilot: Votes) -> None:
+    free = advise(pilot, Aim(value_per_correct=2, cost_per_path=0)).because
+    assert free.startswith("paths cost nothing")
+    assert "keep 99.95% of" in advise(pilot, Aim(retain=0.9995)).because
+    assert "less than half a point" in advise(pilot, Aim(retain=0.99), "single path").because
+    assert advise(workload(1, 8, 4)).because.startswith("1 question x 8 paths cannot")

@@ -264,3 +264,16 @@ def test_the_table_has_a_line_for_each_policy() -> None:
         replay(records(), ["fixed:4", "curtailed:cap=24"], rng(), Settings(cap=24, replicates=50))
     )
     assert text.count("\n| `") == 2 and "100.00 [100.00, 100.00]" in text
+
+
+@pytest.mark.parametrize("cap", [3, 8, 24])
+def test_curtailed_is_fixed_at_its_own_cap_whatever_it_is_compared_with(cap: int) -> None:
+    found = replay(records(), [f"fixed:{cap}", f"curtailed:cap={cap}"], rng(), Settings(cap=16))
+    whole, early = found["policies"]
+    assert early["accuracy"]["value"] == pytest.approx(whole["accuracy"]["value"], abs=1e-7)
+
+
+def test_a_cap_beyond_the_records_is_told_what_works() -> None:
+    for spec in ("fixed:11", "curtailed:cap=11"):
+        with pytest.raises(PolicyError, match="records hold 10: use at most 10"):
+            replay(records(k=10), [spec], rng())

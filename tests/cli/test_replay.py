@@ -91,3 +91,36 @@ def test_a_policy_that_does_not_fit_is_one_line(log: Path, policy: str) -> None:
     done = keff(log, "--policy", policy)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+def write(file: Path, answers: list[list[str]], **more: object) -> Path:
+    rows = [{"id": str(i), "gold_answer": "0", "all_answers": each} | more for i, each in enumerate(answers)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_the_default_policies_fit_a_short_record(tmp_path: Path, k: int) -> None:
+    done = keff(write(tmp_path / "log.jsonl", [["0", "1", "0", "2"][:k]] * 12), "--replicates", 100)
+    assert done.returncode == 0, done.stderr
+
+
+def test_template_slots_are_refused_with_two_ways_that_work(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", [list("0010") * 3] * 12, slots=[3, 5] * 6)
+    policy = ("--policy", "lead_k:2,cap=6", "--replicates", 100, "--json")
+    refused = keff(log, *policy)
+    assert refused.returncode == 2
+    assert "PATH#3" in refused.stderr and "--random-slots" in refused.stderr
+    assert json.loads(keff(f"{log}#3", *policy).stdout)["k"] == 6
+    assert json.loads(keff(log, "--random-slots", *policy).stdout)["k"] == 12
+
+
+def test_the_folder_of_the_table_is_made(log: Path, tmp_path: Path) -> None:
+    done = keff(log, "--policy", "fixed:4", "--replicates", 100, "-o", tmp_path / "new" / "t.md")
+    assert done.returncode == 0 and (tmp_path / "new" / "t.md").exists()
+
+
+def test_no_figure_where_nothing_is_right(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", [["1"] * 8] * 12)
+    done = keff(log, "--policy", "fixed:4", "--replicates", 100, "-o", tmp_path / "f.svg")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1

@@ -15,6 +15,7 @@ from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._summary import print_summary
 from keff.errors import UsageError
+from keff.policies._table import MAX_CAP
 from keff.reader import Opening, Record, open_record, pool_records
 from keff.recommend import Aim
 
@@ -37,6 +38,10 @@ def command(
     json: o.Json = False,
 ) -> None:
     """Analyse every PATH."""
+    if not 0 < epsilon < float("inf"):
+        raise UsageError(f"--epsilon must be above 0, not {epsilon:g}")
+    if k_max > MAX_CAP:
+        raise UsageError(f"--k-max can be at most {MAX_CAP}, not {k_max}")
     settings = Settings(
         epsilon=epsilon,
         k_max=k_max,

@@ -13,9 +13,10 @@ from rich.table import Table
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._summary import percent
+from keff.compare import open_arm
 from keff.errors import UsageError
 from keff.plugins import missing_extra
-from keff.reader import Opening, open_record
+from keff.reader import Opening
 from keff.replay import Settings, markdown, replay
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import FloatArray
@@ -35,7 +36,9 @@ DEFAULTS = (
 
 
 def command(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run folder or a recorded log.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A run folder or a recorded log; PATH#SLOT, PATH#PART.")
+    ],
     policy: Annotated[
         list[str] | None,
         typer.Option("--policy", help="A policy to replay; repeatable (default: a range of them)."),
@@ -44,6 +47,9 @@ def command(
         int | None, typer.Option("--cap", min=1, help="Compare with plurality of this many paths.")
     ] = None,
     replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap resamples.")] = 1000,
+    random_slots: Annotated[
+        bool, typer.Option("--random-slots", help="Deployment draws its template slots at random.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -59,14 +65,22 @@ def command(
     """Replay policies over the recorded paths of PATH."""
     if out is not None and out.suffix not in (".md", ".svg", ".pdf"):
         raise UsageError(f"--out {out}: name a .md, .svg or .pdf file")
-    votes = open_record(path, Opening(format, answer_space, trim)).ballot.votes
+    votes = open_arm(path, Opening(format, answer_space, trim)).ballot.votes
     if votes.correct is None:
         raise UsageError(f"{path} has no gold answers: accuracy cannot be compared")
     top = min(cap or 32, votes.k)
-    chosen = policy or [fitting(spec, top) for spec in DEFAULTS if int(_fixed(spec) or 0) <= top]
-    found = replay(votes, chosen, np.random.default_rng(seed), Settings(cap=cap, replicates=replicates))
+    figure = out is not None and out.suffix != ".md" and votes.answers is not None
+    fixed = plurality_at_k_items(votes).mean(axis=0)[:top] if figure else np.ones(top)
+    if fixed[-1] == 0:
+        raise UsageError(
+            f"the plurality of {top} paths is never right: no share kept can be drawn (name a .md file)"
+        )
+    chosen = policy or [fitting(spec, top) for spec in DEFAULTS if _least_cap(spec) <= top]
+    how = Settings(cap=cap, replicates=replicates, random_slots=random_slots)
+    found = replay(votes, chosen, np.random.default_rng(seed), how)
     if out is not None:
-        _write(out, found, plurality_at_k_items(votes).mean(axis=0)[:top])
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _write(out, found, fixed)
     if json:
         _console.print_json(found)
         return
@@ -87,6 +101,12 @@ def _write(out: Path, found: dict[str, Any], fixed: FloatArray) -> None:
 def _fixed(spec: str) -> str | None:
     name, _, value = spec.partition(":")
     return value if name == "fixed" else None
+
+
+def _least_cap(spec: str) -> int:
+    """Return the fewest paths that a default policy needs recorded."""
+    name, _, value = spec.partition(":")
+    return int(value) if name in ("fixed", "esc", "budget") else 1
 
 
 def fitting(spec: str, cap: int) -> str:

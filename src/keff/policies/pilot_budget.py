@@ -131,6 +131,6 @@ def policy(
         raise PolicyError("pilot_budget: give both a and w, or neither")
     if a is None or w is None:
         return PilotBudget(tau, cap, None)
-    if not 0 < a < float("inf") or not 0 <= w < 1:
+    if isinstance(a, str) or isinstance(w, str) or not 0 < a < float("inf") or not 0 <= w < 1:
         raise PolicyError(f"pilot_budget: a must be above 0 and w in [0, 1), not {a} and {w}")
     return PilotBudget(tau, cap, Prior(float(a), float(w)))

@@ -92,14 +92,21 @@ def advise(pilot: Votes, found: Forecast, aim: Aim, verdict: Verdict) -> Advice:
     """Choose as ``recommend`` does, from the forecast of the pilot."""
     tiny = pilot.n < LEAST_ITEMS or pilot.k < LEAST_PATHS
     if tiny or (verdict == "pilot too small" and not aim.stated):
-        why = f"{pilot.n} questions x {pilot.k} paths cannot say more"
+        groups = "" if pilot.n_clusters == pilot.n else f" in {_count(pilot.n_clusters, 'cluster')}"
+        why = f"{_count(pilot.n, 'question')}{groups} x {_count(pilot.k, 'path')} cannot say more"
         return _advice(pilot, found, SAFE, "pilot too small", why)
     if verdict == "do not vote":
         return _advice(pilot, found, SINGLE, verdict, "voting lowers accuracy on this pilot")
     if verdict == "single path" and (aim.budget is not None or not aim.stated):
         return _advice(pilot, found, SINGLE, verdict, "more paths add less than half a point on this pilot")
     index, why = choose(found, aim)
+    if verdict == "single path" and index != SINGLE:
+        why = f"more paths add less than half a point on this pilot, and your aim asks for {why}"
     return _advice(pilot, found, index, verdict, why)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def choose(found: Forecast, aim: Aim) -> tuple[int, str]:
@@ -108,7 +115,9 @@ def choose(found: Forecast, aim: Aim) -> tuple[int, str]:
         return _within(found, aim.budget)
     if aim.value_per_correct is not None and aim.cost_per_path is not None:
         worth = -aim.value_per_correct * found.lost - aim.cost_per_path * found.paths
-        why = f"one more correct answer is worth {aim.value_per_correct / max(aim.cost_per_path, 1e-300):g} paths"
+        if aim.cost_per_path == 0:
+            return int(np.argmax(worth)), "paths cost nothing, so the most accuracy"
+        why = f"one more correct answer is worth {aim.value_per_correct / aim.cost_per_path:g} paths"
         return int(np.argmax(worth)), why
     return _retaining(found, RETAIN if aim.retain is None else aim.retain)
 
@@ -117,7 +126,8 @@ def _retaining(found: Forecast, share: float) -> tuple[int, str]:
     enough = found.lost <= (1 - share) * found.level
     best = np.where(enough, found.paths, np.inf)
     known = "" if found.accuracy is not None else ", if answers are right as often as paths agree (no labels)"
-    return int(np.argmin(best)), f"the fewest paths that keep {share:.1%} of the accuracy at the cap{known}"
+    kept = f"{100 * share:.6g}%"
+    return int(np.argmin(best)), f"the fewest paths that keep {kept} of the accuracy at the cap{known}"
 
 
 def _within(found: Forecast, budget: float) -> tuple[int, str]:
@@ -129,8 +139,8 @@ def _within(found: Forecast, budget: float) -> tuple[int, str]:
 def _advice(pilot: Votes, found: Forecast, index: int, verdict: Verdict, why: str) -> Advice:
     paths, differs = float(found.paths[index]), float(found.differs[index])
     expected, kept = _expected(pilot, found, index)
-    tokens = None if pilot.tokens is None else paths * float(np.nanmean(pilot.tokens))
-    claim = f"same answer as {len(found.share) - 1} paths on {1 - differs:.1%} of questions"
+    tokens = None if found.tokens is None else float(found.tokens[index])
+    claim = f"same answer as {_count(len(found.share) - 1, 'path')} on {1 - differs:.1%} of questions"
     return Advice(
         verdict=verdict,
         policy=found.candidates.specs[index],
@@ -139,15 +149,18 @@ def _advice(pilot: Votes, found: Forecast, index: int, verdict: Verdict, why: st
         expected_tokens=tokens,
         kept=kept,
         differs=differs,
-        because=f"{why}: {paths:.1f} paths a question expected, {claim}",
+        because=f"{why}: {paths:.1f} path{'' if paths == 1 else 's'} a question expected, {claim}",
     )
 
 
 def _expected(pilot: Votes, found: Forecast, index: int) -> tuple[Estimate | None, float | None]:
     if found.accuracy is None or found.error is None:
         return None, None
-    value = float(np.clip(found.accuracy - found.lost[index], 0, 1))
-    error = float(np.hypot(found.error, found.slope.sd * found.loss[index]))
+    if index == SINGLE and found.single is not None:
+        value, error = found.single.value, found.single.sd  # measured: the slope would say the opposite of it
+    else:
+        value = float(np.clip(found.accuracy - found.lost[index], 0, 1))
+        error = float(np.hypot(found.error, found.slope.sd * found.loss[index]))
     # The new questions are a sample too: twice as many of them vary half as much as the pilot did. The size
     # was chosen among equal, twice and unlimited by coverage on the records of benchmarks/frontier.py.
     half = float(stdtrit(max(pilot.n_clusters - 1, 1), 0.975)) * error * 1.5**0.5

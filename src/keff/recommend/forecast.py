@@ -83,8 +83,9 @@ class Forecast:
     """Expected paths [C], tokens [C] and accuracies of C candidates on questions like the pilot's.
 
     ``loss`` [C] is the share of the answer at the cap minus that of the answer given, on average;
-    ``differs`` [C] how often they differ; ``price`` [C] the accuracy that a unit of loss costs. ``share`` [cap + 1] is the mean share of the plurality after
-    0..cap paths. ``accuracy`` and ``error`` are those of plurality at the cap, None without labels.
+    ``differs`` [C] how often they differ; ``price`` [C] the accuracy that a unit of loss costs. ``share``
+    [cap + 1] is the mean share of the plurality after 0..cap paths. ``accuracy`` and ``error`` are those of plurality at the cap, ``single`` is that of one path;
+    None without labels. ``tokens`` is None where the pilot counts none.
     """
 
     candidates: Candidates
@@ -96,6 +97,8 @@ class Forecast:
     slope: Belief
     accuracy: float | None
     error: float | None
+    single: Belief | None = None
+    tokens: FloatArray | None = None
 
     @property
     def level(self) -> float:
@@ -119,8 +122,8 @@ def forecast(pilot: Votes, cap: int, rng: np.random.Generator, prior: Prior = GE
     new = simulate(pilot, weights, (max(4, SEQUENCES // pilot.n), cap), rng)
     seen, share = new.draws.tallies, new.share_of_leader()
     choice = candidates(cap)
-    runs = _runs(seen, share)
-    paths, loss, differs = np.array([_replay(table, runs) for table in choice.tables]).T
+    runs = _runs(seen, share, None if pilot.tokens is None else item_tokens(pilot.tokens))
+    paths, loss, differs, spent = np.array([_replay(table, runs) for table in choice.tables]).T
     slope = fit_slope(pilot, prior)
     mean_share = share.mean(axis=(0, 1))
     accuracy, error = _accuracy(pilot, cap, slope, mean_share)
@@ -128,22 +131,45 @@ def forecast(pilot: Votes, cap: int, rng: np.random.Generator, prior: Prior = GE
     price = np.full(len(loss), prior.price.at(slope.value))
     price[SINGLE] = slope.value  # it goes wrong in clear cases too
     price = np.maximum(price, LEAST_PRICE * level)
-    return Forecast(choice, paths, loss, differs, mean_share, price, slope, accuracy, error)
+    return Forecast(
+        choice,
+        paths,
+        loss,
+        differs,
+        mean_share,
+        price,
+        slope,
+        accuracy,
+        error,
+        single=None if pilot.correct is None else _measured(pilot.scored().mean(axis=1), pilot),
+        tokens=None if pilot.tokens is None else spent,
+    )
+
+
+def item_tokens(tokens: FloatArray) -> FloatArray:
+    """Return the mean tokens of a path of each question [n]; the mean of all where none was counted."""
+    known = ~np.isnan(tokens)
+    count = known.sum(axis=1)
+    total = np.where(known, tokens, 0.0).sum(axis=1)
+    overall = total.sum() / max(count.sum(), 1)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), overall), np.float64)
 
 
 class _Runs(NamedTuple):
     """Distinct courses [U, cap + 1] of the two largest counts, as cells of a table, and how often each occurs [U].
 
-    ``loss`` and ``differs`` [U, cap + 1] are means over the simulated questions of that course.
+    ``loss`` and ``differs`` [U, cap + 1], and the tokens ``each`` path takes [U], are means over the simulated
+    questions of that course.
     """
 
     cell: NDArray[np.int32]
     times: FloatArray
     loss: FloatArray
     differs: FloatArray
+    each: FloatArray
 
 
-def _runs(seen: Tallies, share: FloatArray) -> _Runs:
+def _runs(seen: Tallies, share: FloatArray, tokens: FloatArray | None = None) -> _Runs:
     """Join simulated questions of one course: a third to a half of them are alike, as unanimous ones are."""
     side = seen.v1.shape[2]
     cell: NDArray[np.int32] = np.arange(side, dtype=np.int32) * side + seen.v1
@@ -156,17 +182,26 @@ def _runs(seen: Tallies, share: FloatArray) -> _Runs:
     def mean(values: NDArray[Any]) -> FloatArray:
         return np.add.reduceat(values[order].astype(np.float64), starts, axis=0) / times[:, None]
 
+    # Hard questions are longer and get more paths: each keeps the tokens of the pilot question it is like.
+    repeats = len(cell) // len(seen.v1)
+    each = np.zeros(len(cell)) if tokens is None else np.repeat(tokens, repeats)
     return _Runs(
-        cell[first], times.astype(np.float64), mean(own[:, -1:] - own), mean(leader != leader[:, -1:])
+        cell[first],
+        times.astype(np.float64),
+        mean(own[:, -1:] - own),
+        mean(leader != leader[:, -1:]),
+        mean(each[:, None])[:, 0],
     )
 
 
-def _replay(table: Table, runs: _Runs) -> tuple[float, float, float]:
+def _replay(table: Table, runs: _Runs) -> tuple[float, float, float, float]:
     stop = table.ravel()[runs.cell].argmax(axis=1)
     at = np.arange(len(stop)), stop
-    sums = (np.dot(runs.times, values) for values in (stop, runs.loss[at], runs.differs[at]))
-    paths, loss, differs = (float(one / runs.times.sum()) for one in sums)
-    return paths, loss, differs
+    sums = (
+        np.dot(runs.times, values) for values in (stop, runs.loss[at], runs.differs[at], stop * runs.each)
+    )
+    paths, loss, differs, tokens = (float(one / runs.times.sum()) for one in sums)
+    return paths, loss, differs, tokens
 
 
 def fit_slope(pilot: Votes, prior: Prior = GENERIC) -> Belief:
@@ -226,13 +261,18 @@ def left_out_share(pilot: Votes) -> FloatArray:
 def _accuracy(pilot: Votes, cap: int, slope: Belief, share: FloatArray) -> tuple[float | None, float | None]:
     if pilot.correct is None:
         return None, None
-    right = plurality_at_k_items(pilot)[:, -1]
-    rise = float(share[cap] - share[min(pilot.k, cap)])
+    drawn = min(pilot.k, cap)
+    seen = _measured(plurality_at_k_items(pilot)[:, drawn - 1], pilot)
+    rise = float(share[cap] - share[drawn])
+    value = float(np.clip(seen.value + slope.value * rise, 0, 1))
+    return value, float(np.hypot(seen.sd, slope.sd * rise))
+
+
+def _measured(right: FloatArray, pilot: Votes) -> Belief:
+    """Return the mean of an accuracy by question [n] with its standard error over clusters."""
     ids, sizes = np.unique(pilot.cluster_ids, return_counts=True)
     sums = np.bincount(pilot.cluster_ids, right - right.mean())
     # Two imagined clusters, one right and one wrong, keep a perfect pilot from claiming certainty.
     spread = (np.square(sums).sum() + 0.5 * np.square(sizes.mean())) / np.square(sizes.mean())
     groups = len(ids)
-    variance = spread / (groups * max(groups - 1, 1)) + (slope.sd * rise) ** 2
-    value = float(np.clip(right.mean() + slope.value * rise, 0, 1))
-    return value, float(np.sqrt(variance))
+    return Belief(float(right.mean()), float(np.sqrt(spread / (groups * max(groups - 1, 1)))))

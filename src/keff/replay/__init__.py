@@ -15,7 +15,7 @@ from keff.replay.outcomes import Outcome, expectations, run
 from keff.replay.refit import Pilot, Refitter
 from keff.stats.draws import Draws, permuted
 from keff.stats.plurality import plurality_at_k_items
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import Votes
 
 MOST_ORDERS, FEWEST_ORDERS = 200, 16
 ORDERS_IN_ALL = 100_000
@@ -67,14 +67,16 @@ def _check(votes: Votes, rules: list[Policy], settings: Settings) -> None:
     if votes.slots is not None and len(np.unique(votes.slots)) > 1 and not settings.random_slots:
         raise PolicyError(
             "the paths come from different template slots and are not exchangeable: replay the paths of one "
-            "slot, or say that deployment draws its slots at random"
+            f"slot (PATH#{int(votes.slots[0])}), or say that deployment draws its slots at random (--random-slots)"
         )
     fitted = [rule.spec for rule in rules if isinstance(rule, Fittable) and not rule.fitted]
     if fitted and votes.n_clusters < 2:
         raise PolicyError(f"{fitted[0]} is fitted on other questions than it is judged on: one is not enough")
     for needed, who in [(settings.cap or 1, "the cap"), *((rule.cap, rule.spec) for rule in rules)]:
         if needed > votes.k:
-            joint = f"write {who} with cap={votes.k}" if who != "the cap" else f"use at most {votes.k}"
+            joint = f"use at most {votes.k}"
+            if who.partition(":")[0] != "fixed" and "cap=" not in who and who != "the cap":
+                joint = f"write {who} with cap={votes.k}"
             raise PolicyError(f"{who} may draw {needed} paths and the records hold {votes.k}: {joint}")
 
 
@@ -85,7 +87,6 @@ class Bench:
     votes: Votes
     draws: Draws
     fixed: Fixed
-    correction: FloatArray | None
     rng: np.random.Generator
     known: dict[str, Outcome]
 
@@ -97,13 +98,9 @@ class Bench:
         draws = permuted(votes, longest, orders, rng)
         unit = np.ones(votes.n) if votes.tokens is None else votes.tokens.mean(axis=1)
         if votes.correct is None:
-            return cls(votes, draws, Fixed(None, unit, cap), None, rng, {})
+            return cls(votes, draws, Fixed(None, unit, cap), rng, {})
         exact = plurality_at_k_items(votes)[:, :longest]
-        credit = draws.tallies.credit
-        assert credit is not None
-        # What the drawn orders are off at the cap, they are off alike for a policy that ends near it.
-        correction = exact[:, cap - 1] - credit[:, :, cap].mean(axis=1, dtype=np.float64)
-        return cls(votes, draws, Fixed(exact, unit, cap), correction, rng, {})
+        return cls(votes, draws, Fixed(exact, unit, cap), rng, {})
 
     def outcome(self, policy: Policy) -> Outcome:
         """Return what a policy does on each item; a policy with the same spec is looked up."""
@@ -113,7 +110,8 @@ class Bench:
 
     def _outcome(self, policy: Policy) -> Outcome:
         found = expectations(run(policy, self.draws), self.draws, self.fixed.cap)
-        if found.accuracy is None or self.correction is None or self.fixed.accuracy is None:
+        credit = self.draws.tallies.credit
+        if found.accuracy is None or credit is None or self.fixed.accuracy is None:
             return found
         if (
             np.all(found.paths == policy.cap)
@@ -122,7 +120,9 @@ class Bench:
         ):
             tokens = None if found.tokens is None else self.fixed.unit * policy.cap
             return replace(found, accuracy=self.fixed.accuracy[:, policy.cap - 1], tokens=tokens)
-        return replace(found, accuracy=found.accuracy + self.correction)
+        # What the drawn orders are off at its cap, they are off alike for a policy that ends near it.
+        drawn = credit[:, :, policy.cap].mean(axis=1, dtype=np.float64)
+        return replace(found, accuracy=found.accuracy + self.fixed.accuracy[:, policy.cap - 1] - drawn)
 
     def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> dict[str, Any]:
         """Return the row of one policy."""
