@@ -63,6 +63,28 @@ def test_gls_r_learns_the_noise_of_slots_and_keeps_equal_weights_without_need() 
     assert even["weights"] == pytest.approx([0.25] * 4)
 
 
+def test_confidence_and_hidden_states_have_votes_of_their_own(tmp_path: Path) -> None:
+    """Three slots: sure paths are right ones, and the hidden states of the first slot have the least noise."""
+    rng = np.random.default_rng(2)
+    right = rng.random((120, 3)) < [0.9, 0.55, 0.55]
+    log = tmp_path / "log.jsonl"
+    with log.open("w") as out:
+        for item, row in enumerate(right):
+            sure = (2.0 * row + rng.normal(0, 0.5, 3)).tolist()
+            answers = ["4" if one else "5" for one in row]
+            line = {"id": str(item), "gold_answer": "4", "all_answers": answers, "all_confidences": sure}
+            out.write(json.dumps(line | {"slots": [0, 1, 2]}) + "\n")
+    states = rng.normal(size=(120, 1, 16)) + rng.normal(size=(120, 3, 16)) * np.array([0.2, 1, 1])[:, None]
+    found = combine_record(open_record(log), embeddings=states)
+    rows = {one["scheme"]: one for one in found["weights"] if one["rule"] == "plurality"}
+    assert set(rows) == {"accuracy", "log_odds", "fisher", "confidence", "gls", "gls_r"}
+    assert rows["confidence"]["gain"] > 0.1 and rows["confidence"]["temperature"] > 0
+    assert rows["confidence"]["weights"] is None
+    for scheme in ("gls", "gls_r"):
+        assert rows[scheme]["weights"][0] > 0.8
+        assert rows[scheme]["cross_fitted"] == pytest.approx(right[:, 0].mean())
+
+
 def test_embeddings_must_fit_the_record(tmp_path: Path) -> None:
     votes = open_record(record(tmp_path, [0.5, 0.5], 20)).ballot.votes
     assert read_embeddings(tmp_path, None, votes) is None

@@ -8,19 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keff.errors import LogError, UsageError
 from keff.job import EMBEDDINGS
 from keff.reader import Record
 from keff.stats import slots as audit
 from keff.stats.correlation import anova_c
-from keff.stats.gls_r import choose_ridge
+from keff.stats.gls_r import choose_ridge, gls_r_weights
 from keff.stats.subsets import SubsetPlan, choose_subset
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.weights import Rule, Scheme, Weighting, judge_weights, oracle_optimism
+from keff.stats.weights import (
+    Rule,
+    Scheme,
+    Weighting,
+    WeightReport,
+    choose_temperature,
+    confidence_weights,
+    judge_learned,
+    judge_weights,
+    oracle_optimism,
+)
 
 SCHEMES: tuple[Scheme, ...] = ("accuracy", "log_odds", "fisher")
-"""The file beside a run's paths that GLS-R reads: float16 [items, paths, dimensions] in the run's order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +70,31 @@ def combine_record(
         "oracle_optimism": oracle_optimism(votes.p, max(anova_c(votes), 0.0), votes.k, votes.n)
         if usable
         else None,
-        **weighted_votes(votes, how),
+        **weighted_votes(votes, how, embeddings=embeddings),
         "gls_r": None if embeddings is None else gls_r(embeddings, how),
     }
 
 
-def weighted_votes(votes: Votes, how: Judging, schemes: Sequence[Scheme] = SCHEMES) -> dict[str, Any]:
-    """Return weighted votes and slot pruning, cross-fitted beside the best slot and the in-sample oracle."""
+def weighted_votes(
+    votes: Votes,
+    how: Judging,
+    schemes: Sequence[Scheme] = SCHEMES,
+    embeddings: FloatArray | None = None,
+) -> dict[str, Any]:
+    """Return weighted votes and slot pruning, cross-fitted beside the best slot and the in-sample oracle.
+
+    Votes by confidence where every path has one, and those of GLS and GLS-R where there are embeddings.
+    """
     rules: list[Rule] = ["binary"] if votes.answers is None else ["binary", "plurality"]
     plans = [SubsetPlan("top", rule=rule, folds=how.folds) for rule in rules]
-    return {
-        "weights": [_weighted(votes, Weighting(scheme, rule), how) for rule in rules for scheme in schemes],
-        "pruning": [_pruned(votes, plan, how) for plan in plans],
-    }
+    rows: list[dict[str, Any]] = []
+    for rule in rules:
+        for scheme in schemes:
+            found = judge_weights(votes, Weighting(scheme, rule), how.rng(), how.folds)
+            rows.append(_row(scheme, rule, found))
+        rows += _by_confidence(votes, rule, how)
+        rows += [] if embeddings is None else _by_embeddings(votes, embeddings, rule, how)
+    return {"weights": rows, "pruning": [_pruned(votes, plan, how) for plan in plans]}
 
 
 def slot_table(votes: Votes) -> list[dict[str, Any]] | None:
@@ -126,18 +148,54 @@ def read_embeddings(path: Path, file: Path | None, votes: Votes) -> FloatArray |
     return np.asarray(found, np.float64)
 
 
-def _weighted(votes: Votes, weighting: Weighting, how: Judging) -> dict[str, Any]:
-    found = judge_weights(votes, weighting, how.rng(), how.folds)
+def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[dict[str, Any]]:
+    """Judge CISC's softmax, whose temperature is chosen on the other folds; it weighs paths, not slots."""
+    given = votes.confidences
+    if given is None or not np.any(np.isfinite(given)):
+        return []
+
+    def learn(items: NDArray[np.bool_]) -> FloatArray:
+        return confidence_weights(given, choose_temperature(votes.take(items), rule))
+
+    found = judge_learned(votes, learn, rule, how.rng(), how.folds)
+    return [_row("confidence", rule, found) | {"temperature": choose_temperature(votes, rule)}]
+
+
+def _by_embeddings(votes: Votes, embeddings: FloatArray, rule: Rule, how: Judging) -> list[dict[str, Any]]:
+    """Judge the votes of GLS (no ridge) and GLS-R; a slot whose weight is negative has no vote."""
+
+    def gls(items: NDArray[np.bool_]) -> FloatArray:
+        return _voting(gls_r_weights(embeddings[items], 0.0))
+
+    def ridged(items: NDArray[np.bool_]) -> FloatArray:
+        return _voting(choose_ridge(embeddings[items], how.rng(), folds=how.folds).weights)
+
+    rows: list[dict[str, Any]] = []
+    for scheme, learn in (("gls", gls), ("gls_r", ridged)):
+        try:
+            rows.append(_row(scheme, rule, judge_learned(votes, learn, rule, how.rng(), how.folds)))
+        except ValueError:  # too few items for their covariance, which the line on GLS-R says
+            continue
+    return rows
+
+
+def _voting(weights: FloatArray) -> FloatArray:
+    kept = np.maximum(weights, 0.0)
+    return kept if np.any(kept) else np.ones_like(kept)
+
+
+def _row(scheme: str, rule: Rule, found: WeightReport) -> dict[str, Any]:
+    slots = found.weights if found.weights.ndim == 1 else None
     return {
-        "scheme": weighting.scheme,
-        "rule": weighting.rule,
+        "scheme": scheme,
+        "rule": rule,
         "uniform": found.uniform,
         "cross_fitted": found.cross_fitted,
         "in_sample": found.in_sample,
         "best_slot": found.best_slot,
         "gain": found.gain,
         "se": found.se,
-        "weights": (found.weights / found.weights.sum()).tolist(),
+        "weights": None if slots is None else (slots / slots.sum()).tolist(),
     }
 
 

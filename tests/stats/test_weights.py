@@ -13,7 +13,8 @@ from keff.stats.majority import majority_at_k
 from keff.stats.votes import Votes
 from keff.stats.weights import (
     Weighting,
-    cross_fitted_credit,
+    choose_temperature,
+    confidence_weights,
     in_sample_accuracy,
     judge_weights,
     log_odds_weights,
@@ -150,9 +151,9 @@ def test_cross_fitting_never_uses_the_items_own_fold():
     weighting = Weighting("best_slot")
     inside = [in_sample_accuracy(votes.take(rng.integers(0, 60, 60)), weighting) for _ in range(100)]
     outside = [
-        cross_fitted_credit(
+        judge_weights(
             Votes.from_correct((rng.random((60, 8)) < 0.5).astype(int)), weighting, rng
-        ).mean()
+        ).cross_fitted
         for _ in range(100)
     ]
     assert np.mean(inside) > 0.55
@@ -184,3 +185,39 @@ def test_bad_weights():
     for args in ((0.0, 0.5, 8, 10), (0.5, 1.0, 8, 10), (0.5, 0.5, 0, 10)):
         with pytest.raises(ValueError, match="optimism"):
             oracle_optimism(*args)
+
+
+def test_every_path_may_have_its_own_weight():
+    rng = np.random.default_rng(3)
+    answers = rng.integers(0, 3, (30, 5))
+    votes = Votes(answers, (answers == 0).astype(int))
+    slots = rng.random(5)
+    for rule in ("binary", "plurality"):
+        own = weighted_vote(votes, np.tile(slots, (30, 1)), rule)
+        np.testing.assert_allclose(own, weighted_vote(votes, slots, rule))
+    alone = np.zeros((30, 5))
+    alone[:, 2] = rng.random(30) + 0.1
+    np.testing.assert_array_equal(weighted_vote(votes, alone, "plurality"), votes.scored()[:, 2])
+    alone[7] = 0
+    with pytest.raises(ValueError, match="not all zero"):
+        weighted_vote(votes, alone)
+
+
+def test_confidence_weights_are_the_softmax():
+    given = np.array([[0.0, np.log(2.0), np.nan], [np.nan, np.nan, np.nan]])
+    mean = math.sqrt(2.0)
+    want = np.array([[1, 2, mean], [1, 1, 1]]) / np.array([[3 + mean], [3]])
+    np.testing.assert_allclose(confidence_weights(given, 1.0), want)
+    np.testing.assert_allclose(confidence_weights(given, 1e-3)[0], [0, 1, 0], atol=1e-12)
+    with pytest.raises(ValueError, match="above 0"):
+        confidence_weights(given, 0.0)
+
+
+def test_the_temperature_trusts_confidences_as_far_as_they_are_right():
+    rng = np.random.default_rng(4)
+    right = (rng.random((400, 5)) < 0.6).astype(int)
+    telling = Votes(right, right, confidences=right + rng.normal(0, 0.3, right.shape))
+    noise = Votes(right, right, confidences=rng.normal(0, 1, right.shape))
+    assert choose_temperature(telling, "binary") < choose_temperature(noise, "binary")
+    sure = confidence_weights(telling.confidences, choose_temperature(telling, "binary"))
+    assert weighted_vote(telling, sure).mean() > weighted_vote(telling, np.ones(5)).mean() + 0.15

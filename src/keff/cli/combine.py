@@ -52,3 +52,5 @@ def command(
         risks = f"{one['held_out_risk']:.4g} against {one['held_out_risk_uniform']:.4g}"
         line = f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
         _console.result_console.print(line, markup=False)
+        weights = ", ".join(f"{weight:.3f}" for weight in one["weights"])
+        _console.result_console.print(f"  its weights: {weights}", markup=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from keff.stats.betabinomial import betabinom_logpmf
@@ -18,6 +19,10 @@ from keff.stats.votes import FloatArray, Votes
 Scheme = Literal["uniform", "accuracy", "log_odds", "fisher", "best_slot"]
 Rule = Literal["binary", "plurality"]
 
+Learn = Callable[[NDArray[np.bool_]], FloatArray]
+"""Learns weights [K], or [n, K] of every path, from the items of a mask [n]."""
+
+TEMPERATURES = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1)
 TIE = 1e-9
 
 
@@ -42,7 +47,7 @@ class WeightReport:
 
     ``in_sample`` uses weights from the same items (the paper's oracle: optimistic), ``cross_fitted`` weights
     from the other folds. ``best_slot`` is the cross-fitted accuracy of the single best slot. ``gain`` is
-    cross-fitted minus uniform with its clustered standard error ``se``; ``weights`` [K] use all items.
+    cross-fitted minus uniform with its clustered standard error ``se``; ``weights`` [K] or [n, K] use all items.
     """
 
     weights: FloatArray
@@ -93,12 +98,12 @@ def log_odds_weights(accuracies: ArrayLike, choices: int = 2) -> FloatArray:
 def weighted_majority(votes: Votes, weights: ArrayLike) -> FloatArray:
     """Return the credit [n] of the weighted binary vote on correctness: 1, 0, or 1/2 at a tie.
 
-    Correct slots win with more than half of the weight. Sums within 1e-9 of the total weight are a tie, so
-    that rounding does not decide one.
+    Correct slots win with more than half of the weight, which is [K], or [n, K] of every path. Sums within
+    1e-9 of the total weight are a tie, so that rounding does not decide one.
     """
-    w = _checked(weights, votes.k)
-    margin = (2.0 * votes.scored() - 1.0) @ w
-    return np.where(np.abs(margin) <= TIE * w.sum(), 0.5, margin > 0)
+    w = _checked(weights, votes)
+    margin = ((2.0 * votes.scored() - 1.0) * w).sum(axis=1)
+    return np.where(np.abs(margin) <= TIE * w.sum(axis=-1), 0.5, margin > 0)
 
 
 def weighted_plurality(votes: Votes, weights: ArrayLike) -> FloatArray:
@@ -108,11 +113,12 @@ def weighted_plurality(votes: Votes, weights: ArrayLike) -> FloatArray:
     of the total weight) share the credit. Abstentions and answers without weight never win; 0 when nothing
     is left. Raises ValueError without answers or gold labels.
     """
-    w = _checked(weights, votes.k)
+    w = _checked(weights, votes)
     codes, right = votes.answered(), votes.scored()
     same = (codes[:, :, None] == codes[:, None, :]) & (codes >= 0)[:, :, None]
-    support = same @ w
-    floor = np.maximum(support.max(axis=1, keepdims=True) - TIE * w.sum(), TIE * w.sum())
+    support = np.matmul(same, w[..., None])[..., 0]
+    least = TIE * w.sum(axis=-1, keepdims=True)
+    floor = np.maximum(support.max(axis=1, keepdims=True) - least, least)
     # Each winning answer counts once, however many paths hold it.
     share = np.where(support >= floor, 1.0 / np.maximum(same.sum(axis=2), 1), 0.0)
     total = share.sum(axis=1)
@@ -130,14 +136,16 @@ def in_sample_accuracy(votes: Votes, weighting: Weighting) -> float:
 
 
 def cross_fitted_credit(
-    votes: Votes, weighting: Weighting, rng: np.random.Generator, folds: int = 5
+    votes: Votes, learn: Learn, rule: Rule, rng: np.random.Generator, folds: int = 5
 ) -> FloatArray:
     """Return the credit [n] of each item under weights learned from the other folds of clusters."""
     fold = cluster_folds(votes, folds, rng)
     credit = np.empty(votes.n)
     for part in range(folds):
-        weights = slot_weights(votes.take(fold != part), weighting)
-        credit[fold == part] = weighted_vote(votes.take(fold == part), weights, weighting.rule)
+        test = fold == part
+        weights = learn(~test)
+        here = weights if weights.ndim == 1 else weights[test]
+        credit[test] = weighted_vote(votes.take(test), here, rule)
     return credit
 
 
@@ -148,18 +156,64 @@ def judge_weights(
 
     Raises ValueError as ``slot_weights`` and ``cluster_folds``.
     """
-    credit = cross_fitted_credit(votes, weighting, rng, folds)
-    best = cross_fitted_credit(votes, replace(weighting, scheme="best_slot"), rng, folds)
-    uniform = weighted_vote(votes, np.ones(votes.k), weighting.rule)
+
+    def learn(items: NDArray[np.bool_]) -> FloatArray:
+        return slot_weights(votes.take(items), weighting)
+
+    return judge_learned(votes, learn, weighting.rule, rng, folds)
+
+
+def judge_learned(
+    votes: Votes, learn: Learn, rule: Rule, rng: np.random.Generator, folds: int = 5
+) -> WeightReport:
+    """Judge any way of learning weights as ``judge_weights`` judges a scheme."""
+
+    def best_slot(items: NDArray[np.bool_]) -> FloatArray:
+        return slot_weights(votes.take(items), Weighting("best_slot", rule))
+
+    credit = cross_fitted_credit(votes, learn, rule, rng, folds)
+    best = cross_fitted_credit(votes, best_slot, rule, rng, folds)
+    uniform = weighted_vote(votes, np.ones(votes.k), rule)
+    weights = learn(np.ones(votes.n, np.bool_))
     return WeightReport(
-        weights=slot_weights(votes, weighting),
-        in_sample=in_sample_accuracy(votes, weighting),
+        weights=weights,
+        in_sample=float(weighted_vote(votes, weights, rule).mean()),
         cross_fitted=float(credit.mean()),
         uniform=float(uniform.mean()),
         best_slot=float(best.mean()),
         gain=float((credit - uniform).mean()),
         se=clustered_se(credit - uniform, votes.cluster_ids),
     )
+
+
+def confidence_weights(confidences: ArrayLike, temperature: float) -> FloatArray:
+    """Return exp(confidence / temperature) over its sum [n, K]: CISC's softmax (arXiv 2502.06233).
+
+    A path whose confidence is not known (NaN) has the mean of its item's; an item without any votes evenly.
+    Raises ValueError for a temperature that is not above 0.
+    """
+    if not temperature > 0:
+        raise ValueError(f"a temperature must be above 0, not {temperature}")
+    given = np.asarray(confidences, float)
+    known = ~np.isnan(given)
+    mean = np.where(known, given, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    scores = np.where(known, given, mean[:, None]) / temperature
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float64)
+
+
+def choose_temperature(votes: Votes, rule: Rule) -> float:
+    """Return the temperature at which the votes, weighted by confidence, are right most often.
+
+    Of ``TEMPERATURES`` times the standard deviation of the confidences; of equals the highest, which is
+    nearest to an even vote. Raises ValueError without confidences.
+    """
+    if votes.confidences is None:
+        raise ValueError("the votes have no confidences")
+    unit = float(np.nanstd(votes.confidences)) or 1.0
+    tried = [unit * one for one in TEMPERATURES]
+    right = [weighted_vote(votes, confidence_weights(votes.confidences, one), rule).mean() for one in tried]
+    return tried[int(np.argmax(right))]
 
 
 def oracle_optimism(p: float, c: float, k: int, n: int) -> float:
@@ -190,8 +244,9 @@ def _fisher(votes: Votes, ridge: float) -> FloatArray:
     return np.maximum(0.0, np.linalg.solve(sigma, 2.0 * mean - 1.0))
 
 
-def _checked(weights: ArrayLike, k: int) -> FloatArray:
+def _checked(weights: ArrayLike, votes: Votes) -> FloatArray:
     w = np.asarray(weights, float)
-    if w.shape != (k,) or not np.all(np.isfinite(w)) or np.any(w < 0) or not np.any(w):
-        raise ValueError(f"weights must be {k} finite numbers, none negative and not all zero")
+    fits = w.shape in ((votes.k,), (votes.n, votes.k))
+    if not fits or not np.all(np.isfinite(w)) or np.any(w < 0) or not np.all(np.any(w, axis=-1)):
+        raise ValueError(f"weights must be {votes.k} finite numbers, none negative and not all zero")
     return w
