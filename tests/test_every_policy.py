@@ -18,6 +18,7 @@ from keff.replay.outcomes import drive, run
 from keff.stats.draws import Draws
 
 SPECS = (
+    "adaptive_consistency:0.9999999",
     "fixed:7",
     "curtailed:cap=12",
     "lead_k:2,cap=12",

@@ -145,7 +145,7 @@ def tally(keys: Sequence[str | None]) -> Tally:
 
 def format_spec(name: str, value: float | None = None, *, cap: int = DEFAULT_CAP, **options: object) -> str:
     """Write the canonical spec of a policy; a default cap and absent options are left out."""
-    head = name if value is None else f"{name}:{value:.6g}"
+    head = name if value is None else f"{name}:{_plain(value)}"
     if cap != DEFAULT_CAP:
         options = {**options, "cap": cap}
     shown = [f"{key}={_plain(option)}" for key, option in options.items() if option is not None]
@@ -154,7 +154,8 @@ def format_spec(name: str, value: float | None = None, *, cap: int = DEFAULT_CAP
 
 
 def _plain(option: object) -> str:
-    return f"{option:.6g}" if isinstance(option, float) else str(option)
+    """Write an option so that it is read back as the same: the shortest digits that do, and no ``.0``."""
+    return repr(option).removesuffix(".0") if isinstance(option, float) else str(option)
 
 
 def _number(text: str) -> int | float | str:
@@ -217,7 +218,7 @@ class ConfidenceVote:
     @property
     def spec(self) -> str:
         joint = "," if ":" in self.rule.spec else ":"
-        return f"{self.rule.spec}{joint}weight=confidence,temperature={self.temperature:.6g}"
+        return f"{self.rule.spec}{joint}weight=confidence,temperature={_plain(self.temperature)}"
 
     @property
     def cap(self) -> int:
