@@ -16,21 +16,21 @@ from hypothesis import strategies as st
 
 pytest.importorskip("aiohttp", reason="the gateway's vote needs aiohttp: pip install 'keff[serve]'")
 
-from keff import plugins  # noqa: E402
-from keff.answers import space  # noqa: E402
-from keff.engines.recorded import Recorded  # noqa: E402
-from keff.errors import EngineError  # noqa: E402
-from keff.gateway.reading import Reader  # noqa: E402
-from keff.gateway.upstream import Answer, UpstreamError  # noqa: E402
-from keff.gateway.vote import Batches, Drawn, Rules, Vote  # noqa: E402
-from keff.job import Job, execute  # noqa: E402
-from keff.policy import Policy, Stop, parse_policy, tally  # noqa: E402
-from keff.records import Completion, Item, Logprobs, Message, Sampling, path_seed, stable_hash  # noqa: E402
-from keff.replay.outcomes import drive, run  # noqa: E402
-from keff.sampler import Order, launch_view, verdict  # noqa: E402
-from keff.stats.draws import Draws, dense_codes  # noqa: E402
-from keff.store import Run  # noqa: E402
-from keff.task import Task, select  # noqa: E402
+from keff import plugins
+from keff.answers import space
+from keff.engines.recorded import Recorded
+from keff.errors import EngineError
+from keff.gateway.reading import Reader
+from keff.gateway.upstream import Answer, UpstreamError
+from keff.gateway.vote import Batches, Drawn, Rules, Vote
+from keff.job import Job, execute
+from keff.policy import Policy, Stop, parse_policy, tally
+from keff.records import Completion, Item, Logprobs, Message, Sampling, path_seed, stable_hash
+from keff.replay.outcomes import drive, run
+from keff.sampler import Order, launch_view, verdict
+from keff.stats.draws import Draws, dense_codes
+from keff.store import Run
+from keff.task import Task, select
 
 PATHS = 14
 SPECS = (
@@ -226,7 +226,7 @@ def winners(policy: Policy, keys: Sequence[str | None], stop: Stop) -> list[str 
 
 @pytest.mark.parametrize("spec", SPECS)
 @given(questions=st.lists(recorded_votes(), min_size=4, max_size=4), pace=paces)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_live_replayed_and_served_votes_end_alike(
     tmp_path_factory: pytest.TempPathFactory, spec: str, questions: list[Question], pace: Pace
 ) -> None:
