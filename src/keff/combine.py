@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from keff.stats.gls_r import choose_ridge, gls_r_weights
 from keff.stats.subsets import SubsetPlan, choose_subset
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.weights import (
+    Learn,
     Rule,
     Scheme,
     Weighting,
@@ -88,12 +89,13 @@ def weighted_votes(
     rules: list[Rule] = ["binary"] if votes.answers is None else ["binary", "plurality"]
     plans = [SubsetPlan("top", rule=rule, folds=how.folds) for rule in rules]
     rows: list[dict[str, Any]] = []
+    by_states = {} if embeddings is None else _learners(embeddings, how)
     for rule in rules:
         for scheme in schemes:
             found = judge_weights(votes, Weighting(scheme, rule), how.rng(), how.folds)
             rows.append(_row(scheme, rule, found))
         rows += _by_confidence(votes, rule, how)
-        rows += [] if embeddings is None else _by_embeddings(votes, embeddings, rule, how)
+        rows += _by_embeddings(votes, by_states, rule, how)
     return {"weights": rows, "pruning": [_pruned(votes, plan, how) for plan in plans]}
 
 
@@ -161,8 +163,8 @@ def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[dict[str, Any
     return [_row("confidence", rule, found) | {"temperature": choose_temperature(votes, rule)}]
 
 
-def _by_embeddings(votes: Votes, embeddings: FloatArray, rule: Rule, how: Judging) -> list[dict[str, Any]]:
-    """Judge the votes of GLS (no ridge) and GLS-R; a slot whose weight is negative has no vote."""
+def _learners(embeddings: FloatArray, how: Judging) -> dict[str, Learn]:
+    """Return what learns the weights of GLS (no ridge) and GLS-R; both rules share folds, and so weights."""
 
     def gls(items: NDArray[np.bool_]) -> FloatArray:
         return _voting(gls_r_weights(embeddings[items], 0.0))
@@ -170,8 +172,26 @@ def _by_embeddings(votes: Votes, embeddings: FloatArray, rule: Rule, how: Judgin
     def ridged(items: NDArray[np.bool_]) -> FloatArray:
         return _voting(choose_ridge(embeddings[items], how.rng(), folds=how.folds).weights)
 
+    return {"gls": _once(gls), "gls_r": _once(ridged)}
+
+
+def _once(learn: Learn) -> Learn:
+    known: dict[bytes, FloatArray] = {}
+
+    def remembered(items: NDArray[np.bool_]) -> FloatArray:
+        if items.tobytes() not in known:
+            known[items.tobytes()] = learn(items)
+        return known[items.tobytes()]
+
+    return remembered
+
+
+def _by_embeddings(
+    votes: Votes, learners: Mapping[str, Learn], rule: Rule, how: Judging
+) -> list[dict[str, Any]]:
+    """Judge the votes of weights from hidden states; a slot whose weight is negative has no vote."""
     rows: list[dict[str, Any]] = []
-    for scheme, learn in (("gls", gls), ("gls_r", ridged)):
+    for scheme, learn in learners.items():
         try:
             rows.append(_row(scheme, rule, judge_learned(votes, learn, rule, how.rng(), how.folds)))
         except ValueError:  # too few items for their covariance, which the line on GLS-R says

@@ -15,7 +15,6 @@ from keff.stats.weights import (
     Weighting,
     choose_temperature,
     confidence_weights,
-    in_sample_accuracy,
     judge_weights,
     log_odds_weights,
     oracle_optimism,
@@ -24,6 +23,11 @@ from keff.stats.weights import (
     weighted_plurality,
     weighted_vote,
 )
+
+
+def in_sample_accuracy(votes, weighting):
+    """The paper's oracle: weights learned from the very items that they judge."""
+    return float(weighted_vote(votes, slot_weights(votes, weighting), weighting.rule).mean())
 
 
 def probit_slots(rng, p, rho, n):

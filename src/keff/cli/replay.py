@@ -19,7 +19,7 @@ from keff.plugins import missing_extra
 from keff.reader import Opening
 from keff.replay import Settings, markdown, replay
 from keff.stats.plurality import plurality_at_k_items
-from keff.stats.votes import FloatArray
+from keff.stats.votes import FloatArray, Votes
 
 DEFAULTS = (
     "fixed:8",
@@ -69,12 +69,7 @@ def command(
     if votes.correct is None:
         raise UsageError(f"{path} has no gold answers: accuracy cannot be compared")
     top = min(cap or 32, votes.k)
-    figure = out is not None and out.suffix != ".md" and votes.answers is not None
-    fixed = plurality_at_k_items(votes).mean(axis=0)[:top] if figure else np.ones(top)
-    if fixed[-1] == 0:
-        raise UsageError(
-            f"the plurality of {top} paths is never right: no share kept can be drawn (name a .md file)"
-        )
+    fixed = None if out is None or out.suffix == ".md" else _fixed_curve(votes, top)
     chosen = policy or [fitting(spec, top) for spec in DEFAULTS if _least_cap(spec) <= top]
     how = Settings(cap=cap, replicates=replicates, random_slots=random_slots)
     found = replay(votes, chosen, np.random.default_rng(seed), how)
@@ -87,8 +82,20 @@ def command(
     _console.result_console.print(_table(found))
 
 
-def _write(out: Path, found: dict[str, Any], fixed: FloatArray) -> None:
-    if out.suffix == ".md":
+def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
+    """Return the accuracy of 1..top paths that the figure measures by, before any policy is replayed for it."""
+    if votes.answers is None:
+        return None
+    fixed = plurality_at_k_items(votes).mean(axis=0)[:top]
+    if fixed[-1] == 0:
+        raise UsageError(
+            f"the plurality of {top} paths is never right: no share kept can be drawn (name a .md file)"
+        )
+    return fixed
+
+
+def _write(out: Path, found: dict[str, Any], fixed: FloatArray | None) -> None:
+    if fixed is None:
         out.write_text(markdown(found), encoding="utf-8")
         return
     try:

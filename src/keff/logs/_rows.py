@@ -47,25 +47,22 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     if missing:
         raise LogError(f"{where}: lacks {' and '.join(missing)} (it has {', '.join(row)})")
     lists = _lists(where, row)
-    try:
-        return Question(
-            id=str(row["id"]),
-            answers=tuple(map(optional_text, lists["all_answers"])),
-            gold=row.get("gold_answer"),
-            keys=_each(lists, "all_keys", optional_text),
-            correct=_each(lists, "all_correct", truth),
-            tokens=_each(lists, "all_tokens", count),
-            confidences=_each(lists, "all_confidences", number),
-            slots=_each(lists, "slots", _slot),
-            rules=_each(lists, "all_rules", str),
-            truncated=_each(lists, "all_truncated", truth),
-            cluster=str(row.get("cluster") or ""),
-            question=row.get("question"),
-            texts=_each(lists, "all_texts", whole) if texts else None,
-            meta={name: value for name, value in row.items() if name not in KNOWN},
-        )
-    except ValueError as error:
-        raise LogError(f"{where}: {error}") from None
+    return Question(
+        id=str(row["id"]),
+        answers=tuple(map(optional_text, lists["all_answers"])),
+        gold=row.get("gold_answer"),
+        keys=_each(where, lists, "all_keys", optional_text),
+        correct=_each(where, lists, "all_correct", truth),
+        tokens=_each(where, lists, "all_tokens", count),
+        confidences=_each(where, lists, "all_confidences", number),
+        slots=_each(where, lists, "slots", _slot),
+        rules=_each(where, lists, "all_rules", str),
+        truncated=_each(where, lists, "all_truncated", truth),
+        cluster=str(row.get("cluster") or ""),
+        question=row.get("question"),
+        texts=_each(where, lists, "all_texts", whole) if texts else None,
+        meta={name: value for name, value in row.items() if name not in KNOWN},
+    )
 
 
 def grouped(rows: Iterable[tuple[str, Row]], *, texts: bool = False) -> Iterator[Question]:
@@ -130,19 +127,19 @@ def _id(where: str, row: Row) -> str:
     return str(name)
 
 
-def _each(lists: Mapping[str, tuple[Any, ...]], name: str, convert: Convert) -> Any:
-    return converted(name, lists[name], convert) if name in lists else None
+def _each(where: str, lists: Mapping[str, tuple[Any, ...]], name: str, convert: Convert) -> Any:
+    return converted(where, name, lists[name], convert) if name in lists else None
 
 
-def converted(name: str, values: Sequence[Any], convert: Convert) -> tuple[Any, ...]:
-    """Convert each entry of a list; raises ValueError that names the list and the entry that does not fit."""
+def converted(where: str, name: str, values: Sequence[Any], convert: Convert) -> tuple[Any, ...]:
+    """Convert each entry of a list; raises LogError that names ``where``, the list and the bad entry."""
     found: list[Any] = []
     for value in values:
         try:
             found.append(convert(value))
         except (TypeError, ValueError, OverflowError) as error:
             needs = NEEDS.get(convert, str(error))
-            raise ValueError(f"{name} must hold {needs} only, not {_short(value)}") from None
+            raise LogError(f"{where}: {name} must hold {needs} only, not {_short(value)}") from None
     return tuple(found)
 
 

@@ -188,19 +188,12 @@ def _question(where: str, samples: Sequence[Sample], *, texts: bool) -> Question
         answers=answers,
         gold=first.get("target"),
         correct=tuple(_right(where, sample) for sample in samples),
-        tokens=_tokens(where, tokens),
+        tokens=None if None in tokens else converted(where, "output_tokens", tokens, count),
         question=_prompt(first.get("input")),
         texts=tuple(_completion(sample) for sample in samples) if texts else None,
         form="answers" if any(answers) else "scores",
         meta=inner(first, "metadata"),
     )
-
-
-def _tokens(where: str, tokens: Sequence[Any]) -> tuple[float, ...] | None:
-    try:
-        return None if None in tokens else converted("output_tokens", tokens, count)
-    except ValueError as error:
-        raise LogError(f"{where}: {error}") from None
 
 
 def _text(value: Any) -> str | None:

@@ -160,7 +160,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     tokens = _list(where, row, "gen_lens", k)
     traces = _list(where, row, "all_traces", k)
     truncated = _list(where, row, "truncated", k)
-    cuts = _converted(where, "truncated", truncated, truth)
+    cuts = converted(where, "truncated", truncated, truth) if truncated else None
     if cuts:
         correct = tuple(int(right and not cut) for right, cut in zip(correct, cuts, strict=True))
     instance = str(row["instance_id"])
@@ -169,11 +169,11 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         answers=answered,
         gold=row.get("gold_answer"),
         correct=correct,
-        tokens=_converted(where, "gen_lens", tokens, count),
+        tokens=converted(where, "gen_lens", tokens, count) if tokens else None,
         slots=tuple(range(1, k + 1)) if method == "sc_prompttpl" else None,
         truncated=cuts,
         cluster=instance,
-        texts=_converted(where, "all_traces", traces, whole) if texts else None,
+        texts=converted(where, "all_traces", traces, whole) if texts and traces else None,
         form="answers" if given else "scores",
         part=f"{task_of(row)}/{method}",
         meta={"seed": row["seed"], "max_new_tokens": row.get("max_new_tokens")},
@@ -193,13 +193,6 @@ def _check_names(where: str, row: Row) -> None:
     for name in ("task", "method", "instance_id"):
         if not isinstance(row[name], str | int):
             raise LogError(f"{where}: {name} must be a name, not {str(row[name])[:40]!r}")
-
-
-def _converted(where: str, name: str, values: list[Any] | None, convert: Any) -> tuple[Any, ...] | None:
-    try:
-        return converted(name, values, convert) if values else None
-    except ValueError as error:
-        raise LogError(f"{where}: {error}") from None
 
 
 def _correct(where: str, row: Row, given: Sequence[str | None] | None, k: int) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 Row = Mapping[str, Any]
@@ -136,24 +137,26 @@ class Check:
 def check_headline(headline: Row) -> list[Check]:
     """Hold every printed number of the text against the reproduced one, where there is one."""
     checks: list[Check] = []
-    for line in HEADLINE.splitlines():
-        where, _, rest = line.partition(": ")
-        words = rest.split()
-        for name, printed in zip(words[::2], words[1::2], strict=True):
-            found = _below(headline, [*([] if where == "cells" else where.split(".")), name])
-            if isinstance(found, int | float):
-                checks.append(_check("text", where, name, printed, float(found)))
+    for (where, name), text in _headline().items():
+        found = _below(headline, [*([] if where == "cells" else where.split(".")), name])
+        if isinstance(found, int | float):
+            checks.append(_check("text", where, name, text, float(found)))
     return checks
 
 
 def printed(where: str, name: str) -> str | None:
     """Return a number of the text as it was printed, such as ``printed("predictor", "r")``; None for others."""
+    return _headline().get((where, name))
+
+
+@cache
+def _headline() -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
     for line in HEADLINE.splitlines():
-        place, _, rest = line.partition(": ")
+        where, _, rest = line.partition(": ")
         words = rest.split()
-        if place == where and name in words[::2]:
-            return words[2 * words[::2].index(name) + 1]
-    return None
+        found |= {(where, name): text for name, text in zip(words[::2], words[1::2], strict=True)}
+    return found
 
 
 def _below(value: Any, names: Sequence[str]) -> Any:

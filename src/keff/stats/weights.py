@@ -130,11 +130,6 @@ def weighted_vote(votes: Votes, weights: ArrayLike, rule: Rule = "binary") -> Fl
     return weighted_majority(votes, weights) if rule == "binary" else weighted_plurality(votes, weights)
 
 
-def in_sample_accuracy(votes: Votes, weighting: Weighting) -> float:
-    """Return the accuracy with weights learned from the very same items: the paper's oracle, optimistic."""
-    return float(weighted_vote(votes, slot_weights(votes, weighting), weighting.rule).mean())
-
-
 def cross_fitted_credit(
     votes: Votes, learn: Learn, rule: Rule, rng: np.random.Generator, folds: int = 5
 ) -> FloatArray:
