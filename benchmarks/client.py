@@ -25,10 +25,10 @@ import httpx2
 from openai import AsyncOpenAI
 
 from keff.engine import Engine
-from keff.job import Job, execute
 from keff.plugins import load
 from keff.records import Sampling
-from keff.sampler import Order
+from keff.sampling.job import Job, execute
+from keff.sampling.sampler import Order
 
 IN_FLIGHT, WAVES, REPEATS, LATENCY = 64, 8, 3, 1.0
 WORDS = 120

@@ -9,7 +9,7 @@ same records, so the rows of the recommendation are somewhat flattering. Prints 
 
     python -m benchmarks.frontier [FOLDER] [--pilots 4] [--paths 8] [--prior]
 
-``--prior`` prints the fitted prior of all records instead: the numbers of ``keff.recommend.prior``.
+``--prior`` prints the fitted prior of all records instead: the numbers of ``keff.analysis.recommend.prior``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pathlib import Path
 
 import numpy as np
 
-from keff.analysis import vote_gain
+from keff.analysis.estimates import vote_gain
+from keff.analysis.recommend import Aim, advise
+from keff.analysis.recommend.forecast import candidates, forecast
+from keff.analysis.recommend.prior import Belief, Line, Prior
+from keff.analysis.replay.outcomes import expectations, run
 from keff.policies._table import Table
 from keff.policy import parse_policy
-from keff.reader import Opening, open_record
-from keff.recommend import Aim, advise
-from keff.recommend.forecast import candidates, forecast
-from keff.recommend.prior import Belief, Line, Prior
-from keff.replay.outcomes import expectations, run
+from keff.reading.open import Opening, open_record
 from keff.stats import choose
 from keff.stats.correlation import agreement_items
 from keff.stats.draws import Draws, permuted

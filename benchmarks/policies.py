@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 
+from keff.analysis.replay import replay
 from keff.policy import View, parse_policy
-from keff.replay import replay
 from keff.stats.votes import Votes
 
 TWELVE = (

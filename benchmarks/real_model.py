@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 
 from keff.engines._context import longest
-from keff.job import Job, execute
 from keff.plugins import load
 from keff.records import Sampling
-from keff.sampler import Order, Progress
+from keff.sampling.job import Job, execute
+from keff.sampling.sampler import Order, Progress
 from keff.task import Task, select
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "benchmarks"

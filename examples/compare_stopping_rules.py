@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 import keff
+from keff.analysis.replay import replay
 from keff.policy import Policy, tally
-from keff.replay import replay
 
 
 class Agreement:

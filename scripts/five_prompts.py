@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from keff.compare import compare
+from keff.analysis.arms import compare
 from keff.paper.runs import tables
-from keff.reader import Opening, Record, open_record
+from keff.reading.open import Opening, Record, open_record
 from keff.report.tables import render
 
 STEM = "renze_comprehensive-100_gpt-35-turbo_"

@@ -11,9 +11,9 @@ from keff import plugins
 from keff.errors import LogError
 from keff.log import Log, find_log
 from keff.paper.layout import Series
-from keff.reader import Opening, open_record
-from keff.stats.estimate import Note
-from keff.transfer import import_log
+from keff.reading.open import Opening, open_record
+from keff.reading.transfer import import_log
+from keff.records import Note
 from published_records import Truth, series_rows
 
 FIXTURES = Path(__file__).parent / "logs" / "fixtures"

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keff import plugins
+from keff.analysis.replay.outcomes import drive, run
 from keff.errors import PolicyError
 from keff.policy import ConfidenceVote, Fittable, Sample, Stop, Vectorised, View, parse_policy, tally
-from keff.replay.outcomes import drive, run
 from keff.stats.draws import Draws
 
 SPECS = (

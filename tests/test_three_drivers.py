@@ -17,19 +17,19 @@ from hypothesis import strategies as st
 pytest.importorskip("aiohttp", reason="the gateway's vote needs aiohttp: pip install 'keff[serve]'")
 
 from keff import plugins
+from keff.analysis.replay.outcomes import drive, run
 from keff.answers import space
 from keff.engines.recorded import Recorded
 from keff.errors import EngineError
-from keff.gateway.reading import Reader
+from keff.gateway.extraction import Reader
 from keff.gateway.upstream import Answer, UpstreamError
 from keff.gateway.vote import Batches, Drawn, Rules, Vote
-from keff.job import Job, execute
 from keff.policy import Policy, Stop, parse_policy, tally
 from keff.records import Completion, Item, Logprobs, Message, Sampling, path_seed, stable_hash
-from keff.replay.outcomes import drive, run
-from keff.sampler import Order, launch_view, verdict
+from keff.sampling.job import Job, execute
+from keff.sampling.sampler import Order, launch_view, verdict
+from keff.sampling.store import Run
 from keff.stats.draws import Draws, dense_codes
-from keff.store import Run
 from keff.task import Task, select
 
 PATHS = 14

@@ -9,41 +9,40 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keff.analysis import Settings, analyze
+    from keff.analysis.estimates import Settings, analyze
     from keff.errors import KeffError
-    from keff.job import Job, execute
     from keff.plan import Plan
     from keff.plugins import load
     from keff.policy import Sample, Stop, View, parse_policy
-    from keff.reader import Record, open_record
-    from keff.records import Completion, Item, Path, Sampling, Verdict
-    from keff.sampler import Order
-    from keff.stats.estimate import Estimate
+    from keff.reading.open import Record, open_record
+    from keff.records import Completion, Estimate, Item, Path, Sampling, Verdict
+    from keff.sampling.job import Job, execute
+    from keff.sampling.sampler import Order
+    from keff.sampling.store import Run
     from keff.stats.votes import Votes
-    from keff.store import Run
 
 _HOME = {
     "Completion": "keff.records",
-    "Estimate": "keff.stats.estimate",
+    "Estimate": "keff.records",
     "Item": "keff.records",
-    "Job": "keff.job",
+    "Job": "keff.sampling.job",
     "KeffError": "keff.errors",
-    "Order": "keff.sampler",
+    "Order": "keff.sampling.sampler",
     "Path": "keff.records",
     "Plan": "keff.plan",
-    "Record": "keff.reader",
-    "Run": "keff.store",
+    "Record": "keff.reading.open",
+    "Run": "keff.sampling.store",
     "Sample": "keff.policy",
     "Sampling": "keff.records",
-    "Settings": "keff.analysis",
+    "Settings": "keff.analysis.estimates",
     "Stop": "keff.policy",
     "Verdict": "keff.records",
     "View": "keff.policy",
     "Votes": "keff.stats.votes",
-    "analyze": "keff.analysis",
-    "execute": "keff.job",
+    "analyze": "keff.analysis.estimates",
+    "execute": "keff.sampling.job",
     "load": "keff.plugins",
-    "open_record": "keff.reader",
+    "open_record": "keff.reading.open",
     "parse_policy": "keff.policy",
 }
 

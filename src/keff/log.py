@@ -10,9 +10,8 @@ from typing import Any, Literal, Protocol
 
 from keff import plugins
 from keff.errors import LogError
-from keff.integrity import Integrity
-from keff.records import AnswerSpace
-from keff.stats.estimate import Note
+from keff.records import AnswerSpace, Note
+from keff.sampling.integrity import Integrity
 
 Form = Literal["answers", "completions", "scores"]
 

@@ -1,4 +1,4 @@
-"""Frozen values that flow through keff: Item, Sampling, Completion, Path, Verdict."""
+"""Frozen values that flow through keff: Item, Sampling, Completion, Path, Verdict, Note, Estimate."""
 
 from __future__ import annotations
 
@@ -139,3 +139,52 @@ class Verdict:
     paths: int
     abstentions: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A structured warning: a stable ``code`` for programs and one sentence for people."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A number with its uncertainty, and how both were obtained.
+
+    ``lo`` and ``hi`` are None when no trustworthy interval exists. An undefined ``value`` is NaN and an
+    unbounded limit is infinite; both become ``null`` where JSON is written.
+    """
+
+    value: float
+    lo: float | None
+    hi: float | None
+    method: str
+
+    def to_dict(self) -> dict[str, float | str | None]:
+        """Return the four fields as the JSON contract has them."""
+        return {"value": self.value, "lo": self.lo, "hi": self.hi, "method": self.method}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A point estimate with its interval.
+
+    ``lo`` and ``hi`` are None when no trustworthy interval exists; ``warnings`` then say why, and the value
+    is still given. ``n`` is the number of independent units (items, or clusters when they repeat), ``k`` the
+    number of paths. An undefined value is NaN, an unbounded limit is infinite.
+    """
+
+    value: float
+    lo: float | None
+    hi: float | None
+    method: str
+    n: int
+    k: int
+    warnings: tuple[Note, ...] = ()
+
+    @property
+    def interval(self) -> Interval:
+        """The number and its uncertainty, without the counts and warnings."""
+        return Interval(self.value, self.lo, self.hi, self.method)

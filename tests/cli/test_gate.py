@@ -13,7 +13,7 @@ from fault_server import Script, running
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes
 from keff.errors import RunError
-from keff.sampler import Progress
+from keff.sampling.sampler import Progress
 
 ITEMS, K = 60, 8
 

@@ -56,7 +56,7 @@ def test_each_example_script_runs(example: Path, tmp_path: Path) -> None:
 
 
 def test_the_study_in_the_documentation_and_those_that_ship_are_studies() -> None:
-    from keff.grid import Study, cells, read_study
+    from keff.sampling.grid import Study, cells, read_study
 
     (shown,) = blocks(DOCS / "studies.md", "toml")
     assert len(list(cells(Study.model_validate(tomllib.loads(shown))))) == 2 * 2 * 2

@@ -18,10 +18,10 @@ pytest.importorskip("starlette", reason="the fault server needs starlette: pip i
 from fault_server import FAULTS, Script, default_answer, running
 from keff import plugins
 from keff.errors import EngineError
-from keff.job import Job, execute
 from keff.records import Sampling, stable_hash
-from keff.sampler import Order, Progress
-from keff.store import DATABASE
+from keff.sampling.job import Job, execute
+from keff.sampling.sampler import Order, Progress
+from keff.sampling.store import DATABASE
 
 
 def share_of_faults(number: int, _: dict[str, Any]) -> str | None:

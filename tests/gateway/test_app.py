@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 from fault_server import Script
 from gateway_rig import QUESTION, SAMPLING, Rig, gateway, make_plan
-from keff.cost import Price
 from keff.gateway import protocol
 from keff.gateway.options import Options
 from keff.gateway.vote import REASONS, Vote
 from keff.plan import Profile
-from keff.reader import Opening, open_record
+from keff.reading.open import Opening, open_record
+from keff.sampling.cost import Price
 from keff.stats.correlation import agreement
 
 Serve = Callable[..., Rig]

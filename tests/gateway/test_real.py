@@ -12,11 +12,11 @@ import pytest
 
 from gateway_rig import Rig, gateway
 from keff import plugins
-from keff.analysis import Settings, analyze, make_plan
-from keff.job import Job, execute
-from keff.reader import open_record
+from keff.analysis.estimates import Settings, analyze, make_plan
+from keff.reading.open import open_record
 from keff.records import Sampling
-from keff.sampler import Order
+from keff.sampling.job import Job, execute
+from keff.sampling.sampler import Order
 
 SYSTEM = "You add numbers. Reply with: The answer is <number>."
 

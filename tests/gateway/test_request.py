@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway_rig import QUESTION, make_plan
-from keff.gateway.problem import Problem
+from keff.gateway.errors import Problem
+from keff.gateway.plan_defaults import terms_of
 from keff.gateway.request import read_ask
-from keff.gateway.settle import policy_of_plan, settled
-from keff.gateway.terms import terms_of
+from keff.gateway.request_policy import policy_of_plan, settled
 
 GOOD: dict[str, Any] = {"model": "stub", "messages": QUESTION}
 

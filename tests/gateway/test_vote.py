@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keff.gateway.problem import Problem
+from keff.gateway.errors import Problem
 from keff.gateway.upstream import Answer, UpstreamError
 from keff.gateway.vote import Batches, Drawn, Outcome, Rules, Vote
 from keff.policy import Policy, Stop, View, parse_policy

@@ -14,8 +14,8 @@ import zstandard
 from keff.errors import LogError
 from keff.log import find_log
 from keff.logs import _zip, inspect_ai
-from keff.reader import open_record
-from keff.stats.estimate import Note
+from keff.reading.open import open_record
+from keff.records import Note
 
 FOLDER = Path(__file__).parent / "fixtures"
 EVAL = FOLDER / "inspect_gsm8k.eval"

@@ -9,8 +9,8 @@ import pytest
 
 from keff.errors import LogError
 from keff.log import find_log
-from keff.reader import Opening, open_record
-from keff.stats.estimate import Note
+from keff.reading.open import Opening, open_record
+from keff.records import Note
 
 FIXTURE = next((Path(__file__).parent / "fixtures").glob("samples_gsm8k*.jsonl"))
 

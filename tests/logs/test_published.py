@@ -13,8 +13,8 @@ from keff.errors import LogError
 from keff.log import Question, find_log
 from keff.logs.published import BY_TASK, SCORERS, survey
 from keff.paper.layout import Series
-from keff.reader import Opening, open_record
-from keff.stats.estimate import Note
+from keff.reading.open import Opening, open_record
+from keff.records import Note
 from published_records import Truth, provenance, series_rows
 
 SERIES = Series("llama8b", "gsm8k", (42, 123), 1024)

@@ -9,9 +9,9 @@ import pytest
 
 from keff.cli.study import Actions, command
 from keff.errors import RunError, UsageError
-from keff.grid import read_study
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
+from keff.sampling.grid import read_study
 
 TOML = """
 name = "fake"

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keff.analysis.replay.outcomes import drive, run
 from keff.errors import PolicyError
 from keff.policies._table import lookahead
 from keff.policies.pilot_budget import fit_prior, top_two_lead
 from keff.policy import Stop, View, format_spec, parse_policy, tally
-from keff.replay.outcomes import drive, run
 from keff.stats.draws import Draws
 from keff.stats.votes import Votes
 

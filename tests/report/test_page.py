@@ -18,10 +18,10 @@ pytest.importorskip("vl_convert")
 sync_api = pytest.importorskip("playwright.sync_api")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
-from keff.analysis import Settings, analyze  # noqa: E402
-from keff.compare import compare  # noqa: E402
-from keff.reader import Opening, Record, open_record  # noqa: E402
-from keff.replay import replay  # noqa: E402
+from keff.analysis.arms import compare  # noqa: E402
+from keff.analysis.estimates import Settings, analyze  # noqa: E402
+from keff.analysis.replay import replay  # noqa: E402
+from keff.reading.open import Opening, Record, open_record  # noqa: E402
 from keff.report.page import write_page  # noqa: E402
 
 FLAGS = [

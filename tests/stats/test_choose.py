@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keff.records import Estimate
 from keff.stats.betabinomial import majority_curve
 from keff.stats.choose import (
     amortised_cost,
@@ -20,7 +21,6 @@ from keff.stats.choose import (
     verdict,
 )
 from keff.stats.diversity import marginal_gain
-from keff.stats.estimate import Estimate
 from keff.stats.influence import summarise
 from keff.stats.intervals import interval_c, majority_fits
 

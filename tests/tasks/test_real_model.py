@@ -12,10 +12,10 @@ import pytest
 
 from keff import plugins
 from keff.errors import EngineError
-from keff.job import Job, execute
 from keff.records import Item, Sampling
-from keff.sampler import Order
-from keff.store import DATABASE
+from keff.sampling.job import Job, execute
+from keff.sampling.sampler import Order
+from keff.sampling.store import DATABASE
 from keff.task import Task
 
 BENCHMARKS = {

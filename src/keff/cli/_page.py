@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from keff.analysis.replay import replay
 from keff.cli._console import progress_console
 from keff.errors import PluginError, PolicyError
 from keff.plugins import missing_extra
-from keff.reader import Record
-from keff.replay import replay
+from keff.reading.open import Record
 from keff.stats.votes import Votes
 
 Found = Mapping[str, Any]

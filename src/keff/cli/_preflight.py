@@ -13,12 +13,12 @@ from rich.table import Table
 
 from keff.cli._console import progress_console
 from keff.cli._sampling import Wishes, draw
-from keff.cost import LOCAL_ENGINES, Price, Usage, price_of, read_prices
 from keff.errors import RunError, UsageError
-from keff.integrity import WASTED
-from keff.job import Job
-from keff.sampler import Halt, Progress
-from keff.store import Run
+from keff.sampling.cost import LOCAL_ENGINES, Price, Usage, price_of, read_prices
+from keff.sampling.integrity import WASTED
+from keff.sampling.job import Job
+from keff.sampling.sampler import Halt, Progress
+from keff.sampling.store import Run
 
 PROBE_ITEMS = 3
 FIRST_PATHS = 64

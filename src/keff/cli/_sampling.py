@@ -14,16 +14,17 @@ from typing import Any, cast
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from keff import plugins, sampler
+from keff import plugins
 from keff.cli import _options as o
 from keff.cli._console import print_json, progress_console
 from keff.cli._options import parse_pairs
 from keff.engine import Engine
 from keff.engines._context import longest
 from keff.errors import RunError, UsageError
-from keff.job import Job, execute, parse_shard, parse_templates
 from keff.policy import parse_policy
 from keff.records import Message, Sampling, stable_hash
+from keff.sampling import sampler
+from keff.sampling.job import Job, execute, parse_shard, parse_templates
 from keff.task import Task, select
 
 
@@ -146,7 +147,7 @@ def takes_wishes(
 def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, Any]) -> Engine:
     """Join a Ray cluster and make the engine of its workers; raises PluginError without the extra."""
     try:
-        cluster = importlib.import_module("keff.cluster")
+        cluster = importlib.import_module("keff.engines._ray")
     except ImportError as error:
         raise plugins.missing_extra(error, "--on ray") from error
     cluster.connect(on)

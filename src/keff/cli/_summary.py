@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from keff.cli._console import result_console, warn
-from keff.reader import Record
+from keff.reading.open import Record
 from keff.report.headline import SAFE
 from keff.report.rules import in_words
 from keff.stats.diversity import k_eff

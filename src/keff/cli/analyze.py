@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from keff.analysis import Settings, analyze, make_plan
+from keff.analysis.estimates import Settings, analyze, make_plan
+from keff.analysis.recommend import Aim
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._summary import print_summary
 from keff.errors import UsageError
 from keff.policies._table import MAX_CAP
-from keff.reader import Opening, Record, open_record, pool_records
-from keff.recommend import Aim
+from keff.reading.open import Opening, Record, open_record, pool_records
 
 
 def command(

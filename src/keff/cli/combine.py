@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
+from keff.analysis.arms import open_arm
+from keff.analysis.combine import Judging, combine_record, read_embeddings
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._arms import print_slots, print_weights
-from keff.combine import Judging, combine_record, read_embeddings
-from keff.compare import open_arm
-from keff.reader import Opening
+from keff.reading.open import Opening
 
 
 def command(

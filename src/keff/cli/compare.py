@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from keff.analysis.arms import Comparing, compare, open_arm
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._arms import print_slots, print_weights
 from keff.cli._summary import percent, with_range
-from keff.compare import Comparing, compare, open_arm
 from keff.errors import UsageError
-from keff.reader import Opening
+from keff.reading.open import Opening
 
 Found = Mapping[str, Any]
 

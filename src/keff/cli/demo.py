@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from keff.analysis import Settings, analyze, make_plan
+from keff.analysis.estimates import Settings, analyze, make_plan
+from keff.analysis.recommend import Aim
 from keff.cli import _options as o
 from keff.cli._console import progress_console
 from keff.cli._page import write_report_if_possible
 from keff.cli._sampling import Wishes, draw, report
 from keff.cli.analyze import show
-from keff.reader import Opening, open_record
-from keff.recommend import Aim
+from keff.reading.open import Opening, open_record
 
 
 def command(

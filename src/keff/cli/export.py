@@ -13,8 +13,8 @@ import typer
 
 from keff.cli import _console
 from keff.cli import _options as o
-from keff.reader import Opening
-from keff.transfer import export_log
+from keff.reading.open import Opening
+from keff.reading.transfer import export_log
 
 
 class Targets(StrEnum):

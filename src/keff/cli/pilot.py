@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from keff.analysis import Settings
+from keff.analysis.estimates import Settings
 from keff.cli import _options as o
 from keff.cli._page import write_report
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report, takes_wishes
 from keff.cli.analyze import analyze_records, make_aim
-from keff.reader import Opening, open_record
+from keff.reading.open import Opening, open_record
 
 
 @takes_wishes(without=("policy", "shard"), n=100)

@@ -10,14 +10,14 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from keff.analysis.arms import open_arm
+from keff.analysis.replay import Settings, markdown, replay
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._summary import percent
-from keff.compare import open_arm
 from keff.errors import UsageError
 from keff.plugins import missing_extra
-from keff.reader import Opening
-from keff.replay import Settings, markdown, replay
+from keff.reading.open import Opening
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import FloatArray, Votes
 

@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from keff.analysis import Settings, analyze
+from keff.analysis.arms import compare
+from keff.analysis.estimates import Settings, analyze
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._page import write_report
-from keff.compare import compare
 from keff.errors import UsageError
-from keff.reader import Opening, open_record
+from keff.reading.open import Opening, open_record
 
 
 def command(

@@ -13,8 +13,8 @@ import typer
 from keff import plugins
 from keff.cli import _console
 from keff.cli import _options as o
-from keff.job import score
-from keff.store import Run
+from keff.sampling.job import score
+from keff.sampling.store import Run
 
 
 def command(

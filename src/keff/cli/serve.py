@@ -15,15 +15,15 @@ import numpy as np
 import typer
 
 from keff.cli import _options as o
-from keff.cost import Price, price_of, read_prices
 from keff.errors import UsageError
 from keff.plan import Plan
 from keff.plugins import missing_extra
+from keff.sampling.cost import Price, price_of, read_prices
 
 try:
     from keff.gateway.options import Options
+    from keff.gateway.plan_defaults import terms_of
     from keff.gateway.server import Deployment, serve
-    from keff.gateway.terms import terms_of
     from keff.gateway.upstream import Address, base_url
 except ImportError as error:
     raise missing_extra(error, "keff serve") from error

@@ -19,9 +19,9 @@ from keff.cli import _options as o
 from keff.cli._sampling import Wishes, draw
 from keff.cli._tables import write_all
 from keff.errors import EngineError, RunError, StoreError, UsageError
-from keff.grid import Cell, Study, cells, read_study
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
+from keff.sampling.grid import Cell, Study, cells, read_study
 
 
 class Actions(StrEnum):

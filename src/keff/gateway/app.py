@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from keff.gateway.chat import Chat
+from keff.gateway.errors import Problem
 from keff.gateway.exchange import JSON, Receive, Scope, Send
-from keff.gateway.pages import Pages
-from keff.gateway.problem import Problem
+from keff.gateway.routes import Pages
 from keff.gateway.security import Guard
 from keff.gateway.service import Service
 

@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 from keff.gateway import relay, stream
+from keff.gateway.errors import Gone, Problem
 from keff.gateway.exchange import EVENTS, Exchange, Receive, Scope, Send, until_gone
-from keff.gateway.problem import Gone, Problem
 from keff.gateway.request import read_ask
 from keff.gateway.security import Guard, read_body
 from keff.gateway.service import Job, Service

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapp
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from keff.gateway.problem import Gone, Problem
+from keff.gateway.errors import Gone, Problem
 from keff.gateway.service import Job
 
 JSON, EVENTS = "application/json", "text/event-stream"

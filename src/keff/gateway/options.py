@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from keff.cost import Price
 from keff.errors import UsageError
+from keff.sampling.cost import Price
 
 FreeText = Literal["pass", "refuse", "draw"]
 Reply = Literal["shortest", "first"]

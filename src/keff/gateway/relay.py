@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import aiohttp
 
 from keff.gateway import stream
-from keff.gateway.problem import Problem
+from keff.gateway.errors import Problem
 from keff.gateway.service import Job, Service
 from keff.gateway.upstream import UpstreamError
 from keff.gateway.vote import BACKOFF

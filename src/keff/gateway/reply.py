@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from keff.cost import Price, Usage
 from keff.engines._response import fields, text_of
 from keff.gateway.options import Reply
 from keff.gateway.vote import Drawn, Outcome
 from keff.records import stable_hash
+from keff.sampling.cost import Price, Usage
 
 LONGEST_KEY = 200
 

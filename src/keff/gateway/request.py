@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-from keff.gateway.problem import Problem
+from keff.gateway.errors import Problem
 
 OWN = "keff"
 OWN_FIELDS = ("policy", "cap", "k", "deadline_s")

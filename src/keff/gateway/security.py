@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from keff.errors import UsageError
-from keff.gateway.problem import Gone, Problem
+from keff.gateway.errors import Gone, Problem
 
 Receive = Callable[[], Any]
 

@@ -19,14 +19,14 @@ import uvicorn
 
 from keff.errors import RunError
 from keff.gateway.app import application
+from keff.gateway.extraction import reader_of
 from keff.gateway.monitor import Monitor, StateFile
 from keff.gateway.options import Options
+from keff.gateway.plan_defaults import terms_of
 from keff.gateway.protocol import LARGEST_HEAD, TimedProtocol
-from keff.gateway.reading import reader_of
+from keff.gateway.request_policy import policy_of_plan
 from keff.gateway.security import Guard, check_exposure
 from keff.gateway.service import Service
-from keff.gateway.settle import policy_of_plan
-from keff.gateway.terms import terms_of
 from keff.gateway.upstream import Address, Upstream
 from keff.gateway.vote import Batches
 from keff.gateway.votelog import VoteLog

@@ -12,15 +12,15 @@ from typing import Any, cast
 import numpy as np
 
 from keff.engines._response import fields, summarize, token_logprobs
+from keff.gateway.errors import Problem
+from keff.gateway.extraction import Reader
 from keff.gateway.metrics import Metrics
 from keff.gateway.monitor import Monitor
 from keff.gateway.options import Options
-from keff.gateway.problem import Problem
-from keff.gateway.reading import Reader
+from keff.gateway.plan_defaults import Terms
 from keff.gateway.reply import billed, completion, total_usage, vote_object, winner
 from keff.gateway.request import Ask
-from keff.gateway.settle import settled
-from keff.gateway.terms import Terms
+from keff.gateway.request_policy import settled
 from keff.gateway.upstream import Answer, Upstream
 from keff.gateway.vote import Batches, Drawn, Outcome, Rules, Vote
 from keff.gateway.votelog import VoteLog

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from keff.engines._response import fields
-from keff.gateway.problem import Problem
+from keff.gateway.errors import Problem
 
 DONE = b"data: [DONE]\n\n"
 

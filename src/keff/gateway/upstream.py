@@ -15,7 +15,7 @@ from yarl import URL
 
 from keff.engines._response import entries, fields
 from keff.errors import UsageError
-from keff.gateway.problem import Problem
+from keff.gateway.errors import Problem
 
 LARGEST_ANSWER = 64 * 2**20
 TRANSIENT = frozenset({408, 409, 425, 429})

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from keff.gateway.errors import Problem
 from keff.gateway.options import FreeText
-from keff.gateway.problem import Problem
 from keff.gateway.upstream import Answer, UpstreamError
 from keff.policy import Policy, Stop, View, tally
 

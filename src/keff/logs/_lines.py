@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16, unheard
-from keff.stats.estimate import Note
+from keff.records import Note
 
 MOST_HEAD = 64 * 2**20
 """A first line longer than this many bytes is no record of answers."""

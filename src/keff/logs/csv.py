@@ -12,7 +12,7 @@ from typing import Any
 from keff.errors import LogError
 from keff.log import UTF_16, LogInfo, Question, Tell, is_utf16, unheard
 from keff.logs._rows import COLUMNS, grouped, once_each, optional_text, question_of
-from keff.stats.estimate import Note
+from keff.records import Note
 
 LONGEST_FIELD = 2**27
 NUMBERED = re.compile(rf"({'|'.join(COLUMNS)})_(\d+)")

@@ -16,7 +16,7 @@ from keff.logs._lines import inner, loads
 from keff.logs._rows import converted, count
 from keff.logs._tasks import known_task
 from keff.logs._zip import members, unpack
-from keff.stats.estimate import Note
+from keff.records import Note
 
 HEADERS = ("header.json", "_journal/start.json")
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 from keff import plugins
 from keff.errors import LogError, TaskError
-from keff.integrity import LONG
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._lines import Row, first_row, inner, json_lines
 from keff.logs._tasks import item_of, known_task
-from keff.stats.estimate import Note
+from keff.records import Note
+from keff.sampling.integrity import LONG
 from keff.task import Task
 
 NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")

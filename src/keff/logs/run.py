@@ -7,9 +7,9 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.manifest import FILE
 from keff.records import Item
-from keff.store import Run, Scored
+from keff.sampling.manifest import FILE
+from keff.sampling.store import Run, Scored
 
 CONFIDENCES = "recorded_confidences"
 """Where an imported item keeps confidences, which are no log-probabilities."""

@@ -14,9 +14,9 @@ from keff.log import Question
 from keff.logs.published import Published, survey
 from keff.paper import layout
 from keff.paper.layout import Series
-from keff.reader import Opening, reading
-from keff.scoring import ballot
-from keff.stats.estimate import Note
+from keff.reading.ballot import ballot
+from keff.reading.open import Opening, reading
+from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 

@@ -14,7 +14,7 @@ from keff.paper.estimators import PILOT_K, operating_point, rho
 from keff.paper.records import Sample
 from keff.paper.saturation import Entry
 from keff.paper.tables import make
-from keff.reader import Record
+from keff.reading.open import Record
 from keff.report.tables import Column, Table
 from keff.stats.diversity import ceiling, k_eff
 from keff.stats.intervals import interval_c

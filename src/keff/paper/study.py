@@ -11,7 +11,6 @@ import numpy as np
 
 from keff import plugins
 from keff.errors import KeffError, UsageError
-from keff.grid import ArmEntry, Cell, ModelEntry, Study, TaskEntry, cells
 from keff.log import Question, find_log
 from keff.paper import layout, matrix, saturation
 from keff.paper.cell import Cell as Measured
@@ -21,8 +20,9 @@ from keff.paper.layout import Benchmark
 from keff.paper.records import Sample, diversity
 from keff.paper.reproduce import Reproducing, Reproduction
 from keff.paper.saturation import Entry
-from keff.reader import Opening, reading
-from keff.scoring import ballot
+from keff.reading.ballot import ballot
+from keff.reading.open import Opening, reading
+from keff.sampling.grid import ArmEntry, Cell, ModelEntry, Study, TaskEntry, cells
 
 FEWEST_ITEMS = 5
 """Weights are judged in five folds of items."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keff.log import Question
-from keff.reader import Record
+from keff.reading.open import Record
 from keff.records import stable_hash
 
 LONGEST_ANSWER, LONGEST_QUESTION, LONGEST_TEXT = 160, 1200, 4000

@@ -19,8 +19,8 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from keff.combine import slot_table
-from keff.reader import Record
+from keff.analysis.combine import slot_table
+from keff.reading.open import Record
 from keff.report import series
 from keff.report.headline import arms_sentence, headline
 from keff.report.items import Limits, embed, items_payload

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keff.stats.estimate import Estimate
+from keff.records import Estimate
 from keff.stats.votes import FloatArray
 
 CLIP = (0.05, 0.99)

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.records import Estimate, Note
 from keff.stats.correlation import pooled_from_sums, unbias
 from keff.stats.diversity import k_eff
-from keff.stats.estimate import Estimate, Note
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 

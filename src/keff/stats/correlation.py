@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keff.stats.estimate import Estimate, Note
+from keff.records import Estimate, Note
 from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
 
 

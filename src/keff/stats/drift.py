@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keff.stats.estimate import Note
+from keff.records import Note
 from keff.stats.patterns import agreeing_pairs, mean_agreement, pattern_table, patterns
 from keff.stats.rngstate import load_rng, save_rng
 from keff.stats.votes import FloatArray, IntArray

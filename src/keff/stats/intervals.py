@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
+from keff.records import Estimate, Note
 from keff.stats.betabinomial import majority_beta_binomial
-from keff.stats.estimate import Estimate, Note
 from keff.stats.fits import Fits, bayes_fits, bootstrap_fits
 from keff.stats.influence import Summary, summarise
 from keff.stats.limits import Limits, bca, bootstrap_t, hybrid_wilson, percentile

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
+from keff.records import Note
 from keff.stats.betabinomial import prentice_bound
 from keff.stats.correlation import pooled_from_hist, pooled_from_sums, unbias
-from keff.stats.estimate import Note
 from keff.stats.fits import resampled_hist, resampled_sums
 from keff.stats.influence import Summary, influence, model_variance, standard_error
 from keff.stats.votes import FloatArray

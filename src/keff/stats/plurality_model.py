@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betainc, betaln, gammaln, stdtrit, xlog1py, xlogy
 
-from keff.stats.estimate import Estimate, Note
+from keff.records import Estimate, Note
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.scatter import expected_credit, log_ways
 from keff.stats.votes import FloatArray, IntArray, Votes

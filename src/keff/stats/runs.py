@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from keff.records import Estimate, Note
 from keff.stats.correlation import pooled_from_sums
-from keff.stats.estimate import Estimate, Note
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, Votes
 

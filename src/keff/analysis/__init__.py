@@ -1,0 +1,1 @@
+"""Record -> estimates and the recommendation."""

@@ -1,0 +1,264 @@
+"""Two arms on the same items, such as one prompt against prompt templates: what changed, and is it real."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keff.analysis.combine import Judging, slot_table, weighted_votes
+from keff.errors import UsageError
+from keff.reading.open import Opening, Record, open_record
+from keff.records import Estimate, Note
+from keff.stats import slots as audit
+from keff.stats.compare import ArmComparison, ArmPlan, compare_arms
+from keff.stats.correlation import agreement, anova_c, pearson_c, pooled_c
+from keff.stats.diversity import ceiling, k_eff, k_eff_block
+from keff.stats.intervals import interval_c, interval_mean
+from keff.stats.majority import majority_at_k_items
+from keff.stats.plurality import plurality_at_k_items
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+FAILURES_APART = 0.05
+"""From this difference of extraction failures between arms on, a fall of correlation is suspect."""
+
+_SLOTS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """How to compare: bootstrap replicates and design, the level of intervals, cross-fitting folds, the seed."""
+
+    replicates: int = 10_000
+    design: str = "paired"
+    level: float = 0.95
+    folds: int = 5
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm: where it came from, its votes on the shared items, and the names of these items."""
+
+    label: str
+    votes: Votes
+    items: tuple[str, ...]
+
+
+def open_arm(text: str, opening: Opening | None = None) -> Record:
+    """Read an arm given as ``PATH``, ``PATH#SLOTS`` (such as ``run#0`` or ``run#1-8``) or ``PATH#PART``.
+
+    Slots choose template slots of one run; a part one of the records in a log, such as ``gsm8k/sc``.
+    """
+    opening = opening or Opening()
+    path, mark, choice = text.rpartition("#")
+    if not mark or Path(text).exists():
+        return open_record(Path(text), opening)
+    if not _SLOTS.fullmatch(choice):
+        return replace(open_record(Path(path), replace(opening, part=choice)), path=text)
+    record = open_record(Path(path), opening)
+    return replace(record, path=text, ballot=replace(record.ballot, votes=_only(record, _slot_set(choice))))
+
+
+def compare(first: Record, second: Record, how: Comparing | None = None) -> dict[str, Any]:
+    """Compare two arms item by item: the object of ``keff compare --json`` (NaN where undefined).
+
+    Items are matched by id, and only shared ones count; clusters are the independent units. ``delta_rho`` is
+    the paper's relative change of the mean pairwise Pearson correlation with a percentile interval from a
+    paired cluster bootstrap, ``corrected`` the same from the bias-corrected c. Raises UsageError for arms
+    without gold answers, with fewer than two shared items, or with one path.
+    """
+    how = how or Comparing()
+    arms, notes = matched(first, second)
+    if arms[0].votes.k < 2 or arms[0].votes.n < 2:
+        raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
+    rng = np.random.default_rng(how.seed)
+    both = {
+        name: compare_arms(arms[0].votes, arms[1].votes, rng, _plan(how, name))
+        for name in ("pearson", "anova")
+    }
+    paper = both["pearson"]
+    described = [describe(arm, how) for arm in arms]
+    notes += [*paper.relative.warnings, *_audit(described, paper)]
+    return {
+        "arms": described,
+        "shared_items": arms[0].votes.n,
+        "shared_clusters": arms[0].votes.n_clusters,
+        "design": how.design,
+        "replicates": how.replicates,
+        "delta_rho": _interval(paper.relative),
+        "delta_rho_absolute": _interval(paper.delta),
+        "delta_k_eff": _interval(paper.delta_k_eff),
+        "corrected": {
+            "c": list(both["anova"].c),
+            "delta_c": _interval(both["anova"].relative),
+            "delta_c_absolute": _interval(both["anova"].delta),
+            "delta_k_eff": _interval(both["anova"].delta_k_eff),
+        },
+        **_accuracy(arms, how.level),
+        "warnings": [{"code": note.code, "message": note.message} for note in dict.fromkeys(notes)],
+    }
+
+
+def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]:
+    """Return both arms on their shared items in one order, with clusters of one name and equally many paths."""
+    rows = [
+        {question.id: row for row, question in enumerate(one.ballot.questions)} for one in (first, second)
+    ]
+    shared = [name for name in rows[0] if name in rows[1]]
+    if not shared:
+        heads = [", ".join(list(row)[:3]) for row in rows]
+        raise UsageError(
+            f"the arms share no item id ({heads[0]}, ... against {heads[1]}, ...): nothing to pair"
+        )
+    notes: list[Note] = []
+    for one, row in zip((first, second), rows, strict=True):
+        notes += one.ballot.notes
+        if len(row) > len(shared):
+            text = f"{one.path}: {len(row) - len(shared)} of {len(row)} items are not in the other arm"
+            notes.append(Note("unpaired_items", text))
+    k = min(first.ballot.votes.k, second.ballot.votes.k)
+    if first.ballot.votes.k != second.ballot.votes.k:
+        notes.append(
+            Note("unequal_paths", f"the arms have unequally many paths: the first {k} of each are used")
+        )
+    clusters = _clusters(first, rows[0], shared)
+    arms = [
+        Arm(one.path, _aligned(one, [row[name] for name in shared], clusters, k), tuple(shared))
+        for one, row in zip((first, second), rows, strict=True)
+    ]
+    return (arms[0], arms[1]), notes
+
+
+def describe(arm: Arm, how: Comparing) -> dict[str, Any]:
+    """Return what one arm is worth: accuracies, correlation, votes, slots, weighted votes and pruning."""
+    votes = arm.votes
+    rho, dropped = pearson_c(votes)
+    c = interval_c(votes, level=how.level)
+    answers = votes.answers is not None
+    block = k_eff_block(votes, ddof=1)
+    return {
+        "path": arm.label,
+        "n": votes.n,
+        "k": votes.k,
+        "clusters": votes.n_clusters,
+        "p": votes.p,
+        "rho": rho,
+        "rho_dropped": dropped,
+        "c": _interval(c),
+        "c_pooled": pooled_c(votes),
+        "c_anova": anova_c(votes),
+        "k_eff": float(k_eff(votes.k, rho)),
+        "ceiling": float(ceiling(rho)),
+        "k_eff_block": block,
+        "block_over_vote": block / float(k_eff(votes.k, rho)),
+        "majority": float(majority_at_k_items(votes)[:, -1].mean()),
+        "plurality": float(plurality_at_k_items(votes)[:, -1].mean()) if answers else None,
+        "agreement": agreement(votes) if answers else None,
+        "answer_diversity": float(audit.answer_diversity(votes).mean()) if answers else None,
+        "slots": slot_table(votes),
+        "slot_cv": audit.slot_cv(votes),
+        "phi": _phi(votes),
+        **_weights(votes, how),
+    }
+
+
+def _weights(votes: Votes, how: Comparing) -> dict[str, Any]:
+    """Judge weights where slots are templates; under one prompt a column's number means nothing."""
+    if votes.slots is None or votes.n_clusters < how.folds:
+        return {"weights": None, "pruning": None}
+    return weighted_votes(votes, Judging(how.folds, how.seed))
+
+
+def _plan(how: Comparing, estimator: Any) -> ArmPlan:
+    design: Any = how.design
+    return ArmPlan(estimator, design, how.replicates, how.level)
+
+
+def _slot_set(text: str) -> set[int]:
+    chosen: set[int] = set()
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        chosen |= set(range(int(low), int(high or low) + 1))
+    return chosen
+
+
+def _only(record: Record, chosen: set[int]) -> Votes:
+    votes = record.ballot.votes
+    own = np.zeros(votes.k, np.int64) if votes.slots is None else votes.slots
+    columns = np.flatnonzero(np.isin(own, sorted(chosen)))
+    if columns.size == 0:
+        raise UsageError(
+            f"{record.path} has no path of slots {sorted(chosen)}: it has {np.unique(own).tolist()}"
+        )
+    kept = votes.paths(columns)
+    return kept if np.unique(own[columns]).size > 1 else replace(kept, slots=None)
+
+
+def _clusters(record: Record, rows: Mapping[str, int], shared: Sequence[str]) -> IntArray:
+    table: dict[str, int] = {}
+    questions = (record.ballot.questions[rows[name]] for name in shared)
+    return np.array([table.setdefault(one.cluster or one.id, len(table)) for one in questions], np.int64)
+
+
+def _aligned(record: Record, rows: list[int], clusters: IntArray, k: int) -> Votes:
+    votes = record.ballot.votes
+    if votes.correct is None:
+        raise UsageError(f"{record.path} has no gold answers: correctness cannot be compared")
+    kept = votes.take(rows).paths(np.arange(k))
+    return replace(kept, clusters=clusters)
+
+
+def _accuracy(arms: tuple[Arm, Arm], level: float) -> dict[str, Any]:
+    """Return the paired changes of accuracy, of a path and of both votes, with cluster-robust intervals."""
+    first, second = (arm.votes for arm in arms)
+    values: dict[str, FloatArray | None] = {
+        "delta_p": second.scored().mean(axis=1) - first.scored().mean(axis=1),
+        "delta_majority": majority_at_k_items(second)[:, -1] - majority_at_k_items(first)[:, -1],
+        "delta_plurality": None,
+    }
+    if first.answers is not None and second.answers is not None:
+        values["delta_plurality"] = plurality_at_k_items(second)[:, -1] - plurality_at_k_items(first)[:, -1]
+    return {
+        name: None if change is None else _interval(interval_mean(change, first.clusters, level))
+        for name, change in values.items()
+    }
+
+
+def _phi(votes: Votes) -> dict[str, Any]:
+    found = audit.phi_audit(votes)
+    return {"phi": found.phi, "phi_max": found.phi_max, "ratio": found.ratio, "dropped": found.dropped}
+
+
+def _audit(arms: Sequence[Mapping[str, Any]], change: ArmComparison) -> list[Note]:
+    """Return what else than decorrelation could have lowered the correlation."""
+    notes: list[Note] = []
+    first, second = arms
+    failing = [one for one in second["slots"] or () if (one["extraction_failures"] or 0) > FAILURES_APART]
+    if failing:
+        text = ", ".join(f"{one['slot']} ({one['extraction_failures']:.0%})" for one in failing)
+        notes.append(Note("extraction_failures", f"slots without an answer in many paths: {text}"))
+    low = [one for one in second["slots"] or () if one["accuracy"] < 0.02]
+    if low:
+        text = ", ".join(str(one["slot"]) for one in low)
+        notes.append(Note("slot_floor", f"slots right in under 2% of paths: {text}"))
+    if change.relative.hi is None or change.relative.hi >= 0:
+        return notes  # no fall that would need explaining
+    fall = change.relative.value
+    ratio = second["phi"]["ratio"] / first["phi"]["ratio"] - 1 if first["phi"]["ratio"] else math.nan
+    if ratio > fall / 2:
+        text = (
+            f"rho falls by {-fall:.0%}, but only by {max(-ratio, 0):.0%} relative to the most that the slots' "
+            "accuracies allow: most of the fall is unequal difficulty, not independence"
+        )
+        notes.append(Note("unequal_slots", text))
+    return notes
+
+
+def _interval(found: Estimate) -> dict[str, Any]:
+    return {"value": found.value, "lo": found.lo, "hi": found.hi, "method": found.method}

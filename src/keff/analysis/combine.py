@@ -1,0 +1,233 @@
+"""Combining paths by weight: votes of slots judged by cross-fitting, and GLS-R from path embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.errors import LogError, UsageError
+from keff.reading.open import Record
+from keff.sampling.job import EMBEDDINGS
+from keff.stats import slots as audit
+from keff.stats.correlation import anova_c
+from keff.stats.gls_r import choose_ridge, gls_r_weights
+from keff.stats.subsets import SubsetPlan, choose_subset
+from keff.stats.votes import FloatArray, Votes
+from keff.stats.weights import (
+    Learn,
+    Rule,
+    Scheme,
+    Weighting,
+    WeightReport,
+    choose_temperature,
+    confidence_weights,
+    judge_learned,
+    judge_weights,
+    oracle_optimism,
+)
+
+SCHEMES: tuple[Scheme, ...] = ("accuracy", "log_odds", "fisher")
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """How weights are judged: cross-fitting folds over clusters, and the seed of the folds."""
+
+    folds: int = 5
+    seed: int = 0
+
+    def rng(self) -> np.random.Generator:
+        """Return the generator of the folds: the same folds for every weighting."""
+        return np.random.default_rng(self.seed)
+
+
+def combine_record(
+    record: Record, how: Judging | None = None, embeddings: FloatArray | None = None
+) -> dict[str, Any]:
+    """Return what weights and pruning are worth on a record: the object of ``keff combine --json``.
+
+    ``embeddings`` [n, K, D] add GLS-R. ``oracle_optimism`` is what in-sample accuracy weights seem to gain
+    where no slot differs from any other. Raises UsageError without gold answers, with one path, or with fewer
+    clusters than folds.
+    """
+    how = how or Judging()
+    votes = record.ballot.votes
+    if votes.correct is None:
+        raise UsageError(f"{record.path} has no gold answers: weights cannot be learned or judged")
+    if votes.k < 2 or votes.n_clusters < how.folds:
+        raise UsageError(f"{votes.n_clusters} items x {votes.k} paths are too few for {how.folds} folds")
+    usable = 0 < votes.p < 1 and anova_c(votes) < 1
+    return {
+        "path": record.path,
+        "n": votes.n,
+        "k": votes.k,
+        "slots": slot_table(votes),
+        "slot_cv": audit.slot_cv(votes),
+        "oracle_optimism": oracle_optimism(votes.p, max(anova_c(votes), 0.0), votes.k, votes.n)
+        if usable
+        else None,
+        **weighted_votes(votes, how, embeddings=embeddings),
+        "gls_r": None if embeddings is None else gls_r(embeddings, how),
+    }
+
+
+def weighted_votes(
+    votes: Votes,
+    how: Judging,
+    schemes: Sequence[Scheme] = SCHEMES,
+    embeddings: FloatArray | None = None,
+) -> dict[str, Any]:
+    """Return weighted votes and slot pruning, cross-fitted beside the best slot and the in-sample oracle.
+
+    Votes by confidence where every path has one, and those of GLS and GLS-R where there are embeddings.
+    """
+    rules: list[Rule] = ["binary"] if votes.answers is None else ["binary", "plurality"]
+    plans = [SubsetPlan("top", rule=rule, folds=how.folds) for rule in rules]
+    rows: list[dict[str, Any]] = []
+    by_states = {} if embeddings is None else _learners(embeddings, how)
+    for rule in rules:
+        for scheme in schemes:
+            found = judge_weights(votes, Weighting(scheme, rule), how.rng(), how.folds)
+            rows.append(_row(scheme, rule, found))
+        rows += _by_confidence(votes, rule, how)
+        rows += _by_embeddings(votes, by_states, rule, how)
+    return {"weights": rows, "pruning": [_pruned(votes, plan, how) for plan in plans]}
+
+
+def slot_table(votes: Votes) -> list[dict[str, Any]] | None:
+    """Return by template slot its accuracy and its share of paths without an answer; None under one prompt."""
+    if votes.slots is None:
+        return None
+    accuracy = audit.slot_accuracies(votes)
+    failures = None if votes.answers is None else audit.extraction_failures(votes)
+    return [
+        {
+            "slot": int(slot),
+            "accuracy": float(accuracy[votes.slots == slot].mean()),
+            "extraction_failures": None if failures is None else float(failures[votes.slots == slot].mean()),
+        }
+        for slot in np.unique(votes.slots)
+    ]
+
+
+def gls_r(embeddings: FloatArray, how: Judging) -> dict[str, Any]:
+    """Return the GLS-R weights of slots with the ridge that held-out problems prefer (the paper's Eq. 14)."""
+    try:
+        found = choose_ridge(embeddings, how.rng(), folds=how.folds)
+    except ValueError as error:
+        raise UsageError(f"GLS-R: {error}") from None
+    return {
+        "ridge": found.ridge,
+        "weights": found.weights.tolist(),
+        "held_out_risk": found.held_out,
+        "held_out_risk_uniform": found.held_out_uniform,
+        "se": found.se,
+        "kept_uniform": found.ridge is None,
+    }
+
+
+def read_embeddings(path: Path, file: Path | None, votes: Votes) -> FloatArray | None:
+    """Read the embeddings of a run [n, K, D], by default from beside its paths; None where there are none.
+
+    Raises LogError when the file is no plain array or does not fit the votes.
+    """
+    source = file or path / EMBEDDINGS
+    if not source.is_file():
+        if file is not None:
+            raise LogError(f"{file} does not exist")
+        return None
+    try:
+        found = np.load(source, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise LogError(f"{source} is not an array of NumPy: {error}") from None
+    if found.ndim != 3 or found.shape[:2] != (votes.n, votes.k):
+        raise LogError(f"{source} has the shape {found.shape}, wanted ({votes.n}, {votes.k}, dimensions)")
+    return np.asarray(found, np.float64)
+
+
+def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[dict[str, Any]]:
+    """Judge CISC's softmax, whose temperature is chosen on the other folds; it weighs paths, not slots."""
+    given = votes.confidences
+    if given is None or not np.any(np.isfinite(given)):
+        return []
+
+    def learn(items: NDArray[np.bool_]) -> FloatArray:
+        return confidence_weights(given, choose_temperature(votes.take(items), rule))
+
+    found = judge_learned(votes, learn, rule, how.rng(), how.folds)
+    return [_row("confidence", rule, found) | {"temperature": choose_temperature(votes, rule)}]
+
+
+def _learners(embeddings: FloatArray, how: Judging) -> dict[str, Learn]:
+    """Return what learns the weights of GLS (no ridge) and GLS-R; both rules share folds, and so weights."""
+
+    def gls(items: NDArray[np.bool_]) -> FloatArray:
+        return _voting(gls_r_weights(embeddings[items], 0.0))
+
+    def ridged(items: NDArray[np.bool_]) -> FloatArray:
+        return _voting(choose_ridge(embeddings[items], how.rng(), folds=how.folds).weights)
+
+    return {"gls": _once(gls), "gls_r": _once(ridged)}
+
+
+def _once(learn: Learn) -> Learn:
+    known: dict[bytes, FloatArray] = {}
+
+    def remembered(items: NDArray[np.bool_]) -> FloatArray:
+        if items.tobytes() not in known:
+            known[items.tobytes()] = learn(items)
+        return known[items.tobytes()]
+
+    return remembered
+
+
+def _by_embeddings(
+    votes: Votes, learners: Mapping[str, Learn], rule: Rule, how: Judging
+) -> list[dict[str, Any]]:
+    """Judge the votes of weights from hidden states; a slot whose weight is negative has no vote."""
+    rows: list[dict[str, Any]] = []
+    for scheme, learn in learners.items():
+        try:
+            rows.append(_row(scheme, rule, judge_learned(votes, learn, rule, how.rng(), how.folds)))
+        except ValueError:  # too few items for their covariance, which the line on GLS-R says
+            continue
+    return rows
+
+
+def _voting(weights: FloatArray) -> FloatArray:
+    kept = np.maximum(weights, 0.0)
+    return kept if np.any(kept) else np.ones_like(kept)
+
+
+def _row(scheme: str, rule: Rule, found: WeightReport) -> dict[str, Any]:
+    slots = found.weights if found.weights.ndim == 1 else None
+    return {
+        "scheme": scheme,
+        "rule": rule,
+        "uniform": found.uniform,
+        "cross_fitted": found.cross_fitted,
+        "in_sample": found.in_sample,
+        "best_slot": found.best_slot,
+        "gain": found.gain,
+        "se": found.se,
+        "weights": None if slots is None else (slots / slots.sum()).tolist(),
+    }
+
+
+def _pruned(votes: Votes, plan: SubsetPlan, how: Judging) -> dict[str, Any]:
+    found = choose_subset(votes, how.rng(), plan)
+    names = np.arange(votes.k) if votes.slots is None else votes.slots
+    return {
+        "rule": plan.rule,
+        "accuracy": found.accuracy,
+        "full": found.full,
+        "gain": found.gain,
+        "se": found.se,
+        "adopted": found.adopted,
+        "candidate": names[found.candidate].tolist(),
+    }

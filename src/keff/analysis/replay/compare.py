@@ -1,0 +1,119 @@
+"""Rows of a comparison: point estimates, paired intervals, and the fixed-K curve at equal cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keff.analysis.replay.outcomes import Outcome
+from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.votes import FloatArray, Votes
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The closed-form curve of fixed K for each item: ``accuracy`` [n, T] at 1..T paths (None without
+    labels), and ``unit`` [n], the mean cost of a path in tokens (1 where tokens are unknown)."""
+
+    accuracy: FloatArray | None
+    unit: FloatArray
+    cap: int
+
+
+@dataclass(frozen=True)
+class Means:
+    """Means over items, one for each replicate [B]: of a policy and of the fixed-K curve [T, B]."""
+
+    accuracy: FloatArray
+    cost: FloatArray
+    curve: FloatArray
+    unit: FloatArray
+
+    def kept(self, cap: int) -> FloatArray:
+        """Return the share of the accuracy at ``cap``; NaN where that is 0."""
+        full = self.curve[cap - 1]
+        return np.divide(self.accuracy, full, out=np.full(len(full), np.nan), where=full > 0)
+
+    def delta(self) -> FloatArray:
+        """Return the accuracy minus that of fixed K, randomised between neighbours to cost the same."""
+        top = len(self.curve) - 1
+        place = np.clip(self.cost / self.unit - 1, 0, top)
+        low = np.minimum(place.astype(int), max(top - 1, 0))
+        column = np.arange(len(place))
+        below, above = self.curve[low, column], self.curve[np.minimum(low + 1, top), column]
+        return self.accuracy - (below + (place - low) * (above - below))
+
+
+def item_columns(outcome: Outcome, fixed: Fixed) -> FloatArray:
+    """Return accuracy, cost, unit cost and the fixed-K curve side by side [n, 3 + T]."""
+    assert outcome.accuracy is not None and fixed.accuracy is not None
+    cost = outcome.paths if outcome.tokens is None else outcome.tokens
+    return np.column_stack([outcome.accuracy, cost, fixed.unit, fixed.accuracy])
+
+
+def means_of(totals: FloatArray) -> Means:
+    """Split rows of totals or means [3 + T, B]; ratios do not mind which."""
+    return Means(totals[0], totals[1], totals[3:], totals[2])
+
+
+def bootstrap(columns: FloatArray, votes: Votes, replicates: int, rng: np.random.Generator) -> Means:
+    """Resample clusters, the same ones for every column, and return the means over items."""
+    ids = votes.cluster_ids
+    ones = np.ones((len(columns), 1))
+    units = group_sums(np.hstack([ones, columns]), ids, votes.n_clusters)
+    totals = resampled_totals(units, replicates, rng)
+    return means_of(totals[1:] / totals[0])
+
+
+def interval(points: FloatArray, replicates: FloatArray | None) -> dict[str, float | None]:
+    """Return the mean of the points (one, or one a pilot) with the percentile interval of the replicates.
+
+    No interval with fewer than two clusters.
+    """
+    value = float(points.mean())
+    known = None if replicates is None else replicates[~np.isnan(replicates)]
+    if known is None or not len(known) or np.isnan(value):
+        return {"value": None if np.isnan(value) else value, "lo": None, "hi": None}
+    lo, hi = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return {"value": value, "lo": float(lo), "hi": float(hi)}
+
+
+def row(spec: str, outcome: Outcome, point: Means | None, spread: Means | None, cap: int) -> dict[str, Any]:
+    """Return one policy of ``keff replay --json``; without labels what needs them is None."""
+    scored: dict[str, Any] = dict.fromkeys(("accuracy", "kept", "delta_at_equal_cost"))
+    if point is not None:
+        scored = {
+            "accuracy": interval(point.accuracy, spread and spread.accuracy),
+            "kept": interval(point.kept(cap), spread and spread.kept(cap)),
+            "delta_at_equal_cost": interval(point.delta(), spread and spread.delta()),
+        }
+    return {
+        "policy": spec,
+        **scored,
+        "mean_paths": float(outcome.paths.mean()),
+        "mean_tokens": None if outcome.tokens is None else float(outcome.tokens.mean()),
+        "rounds": float(outcome.rounds.mean()),
+        "same_answer_as_cap": float(outcome.agrees.mean()),
+    }
+
+
+def mark_frontier(rows: list[dict[str, Any]]) -> None:
+    """Mark the policies that no other beats in both accuracy and cost."""
+    for one in rows:
+        one["frontier"] = one["accuracy"] is not None and not any(_beats(other, one) for other in rows)
+
+
+def _beats(other: dict[str, Any], one: dict[str, Any]) -> bool:
+    gains = [
+        other["accuracy"]["value"] - one["accuracy"]["value"],
+        _cost(one) - _cost(other),
+    ]
+    return min(gains) >= 0 and max(gains) > 0
+
+
+def _cost(one: dict[str, Any]) -> float:
+    return one["mean_paths"] if one["mean_tokens"] is None else one["mean_tokens"]

@@ -1,0 +1,102 @@
+"""Policies that a pilot fits: the pilot is drawn apart from the questions it is judged on, every time anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keff.analysis.replay.compare import Fixed, Means, item_columns, means_of
+from keff.analysis.replay.outcomes import Outcome
+from keff.policy import Fittable, Policy
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+SPLITS = 25
+"""Random pilots behind a point estimate."""
+
+MOST_REFITS = 200
+"""Bootstrap replicates of a fitted policy, each with a pilot and a fit of its own."""
+
+NAMES = ("paths", "rounds", "agrees", "accuracy", "tokens")
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """The size of the pilot that fits a policy: items and paths of each."""
+
+    items: int
+    paths: int
+
+    def costs(self, mean_paths: float, labels: bool) -> dict[str, Any]:
+        """Return what the pilot adds: its paths, and mean paths when it serves N questions."""
+        total = self.items * self.paths
+        return {
+            "items": self.items,
+            "paths": total,
+            "labels": self.items if labels else 0,
+            "mean_paths_with_pilot": {str(n): mean_paths + total / n for n in (100, 1000, 10_000)},
+            "mean_paths_if_every_question_were_piloted": mean_paths + self.paths,
+        }
+
+
+@dataclass(frozen=True)
+class Refitter:
+    """Fits a policy to random pilots of ``votes`` and looks up the outcome of what comes out."""
+
+    votes: Votes
+    policy: Fittable
+    pilot: Pilot
+    outcome: Callable[[Policy], Outcome]
+    rng: np.random.Generator
+
+    def _fit(self, clusters: IntArray) -> tuple[Outcome, IntArray]:
+        """Fit to the first clusters in ``clusters`` that make up a pilot; return also the item weights
+        of the rest, as often as each cluster is listed."""
+        ids = self.votes.cluster_ids
+        sizes = np.bincount(ids)
+        order = clusters[np.sort(np.unique(clusters, return_index=True)[1])]
+        used = 1 + int(np.searchsorted(np.cumsum(sizes[order]), self.pilot.items))
+        chosen = order[: max(min(used, len(order) - 1), 1)]
+        items = np.flatnonzero(np.isin(ids, chosen))
+        columns = self.rng.permutation(self.votes.k)[: self.pilot.paths]
+        fitted = self.policy.fit(self.votes.take(items).paths(columns))
+        times = np.bincount(clusters, minlength=len(sizes))
+        times[chosen] = 0
+        return self.outcome(fitted), times[ids]
+
+    def splits(self, fixed: Fixed) -> tuple[Outcome, Means | None]:
+        """Return each item's outcome averaged over the pilots that it is not in, and the means by pilot."""
+        groups = self.votes.n_clusters
+        found = [self._fit(self.rng.permutation(groups)) for _ in range(SPLITS)]
+        weights = np.array([weight for _, weight in found])
+        means: dict[str, FloatArray | None] = {}
+        for name in NAMES:
+            values = [getattr(outcome, name) for outcome, _ in found]
+            means[name] = None if values[0] is None else _average(np.array(values), weights)
+        by_pilot = [
+            self._row(outcome, weight, fixed) for outcome, weight in found if outcome.accuracy is not None
+        ]
+        return Outcome(**means), means_of(np.array(by_pilot).T) if by_pilot else None  # type: ignore[arg-type]
+
+    def _row(self, outcome: Outcome, weight: IntArray, fixed: Fixed) -> FloatArray:
+        return weight @ item_columns(outcome, fixed) / max(weight.sum(), 1)
+
+    def bootstrap(self, fixed: Fixed, replicates: int) -> Means:
+        """Resample clusters; in each replicate draw a pilot, fit, and judge on what is left."""
+        groups = self.votes.n_clusters
+        rows: list[FloatArray] = []
+        for _ in range(min(replicates, MOST_REFITS)):
+            found, weight = self._fit(self.rng.integers(0, groups, groups))
+            if weight.sum():
+                rows.append(self._row(found, weight, fixed))
+        return means_of(np.array(rows).T)
+
+
+def _average(values: FloatArray, weights: IntArray) -> FloatArray:
+    """Average over splits [S, n]; an item that was in every pilot counts as the mean of the others."""
+    seen = weights.sum(axis=0)
+    mean = (values * weights).sum(axis=0) / np.maximum(seen, 1)
+    others = float(mean[seen > 0].mean())
+    return np.where(seen > 0, mean, others)

@@ -1,0 +1,80 @@
+"""The small routes: models, health and metrics."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from keff.engines._response import entries
+from keff.gateway.errors import Problem
+from keff.gateway.exchange import JSON
+from keff.gateway.security import Guard
+from keff.gateway.service import Service
+from keff.gateway.upstream import UpstreamError
+
+READY_SECONDS = 2.0
+
+
+class Pages:
+    """The small routes."""
+
+    def __init__(self, service: Service, guard: Guard) -> None:
+        self.service, self.guard = service, guard
+        self._ready: tuple[float, bool] = (-READY_SECONDS, False)
+
+    async def models(self, request: Request) -> Response:
+        """List the models of the upstream."""
+        try:
+            return Response(await self._listed(request), media_type=JSON)
+        except UpstreamError as error:
+            return _told(error.problem())
+
+    async def model(self, request: Request) -> Response:
+        """Describe one model of that list, for not every server can be asked for one."""
+        name = request.path_params["name"]
+        try:
+            listed = entries(json.loads(await self._listed(request)).get("data"))
+        except UpstreamError as error:
+            return _told(error.problem())
+        for one in listed:
+            if one.get("id") == name:
+                return Response(json.dumps(one).encode(), media_type=JSON)
+        missing = "the upstream lists no model of that name: ask GET /v1/models"
+        return _told(Problem(404, missing, code="model_not_found"))
+
+    async def _listed(self, request: Request) -> bytes:
+        sent = None if self.guard.has_token else request.headers.get("authorization")
+        return await self.service.upstream.models(self.service.upstream.headers(sent))
+
+    async def healthz(self, _: Request) -> Response:
+        """Say that the process is alive."""
+        return Response(b'{"status":"ok"}', media_type=JSON)
+
+    async def readyz(self, _: Request) -> Response:
+        """Say whether the upstream answers; asked of it every two seconds at most."""
+        asked, ready = self._ready
+        if time.monotonic() - asked >= READY_SECONDS:
+            self._ready = (time.monotonic(), ready)
+            ready = await self._upstream_answers()
+            self._ready = (time.monotonic(), ready)
+        body = b'{"status":"ready"}' if ready else b'{"status":"the upstream does not answer"}'
+        return Response(body, 200 if ready else 503, media_type=JSON)
+
+    async def _upstream_answers(self) -> bool:
+        try:
+            await self.service.upstream.models(self.service.upstream.headers(None))
+        except UpstreamError as error:
+            return 400 <= error.status < 500
+        return True
+
+    async def metrics(self, _: Request) -> Response:
+        """Return all numbers in the Prometheus text format."""
+        body = self.service.metrics.render(self.service.gauges())
+        return Response(body, media_type="text/plain; version=0.0.4")
+
+
+def _told(problem: Problem) -> Response:
+    return Response(problem.body(), problem.status, problem.headers, media_type=JSON)

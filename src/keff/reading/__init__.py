@@ -1,0 +1,1 @@
+"""Run or log -> Record: find the format, read answers, score them."""

@@ -1,0 +1,181 @@
+"""Recorded questions -> Votes: codes of canonical keys, correctness, and what had to be left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from keff.errors import LogError
+from keff.log import Question
+from keff.records import Note
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+Key = Callable[[str], str | None]
+Extract = Callable[[str], str | None]
+Correct = Callable[[str, object], bool]
+
+TRIM_SHARE = 0.2
+"""Ragged records are trimmed unasked while that drops less than this share of the paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the answers of a record are compared.
+
+    ``key`` maps an answer to its canonical vote key, ``correct`` judges an answer against the gold one
+    (used where the record gives no correctness), ``closed`` says that the answer set is closed, ``space``
+    names it. ``extract`` reads the answer from a whole completion (None: the reading cannot).
+    """
+
+    key: Key
+    correct: Correct
+    closed: bool = False
+    space: str = "exact"
+    extract: Extract | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """Votes of a record with what people want to see beside them.
+
+    ``keys`` [n][K] canonical keys (None abstains); ``questions`` the records themselves, in the order of
+    the rows of ``votes``; ``notes`` say what was trimmed, dropped or unlabelled.
+    """
+
+    votes: Votes
+    keys: tuple[tuple[str | None, ...], ...]
+    questions: tuple[Question, ...]
+    reading: Reading
+    notes: tuple[Note, ...]
+
+
+def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None = None) -> Ballot:
+    """Turn recorded questions into Votes.
+
+    Questions must have equally many paths: the longer ones are trimmed to the first ``trim`` paths (default:
+    the smallest K, while that drops under a fifth of all paths), and questions with fewer are left out.
+    Correctness is the record's own where it gives it, else ``reading.correct``; questions without either
+    make ``votes.correct`` None unless all others have it, then they are left out with a note.
+    """
+    rows = [with_answers(question, reading) for question in questions]
+    if not rows:
+        raise LogError("there are no questions in it")
+    k, notes = _common_k(rows, trim)
+    kept = [row for row in rows if len(row.answers) >= k]
+    if len(kept) < len(rows):
+        message = (
+            f"{len(rows) - len(kept)} of {len(rows)} questions have fewer than {k} paths and were left out"
+        )
+        notes.append(Note("short_questions", message))
+    labelled = [row for row in kept if row.correct is not None or row.gold is not None]
+    if labelled and len(labelled) < len(kept):
+        message = (
+            f"{len(kept) - len(labelled)} of {len(kept)} questions have no gold answer and were left out"
+        )
+        notes.append(Note("unlabelled", message))
+        kept = labelled
+    keys = tuple(keys_of(row, k, reading.key) for row in kept)
+    codes = None if any(row.form == "scores" for row in kept) else _codes(keys, shared=reading.closed)
+    correct = np.array([correct_of(row, k, reading) for row in kept]) if labelled else None
+    if correct is not None and codes is not None and np.any(correct[codes < 0]):
+        notes.append(
+            Note("abstained_correct", "paths without an answer that the record calls correct count as wrong")
+        )
+        correct[codes < 0] = 0
+    votes = Votes(
+        answers=codes,
+        correct=correct,
+        slots=_slots(kept, k),
+        clusters=_clusters(kept),
+        tokens=_column(kept, k, "tokens"),
+        confidences=_column(kept, k, "confidences"),
+        closed=reading.closed,
+    )
+    return Ballot(votes, keys, tuple(kept), reading, tuple(notes))
+
+
+def with_answers(row: Question, reading: Reading) -> Question:
+    """Read the answers of a question that records whole completions."""
+    if row.form != "completions":
+        return row
+    if reading.extract is None:
+        raise LogError("it holds whole completions: say how answers are read with --answer-space")
+    answers = tuple(reading.extract(text) if text else None for text in row.answers)
+    return replace(row, answers=answers, form="answers")
+
+
+def _common_k(rows: Sequence[Question], trim: int | None) -> tuple[int, list[Note]]:
+    lengths = Counter(len(row.answers) for row in rows)
+    if trim is not None:
+        if trim < 1 or trim > max(lengths):
+            raise LogError(f"--trim {trim}: the questions have {min(lengths)} to {max(lengths)} paths")
+        return trim, [Note("trimmed", f"the first {trim} paths of each question are used, as asked")]
+    if not max(lengths):
+        raise LogError("its questions have no paths")
+    k = min(lengths)
+    total = sum(length * count for length, count in lengths.items())
+    if k == max(lengths):
+        return k, []
+    best = max(lengths, key=lambda size: size * sum(c for length, c in lengths.items() if length >= size))
+    dropped = 1 - k * len(rows) / total
+    if k == 0 or dropped >= TRIM_SHARE:
+        raise LogError(
+            f"questions have {k} to {max(lengths)} paths; using the first {k} of each would drop "
+            f"{dropped:.0%} of the paths: say how many with --trim {best}"
+        )
+    return k, [Note("trimmed", f"questions have {k} to {max(lengths)} paths: the first {k} of each are used")]
+
+
+def keys_of(row: Question, k: int, key: Key) -> tuple[str | None, ...]:
+    """Return the canonical keys of the first k answers: the record's own, else by ``key``."""
+    if row.keys is not None:
+        return row.keys[:k]
+    known = {answer: key(answer) for answer in set(row.answers[:k]) if answer}
+    return tuple(known[answer] if answer else None for answer in row.answers[:k])
+
+
+def _codes(keys: Sequence[Sequence[str | None]], *, shared: bool) -> IntArray:
+    """Number the keys: within each question, or over all of them where the answer set is closed."""
+    table: dict[str, int] = {}
+    codes = np.empty((len(keys), len(keys[0])), dtype=np.int64)
+    for row, answers in enumerate(keys):
+        if not shared:
+            table = {}
+        codes[row] = [-1 if key is None else table.setdefault(key, len(table)) for key in answers]
+    return codes
+
+
+def correct_of(row: Question, k: int, reading: Reading) -> list[int]:
+    """Return 0/1 of the first k answers: the record's own, else by the reading against the gold answer."""
+    if row.correct is not None:
+        return [int(value) for value in row.correct[:k]]
+    known: dict[str, int] = {}
+    for answer in row.answers[:k]:
+        if answer and answer not in known:
+            known[answer] = int(reading.correct(answer, row.gold))
+    return [known[answer] if answer else 0 for answer in row.answers[:k]]
+
+
+def _slots(rows: Sequence[Question], k: int) -> IntArray | None:
+    slots = {row.slots[:k] if row.slots else (0,) * k for row in rows}
+    if len(slots) > 1:
+        raise LogError(
+            "questions list their slots in different orders: sort the paths of each question by slot"
+        )
+    (only,) = slots
+    return np.array(only, dtype=np.int64) if len(set(only)) > 1 else None
+
+
+def _clusters(rows: Sequence[Question]) -> IntArray:
+    table: dict[str, int] = {}
+    return np.array([table.setdefault(row.cluster or row.id, len(table)) for row in rows], dtype=np.int64)
+
+
+def _column(rows: Sequence[Question], k: int, name: str) -> FloatArray | None:
+    values = [getattr(row, name) for row in rows]
+    if any(value is None or len(value) < k for value in values):
+        return None
+    return np.array([value[:k] for value in values], dtype=np.float64)

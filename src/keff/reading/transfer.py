@@ -1,0 +1,257 @@
+"""Records in and out: any log into a run folder, any run or log into JSONL or Parquet."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from keff.errors import LogError, StoreError, UsageError
+from keff.log import Log, LogInfo, Question, find_log
+from keff.logs._rows import KNOWN
+from keff.logs.run import CONFIDENCES
+from keff.plugins import missing_extra
+from keff.reading.ballot import Reading, correct_of, keys_of, with_answers
+from keff.reading.open import Opening, naming, one_part, reading
+from keff.records import Completion, Item, Note, path_seed, stable_hash
+from keff.records import Path as Drawn
+from keff.sampling.manifest import Config
+from keff.sampling.store import Run
+from keff.task import Judged
+
+Target = Literal["jsonl", "parquet"]
+
+AT_ONCE = 16
+"""So many questions are in memory at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What was moved: questions and paths, and what was left out."""
+
+    questions: int
+    paths: int
+    notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    questions: int
+    paths: int
+    most: int
+    slots: tuple[int, ...]
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    log: Log
+    info: LogInfo
+    reading: Reading
+    questions: Iterator[Question]
+    notes: list[Note]
+
+
+def import_log(path: Path, folder: Path, opening: Opening | None = None) -> Transfer:
+    """Turn a log into a run folder that analyze, replay and report read as any other run.
+
+    Answers, canonical keys and correctness are kept as the log has them or as the reading finds them; the
+    raw texts where the log has them, else the answers themselves. The log is read twice, a few questions at
+    a time. An import that was interrupted goes on where it stopped, for committed paths stay. Raises
+    LogError for what cannot be read, and for logs that hold correctness only; StoreError when the run holds
+    other paths of the same questions.
+    """
+    opening = opening or Opening()
+    with naming(path):
+        return _imported(path, folder, opening)
+
+
+def _imported(path: Path, folder: Path, opening: Opening) -> Transfer:
+    extent = _extent(path, opening)
+    source = _open(path, opening, texts=True)
+    config = Config(
+        engine={"engine": f"log {source.log.name}", "model": source.info.model},
+        task={
+            "name": source.info.task or "imported",
+            "version": f"recorded by {source.log.name}",
+            "space": source.reading.space,
+        },
+        sampling={},
+        templates=extent.slots,
+        prompt=extent.prompt,
+    )
+    with Run.write(folder, config, n=extent.questions, k=extent.most) as run:
+        while some := list(islice(source.questions, AT_ONCE)):
+            _import(run, some, source, config.task["version"])
+    return Transfer(extent.questions, extent.paths, tuple(source.notes))
+
+
+def _extent(path: Path, opening: Opening) -> _Extent:
+    """Go through a log once without its texts, for a run must know its size before the first path."""
+    log, slots = find_log(path, opening.format), dict[int, None]()
+    sizes: list[int] = []
+    prompt = ""
+    for question in one_part(log.questions(path), opening.part):
+        _check_answers(path, question)
+        prompt = prompt if sizes else stable_hash(question.question)
+        sizes.append(len(question.answers))
+        slots |= dict.fromkeys(question.slots or (0,))
+    if not sizes:
+        raise LogError(f"{path}: there are no questions in it")
+    if not max(sizes):
+        raise LogError(f"{path}: its questions have no paths")
+    return _Extent(len(sizes), sum(sizes), max(sizes), tuple(slots), prompt)
+
+
+def _import(run: Run, questions: Sequence[Question], source: _Source, version: str) -> None:
+    run.put_items([_item(question, source) for question in questions])
+    for question in questions:
+        paths = list(_paths(question))
+        _refuse_others(run, question.id, paths)
+        run.add(paths)
+        run.add_scores(list(zip(paths, _judged(question, source), strict=True)), version)
+
+
+def _refuse_others(run: Run, item: str, paths: Sequence[Drawn]) -> None:
+    """Raise where the run holds other paths of an item: their texts would get the answers of these."""
+    known = {(one.path.slot, one.path.index): one.completion.text for one in run.kept(item)}
+    if any(
+        known.get((path.slot, path.index), path.completion.text) != path.completion.text
+        for path in paths
+        if path.completion is not None
+    ):
+        raise StoreError(f"{run.folder}: it holds other paths of item {item}: use another --run folder")
+
+
+def export_log(
+    path: Path, out: Path, to: Target, *, texts: bool = True, opening: Opening | None = None
+) -> Transfer:
+    """Write a run or a log, question by question, as JSONL or Parquet that keff reads back the same.
+
+    The file appears only when it is whole. Raises UsageError when it exists already.
+    """
+    if out.exists():
+        raise UsageError(f"{out} exists already: move it away, or name another file with -o")
+    draft = out.with_name(f".{out.name}.{os.getpid()}")
+    counts = [0, 0]
+    with naming(path):
+        source = _open(path, opening or Opening(), texts=texts)
+        try:
+            _write(draft, to, _rows(source, counts, packed=to == "parquet"))
+            draft.replace(out)
+        except OSError as error:
+            raise UsageError(f"{out}: {error.strerror or error}") from None
+        finally:
+            draft.unlink(missing_ok=True)
+    return Transfer(counts[0], counts[1], tuple(source.notes))
+
+
+def _write(draft: Path, to: Target, rows: Iterator[dict[str, Any]]) -> None:
+    if to == "parquet":
+        try:
+            arrow = importlib.import_module("keff.logs._pyarrow")
+        except ImportError as error:
+            raise missing_extra(error, "a Parquet file") from error
+        arrow.write(draft, rows)
+        return
+    with draft.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _open(path: Path, opening: Opening, *, texts: bool) -> _Source:
+    log = find_log(path, opening.format)
+    info = log.info(path)
+    how = reading(info, opening)
+    notes: list[Note] = []
+    parts = one_part(log.questions(path, texts=texts, tell=notes.append), opening.part)
+    return _Source(log, info, how, (_answered(path, one, how) for one in parts), notes)
+
+
+def _answered(path: Path, question: Question, how: Reading) -> Question:
+    _check_answers(path, question)
+    return with_answers(question, how)
+
+
+def _check_answers(path: Path, question: Question) -> None:
+    if question.form == "scores":
+        raise LogError(f"{path}: it holds correctness only, and no answers to keep")
+
+
+def _item(question: Question, source: _Source) -> Item:
+    messages = () if question.question is None else ({"role": "user", "content": question.question},)
+    meta = dict(question.meta)
+    if question.confidences:
+        meta[CONFIDENCES] = list(question.confidences)
+    space: Any = source.reading.space
+    return Item(question.id, messages, question.gold, space, question.cluster, meta)
+
+
+def _paths(question: Question) -> Iterator[Drawn]:
+    counts: dict[int, int] = {}
+    for place, answer in enumerate(question.answers):
+        slot = question.slots[place] if question.slots else 0
+        index = counts[slot] = counts.get(slot, -1) + 1
+        tokens = question.tokens[place] if question.tokens else 0.0
+        done = Completion(
+            text=question.texts[place] if question.texts else answer or "",
+            finish="length" if question.truncated and question.truncated[place] else "stop",
+            tokens=int(tokens) if tokens == tokens else 0,
+        )
+        yield Drawn(question.id, slot, index, 0, path_seed(0, question.id, slot, index), done)
+
+
+def _judged(question: Question, source: _Source) -> Iterator[Judged]:
+    k = len(question.answers)
+    keys = keys_of(question, k, source.reading.key)
+    labelled = question.correct is not None or question.gold is not None
+    correct = correct_of(question, k, source.reading) if labelled else [None] * k
+    for place, (answer, key) in enumerate(zip(question.answers, keys, strict=True)):
+        rule = question.rules[place] if question.rules else "recorded" if key is not None else "no answer"
+        right = correct[place]
+        yield Judged(answer, key, 0 if right and key is None else right, rule)
+
+
+def _rows(source: _Source, counts: list[int], *, packed: bool) -> Iterator[dict[str, Any]]:
+    about = {"task": source.info.task, "answer_space": source.reading.space, "model": source.info.model}
+    for question in source.questions:
+        counts[0] += 1
+        counts[1] += len(question.answers)
+        judged = list(_judged(question, source))
+        lists = {
+            "all_answers": list(question.answers),
+            "all_keys": [one.key for one in judged],
+            "all_correct": None if judged and judged[0].correct is None else [one.correct for one in judged],
+            "all_tokens": _numbers(question.tokens),
+            "all_confidences": _numbers(question.confidences),
+            "all_rules": [one.rule for one in judged],
+            "all_texts": question.texts and list(question.texts),
+            "all_truncated": question.truncated and list(question.truncated),
+            "slots": question.slots and list(question.slots),
+        }
+        row = {
+            "id": question.id,
+            "question": question.question,
+            "gold_answer": question.gold,
+            "cluster": question.cluster or None,
+            **{name: values for name, values in lists.items() if values is not None},
+            **about,
+        }
+        meta = {name: value for name, value in question.meta.items() if name not in KNOWN}
+        yield _packed(row, meta) if packed else row | meta
+
+
+def _numbers(values: tuple[float, ...] | None) -> list[float | None] | None:
+    return None if values is None else [value if value == value else None for value in values]
+
+
+def _packed(row: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    """Put what has no column of one type into one column of JSON."""
+    if not isinstance(row["gold_answer"], str | None):
+        meta = meta | {"gold_answer": row["gold_answer"]}
+        row = row | {"gold_answer": None}
+    return row | {"meta": json.dumps(meta, ensure_ascii=False, default=str)}

@@ -1,0 +1,1 @@
+"""Task x engine x policy -> run folder: draw paths, keep them, resume."""

@@ -1,0 +1,93 @@
+"""Signs that paths are not what they should be: copies, cut-off texts, missing answers, failed requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keff.records import Note
+
+LONG = 8
+"""Tokens from which two equal texts of one item are no accident of a short answer."""
+
+COLLAPSED = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Shares above which something is wrong: identical pairs, truncated and unread paths, failed attempts."""
+
+    identical: float = COLLAPSED
+    truncated: float = 0.05
+    unread: float = 0.2
+    failed: float = 0.05
+
+
+SPOILED = Thresholds()
+"""A measurement deserves a warning."""
+
+WASTED = Thresholds(truncated=0.25, unread=0.5, failed=0.25)
+"""Going on would waste money: wider, because the first paths of a run are few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integrity:
+    """Counts of a run.
+
+    ``pairs`` of paths of one item and slot with at least ``LONG`` tokens each, ``identical`` those with
+    equal texts; ``paths`` kept, ``truncated`` of them cut at max_tokens, ``unread`` of them without an
+    answer; ``failed`` attempts.
+    """
+
+    paths: int
+    pairs: int
+    identical: int
+    truncated: int
+    unread: int
+    failed: int
+
+    def shares(self) -> dict[str, float | None]:
+        """Return the shares of identical pairs, truncated and unread paths, and failed attempts."""
+        return {
+            "identical_pairs": _share(self.identical, self.pairs),
+            "truncated": _share(self.truncated, self.paths),
+            "unread": _share(self.unread, self.paths),
+            "failed": _share(self.failed, self.paths + self.failed),
+        }
+
+    def notes(self, temperature: float, most: Thresholds = SPOILED) -> list[Note]:
+        """Return a warning for every share that is above its threshold."""
+        shares = {name: value or 0.0 for name, value in self.shares().items()}
+        notes: list[Note] = []
+        if shares["identical_pairs"] > most.identical:
+            cause = (
+                "temperature 0 draws the same path again and again"
+                if temperature == 0
+                else "the server ignores the seed or the temperature, or answers from a cache"
+            )
+            notes.append(
+                Note(
+                    "collapsed_sampling",
+                    f"{shares['identical_pairs']:.0%} of the pairs of longer paths of one item are identical: {cause}",
+                )
+            )
+        if shares["truncated"] > most.truncated:
+            notes.append(
+                Note(
+                    "truncated",
+                    f"{shares['truncated']:.0%} of the paths were cut at max_tokens: raise --max-tokens",
+                )
+            )
+        if shares["unread"] > most.unread:
+            notes.append(
+                Note(
+                    "unread",
+                    f"{shares['unread']:.0%} of the paths have no answer that could be read: look at the texts",
+                )
+            )
+        if shares["failed"] > most.failed:
+            notes.append(Note("failed_requests", f"{shares['failed']:.0%} of the attempts failed"))
+        return notes
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,153 @@
+"""A sampling job: a task, an engine, a run folder, and how many paths; from configuration to kept paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keff.engine import Engine
+from keff.errors import UsageError
+from keff.records import Item, Sampling, stable_hash
+from keff.sampling.manifest import Config, sampling_config
+from keff.sampling.sampler import Order, Progress, Watch, sample
+from keff.sampling.store import Run
+from keff.task import Task, select
+
+EMBEDDINGS = "embeddings.npy"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to sample into which run folder.
+
+    ``options`` are the task's options as given, kept in the manifest so that the run can be scored again.
+    ``n`` None takes every item of the task. ``sampling.seed`` also chooses the items, of
+    which a ``shard`` (i, m) takes every m-th, from the i-th: the m shards of a run hold each item once.
+    """
+
+    task: Task
+    engine: Engine
+    folder: Path
+    order: Order
+    n: int | None = None
+    shard: tuple[int, int] = (1, 1)
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def items(self) -> list[Item]:
+        """Return the items of this job in order."""
+        number, of = self.shard
+        return select(self.task, self.n, self.sampling.seed)[number - 1 :: of]
+
+    @property
+    def sampling(self) -> Sampling:
+        return self.order.sampling
+
+
+def parse_templates(text: str, task: Task) -> tuple[int, ...]:
+    """Turn ``none``, ``all`` or ``1,3,5`` into slots; raises UsageError for slots the task does not have."""
+    last = len(task.templates) - 1
+    if text == "none":
+        return (0,)
+    if text == "all":
+        if last < 1:
+            raise UsageError(
+                f"task {task.name} has one prompt only: use --templates none, or --template FILE"
+            )
+        return tuple(range(last + 1))
+    try:
+        slots = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--templates {text!r}: write none, all, or numbers such as 1,3,5") from None
+    wrong = [slot for slot in slots if not 0 <= slot <= last]
+    if wrong or len(set(slots)) < len(slots):
+        raise UsageError(f"--templates {text}: task {task.name} has the templates 0 to {last}, each once")
+    return slots
+
+
+def parse_shard(text: str | None) -> tuple[int, int]:
+    """Turn ``i/m`` into (i, m); raises UsageError unless 1 <= i <= m."""
+    if text is None:
+        return 1, 1
+    first, slash, second = text.partition("/")
+    if slash and first.isdigit() and second.isdigit() and 1 <= int(first) <= int(second):
+        return int(first), int(second)
+    raise UsageError(f"--shard {text!r}: write i/m, such as 2/4 for the second of four")
+
+
+def configuration(job: Job, first: Item) -> Config:
+    """Return what a measurement by this job belongs to (the engine must be started)."""
+    task = job.task
+    return Config(
+        engine=job.engine.identity(),
+        task={"name": task.name, "version": task.version, "space": first.space},
+        sampling=sampling_config(job.sampling),
+        templates=job.order.slots,
+        prompt=stable_hash([[dict(m) for m in task.messages(first, slot)] for slot in job.order.slots]),
+    )
+
+
+def _check(order: Order) -> None:
+    if order.policy is not None and len(order.slots) > 1:
+        raise UsageError("a stopping policy needs exchangeable paths: use --templates none or one template")
+    if len(order.slots) > order.k:
+        raise UsageError(f"{len(order.slots)} templates need at least --k {len(order.slots)} paths an item")
+
+
+def score(run: Run, task: Task, *, everything: bool = False) -> int:
+    """Read and score stored paths again under the task's version; returns how many were scored.
+
+    Without ``everything`` only paths that have no score under the current version. Nothing is drawn.
+    """
+    total = 0
+    for item in run.items():
+        stale = [one for one in run.kept(item.id) if everything or one.version != task.version]
+        run.add_scores([(one.path, task.judge(item, one.completion)) for one in stale], task.version)
+        total += len(stale)
+    return total
+
+
+def save_embeddings(run: Run) -> None:
+    """Write the hidden states of a run beside it as ``embeddings.npy`` (float16, [items, K, D]), if it has any.
+
+    One item is in memory at a time.
+    """
+    items = run.embedded()
+    if not items:
+        return
+    shape = (len(items), *run.vectors(items[0]).shape)
+    draft = run.folder / f"{EMBEDDINGS}.part"
+    states = np.lib.format.open_memmap(draft, "w+", np.float16, shape)
+    for place, item in enumerate(items):
+        states[place] = run.vectors(item)
+    states.flush()
+    draft.replace(run.folder / EMBEDDINGS)
+
+
+async def execute(job: Job, watch: Watch | None = None) -> Progress:
+    """Draw all that the job still owes and leave every kept path scored.
+
+    Raises UsageError for orders that make no sense, TaskError for data, EngineError when the engine cannot
+    work, StoreError when the folder holds something else.
+    """
+    _check(job.order)
+    items = job.items()
+    if not items:
+        raise UsageError(
+            f"shard {job.shard[0]}/{job.shard[1]} of task {job.task.name} has no items: use fewer shards"
+        )
+    try:
+        await job.engine.start()
+        config = configuration(job, items[0])
+        policy = job.order.policy.spec if job.order.policy else None
+        with Run.write(
+            job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options
+        ) as run:
+            score(run, job.task)
+            progress = await sample(run, job.task, job.engine, items, job.order, watch)
+            save_embeddings(run)
+            return progress
+    finally:
+        await job.engine.close()

@@ -1,0 +1,299 @@
+"""Draw the paths that a run still owes: asynchronous, bounded, resumable; with a policy or a fixed K."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from keff.engine import Capabilities, Engine
+from keff.errors import EngineError
+from keff.policy import Policy, Stop, View
+from keff.records import Completion, Item, Path, Sampling, Verdict, path_seed
+from keff.sampling.store import Run, Span
+from keff.task import Judged, Task
+
+SLOW_SPACES = frozenset({"math", "code"})
+"""Answer spaces whose judging may take long: judged in a thread, so that requests go on."""
+
+BEYOND_FLIGHT = 8
+PREPARED = 2
+"""Units of work for each request in flight: the next ones are ready, and the last ones are being kept."""
+
+LONGEST_BACKOFF = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to draw: K paths an item, cycling through the slots; or as many as the policy asks for.
+
+    ``concurrency`` bounds the requests in flight (None: the engine's own advice), ``attempts`` the tries
+    at one path in this session; ``breaker`` failed requests in a row without one success stop the run
+    (None: 8 more than are in flight at once, so that one event that fails all of them does not).
+    """
+
+    sampling: Sampling
+    k: int
+    slots: tuple[int, ...] = (0,)
+    policy: Policy | None = None
+    concurrency: int | None = None
+    attempts: int = 6
+    backoff: float = 0.5
+    breaker: int | None = None
+    halt: Halt | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts of a session so far, shown while it runs.
+
+    ``total`` paths are wanted (None under a policy); ``kept`` were there before; ``done`` were drawn now; ``failed`` counts failed attempts; ``rules``
+    says how answers were found.
+    """
+
+    total: int | None = None
+    items: int = 0
+    kept: int = 0
+    done: int = 0
+    failed: int = 0
+    tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    abstained: int = 0
+    truncated: int = 0
+    rules: Counter[str] = field(default_factory=Counter[str])
+    stopped: str | None = None
+
+
+Watch = Callable[[Progress], None]
+Halt = Callable[[Progress], str | None]
+"""Says why no more paths may be asked for (a budget is spent), or None to go on."""
+
+
+def wanted(k: int, slots: Sequence[int]) -> list[tuple[int, int]]:
+    """Return how many of K paths fall to each slot when path i uses slot ``slots[i % len(slots)]``."""
+    return [(slot, len(range(position, k, len(slots)))) for position, slot in enumerate(slots)]
+
+
+async def sample(
+    run: Run, task: Task, engine: Engine, items: Sequence[Item], order: Order, watch: Watch | None = None
+) -> Progress:
+    """Draw every path that ``run`` owes for ``items`` and return the counts.
+
+    No text is held once it is committed, so memory does not grow with the number of paths. A failed request is
+    committed as an error row and tried again as a new attempt. Cancelling keeps all that was received.
+    Raises EngineError when the engine cannot work at all, or fails ``order.breaker`` times in a row.
+    """
+    session = _Session(run, task, engine, order, watch)
+    session.progress.total = None if order.policy else len(items) * order.k
+    units = session.policy_units(items) if order.policy else session.units(items)
+    await _bounded(units, PREPARED * session.limit)
+    return session.progress
+
+
+async def _bounded(units: Iterator[Callable[[], asyncio.Future[None]]], limit: int) -> None:
+    """Run units, at most ``limit`` at once; the first that fails cancels the others and is raised."""
+    room = asyncio.Semaphore(limit)
+    running: set[asyncio.Future[None]] = set()
+    failures: list[BaseException] = []
+
+    def end(unit: asyncio.Future[None]) -> None:
+        running.discard(unit)
+        if not unit.cancelled() and (error := unit.exception()):
+            failures.append(error)
+        room.release()
+
+    async def find_room() -> None:
+        await room.acquire()
+        if failures:
+            raise failures[0]
+
+    try:
+        for start in units:
+            await find_room()
+            unit = start()
+            running.add(unit)
+            unit.add_done_callback(end)
+        for _ in range(limit):
+            await find_room()
+    finally:
+        left = list(running)
+        for unit in left:
+            unit.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+def _advised(engine: Capabilities, order: Order) -> int:
+    """Return how many requests of this order an engine wants in flight."""
+    if not engine.by_paths or order.policy:
+        return engine.parallel
+    most = min(engine.max_n, -(-order.k // len(order.slots)))
+    return engine.parallel * engine.max_n // most
+
+
+def _unwatched(_: Progress) -> None:
+    """Nobody watches."""
+
+
+class _Session:
+    """One call of ``sample``: the run, its engine, and the counts."""
+
+    def __init__(self, run: Run, task: Task, engine: Engine, order: Order, watch: Watch | None) -> None:
+        self.run, self.task, self.engine, self.order = run, task, engine, order
+        self.watch = watch or _unwatched
+        self.progress = Progress()
+        self.failures_in_row = 0
+        self.limit = order.concurrency or _advised(engine.capabilities, order)
+        self.flight = asyncio.Semaphore(self.limit)
+        self.desk = asyncio.Lock()
+        self.breaker = order.breaker or self.limit + BEYOND_FLIGHT
+
+    def units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
+        """Yield one unit of work for each request of a fixed-K run."""
+        for item in items:
+            shares = wanted(self.order.k, self.order.slots)
+            spans = self.run.owed(item.id, shares)
+            self._begin(item, self.order.k - sum(span.count for span in spans))
+            for span in spans:
+                for part in _split(span, self.engine.capabilities.max_n):
+                    if self._halted():
+                        return
+                    yield lambda item=item, part=part: asyncio.ensure_future(self._draw(item, part))
+
+    def policy_units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
+        """Yield one unit of work for each item whose policy has not stopped."""
+        for item in items:
+            if self._halted():
+                return
+            yield lambda item=item: asyncio.ensure_future(self._follow_policy(item))
+
+    def _halted(self) -> bool:
+        if self.order.halt and not self.progress.stopped:
+            self.progress.stopped = self.order.halt(self.progress)
+        return self.progress.stopped is not None
+
+    def _begin(self, item: Item, kept: int) -> None:
+        self.run.put_items([item])
+        self.progress.items += 1
+        self.progress.kept += kept
+        self.watch(self.progress)
+
+    async def _follow_policy(self, item: Item) -> None:
+        policy = self.order.policy
+        assert policy is not None
+        slot = self.order.slots[0]
+        self._begin(item, len(self.run.kept(item.id)))
+        while True:
+            view, drawn = launch_view(self.run, self.task, item, slot)
+            decision = policy.decide(view)
+            if isinstance(decision, Stop) or self._halted():
+                return
+            target = drawn + decision.m
+            await self._draw_all(item, self.run.owed(item.id, [(slot, target)]))
+            if self.run.owed(item.id, [(slot, target)]):
+                return
+
+    async def _draw_all(self, item: Item, spans: Iterable[Span], tries: int = 1) -> None:
+        """Draw spans at once, each in requests as large as the engine takes now."""
+        most = self.engine.capabilities.max_n
+        parts = [part for span in spans for part in _split(span, most)]
+        await _bounded(
+            (lambda part=part: asyncio.ensure_future(self._draw(item, part, tries)) for part in parts),
+            self.limit,
+        )
+
+    async def _draw(self, item: Item, span: Span, tries: int = 1) -> None:
+        """Draw one span in one request, and what failed again."""
+        seed = path_seed(self.order.sampling.seed, item.id, span.slot, span.start)
+        sampling = replace(self.order.sampling, seed=seed)
+        try:
+            async with self.flight:
+                if self._halted():
+                    return
+                drawn = await self.engine.generate(self.task.messages(item, span.slot), sampling, span.count)
+        except EngineError as error:
+            self._note_failure(span, error)
+            if error.transient and tries < self.order.attempts:
+                await asyncio.sleep(min(self.order.backoff * 2 ** (tries - 1), LONGEST_BACKOFF))
+                await self._draw_all(item, [replace(span, attempt=span.attempt + 1)], tries + 1)
+        else:
+            self.failures_in_row = 0
+            await self._keep(item, span, drawn)
+
+    async def _turn(self) -> None:
+        """Wait, one request at a time, until the network has had its turn: answers and new requests come first."""
+        async with self.desk:
+            await asyncio.sleep(0)
+
+    def _paths(self, span: Span) -> Iterator[Path]:
+        for index in range(span.start, span.start + span.count):
+            seed = path_seed(self.order.sampling.seed, span.item, span.slot, index)
+            yield Path(span.item, span.slot, index, span.attempt, seed)
+
+    def _note_failure(self, span: Span, error: EngineError) -> None:
+        if not error.transient and self.progress.done == 0:
+            raise error
+        self.run.add([replace(path, error=str(error)) for path in self._paths(span)])
+        self.progress.failed += span.count
+        self.failures_in_row += 1
+        self.watch(self.progress)
+        if self.failures_in_row >= self.breaker:
+            raise EngineError(
+                f"{self.failures_in_row} requests failed in a row, the last with: {error}; paused, and all "
+                "drawn paths are kept: run the same command again when the engine works",
+                transient=False,
+            )
+
+    async def _keep(self, item: Item, span: Span, drawn: Sequence[Completion]) -> None:
+        billed = [drawn[0], *(replace(done, prompt_tokens=0, cached_tokens=0) for done in drawn[1:])]
+        paths = [replace(path, completion=done) for path, done in zip(self._paths(span), billed, strict=True)]
+        try:
+            await self._turn()
+        finally:
+            self.run.add(paths)
+        judged = await _judge(self.task, item, drawn)
+        self.run.add_scores(list(zip(paths, judged, strict=True)), self.task.version)
+        progress = self.progress
+        progress.done += len(drawn)
+        progress.tokens += sum(done.tokens for done in drawn)
+        progress.prompt_tokens += sum(done.prompt_tokens for done in billed)
+        progress.cached_tokens += sum(done.cached_tokens for done in billed)
+        progress.abstained += sum(one.key is None for one in judged)
+        progress.truncated += sum(done.finish == "length" for done in drawn)
+        progress.rules.update(one.rule for one in judged)
+        self.watch(progress)
+
+
+async def _judge(task: Task, item: Item, drawn: Sequence[Completion]) -> list[Judged]:
+    if item.space in SLOW_SPACES:
+        return [await asyncio.to_thread(task.judge, item, done) for done in drawn]
+    return [task.judge(item, done) for done in drawn]
+
+
+def _split(span: Span, most: int) -> Iterator[Span]:
+    for start in range(span.start, span.start + span.count, most):
+        yield replace(span, start=start, count=min(most, span.start + span.count - start))
+
+
+def launch_view(run: Run, task: Task, item: Item, slot: int) -> tuple[View, int]:
+    """Return what a policy may see of an item: its kept paths in launch order up to the first gap.
+
+    Also returns how many paths that is.
+    """
+    keys: list[str | None] = []
+    confidence: list[float] = []
+    for index, scored in enumerate(path for path in run.kept(item.id) if path.path.slot == slot):
+        if scored.path.index != index:
+            break
+        judged = scored.judged or task.judge(item, scored.completion)
+        keys.append(judged.key)
+        summary = scored.completion.logprobs
+        confidence.append(summary.mean if summary else float("nan"))
+    return View(tuple(keys), tuple(confidence)), len(keys)
+
+
+def verdict(view: View, stop: Stop) -> Verdict:
+    """Return what a policy's stop means for one item."""
+    abstentions = sum(key is None for key in view.keys)
+    return Verdict(stop.answer, stop.weight, stop.kind, len(view.keys), abstentions, stop.reason)

@@ -1,0 +1,105 @@
+"""Weighted votes and GLS-R on records whose best weights are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keff.analysis.combine import Judging, combine_record, gls_r, read_embeddings
+from keff.errors import LogError, UsageError
+from keff.reading.open import open_record
+
+
+def record(folder: Path, accuracies: list[float], n: int = 300, seed: int = 0) -> Path:
+    rng = np.random.default_rng(seed)
+    file = folder / "log.jsonl"
+    with file.open("w") as out:
+        for item in range(n):
+            answers = [
+                "4" if right else str(rng.integers(5, 9))
+                for right in rng.random(len(accuracies)) < accuracies
+            ]
+            line = {
+                "id": str(item),
+                "gold_answer": "4",
+                "all_answers": answers,
+                "slots": list(range(len(accuracies))),
+            }
+            out.write(json.dumps(line) + "\n")
+    return file
+
+
+def test_where_one_slot_is_good_the_best_slot_stands_beside_the_weights(tmp_path: Path) -> None:
+    found = combine_record(open_record(record(tmp_path, [0.95, 0.3, 0.3, 0.3, 0.3])))
+    binary = {one["scheme"]: one for one in found["weights"] if one["rule"] == "binary"}
+    assert binary["log_odds"]["cross_fitted"] == pytest.approx(0.95, abs=0.03)
+    assert binary["log_odds"]["best_slot"] == pytest.approx(0.95, abs=0.03)
+    assert binary["log_odds"]["gain"] > 0.3
+    assert found["pruning"][0]["candidate"] == [0]
+    assert found["pruning"][0]["adopted"]
+
+
+def test_equal_slots_gain_nothing_out_of_sample(tmp_path: Path) -> None:
+    found = combine_record(open_record(record(tmp_path, [0.6] * 6, 600)))
+    for one in found["weights"]:
+        assert abs(one["gain"]) < 3 * one["se"] + 0.02
+    assert not any(one["adopted"] for one in found["pruning"])
+
+
+def test_gls_r_learns_the_noise_of_slots_and_keeps_equal_weights_without_need() -> None:
+    rng = np.random.default_rng(1)
+    signal = rng.normal(size=(60, 1, 32))
+    noise = rng.normal(size=(60, 4, 32)) * np.array([0.2, 1, 1, 1])[:, None]
+    found = gls_r(signal + noise, Judging())
+    best = 1 / 0.04 / (1 / 0.04 + 3)
+    assert 0.7 < found["weights"][0] < best + 0.02
+    assert found["weights"][1:] == pytest.approx([(1 - found["weights"][0]) / 3] * 3, abs=0.06)
+    assert found["held_out_risk"] < found["held_out_risk_uniform"]
+    even = gls_r(signal + rng.normal(size=(60, 4, 32)), Judging())
+    assert even["kept_uniform"]
+    assert even["weights"] == pytest.approx([0.25] * 4)
+
+
+def test_confidence_and_hidden_states_have_votes_of_their_own(tmp_path: Path) -> None:
+    """Three slots: sure paths are right ones, and the hidden states of the first slot have the least noise."""
+    rng = np.random.default_rng(2)
+    right = rng.random((120, 3)) < [0.9, 0.55, 0.55]
+    log = tmp_path / "log.jsonl"
+    with log.open("w") as out:
+        for item, row in enumerate(right):
+            sure = (2.0 * row + rng.normal(0, 0.5, 3)).tolist()
+            answers = ["4" if one else "5" for one in row]
+            line = {"id": str(item), "gold_answer": "4", "all_answers": answers, "all_confidences": sure}
+            out.write(json.dumps(line | {"slots": [0, 1, 2]}) + "\n")
+    states = rng.normal(size=(120, 1, 16)) + rng.normal(size=(120, 3, 16)) * np.array([0.2, 1, 1])[:, None]
+    found = combine_record(open_record(log), embeddings=states)
+    rows = {one["scheme"]: one for one in found["weights"] if one["rule"] == "plurality"}
+    assert set(rows) == {"accuracy", "log_odds", "fisher", "confidence", "gls", "gls_r"}
+    assert rows["confidence"]["gain"] > 0.1 and rows["confidence"]["temperature"] > 0
+    assert rows["confidence"]["weights"] is None
+    for scheme in ("gls", "gls_r"):
+        assert rows[scheme]["weights"][0] > 0.8
+        assert rows[scheme]["cross_fitted"] == pytest.approx(right[:, 0].mean())
+
+
+def test_embeddings_must_fit_the_record(tmp_path: Path) -> None:
+    votes = open_record(record(tmp_path, [0.5, 0.5], 20)).ballot.votes
+    assert read_embeddings(tmp_path, None, votes) is None
+    np.save(tmp_path / "embeddings.npy", np.zeros((20, 2, 3), np.float16))
+    found = read_embeddings(tmp_path, None, votes)
+    assert found is not None
+    assert found.shape == (20, 2, 3)
+    np.save(tmp_path / "wrong.npy", np.zeros((19, 2, 3)))
+    with pytest.raises(LogError, match=r"shape \(19, 2, 3\), wanted \(20, 2, dimensions\)"):
+        read_embeddings(tmp_path, tmp_path / "wrong.npy", votes)
+    (tmp_path / "text.npy").write_text("no array")
+    with pytest.raises(LogError, match="not an array"):
+        read_embeddings(tmp_path, tmp_path / "text.npy", votes)
+
+
+def test_too_small_a_record_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="too few for 5 folds"):
+        combine_record(open_record(record(tmp_path, [0.5, 0.5], 4)))
