@@ -3,27 +3,44 @@ PYTHON ?= python3
 EXTRAS ?= light
 VENV := .venv
 DEMO := .venv-demo
+# One more than the cores: tests that wait for a server leave a core idle.
+WORKERS ?= 3
 BIN := $(VENV)/bin
 LIGHT := llamacpp,serve,report,math,parquet,inspect
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo quick test check coverage test-integration bench docs clean
 
 help:  ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(DEMO)/ready  ## ask a real model real questions and see how many paths are worth paying for
 	@$(DEMO)/bin/keff demo
 
-test: check  ## lint, types, layers and the whole test suite
-	@$(BIN)/python -m pytest -n 3 --cov --cov-report=term $(ARGS)
+# Types are checked only where this change touches src: the whole tree takes half a minute, and `make test` has it.
+quick: $(VENV)/ready-light  ## the contributor's minute: lint, types of changed files, layers, the quick tests
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@{ git diff --name-only --diff-filter=d HEAD -- 'src/*.py'; git ls-files -o --exclude-standard -- 'src/*.py'; } \
+		| xargs -r $(BIN)/pyright
+	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow and not integration" $(ARGS)
 
-check: $(VENV)/ready-$(EXTRAS)
+test: check  ## lint, types, layers and the test suite
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not integration" $(ARGS)
+
+check: $(VENV)/ready-light
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports --no-cache
+
+test-integration: $(VENV)/ready-all  ## torch, Ray, foreign clients and the tools that write logs (installs them)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m integration $(ARGS)
+
+coverage: $(VENV)/ready-light  ## the test suite with line coverage
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not integration" --cov --cov-report=term $(ARGS)
 
 bench: $(VENV)/ready-$(EXTRAS)  ## measure speed and scale; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks

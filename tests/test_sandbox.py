@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -20,7 +21,7 @@ import pytest
 from keff import sandbox
 from keff.errors import SandboxError
 from keff.plugins import load
-from keff.sandbox import Limits, _jail, _preflight
+from keff.sandbox import Limits, _files, _jail, _preflight
 from keff.tasks.mbpp import Mbpp, Ran
 
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py"))
@@ -166,6 +167,61 @@ def test_a_program_that_kills_the_jail_hurts_no_neighbour() -> None:
 
 
 @needs_bwrap
+def test_what_the_tests_import_cannot_be_replaced_by_the_program() -> None:
+    gold = {"imports": ["from math import isclose"], "tests": ["assert isclose(f(2), 4.0)"]}
+    fake = "import math\nmath.isclose = lambda *_, **__: True\nisclose = math.isclose\ndef f(x): return 5"
+    assert not mbpp().correct(fake, gold)
+    assert mbpp().correct("def f(x): return 4 + 1e-12", gold)
+
+
+@needs_bwrap
+def test_only_the_interpreter_its_library_and_loader_are_visible() -> None:
+    source = (
+        "import os, ssl, sqlite3, decimal, json\n"
+        "print(json.dumps([os.path.join(at, name) for at, _, names in os.walk('/') for name in names]))"
+    )
+    files = json.loads(sandbox.run(source, limits=Limits(output=4 << 20)).stdout)
+    allowed = (str(_files.library()), "/dev/", "/etc/ld.so.cache")
+    others = {file for file in files if not file.startswith(allowed)}
+    assert others <= {_files.python(), *_files.shared_libraries()}
+    assert not [file for file in files if "-packages/" in file]
+
+
+@needs_bwrap
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "open('/tmp/x', 'w')",
+        "os.mkdir('/tmp/x')",
+        "open('/dev/shm/x', 'w')",
+        "queue(libc.msgget(0, 0o1600))",
+        "queue(libc.mq_open(b'/q', 0o102, 0o600, None))",
+        "queue(libc.semget(0, 1, 0o1600))",
+    ],
+)
+def test_no_kernel_memory_is_to_be_had(attempt: str) -> None:
+    source = (
+        "import ctypes, os\nlibc = ctypes.CDLL(None)\n"
+        "def queue(number):\n    if number < 0: raise OSError\n"
+        f"try:\n    {attempt}\nexcept OSError:\n    print('refused')"
+    )
+    assert sandbox.run(source).stdout == b"refused\n"
+
+
+@needs_bwrap
+def test_a_jail_that_is_slow_to_start_is_given_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine: the limit counts from the program's start."""
+    slow, real = tmp_path / "bwrap", shutil.which("bwrap")
+    slow.write_text(f'#!/bin/sh\nsleep 1\nexec {real} "$@"\n')
+    slow.chmod(0o755)
+    sandbox.preflight()
+    monkeypatch.setattr(_preflight.shutil, "which", lambda _: str(slow))
+    assert sandbox.run("print('here')", limits=Limits(seconds=0.5)).stdout == b"here\n"
+
+
+@needs_bwrap
 def test_order_of_a_set_is_the_same_in_every_run() -> None:
     source = "print(list({'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'}))"
     assert len({sandbox.run(source).stdout for _ in range(4)}) == 1
@@ -229,8 +285,9 @@ def test_without_bubblewrap_code_is_refused_with_the_line_that_installs_it(
 ) -> None:
     monkeypatch.setattr(_preflight.shutil, "which", lambda _: None)
     sandbox.preflight.cache_clear()
-    with pytest.raises(SandboxError, match=r"apt-get install bubblewrap.*--unsafe-exec"):
+    with pytest.raises(SandboxError, match="apt-get install bubblewrap") as refused:
         mbpp().correct("def f(x): return x * x", GOLD)
+    assert "unsafe" not in str(refused.value)
     task = load("task", "mbpp", unsafe_exec=True)
     assert task.correct("def f(x): return x * x", GOLD)
 

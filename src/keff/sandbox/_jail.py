@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import platform
 import struct
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-NOBODY = 65534
-TMP_BYTES = 16 << 20
+from keff.sandbox._files import installed, library, python, shared_libraries
 
-_SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")
+NOBODY = 65534
+
 _HASH_SEED = ("--setenv", "PYTHONHASHSEED", "0")
 # The names: ptrace, process_vm_readv, process_vm_writev (other processes); unshare, setns, mount, umount2,
-# pivot_root, chroot, open_tree, move_mount, fsopen, open_by_handle_at (other worlds); shmget, memfd_create
-# (memory that RLIMIT_AS does not count); keyctl, add_key, request_key, bpf, perf_event_open, userfaultfd,
-# io_uring_setup (wide kernel interfaces that no answer needs).
+# pivot_root, chroot, open_tree, move_mount, fsopen, open_by_handle_at (other worlds); shmget, memfd_create,
+# msgget, semget, mq_open (memory that RLIMIT_AS does not count, in the kernel too); keyctl, add_key,
+# request_key, bpf, perf_event_open, userfaultfd, io_uring_setup (wide kernel interfaces that no answer needs).
 _DENIED = {
     "x86_64": (
         0xC000003E,
@@ -37,6 +36,9 @@ _DENIED = {
             304,
             29,
             319,
+            68,
+            64,
+            240,
             250,
             248,
             249,
@@ -64,6 +66,9 @@ _DENIED = {
             265,
             194,
             279,
+            186,
+            190,
+            180,
             219,
             217,
             218,
@@ -77,11 +82,6 @@ _DENIED = {
 _LOAD, _JUMP_EQUAL, _JUMP_FROM, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
 _FOREIGN_ABI = 0x40000000
-
-
-def python() -> str:
-    """Return the base interpreter, the one behind a virtual environment."""
-    return str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
 
 
 def seccomp() -> bytes:
@@ -108,13 +108,24 @@ def command(bwrap: str, seccomp_fd: int | None) -> list[str]:
 
     Root keeps the host's user namespace and gives up its rights inside (``_boot``): a process that is root
     outside would be exempt from the limit on processes, and the interpreter may stand where only root can
-    look. Everyone else gets a user namespace. There is no /proc.
+    look. Everyone else gets a user namespace. There is no /proc, and no folder can be written: files on a
+    file system in memory take kernel memory that no limit of the process counts.
     """
     filtered = [] if seccomp_fd is None else ["--seccomp", str(seccomp_fd)]
-    limited = ["--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp", "--chdir", "/tmp"]
-    sealed = ["--dev", "/dev", "--remount-ro", "/dev", "--remount-ro", "/"]
+    sealed = [
+        "--dir",
+        "/tmp",
+        "--chdir",
+        "/tmp",
+        "--dev",
+        "/dev",
+        "--remount-ro",
+        "/dev",
+        "--remount-ro",
+        "/",
+    ]
     session = ["--die-with-parent", "--new-session", "--clearenv", *_HASH_SEED]
-    return [bwrap, *_namespaces(), *session, *_binds(), *limited, *sealed, *filtered, python(), *FLAGS]
+    return [bwrap, *_namespaces(), *session, *_binds(), *sealed, *filtered, python(), *FLAGS]
 
 
 FLAGS = ("-s", "-S", "-P", "-B")
@@ -134,14 +145,13 @@ def _namespaces() -> list[str]:
 
 
 def _binds() -> Iterator[str]:
-    base = Path(sys.base_prefix).resolve()
-    system = [Path(each) for each in _SYSTEM if not Path(each).is_relative_to(base)]
-    for parent in ("/usr", "/etc", *map(str, reversed(base.parents[:-1]))):
-        yield from ("--dir", parent)
-    for path in system:
-        if path.is_symlink():
-            yield from ("--symlink", str(path.readlink()), str(path))
-        elif path.is_dir():
-            yield from ("--ro-bind", str(path), str(path))
-    yield from ("--ro-bind", str(base), str(base))
+    """Yield the arguments that show the interpreter, its library and loader, and nothing else of the host."""
+    shown = [python(), str(library()), *shared_libraries()]
+    folders = {str(parent) for path in shown for parent in Path(path).parents} - {"/"}
+    for folder in sorted(folders):
+        yield from ("--dir", folder)
+    for path in shown:
+        yield from ("--ro-bind", path, path)
+    for folder in installed():
+        yield from ("--tmpfs", str(folder), "--remount-ro", str(folder))
     yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")

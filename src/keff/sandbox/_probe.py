@@ -42,9 +42,10 @@ def write():
     raise OSError
 
 
-def fill():
-    for number in range(64):
-        Path(f"/tmp/fill{number}").write_bytes(bytes(1 << 20))
+def queue():
+    """Ask for a System V message queue and a POSIX one: both hold kernel memory."""
+    if libc.msgget(0, 0o600 | 0o1000) < 0 and libc.mq_open(b"/keff", os.O_CREAT | os.O_RDWR, 0o600, None) < 0:
+        raise OSError
 
 
 def become_root():
@@ -71,7 +72,7 @@ ATTEMPTS = {
     "network interfaces": interfaces,
     "files of the host": see,
     "a writable system": write,
-    "a full disk": fill,
+    "message queues": queue,
     "root": become_root,
     "a new user namespace": new_world,
     "memory": allocate,

@@ -13,12 +13,15 @@ from typing import IO, Literal
 
 Status = Literal["exited", "timeout", "flood"]
 
+START_SECONDS = 60.0
+"""How long a jail may take to start: on a busy machine that says nothing about the program."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one execution may use.
 
-    ``seconds`` of wall time and ``cpu`` seconds of processor time (whole ones), ``memory`` bytes of address
+    ``seconds`` of wall time, counted from the program's start, and ``cpu`` seconds of processor time (whole ones), ``memory`` bytes of address
     space, ``file_bytes`` in one file, ``open_files``, ``processes`` of the user (1: neither fork nor
     thread), ``output`` bytes on stdout and stderr each. The wall limit is the wider one, so that a busy
     machine does not decide what passes.
@@ -68,12 +71,12 @@ def execute(command: Sequence[str], stdin: bytes, limits: Limits, fds: Sequence[
     )
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     out, err = bytearray(), bytearray()
-    deadline = time.monotonic() + limits.seconds
+    clock = _Clock(limits.seconds)
     with process:
-        status = _exchange(process.stdin, stdin, {process.stdout: out, process.stderr: err}, deadline, limits)
+        status = _exchange(process.stdin, stdin, {process.stdout: out, process.stderr: err}, clock, limits)
         if status == "exited":
             try:
-                process.wait(max(0.0, deadline - time.monotonic()))
+                process.wait(max(0.0, clock.remaining()))
             except subprocess.TimeoutExpired:
                 status = "timeout"
         if status != "exited":
@@ -81,8 +84,27 @@ def execute(command: Sequence[str], stdin: bytes, limits: Limits, fds: Sequence[
     return Outcome(status, process.returncode, bytes(out[1:]), bytes(err), started=out.startswith(b"\0"))
 
 
+class _Clock:
+    """The time left to a process: its limit counts from its first sign of life."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._started = False
+        self._deadline = time.monotonic() + START_SECONDS
+
+    def start(self) -> None:
+        """Begin to count, once."""
+        if not self._started:
+            self._started = True
+            self._deadline = time.monotonic() + self._seconds
+
+    def remaining(self) -> float:
+        """Return the seconds that are left."""
+        return self._deadline - time.monotonic()
+
+
 def _exchange(
-    stdin: IO[bytes], text: bytes, outputs: dict[IO[bytes], bytearray], deadline: float, limits: Limits
+    stdin: IO[bytes], text: bytes, outputs: dict[IO[bytes], bytearray], clock: _Clock, limits: Limits
 ) -> Status:
     left = memoryview(text)
     with selectors.DefaultSelector() as ready:
@@ -90,7 +112,7 @@ def _exchange(
         for stream in outputs:
             ready.register(stream, selectors.EVENT_READ, outputs[stream])
         while ready.get_map():
-            remaining = deadline - time.monotonic()
+            remaining = clock.remaining()
             if remaining <= 0:
                 return "timeout"
             for key, _ in ready.select(remaining):
@@ -101,6 +123,7 @@ def _exchange(
                         stdin.close()
                     continue
                 chunk = os.read(key.fd, 1 << 16)
+                clock.start()
                 key.data.extend(chunk)
                 if not chunk:
                     ready.unregister(key.fileobj)

@@ -113,15 +113,24 @@ def returned(expression: str, names: dict[str, Any]) -> list[Any]:
 
 
 def answer(request: dict[str, Any]) -> list[Any]:
-    """Run the program, then the set-up lines, then the calls, in one module; a node for each call."""
+    """Run the program, then the calls, in one module; a node for each call.
+
+    What the set-up lines import is bound before the program runs, so the program cannot replace it, and
+    once more after it, as the tests would see it.
+    """
+    imported: dict[str, Any] = {}
+    for source in request["setup"]:
+        exec(compile(source, "<setup>", "exec", dont_inherit=True), imported)
+    imported.pop("__builtins__", None)
     module = sys.modules["candidate"] = type(sys)("candidate")
     for name, node in request["values"].items():
         try:
             setattr(module, name, decode(node))
         except (KeyError, TypeError):
             continue
-    for source in (request["code"], *request["setup"]):
-        exec(compile(source, "<candidate>", "exec", dont_inherit=True), module.__dict__)
+    module.__dict__.update(imported)
+    exec(compile(request["code"], "<candidate>", "exec", dont_inherit=True), module.__dict__)
+    module.__dict__.update(imported)
     return [returned(call, module.__dict__) for call in request["calls"]]
 
 

@@ -32,16 +32,17 @@ class CodeTest:
     expected: str | None
 
 
-def parse(sources: Sequence[str]) -> tuple[CodeTest, ...]:
+def parse(sources: Sequence[str], imports: Sequence[str] = ()) -> tuple[CodeTest, ...]:
     """Take asserts apart; raises TaskError for what is not one assert that calls the tested function.
 
-    The tested function is the first one called by the first assert that is not a builtin. A builtin with
+    The tested function is the first one called by the first assert that is neither a builtin nor bound by the
+    ``imports`` of the tests: what judges an answer must not be evaluated beside the candidate. A builtin with
     one argument around its call (``set(f(x)) == ...``) is evaluated with it: only what it leaves is tested.
     """
     trees = [_assertion(source) for source in sources]
     if not trees:
         raise TaskError("there are no tests")
-    entry = _entry(trees[0])
+    entry = _entry(trees[0], _bound(imports))
     return tuple(_take_apart(tree, entry, first=at * 1000) for at, tree in enumerate(trees))
 
 
@@ -84,12 +85,26 @@ def _assertion(source: str) -> ast.expr:
     return body[0].test
 
 
-def _entry(test: ast.expr) -> str:
+def _bound(imports: Sequence[str]) -> frozenset[str]:
+    """Return the names that import lines bind."""
+    names: set[str] = set()
+    for source in imports:
+        try:
+            nodes = list(ast.walk(ast.parse(source)))
+        except (SyntaxError, ValueError) as error:
+            raise TaskError(f"an import of the tests is not Python ({error}): {source[:100]!r}") from None
+        for node in nodes:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
+    return frozenset(names)
+
+
+def _entry(test: ast.expr, bound: frozenset[str]) -> str:
     """Return the tested function's name; ``sum(10, 15) == 6`` may test one that shadows a builtin."""
     called = [
         node.func.id
         for node in ast.walk(test)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in bound
     ]
     if not called:
         raise TaskError(f"a test calls no function: {ast.unparse(test)[:100]!r}")

@@ -72,7 +72,7 @@ class Mbpp(Benchmark):
 
     def build(self, row: Row) -> Item:
         gold = {"imports": _lines(row, "test_imports"), "tests": _lines(row, "test_list")}
-        parse(gold["tests"])
+        parse(gold["tests"], gold["imports"])
         question = f"{text(row, 'prompt').strip()}\nThe program must pass this test:\n{gold['tests'][0]}"
         return self.item(question, gold, id=f"mbpp-{row['task_id']}", meta={"solution": text(row, "code")})
 
@@ -101,7 +101,7 @@ class Mbpp(Benchmark):
 
     def ran(self, code: str, gold: Mapping[str, Sequence[str]]) -> Ran:
         """Run a program on the calls of the tests, and judge what it returned."""
-        tests = parse(gold["tests"])
+        tests = parse(gold["tests"], gold["imports"])
         outputs = self._outputs(code, gold["imports"], [call for test in tests for call in test.calls])
         if outputs is None or all(output[0] == "raise" for output in outputs):
             return Ran(None, False)
