@@ -64,7 +64,16 @@ def _case(name: str, request: pytest.FixtureRequest) -> Case:
     return Case(lambda: load("engine", name, model=folder), exact=name != "vllm")
 
 
-@pytest.fixture(params=sorted(names("engine")))
+MARKS = {
+    "transformers": pytest.mark.integration,
+    "vllm": pytest.mark.integration,
+    "llamacpp": pytest.mark.slow,
+    "openai": pytest.mark.slow,
+}
+"""Engines that load a real model."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=MARKS.get(name, ())) for name in sorted(names("engine"))])
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     """Each engine in turn."""
     yield _case(request.param, request)

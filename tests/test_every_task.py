@@ -162,6 +162,7 @@ def test_pickling_changes_nothing(task: Task) -> None:
     assert json.loads(json.dumps([dict(each.meta) for each in ours])) == [dict(each.meta) for each in ours]
 
 
+@pytest.mark.slow
 def test_selections_are_nested_and_do_not_depend_on_order(task: Task, tmp_path: Path) -> None:
     whole = [item.id for item in select(task, seed=3)]
     assert sorted(whole) == sorted(item.id for item in items(task))

@@ -24,6 +24,8 @@ from keff.plugins import load
 from keff.sandbox import Limits, _files, _jail, _preflight
 from keff.tasks.mbpp import Mbpp, Ran
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py"))
 GOLD = {"imports": [], "tests": ["assert f(2) == 4", "assert f(7) == 49"]}
 SHORT = Limits(seconds=1.5, cpu=1, file_bytes=(8 << 20) + os.getpid())

@@ -66,6 +66,7 @@ def _binary(rho: float) -> float:
     return (joint - p * p) / (p * (1 - p))
 
 
+@pytest.mark.slow
 def test_items_are_matched_by_id_whatever_their_order(tmp_path: Path) -> None:
     sc, pt = arm(tmp_path, "sc", 0.8), arm(tmp_path, "pt", 0.4)
     straight = compare(open_record(sc), open_record(pt), QUICK)

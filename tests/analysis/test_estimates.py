@@ -35,6 +35,7 @@ def simulated(p: float, c: float, n: int, k: int, seed: int = 0) -> Record:
     )
 
 
+@pytest.mark.slow
 def test_known_p_and_c_come_back_within_their_intervals() -> None:
     inside = 0
     for seed in range(6):

@@ -285,6 +285,7 @@ def test_hard_questions_that_take_more_tokens_cost_more() -> None:
     assert found.tokens[SAFE] > 1.2 * 550 * found.paths[SAFE]
 
 
+@pytest.mark.slow
 def test_the_reason_says_what_was_asked(pilot: Votes) -> None:
     free = advise(pilot, Aim(value_per_correct=2, cost_per_path=0)).because
     assert free.startswith("paths cost nothing")

@@ -35,6 +35,7 @@ def no_worker() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", SPACES, ids=NAMES)
 @settings(max_examples=60, deadline=None)
 @given(text=TEXTS, truncated=st.booleans())

@@ -158,6 +158,7 @@ def test_without_the_extra_other_expressions_keep_their_string() -> None:
     assert MATH.key(r"11 (1+\sqrt5)") == r"11(1+\sqrt{5})"
 
 
+@pytest.mark.slow
 def test_one_value_has_one_key_with_the_extra() -> None:
     pytest.importorskip("math_verify")
     for forms in BY_WORKER:
@@ -173,6 +174,7 @@ def test_different_values_have_different_keys() -> None:
     assert len({MATH.key(answer) for answer in answers}) == len(answers)
 
 
+@pytest.mark.slow
 def test_a_string_that_overruns_is_given_up_and_a_killed_worker_is_replaced() -> None:
     pytest.importorskip("math_verify")
     pool = _symbolic.POOL

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from command_line import keff
 
 NAMED = (
     "n",
@@ -34,12 +33,6 @@ SHAPED = (
     "predicted",
 )
 LAST = ("k_star", "recommendation", "warnings")
-
-
-def keff(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "keff", *map(str, arguments)]
-    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
 
 
 def good(*arguments: object, cwd: Path | None = None) -> dict[str, Any]:
@@ -83,6 +76,7 @@ def questions(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_analyze_json_has_every_field_of_the_contract(log: Path) -> None:
     found = good("analyze", log)
     assert set(NAMED + SHAPED + LAST) <= set(found)
@@ -96,6 +90,7 @@ def test_analyze_json_has_every_field_of_the_contract(log: Path) -> None:
     assert found["recommendation"]["verdict"] in {"sample", "single path", "do not vote", "pilot too small"}
 
 
+@pytest.mark.slow
 def test_two_paths_give_runs_and_pool_gives_one(log: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text(log.read_text())
@@ -125,6 +120,7 @@ def test_all_right_or_all_wrong_is_degenerate_and_takes_k_max(tmp_path: Path, an
     assert "degenerate" in {warning["code"] for warning in found["warnings"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "answers"), [(1, "1121"), (20, "1")])
 def test_one_item_or_one_path_says_that_correlation_cannot_be_known(
     tmp_path: Path, n: int, answers: str
@@ -138,6 +134,7 @@ def test_one_item_or_one_path_says_that_correlation_cannot_be_known(
     assert keff("analyze", file).returncode == 0
 
 
+@pytest.mark.slow
 def test_the_plan_is_written_and_reads_back(log: Path, tmp_path: Path) -> None:
     from keff.plan import Plan
 
@@ -154,6 +151,7 @@ def test_predict_prints_full_precision() -> None:
     assert {"beta_binomial", "binomial", "k_star", "limit"} <= set(found)
 
 
+@pytest.mark.slow
 def test_sample_pilot_score_and_analyze_work_together(questions: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     first = good("sample", questions, "--run", run, "--engine", "fake", "--n", 10, "--k", 4)
@@ -193,6 +191,7 @@ def test_list_names_every_plugin() -> None:
         assert all(found.values())
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_line_and_exit_code_two(questions: Path, log: Path, tmp_path: Path) -> None:
     run = ("--run", tmp_path / "run")
     assert "unknown task 'gsm9k'" in bad("sample", "gsm9k", *run)
@@ -214,6 +213,7 @@ def test_bad_input_is_one_line_and_exit_code_two(questions: Path, log: Path, tmp
     assert "empty" in bad("analyze", empty)
 
 
+@pytest.mark.slow
 def test_an_unreachable_server_is_one_line_with_its_address(questions: Path, tmp_path: Path) -> None:
     url = "http://127.0.0.1:9/v1"
     line = bad(
@@ -232,6 +232,7 @@ def test_an_unreachable_server_is_one_line_with_its_address(questions: Path, tmp
     assert url in line
 
 
+@pytest.mark.slow
 def test_a_corrupt_run_is_one_line(questions: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     good("sample", questions, "--run", run, "--engine", "fake", "--n", 2)
@@ -245,6 +246,7 @@ def test_version_and_help() -> None:
     assert all(name in shown for name in ("demo", "sample", "pilot", "analyze", "predict", "list"))
 
 
+@pytest.mark.slow
 def test_real_records_are_analysed(recorded: list[Path]) -> None:
     files = [file for file in recorded[::5] if file.stat().st_size < 400_000]
     runs = good("analyze", *files)["runs"]

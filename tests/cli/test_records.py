@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from command_line import keff
 from keff import cli
 from keff.paper import layout
 from published_records import Truth, series_rows, write
-
-
-def keff(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "keff", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def good(*arguments: object) -> dict[str, Any]:
@@ -54,6 +49,7 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "sc.jsonl", folder / "pt.jsonl"
 
 
+@pytest.mark.slow
 def test_compare_gives_the_change_and_a_table_for_people(arms: tuple[Path, Path]) -> None:
     found = good("compare", *arms, "--replicates", 300)
     assert found["delta_rho"]["hi"] < 0
@@ -71,6 +67,7 @@ def _renamed(arm: Path) -> Path:
     return other
 
 
+@pytest.mark.slow
 def test_combine_and_tables(arms: tuple[Path, Path], tmp_path: Path) -> None:
     found = good("combine", arms[1])
     assert len(found["weights"]) == 6
@@ -87,6 +84,7 @@ def test_combine_and_tables(arms: tuple[Path, Path], tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_import_and_export(arms: tuple[Path, Path], tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "out.jsonl"
     assert good("import", arms[1], "--run", run) == {"run": str(run), "items": 60, "paths": 240}
@@ -95,6 +93,7 @@ def test_import_and_export(arms: tuple[Path, Path], tmp_path: Path) -> None:
     assert good("analyze", out)["c"] == good("analyze", arms[1])["c"]
 
 
+@pytest.mark.slow
 def test_reproduce_does_what_it_can_and_says_what_is_missing(tmp_path: Path) -> None:
     assert "wanted files such as" in bad("reproduce", tmp_path, "-o", tmp_path / "out")
     series = layout.SERIES[0]

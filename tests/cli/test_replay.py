@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import command_line
 
 
 @pytest.fixture(scope="module")
@@ -27,15 +27,11 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def keff(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "keff", "replay", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def keff(*arguments: object) -> command_line.Done:
+    return command_line.keff("replay", *arguments)
 
 
+@pytest.mark.slow
 def test_the_json_contract_and_the_markdown(log: Path, tmp_path: Path) -> None:
     done = keff(
         log,
@@ -64,12 +60,14 @@ def test_the_json_contract_and_the_markdown(log: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_default_policies_fit_the_record(log: Path) -> None:
     done = keff(log, "--replicates", 100)
     assert done.returncode == 0, done.stderr
     assert "curtailed" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_figure_is_drawn_with_the_same_bytes_every_time(log: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     policies = ("--policy", "lead_k:3,cap=16", "--policy", "fixed:16", "--cap", 16, "--replicates", 100)
@@ -105,6 +103,7 @@ def test_the_default_policies_fit_a_short_record(tmp_path: Path, k: int) -> None
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_template_slots_are_refused_with_two_ways_that_work(tmp_path: Path) -> None:
     log = write(tmp_path / "log.jsonl", [list("0010") * 3] * 12, slots=[3, 5] * 6)
     policy = ("--policy", "lead_k:2,cap=6", "--replicates", 100, "--json")

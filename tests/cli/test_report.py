@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 BLOCK = "import sys; sys.modules['altair'] = None; sys.argv[0] = 'keff'; from keff.cli import main; main()"
 
 

@@ -23,6 +23,8 @@ from keff.sampling.job import Job, execute
 from keff.sampling.sampler import Order, Progress
 from keff.sampling.store import DATABASE
 
+pytestmark = pytest.mark.slow
+
 
 def share_of_faults(number: int, _: dict[str, Any]) -> str | None:
     """Fail a fifth of the requests, the kinds in turn and at scattered places."""

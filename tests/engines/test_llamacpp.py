@@ -20,6 +20,8 @@ from keff.errors import EngineError, PluginError, UsageError
 from keff.plugins import load
 from keff.records import Completion, Sampling
 
+pytestmark = pytest.mark.slow
+
 PROMPT = [{"role": "user", "content": "Tom has 3 apples and buys 4 more. How many has he?"}]
 SAMPLING = Sampling(temperature=0.9, top_p=1.0, max_tokens=8, seed=100)
 

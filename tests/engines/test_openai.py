@@ -298,6 +298,7 @@ def test_extra_body_must_be_an_object() -> None:
             engine(extra_body=wrong)
 
 
+@pytest.mark.slow
 def test_a_real_server_counts_every_path_and_keeps_seeds(smollm2: Path) -> None:
     """Streamed or not, shared or not, the same seeds give the same texts and the same counts."""
     pytest.importorskip("xllamacpp")

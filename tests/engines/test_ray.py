@@ -28,6 +28,8 @@ from keff.sampling.manifest import Manifest
 from keff.sampling.sampler import Order, Progress, Watch
 from keff.sampling.store import DATABASE
 
+pytestmark = pytest.mark.integration
+
 CORES = 2
 
 

@@ -22,6 +22,8 @@ from keff.engines.transformers import SeededChoice, Transformers, engine
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Sampling
 
+pytestmark = pytest.mark.integration
+
 PROMPT = [{"role": "user", "content": "Tom has 3 apples and buys 4 more. How many has he?"}]
 SAMPLING = Sampling(temperature=0.9, max_tokens=10, seed=3)
 

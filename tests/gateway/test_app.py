@@ -173,6 +173,7 @@ def test_a_deadline_is_kept_and_told(serve: Serve) -> None:
     assert reply.json()["error"]["type"] == "timeout_error"
 
 
+@pytest.mark.slow
 def test_half_of_the_calls_failing_loses_no_request(serve: Serve) -> None:
     kinds = ["500", None, "reset", None, "error_200", None, "truncated", None]
     script = Script(answer=says("7"), fault=lambda number, _: kinds[number % 8])
@@ -405,6 +406,7 @@ def test_more_requests_than_allowed_are_told_to_wait(serve: Serve) -> None:
     assert rig.post().status_code == 200
 
 
+@pytest.mark.slow
 def test_a_thousand_connections_at_once_are_all_answered(serve: Serve) -> None:
     rig = serve(Script(answer=says("7"), latency=0.05), plan=make_plan("fixed:1"))
     wanted, body = 1000, _raw(json.dumps({"messages": QUESTION}).encode())

@@ -11,6 +11,8 @@ import pytest
 
 from drift_rig import BIG, MEDIAN_DELAY, delay, read
 
+pytestmark = pytest.mark.slow
+
 NAMES = (
     "codellama-7b_t0.2",
     "codellama-python-7b_t0.8",

@@ -18,6 +18,8 @@ from keff.records import Sampling
 from keff.sampling.job import Job, execute
 from keff.sampling.sampler import Order
 
+pytestmark = pytest.mark.slow
+
 SYSTEM = "You add numbers. Reply with: The answer is <number>."
 
 

@@ -109,6 +109,7 @@ SPECS = st.sampled_from(
 WISHES = st.fixed_dictionaries({}, optional={"policy": SPECS | st.text(), "cap": JSON, "k": JSON})
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(NAMES), JSON), st.none() | WISHES | JSON, st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_any_json_is_understood_or_refused(body: dict[str, Any], own: Any, valid: bool) -> None:

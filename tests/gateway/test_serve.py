@@ -25,6 +25,8 @@ from keff.gateway.monitor import StateFile
 from keff.gateway.security import is_loopback
 from keff.gateway.server import _listening
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:

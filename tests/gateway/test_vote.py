@@ -72,6 +72,7 @@ def same(outcome: Outcome, policy: Policy, keys: Sequence[str | None]) -> bool:
     return [path.key for path in outcome.paths] == list(keys[:n]) and outcome.stop == stop
 
 
+@pytest.mark.slow
 @given(
     keys=st.lists(st.sampled_from(KEYS), min_size=12, max_size=12),
     turns=st.lists(st.integers(0, 9), min_size=12, max_size=12),

@@ -82,6 +82,7 @@ def test_a_missing_file_and_an_unknown_format_are_named(tmp_path: Path) -> None:
         find_log(tmp_path / "x.bin")
 
 
+@pytest.mark.slow
 def test_every_recorded_file_is_read(recorded: list[Path]) -> None:
     for file in recorded:
         questions = read(file)

@@ -179,6 +179,7 @@ def test_undefined_cases_stay_undefined() -> None:
     assert math.isnan(per_seed(np.ones(3), Sample(SAMPLE.votes, np.array([1, 1, 1]), (), None))[1])
 
 
+@pytest.mark.slow
 def test_known_p_and_c_come_back_within_their_intervals() -> None:
     inside = 0
     for seed in range(20):

@@ -16,6 +16,8 @@ from keff.paper.reproduce import Reproducing, reproduce, workers
 from keff.paper.reproduce import write as write_results
 from published_records import TRUTHS, matrix_rows, series_rows, write
 
+pytestmark = pytest.mark.slow
+
 QUICK = Reproducing(replicates=200, processes=1)
 
 

@@ -24,6 +24,8 @@ from keff.analysis.replay import replay  # noqa: E402
 from keff.reading.open import Opening, Record, open_record  # noqa: E402
 from keff.report.page import write_page  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",

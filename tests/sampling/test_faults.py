@@ -28,6 +28,8 @@ from keff.sampling.job import Job, execute
 from keff.sampling.sampler import Order, Progress, Watch
 from keff.sampling.store import DATABASE
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-not-the-right-one"
 
 

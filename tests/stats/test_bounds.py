@@ -128,6 +128,7 @@ def test_sampling_error_vanishes_and_level_widens() -> None:
     assert widths[0] < widths[2] - 0.05
 
 
+@pytest.mark.slow
 def test_bounds_hold_for_samples_of_an_extremal_law() -> None:
     """The law that attains the upper bound leaves no slack: over 15 samples a 95% bound may miss few."""
     law = beta_binomial(4, 0.43, 0.45)

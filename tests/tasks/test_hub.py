@@ -15,6 +15,8 @@ import pytest
 from hub_server import hub, repository
 from keff import plugins
 
+pytestmark = pytest.mark.integration
+
 pytest.importorskip("datasets", reason="reading the hub needs datasets: pip install 'keff[data]'")
 
 FILES = {

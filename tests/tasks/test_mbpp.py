@@ -166,6 +166,7 @@ def test_the_prompt_shows_one_test_only(shared: Path) -> None:
     assert item.meta["solution"] not in content
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mbpp")
 def test_gold_programs_pass_their_own_tests(shared: Path) -> None:
     """A spread of the data; all of it in the benchmark."""

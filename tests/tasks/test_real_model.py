@@ -18,6 +18,8 @@ from keff.sampling.sampler import Order
 from keff.sampling.store import DATABASE
 from keff.task import Task
 
+pytestmark = pytest.mark.integration
+
 BENCHMARKS = {
     "gsm8k": "gsm8k",
     "math": "math500",
