@@ -36,18 +36,15 @@ def main(file: Path) -> None:
     """Print the estimates that matter."""
     record = keff.open_record(file)
     found = keff.analyze(record, keff.Settings(k_max=32))
-    c, worth, advice = found["c"], found["k_eff"], found["recommendation"]
-    print(f"{found['n']} questions x {found['k']} paths; one path is right {found['p']:.1%} of the time")
-    print(f"correctness correlation c = {c['value']:.2f} [{c['lo']:.2f}, {c['hi']:.2f}]")
-    print(
-        f"{found['k']} paths are worth {worth['value']:.2f} [{worth['lo']:.2f}, {worth['hi']:.2f}] independent ones"
-    )
+    print(f"{found.n} questions x {found.k} paths; one path is right {found.p:.1%} of the time")
+    print(f"correctness correlation c = {found.c.text()}")
+    print(f"{found.k} paths are worth {found.k_eff.text()} independent ones")
     for k in (1, 2, 4, 8, 16):
-        if str(k) in found["plurality"]:
-            low, high = found["bands"]["plurality"][str(k)]
-            print(f"  plurality of {k:2d}: {found['plurality'][str(k)]:.1%} [{low:.1%}, {high:.1%}]")
-    print(f"verdict: {advice['verdict']}; deploy {advice['policy']}")
-    print(f"because {advice['because']}")
+        if k in found.plurality:
+            low, high = found.bands.plurality[k]
+            print(f"  plurality of {k:2d}: {found.plurality[k]:.1%} [{low:.1%}, {high:.1%}]")
+    print(f"verdict: {found.recommendation.verdict}; deploy {found.recommendation.policy}")
+    print(f"because {found.recommendation.because}")
 
 
 if __name__ == "__main__":

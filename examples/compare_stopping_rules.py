@@ -50,11 +50,10 @@ def main(votes: keff.Votes) -> None:
     rules: list[str | Policy] = [Agreement(0.7), "fixed:4", "fixed:16", "lead_k:2,cap=16", "curtailed:cap=16"]
     found = replay(votes, rules, np.random.default_rng(0))
     print(f"{'rule':28} {'paths':>6} {'right':>7} {'kept':>7} {'at equal cost':>14}")
-    for row in found["policies"]:
-        gain = row["delta_at_equal_cost"]["value"]
+    for row in found.policies:
         print(
-            f"{row['policy']:28} {row['mean_paths']:6.2f} {row['accuracy']['value']:7.1%}"
-            f" {row['kept']['value']:7.1%} {gain:+14.2%}"
+            f"{row.policy:28} {row.mean_paths:6.2f} {row.accuracy.value:7.1%}"
+            f" {row.kept.value:7.1%} {row.delta_at_equal_cost.value:+14.2%}"
         )
 
 

@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
     first = record.ballot.questions[0]
     print(f"{first.id}: answers {list(first.answers)}, gold {first.gold}")
     found = keff.analyze(record, keff.Settings())
-    print(f"c = {found['c']['value']:.2f}, verdict: {found['recommendation']['verdict']}")
+    print(found)
 
 
 if __name__ == "__main__":

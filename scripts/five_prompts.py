@@ -19,9 +19,12 @@ from typing import Any
 import numpy as np
 
 from keff.analysis.arms import compare
+from keff.analysis.results.comparison import ArmResult
 from keff.paper.runs import tables
 from keff.reading.open import Opening, Record, open_record
+from keff.records import Interval
 from keff.report.tables import render
+from keff.result import number
 
 STEM = "renze_comprehensive-100_gpt-35-turbo_"
 PROMPTS = ("baseline", "chain_of_thought", "composite", "domain_expert", "self_recitation")
@@ -62,21 +65,18 @@ def written(lines: Sequence[Row], file: Path, k: int = len(PROMPTS)) -> Record:
     return open_record(file, Opening(answer_space="choice"))
 
 
-def arm_line(name: str, arm: Row, record: Record) -> str:
+def arm_line(name: str, arm: ArmResult, record: Record) -> str:
     """Return one row of the table of arms."""
     answers = record.ballot.votes.answers
     silent = 0.0 if answers is None else float(np.mean(answers < 0))
-    c = f"{arm['c']['value']:.2f} [{arm['c']['lo']:.2f}, {arm['c']['hi']:.2f}]"
     return (
-        f"| {name} | {arm['p']:.1%} | {arm['rho']:.2f} | {c} | {arm['k_eff']:.2f} | {arm['majority']:.1%} "
-        f"| {arm['plurality']:.1%} | {silent:.1%} | {arm['answer_diversity']:.2f} | {arm['phi']['ratio']:.2f} |"
+        f"| {name} | {arm.p:.1%} | {arm.rho:.2f} | {arm.c.text()} | {arm.k_eff:.2f} | {arm.majority:.1%} "
+        f"| {number(arm.plurality, '.1%')} | {silent:.1%} | {number(arm.answer_diversity)} | {arm.phi.ratio:.2f} |"
     )
 
 
-def change(found: Row, name: str, style: str = "+.0%") -> str:
-    """Return a change with its interval."""
-    one = found[name]
-    return f"{one['value']:{style}} [{one['lo']:{style}}, {one['hi']:{style}}]"
+def _text(change: Interval | None) -> str:
+    return "–" if change is None else change.text("+.1%")
 
 
 def main(folder: Path) -> None:
@@ -100,22 +100,22 @@ def main(folder: Path) -> None:
     )
     print("| --- |" + " ---: |" * 9)
     for name, found in against.items():
-        print(arm_line(name, found[0]["arms"][0], single[name]))
-    print(arm_line("**one path of each**", next(iter(against.values()))[0]["arms"][1], mixed[0]))
+        print(arm_line(name, found[0].arms[0], single[name]))
+    print(arm_line("**one path of each**", next(iter(against.values()))[0].arms[1], mixed[0]))
     print(f"\n| against | delta rho | delta K_eff | majority | plurality | delta rho of {draws} draws |")
     print("| --- |" + " ---: |" * 5)
     for name, found in against.items():
-        all_draws = [one["delta_rho"]["value"] for one in found]
+        all_draws = [one.delta_rho.value for one in found]
         first = found[0]
         print(
-            f"| {name} | {change(first, 'delta_rho')} | {change(first, 'delta_k_eff', '+.2f')} "
-            f"| {change(first, 'delta_majority', '+.1%')} | {change(first, 'delta_plurality', '+.1%')} "
+            f"| {name} | {first.delta_rho.text('+.0%')} | {first.delta_k_eff.text('+.2f')} "
+            f"| {first.delta_majority.text('+.1%')} | {_text(first.delta_plurality)} "
             f"| {min(all_draws):+.0%} to {max(all_draws):+.0%}, mean {np.mean(all_draws):+.0%} |"
         )
     for table in shown:
         print()
         print(render(table, "markdown"))
-    votes = [one["arms"][1]["plurality"] for one in next(iter(against.values()))]
+    votes = [one.arms[1].plurality or 0.0 for one in next(iter(against.values()))]
     print(
         f"\nPlurality of the {draws} template arms: {min(votes):.1%} to {max(votes):.1%}, mean {np.mean(votes):.1%}"
     )

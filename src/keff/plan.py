@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, NonNegativeInt, ValidationError, model_validator
 
 from keff.errors import PlanError
 from keff.stats.patterns import patterns
@@ -50,7 +50,7 @@ class Plan(BaseModel):
     task: dict[str, Any] | None = None
     config: dict[str, Any] | None = None
     fingerprint: str | None = None
-    estimates: dict[str, Any]
+    estimates: dict[str, JsonValue]
     profile: Profile | None = None
 
     def write(self, file: Path) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from keff.result import Result, number
+
 AnswerSpace = Literal["numeric", "choice", "binary", "text", "exact", "math", "literal", "code"]
 """How answers of a task are compared: one equivalence relation for each space."""
 
@@ -150,7 +152,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Result):
     """A number with its uncertainty, and how both were obtained.
 
     ``lo`` and ``hi`` are None when no trustworthy interval exists. An undefined ``value`` is NaN and an
@@ -162,9 +164,25 @@ class Interval:
     hi: float | None
     method: str
 
-    def to_dict(self) -> dict[str, float | str | None]:
-        """Return the four fields as the JSON contract has them."""
-        return {"value": self.value, "lo": self.lo, "hi": self.hi, "method": self.method}
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """Both limits, or None where either is missing."""
+        return None if self.lo is None or self.hi is None else (self.lo, self.hi)
+
+    def text(self, style: str = ".2f") -> str:
+        """Return the value and its limits, such as ``0.42 [0.31, 0.54]``; a dash where it is undefined."""
+        value = number(self.value, style)
+        if value == "–" or (self.lo is None and self.hi is None):
+            return value
+        return f"{value} [{number(self.lo, style)}, {number(self.hi, style)}]"
+
+    def percent(self, digits: int = 1) -> str:
+        """Return a share in percent with its limits, such as ``42.0% [31.0, 54.0]``."""
+        value = number(self.value, f".{digits}%")
+        if value == "–" or self.limits is None:
+            return value
+        lo, hi = self.limits
+        return f"{value} [{100 * lo:.{digits}f}, {100 * hi:.{digits}f}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,16 +45,16 @@ def test_the_changes_are_those_of_the_plain_computation_and_truth_lies_in_the_in
     found = compare(sc, pt, QUICK)
     y, z = sc.ballot.votes.scored(), pt.ballot.votes.scored()
     a, b = pearson(y), pearson(z)
-    assert found["delta_rho"]["value"] == pytest.approx(b / a - 1, abs=1e-9)
-    assert found["delta_k_eff"]["value"] == pytest.approx(8 / (1 + 7 * b) - 8 / (1 + 7 * a), abs=1e-9)
-    assert found["delta_p"]["value"] == pytest.approx(z.mean() - y.mean(), abs=1e-9)
-    assert found["delta_rho"]["hi"] < 0
+    assert found.delta_rho.value == pytest.approx(b / a - 1, abs=1e-9)
+    assert found.delta_k_eff.value == pytest.approx(8 / (1 + 7 * b) - 8 / (1 + 7 * a), abs=1e-9)
+    assert found.delta_p.value == pytest.approx(z.mean() - y.mean(), abs=1e-9)
+    assert found.delta_rho.hi < 0
     truth = _binary(0.4) / _binary(0.8) - 1
-    assert found["delta_rho"]["lo"] < truth < found["delta_rho"]["hi"]
-    assert found["corrected"]["delta_c"]["lo"] < truth < found["corrected"]["delta_c"]["hi"]
-    assert [one["slot"] for one in found["arms"][1]["slots"]] == list(range(1, 9))
-    assert found["arms"][0]["weights"] is None
-    assert {one["rule"] for one in found["arms"][1]["weights"]} == {"binary", "plurality"}
+    assert found.delta_rho.lo < truth < found.delta_rho.hi
+    assert found.corrected.delta_c.lo < truth < found.corrected.delta_c.hi
+    assert [one.slot for one in found.arms[1].slots] == list(range(1, 9))
+    assert found.arms[0].weights is None
+    assert {one.rule for one in found.arms[1].weights} == {"binary", "plurality"}
 
 
 def _binary(rho: float) -> float:
@@ -73,11 +73,11 @@ def test_items_are_matched_by_id_whatever_their_order(tmp_path: Path) -> None:
     lines = pt.read_text().splitlines()
     pt.write_text("\n".join(reversed(lines)) + "\n")
     shuffled = compare(open_record(sc), open_record(pt), QUICK)
-    assert shuffled["delta_rho"] == straight["delta_rho"]
+    assert shuffled.delta_rho == straight.delta_rho
     pt.write_text("\n".join(lines[:150]) + "\n" + lines[0].replace('"q0"', '"new"') + "\n")
     part = compare(open_record(sc), open_record(pt), QUICK)
-    assert part["shared_items"] == 150
-    assert [one["code"] for one in part["warnings"]].count("unpaired_items") == 2
+    assert part.shared_items == 150
+    assert [one.code for one in part.warnings].count("unpaired_items") == 2
 
 
 def test_arms_without_shared_ids_or_gold_are_refused(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_arms_whose_paths_only_disagree_have_no_known_change(tmp_path: Path) -> 
     log = tmp_path / "alike.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = compare(open_record(log), open_record(log), QUICK)
-    assert found["delta_k_eff"]["lo"] is None and found["corrected"]["delta_c"]["lo"] is None
+    assert found.delta_k_eff.lo is None and found.corrected.delta_c.lo is None
 
 
 def test_unequal_numbers_of_paths_use_the_first_of_each_and_say_so(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_arms_within_one_run_are_chosen_by_slot(tmp_path: Path) -> None:
 def test_the_audit_names_failing_slots_and_unequal_difficulty(tmp_path: Path) -> None:
     sc = open_record(arm(tmp_path, "sc", 0.7, n=400))
     failing = compare(sc, open_record(arm(tmp_path, "pt", 0.7, n=400, k=8, slots=True, silent=0.3)), QUICK)
-    assert "extraction_failures" in [one["code"] for one in failing["warnings"]]
+    assert "extraction_failures" in [one.code for one in failing.warnings]
     rng = np.random.default_rng(5)
     common = rng.normal(size=(400, 1)) * math.sqrt(0.7)
     score = common + rng.normal(size=(400, 8)) * math.sqrt(0.3) + np.linspace(-1.6, 1.6, 8)
@@ -135,8 +135,8 @@ def test_the_audit_names_failing_slots_and_unequal_difficulty(tmp_path: Path) ->
             line = {"id": f"q{item}", "gold_answer": "4", "all_answers": answers, "slots": list(range(8))}
             out.write(json.dumps(line) + "\n")
     uneven = compare(sc, open_record(file), QUICK)
-    assert uneven["delta_rho"]["value"] < -0.15
-    assert "unequal_slots" in [one["code"] for one in uneven["warnings"]]
+    assert uneven.delta_rho.value < -0.15
+    assert "unequal_slots" in [one.code for one in uneven.warnings]
 
 
 def test_five_prompts_of_a_real_model_make_a_real_template_arm(recorded: list[Path], tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_five_prompts_of_a_real_model_make_a_real_template_arm(recorded: list[Pa
             }
             out.write(json.dumps(line) + "\n")
     found = compare(open_record(files[0]), open_record(pt), QUICK)
-    assert found["shared_items"] == 100
+    assert found.shared_items == 100
     # The plain prompt repeats itself; five prompts do not.
-    assert found["delta_rho"]["hi"] < 0
-    assert found["arms"][1]["k_eff"] > found["arms"][0]["k_eff"]
+    assert found.delta_rho.hi < 0
+    assert found.arms[1].k_eff > found.arms[0].k_eff

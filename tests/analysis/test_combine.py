@@ -34,19 +34,19 @@ def record(folder: Path, accuracies: list[float], n: int = 300, seed: int = 0) -
 
 def test_where_one_slot_is_good_the_best_slot_stands_beside_the_weights(tmp_path: Path) -> None:
     found = combine_record(open_record(record(tmp_path, [0.95, 0.3, 0.3, 0.3, 0.3])))
-    binary = {one["scheme"]: one for one in found["weights"] if one["rule"] == "binary"}
-    assert binary["log_odds"]["cross_fitted"] == pytest.approx(0.95, abs=0.03)
-    assert binary["log_odds"]["best_slot"] == pytest.approx(0.95, abs=0.03)
-    assert binary["log_odds"]["gain"] > 0.3
-    assert found["pruning"][0]["candidate"] == [0]
-    assert found["pruning"][0]["adopted"]
+    binary = {one.scheme: one for one in found.weights if one.rule == "binary"}
+    assert binary["log_odds"].cross_fitted == pytest.approx(0.95, abs=0.03)
+    assert binary["log_odds"].best_slot == pytest.approx(0.95, abs=0.03)
+    assert binary["log_odds"].gain > 0.3
+    assert found.pruning[0].candidate == (0,)
+    assert found.pruning[0].adopted
 
 
 def test_equal_slots_gain_nothing_out_of_sample(tmp_path: Path) -> None:
     found = combine_record(open_record(record(tmp_path, [0.6] * 6, 600)))
-    for one in found["weights"]:
-        assert abs(one["gain"]) < 3 * one["se"] + 0.02
-    assert not any(one["adopted"] for one in found["pruning"])
+    for one in found.weights:
+        assert abs(one.gain) < 3 * one.se + 0.02
+    assert not any(one.adopted for one in found.pruning)
 
 
 def test_gls_r_learns_the_noise_of_slots_and_keeps_equal_weights_without_need() -> None:
@@ -55,12 +55,12 @@ def test_gls_r_learns_the_noise_of_slots_and_keeps_equal_weights_without_need() 
     noise = rng.normal(size=(60, 4, 32)) * np.array([0.2, 1, 1, 1])[:, None]
     found = gls_r(signal + noise, Judging())
     best = 1 / 0.04 / (1 / 0.04 + 3)
-    assert 0.7 < found["weights"][0] < best + 0.02
-    assert found["weights"][1:] == pytest.approx([(1 - found["weights"][0]) / 3] * 3, abs=0.06)
-    assert found["held_out_risk"] < found["held_out_risk_uniform"]
+    assert 0.7 < found.weights[0] < best + 0.02
+    assert found.weights[1:] == pytest.approx([(1 - found.weights[0]) / 3] * 3, abs=0.06)
+    assert found.held_out_risk < found.held_out_risk_uniform
     even = gls_r(signal + rng.normal(size=(60, 4, 32)), Judging())
-    assert even["kept_uniform"]
-    assert even["weights"] == pytest.approx([0.25] * 4)
+    assert even.kept_uniform
+    assert even.weights == pytest.approx([0.25] * 4)
 
 
 def test_confidence_and_hidden_states_have_votes_of_their_own(tmp_path: Path) -> None:
@@ -76,13 +76,13 @@ def test_confidence_and_hidden_states_have_votes_of_their_own(tmp_path: Path) ->
             out.write(json.dumps(line | {"slots": [0, 1, 2]}) + "\n")
     states = rng.normal(size=(120, 1, 16)) + rng.normal(size=(120, 3, 16)) * np.array([0.2, 1, 1])[:, None]
     found = combine_record(open_record(log), embeddings=states)
-    rows = {one["scheme"]: one for one in found["weights"] if one["rule"] == "plurality"}
+    rows = {one.scheme: one for one in found.weights if one.rule == "plurality"}
     assert set(rows) == {"accuracy", "log_odds", "fisher", "confidence", "gls", "gls_r"}
-    assert rows["confidence"]["gain"] > 0.1 and rows["confidence"]["temperature"] > 0
-    assert rows["confidence"]["weights"] is None
+    assert rows["confidence"].gain > 0.1 and rows["confidence"].temperature > 0
+    assert rows["confidence"].weights is None
     for scheme in ("gls", "gls_r"):
-        assert rows[scheme]["weights"][0] > 0.8
-        assert rows[scheme]["cross_fitted"] == pytest.approx(right[:, 0].mean())
+        assert rows[scheme].weights[0] > 0.8
+        assert rows[scheme].cross_fitted == pytest.approx(right[:, 0].mean())
 
 
 def test_embeddings_must_fit_the_record(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keff.analysis.estimates import Settings, analyze, make_plan, prediction_ks, vote_gain
+from keff.analysis.curves import prediction_ks
+from keff.analysis.estimates import Settings, analyze, make_plan, vote_gain
 from keff.log import LogInfo, Question
 from keff.policy import parse_policy
 from keff.reading.ballot import Reading, ballot
@@ -40,54 +41,54 @@ def test_known_p_and_c_come_back_within_their_intervals() -> None:
     inside = 0
     for seed in range(6):
         found = analyze(simulated(0.6, 0.4, 120, 8, seed), Settings())
-        inside += found["c"]["lo"] <= 0.4 <= found["c"]["hi"]
+        inside += found.c.lo <= 0.4 <= found.c.hi
     assert inside >= 5
 
 
 def test_limits_map_through_monotone_functions() -> None:
     found = analyze(simulated(0.6, 0.4, 100, 8), Settings())
-    c, worth, top = found["c"], found["k_eff"], found["ceiling"]
-    assert worth["value"] == pytest.approx(8 / (1 + 7 * c["value"]))
-    assert worth["lo"] == pytest.approx(8 / (1 + 7 * c["hi"]))
-    assert (top["lo"], top["hi"]) == pytest.approx((1 / c["hi"], 1 / c["lo"]))
-    assert found["percent_of_ceiling"] == pytest.approx(100 * worth["value"] / top["value"])
-    star = found["k_star"]
-    assert star["lo"] <= star["paper"] <= star["hi"]
-    assert star["conservative"] >= star["paper"]
+    c, worth, top = found.c, found.k_eff, found.ceiling
+    assert worth.value == pytest.approx(8 / (1 + 7 * c.value))
+    assert worth.lo == pytest.approx(8 / (1 + 7 * c.hi))
+    assert (top.lo, top.hi) == pytest.approx((1 / c.hi, 1 / c.lo))
+    assert found.percent_of_ceiling == pytest.approx(100 * worth.value / top.value)
+    star = found.k_star
+    assert star.lo <= star.paper <= star.hi
+    assert star.conservative >= star.paper
 
 
 def test_curves_are_exact_subset_averages() -> None:
     found = analyze(record([["r", "r", "w"], ["w", "x", "r"]] * 5), Settings(k_max=4))
-    assert found["majority"]["1"] == found["plurality"]["1"] == 0.5
-    assert found["majority"]["3"] == pytest.approx(0.5)
-    assert found["plurality"]["3"] == pytest.approx((1 + 1 / 3) / 2)
+    assert found.majority[1] == found.plurality[1] == 0.5
+    assert found.majority[3] == pytest.approx(0.5)
+    assert found.plurality[3] == pytest.approx((1 + 1 / 3) / 2)
 
 
 def test_voting_that_hurts_is_not_recommended() -> None:
     rng = np.random.default_rng(3)
     rows = [["r" if rng.random() < 0.3 else "w" for _ in range(12)] for _ in range(150)]
     found = analyze(record(rows), Settings(k_max=8))
-    assert found["recommendation"]["verdict"] == "do not vote"
-    assert found["recommendation"]["policy"].startswith("fixed:1")
+    assert found.recommendation.verdict == "do not vote"
+    assert found.recommendation.policy.startswith("fixed:1")
 
 
 def test_identical_paths_want_a_single_one() -> None:
     rows = [["r"] * 8 if i % 2 else ["w"] * 8 for i in range(100)]
-    assert analyze(record(rows), Settings(k_max=8))["recommendation"]["verdict"] == "single path"
+    assert analyze(record(rows), Settings(k_max=8)).recommendation.verdict == "single path"
 
 
 def test_a_clear_gain_is_worth_sampling_and_the_policy_is_one() -> None:
     found = analyze(simulated(0.6, 0.15, 150, 8), Settings())
-    assert found["recommendation"]["verdict"] == "sample"
-    assert parse_policy(found["recommendation"]["policy"]).cap <= 32
-    limits = found["recommendation"]["expected_plurality"]
-    assert limits["lo"] < limits["value"] < limits["hi"]
+    assert found.recommendation.verdict == "sample"
+    assert parse_policy(found.recommendation.policy).cap <= 32
+    limits = found.recommendation.expected_plurality
+    assert limits.lo < limits.value < limits.hi
 
 
 def test_a_tiny_pilot_says_so_and_names_a_safe_default() -> None:
-    found = analyze(simulated(0.6, 0.4, 6, 4), Settings())["recommendation"]
-    assert found["verdict"] == "pilot too small"
-    assert found["policy"].startswith("adaptive_consistency:0.95")
+    found = analyze(simulated(0.6, 0.4, 6, 4), Settings()).recommendation
+    assert found.verdict == "pilot too small"
+    assert found.policy.startswith("adaptive_consistency:0.95")
 
 
 def test_the_gain_of_a_vote_needs_labels() -> None:
@@ -102,7 +103,7 @@ def test_extraction_is_counted_by_slot() -> None:
     found = analyze(
         record(rows, slots=(0, 1, 0, 1), rules=("marker", "no answer", "marker", "marker")), Settings()
     )
-    assert found["extraction"] == {"0": {"marker": 6}, "1": {"no answer": 3, "marker": 3}}
+    assert found.extraction == {0: {"marker": 6}, 1: {"no answer": 3, "marker": 3}}
 
 
 def test_a_plan_carries_the_profile_of_the_pilot() -> None:

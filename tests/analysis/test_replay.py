@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from keff.analysis.replay import Settings, markdown, replay
-from keff.analysis.replay.compare import Means, mark_frontier
+from keff.analysis.replay.compare import Means, with_frontier
 from keff.analysis.replay.outcomes import drive, expectations, run
 from keff.analysis.replay.refit import Pilot
+from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policies import fixed
 from keff.policy import Need, Policy, Sample, Stop, View, parse_policy, tally
+from keff.records import Interval
 from keff.stats.draws import Draws, dense_codes, permuted
 from keff.stats.plurality import plurality_at_k
 from keff.stats.votes import Votes
@@ -33,8 +35,8 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(1)
 
 
-def row(found: dict[str, Any], policy: str) -> dict[str, Any]:
-    return next(one for one in found["policies"] if one["policy"] == policy)
+def row(found: Replay, policy: str) -> Any:
+    return found[policy]
 
 
 def test_fixed_k_is_the_exact_average_over_subsets() -> None:
@@ -42,19 +44,19 @@ def test_fixed_k_is_the_exact_average_over_subsets() -> None:
     found = replay(votes, ["fixed:1", "fixed:7", "fixed:24"], rng(), Settings(cap=24))
     curve = plurality_at_k(votes)
     for k in (1, 7, 24):
-        assert row(found, f"fixed:{k}")["accuracy"]["value"] == pytest.approx(curve[k - 1], abs=1e-12)
-        assert row(found, f"fixed:{k}")["delta_at_equal_cost"]["value"] == pytest.approx(0, abs=1e-12)
-        assert (row(found, f"fixed:{k}")["mean_paths"], row(found, f"fixed:{k}")["rounds"]) == (k, 1)
+        assert row(found, f"fixed:{k}").accuracy.value == pytest.approx(curve[k - 1], abs=1e-12)
+        assert row(found, f"fixed:{k}").delta_at_equal_cost.value == pytest.approx(0, abs=1e-12)
+        assert (row(found, f"fixed:{k}").mean_paths, row(found, f"fixed:{k}").rounds) == (k, 1)
 
 
 def test_curtailed_keeps_everything_and_a_sure_rule_draws_the_cap() -> None:
     found = replay(records(), ["fixed:24", "curtailed:cap=24", "lead_k:25,cap=24"], rng(), Settings(cap=24))
-    whole, early, never = found["policies"]
+    whole, early, never = found.policies
     for one in (early, never):
-        assert one["accuracy"]["value"] == pytest.approx(whole["accuracy"]["value"], abs=1e-7)
-        assert one["kept"]["lo"] == pytest.approx(1) and one["kept"]["hi"] == pytest.approx(1)
-    assert early["mean_paths"] < whole["mean_paths"] == never["mean_paths"] == 24
-    assert early["same_answer_as_cap"] <= 1
+        assert one.accuracy.value == pytest.approx(whole.accuracy.value, abs=1e-7)
+        assert one.kept.lo == pytest.approx(1) and one.kept.hi == pytest.approx(1)
+    assert early.mean_paths < whole.mean_paths == never.mean_paths == 24
+    assert early.same_answer_as_cap <= 1
 
 
 @pytest.mark.parametrize("spec", ["lead_k:2,cap=5", "budget:2,cap=5", "esc:2,cap=5,answer=window", "fixed:4"])
@@ -107,17 +109,17 @@ def test_a_recording_longer_than_the_cap_stands_for_the_model() -> None:
     recorded = Votes(generator.choice(3, p=law, size=(400, 64)), None)
     fresh = Draws(generator.choice(3, p=law, size=(400, 50, 20)).astype(np.int16))
     policy = parse_policy("budget:3,cap=20")
-    found = replay(recorded, [policy], rng(), Settings(cap=20))["policies"][0]
-    assert found["mean_paths"] == pytest.approx(run(policy, fresh).stop.mean(), abs=0.15)
-    assert found["accuracy"] is None and found["kept"] is None
+    found = replay(recorded, [policy], rng(), Settings(cap=20)).policies[0]
+    assert found.mean_paths == pytest.approx(run(policy, fresh).stop.mean(), abs=0.15)
+    assert found.accuracy is None and found.kept is None
 
 
 def test_tokens_weigh_what_was_drawn() -> None:
     votes = records(tokens=np.tile(np.arange(1.0, 25.0), (40, 1)))
     found = replay(votes, ["fixed:6", "lead_k:2,cap=24"], rng(), Settings(cap=24))
-    assert row(found, "fixed:6")["mean_tokens"] == pytest.approx(6 * 12.5)
+    assert row(found, "fixed:6").mean_tokens == pytest.approx(6 * 12.5)
     lead = row(found, "lead_k:2,cap=24")
-    assert lead["mean_tokens"] == pytest.approx(12.5 * lead["mean_paths"], rel=0.02)
+    assert lead.mean_tokens == pytest.approx(12.5 * lead.mean_paths, rel=0.02)
 
 
 def test_equal_cost_is_fixed_k_randomised_between_neighbours() -> None:
@@ -130,12 +132,14 @@ def test_equal_cost_is_fixed_k_randomised_between_neighbours() -> None:
 
 
 def test_the_frontier_is_what_nothing_beats() -> None:
-    def one(cost: float, accuracy: float) -> dict[str, Any]:
-        return {"mean_paths": cost, "mean_tokens": None, "accuracy": {"value": accuracy}}
+    def policy(cost: float, accuracy: float) -> ReplayRow:
+        share = Interval(accuracy, None, None, "given")
+        return ReplayRow("rule", share, None, None, cost, None, 1.0, 1.0, None)
 
-    rows = [one(4, 0.7), one(5, 0.7), one(6, 0.8), one(3, 0.6), one(8, 0.79)]
-    mark_frontier(rows)
-    assert [found["frontier"] for found in rows] == [True, False, True, True, False]
+    rows = [policy(4, 0.7), policy(5, 0.7), policy(6, 0.8), policy(3, 0.6), policy(8, 0.79)]
+    assert [row.frontier for row in with_frontier(rows)] == [True, False, True, True, False]
+    tokens = [replace(rows[0], mean_tokens=90.0), replace(rows[1], mean_tokens=80.0)]
+    assert [row.frontier for row in with_frontier(tokens)] == [False, True]
 
 
 def test_clusters_are_resampled_whole() -> None:
@@ -149,8 +153,8 @@ def test_clusters_are_resampled_whole() -> None:
     )
 
     def width(votes: Votes) -> float:
-        found = replay(votes, ["fixed:5"], rng(), Settings(cap=24))["policies"][0]["accuracy"]
-        return found["hi"] - found["lo"]
+        found = replay(votes, ["fixed:5"], rng(), Settings(cap=24)).policies[0].accuracy
+        return found.hi - found.lo
 
     alone = Votes(copies.answers, copies.correct)
     assert width(copies) == pytest.approx(width(few), rel=0.15)
@@ -182,25 +186,25 @@ def test_pilots_are_small_and_judged_elsewhere() -> None:
     # Question i is right when i is odd; the pilot is told apart by its clusters.
     votes = Votes(answers, np.tile(np.arange(n)[:, None] % 2, (1, 8)), clusters=np.arange(n))
     spy = Spy()
-    found = replay(votes, [spy], rng(), Settings(cap=8, replicates=100, pilot=Pilot(10, 4)))["policies"][0]
+    found = replay(votes, [spy], rng(), Settings(cap=8, replicates=100, pilot=Pilot(10, 4))).policies[0]
     assert len(spy.pilots) == 25 + 100
     assert {(pilot.n, pilot.k) for pilot in spy.pilots} == {(10, 4)}
     first = spy.pilots[0]
     assert first.clusters is not None
-    assert found["pilot"]["paths"] == 40 and found["pilot"]["labels"] == 10
-    assert found["pilot"]["mean_paths_with_pilot"]["1000"] == pytest.approx(5 + 40 / 1000)
+    assert found.pilot.paths == 40 and found.pilot.labels == 10
+    assert found.pilot.mean_paths_with_pilot[1000] == pytest.approx(5 + 40 / 1000)
     # If pilot questions were judged too, every split would have accuracy one half.
-    assert found["accuracy"]["lo"] < 0.45 < 0.55 < found["accuracy"]["hi"]
+    assert found.accuracy.lo < 0.45 < 0.55 < found.accuracy.hi
 
 
 def test_fitted_policies_have_rows_with_intervals() -> None:
     votes = records(n=60)
     specs = ["adaptive_k:cap=24", "pilot_budget:0.95,cap=24", "pilot_budget:0.95,a=1,w=0.2,cap=24"]
     found = replay(votes, specs, rng(), Settings(cap=24, replicates=60))
-    for one in found["policies"]:
-        assert one["accuracy"]["lo"] <= one["accuracy"]["value"] <= one["accuracy"]["hi"]
-        assert 1 <= one["mean_paths"] <= 24
-    assert [one["pilot"] is None for one in found["policies"]] == [False, False, True]
+    for one in found.policies:
+        assert one.accuracy.lo <= one.accuracy.value <= one.accuracy.hi
+        assert 1 <= one.mean_paths <= 24
+    assert [one.pilot is None for one in found.policies] == [False, False, True]
 
 
 class Third:
@@ -216,27 +220,27 @@ class Third:
 
 
 def test_a_policy_that_is_not_vectorised_is_driven_live() -> None:
-    found = replay(records(n=6, k=10), [Third()], rng(), Settings(cap=10))["policies"][0]
-    assert (found["mean_paths"], found["rounds"]) == (3, 1)
+    found = replay(records(n=6, k=10), [Third()], rng(), Settings(cap=10)).policies[0]
+    assert (found.mean_paths, found.rounds) == (3, 1)
     single = plurality_at_k(records(n=6, k=10))[0]
     # One vote is worth a single path, up to the random orders that are corrected at the cap only.
-    assert found["accuracy"]["value"] == pytest.approx(single, abs=0.06)
+    assert found.accuracy.value == pytest.approx(single, abs=0.06)
 
 
 def test_weighted_votes_are_replayed() -> None:
     votes = records(confidences=np.where(records().scored() == 1, 1.0, 0.0))
     found = replay(votes, ["fixed:6", "fixed:6,weight=confidence,temperature=0.05"], rng(), Settings(cap=24))
-    plain, weighted = found["policies"]
-    assert weighted["accuracy"]["value"] > plain["accuracy"]["value"]
+    plain, weighted = found.policies
+    assert weighted.accuracy.value > plain.accuracy.value
     even = Votes(votes.answers, votes.correct, confidences=np.zeros((40, 24)))
-    same = replay(even, ["fixed:6", "fixed:6,weight=confidence"], rng(), Settings(cap=24))["policies"]
-    assert same[1]["accuracy"]["value"] == pytest.approx(same[0]["accuracy"]["value"], abs=0.01)
+    same = replay(even, ["fixed:6", "fixed:6,weight=confidence"], rng(), Settings(cap=24)).policies
+    assert same[1].accuracy.value == pytest.approx(same[0].accuracy.value, abs=0.01)
 
 
 def test_one_question_is_replayed_without_intervals_but_fits_no_policy() -> None:
     one = records(n=1)
     found = row(replay(one, ["lead_k:3,cap=24"], rng(), Settings(cap=24)), "lead_k:3,cap=24")
-    assert found["accuracy"]["value"] is not None and found["accuracy"]["lo"] is None
+    assert found.accuracy.value is not None and found.accuracy.lo is None
     with pytest.raises(PolicyError, match="fitted on other questions"):
         replay(one, ["pilot_budget:0.98,cap=24"], rng(), Settings(cap=24))
 
@@ -254,7 +258,7 @@ def test_bad_input_is_refused_with_what_to_do() -> None:
     slots = Votes(votes.answers, votes.correct, slots=np.arange(10) % 2)
     with pytest.raises(PolicyError, match="not exchangeable: replay the paths of one slot"):
         replay(slots, ["fixed:2"], rng())
-    assert replay(slots, ["fixed:2"], rng(), Settings(random_slots=True))["n"] == 40
+    assert replay(slots, ["fixed:2"], rng(), Settings(random_slots=True)).n == 40
     with pytest.raises(PolicyError, match="gold labels"):
         replay(Votes(votes.answers, None), ["adaptive_k:cap=10"], rng())
 
@@ -269,8 +273,8 @@ def test_the_table_has_a_line_for_each_policy() -> None:
 @pytest.mark.parametrize("cap", [3, 8, 24])
 def test_curtailed_is_fixed_at_its_own_cap_whatever_it_is_compared_with(cap: int) -> None:
     found = replay(records(), [f"fixed:{cap}", f"curtailed:cap={cap}"], rng(), Settings(cap=16))
-    whole, early = found["policies"]
-    assert early["accuracy"]["value"] == pytest.approx(whole["accuracy"]["value"], abs=1e-7)
+    whole, early = found.policies
+    assert early.accuracy.value == pytest.approx(whole.accuracy.value, abs=1e-7)
 
 
 def test_a_cap_beyond_the_records_is_told_what_works() -> None:

@@ -81,7 +81,9 @@ def test_table_1_is_the_plain_computation() -> None:
         assert row["agree"] == pytest.approx(np.mean(pairs), abs=TOLERANCE)
         assert row["k_eff"] == pytest.approx(k / (1 + (k - 1) * c), abs=TOLERANCE)
         assert row["ceiling"] == pytest.approx(1 / c, abs=TOLERANCE)
-        assert row["percent_of_ceiling"] == pytest.approx(k * c / (1 + (k - 1) * c), abs=TOLERANCE)
+        assert row["percent_of_ceiling"] == pytest.approx(
+            100 * k * c / (1 + (k - 1) * c), abs=100 * TOLERANCE
+        )
         p = y[:, :k].mean()
         eq3 = np.mean([(y[:, i] * y[:, j]).mean() - p * p for i in range(k) for j in range(i)]) / (
             p * (1 - p)

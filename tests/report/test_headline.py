@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
+from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.recommendation import Kept, Recommendation
+from keff.analysis.results.replay import Replay, ReplayRow
 from keff.cli._summary import _verdict  # pyright: ignore[reportPrivateUsage]
 from keff.policy import Sample, Stop, View, parse_policy
+from keff.records import Interval
 from keff.report.headline import arms_sentence, headline
 from keff.report.rules import in_words
 
@@ -41,17 +46,13 @@ def test_other_rules_are_told_by_their_documentation(spec: str) -> None:
     assert len(in_words(spec)) > 20
 
 
-def advice(verdict: str, policy: str) -> dict[str, Any]:
-    return {
-        "verdict": verdict,
-        "policy": policy,
-        "k": None,
-        "because": "few",
-        "expected_plurality": None,
-        "expected_paths": 9.0,
-        "expected_tokens": None,
-        "same_answer": None,
-    }
+def advice(verdict: Any, policy: str, **known: Any) -> Recommendation:
+    nothing = dict.fromkeys(field.name for field in fields(Recommendation))
+    return Recommendation(
+        **nothing
+        | {"verdict": verdict, "policy": policy, "k": 32, "because": "few", "expected_paths": 9.0}
+        | known
+    )
 
 
 def test_a_small_pilot_is_said_to_be_one_with_what_to_do_meanwhile() -> None:
@@ -60,7 +61,7 @@ def test_a_small_pilot_is_said_to_be_one_with_what_to_do_meanwhile() -> None:
     )
     assert _verdict(safe).endswith("to choose[/bold]; safe default: adaptive_consistency:0.95,cap=16")
     assert _verdict(aimed).endswith("best for your aim: budget:3")
-    tops = [headline({"recommendation": one, "predicted": None}, 32, None) for one in (safe, aimed)]
+    tops = [headline(one, 32, None) for one in (safe, aimed)]
     assert [top.badge for top in tops] == ["Pilot too small"] * 2
     assert tops[0].sentence.endswith("use the safe default.")
     assert "aim" in tops[1].sentence
@@ -68,28 +69,22 @@ def test_a_small_pilot_is_said_to_be_one_with_what_to_do_meanwhile() -> None:
 
 
 def test_a_rule_is_sold_by_what_it_keeps_and_only_as_far_as_that_is_known() -> None:
-    vote = advice("sample", "budget:3") | {"kept": 0.987, "same_answer": 0.9}
-    found = {"recommendation": vote, "predicted": None}
-    assert "9.0 paths a question keep 99% of the accuracy of 32" in headline(found, 32, None).sentence
-    rows = [
-        {
-            "policy": "budget:3",
-            "kept": {"value": 0.95, "lo": 0.9, "hi": 1.0},
-            "accuracy": {"value": 0.7, "lo": 0.6, "hi": 0.8},
-        }
-    ]
-    replayed = headline(found, 32, {"cap": 32, "policies": rows})
+    vote = advice("sample", "budget:3", kept=Kept(0.987, None, None, "simulated"), same_answer=0.9)
+    assert "9.0 paths a question keep 99% of the accuracy of 32" in headline(vote, 32, None).sentence
+    accuracy, kept = Interval(0.7, 0.6, 0.8, "replayed"), Interval(0.95, 0.9, 1.0, "replayed")
+    row = ReplayRow("budget:3", accuracy, kept, None, 9.0, None, 9.0, 1.0, None)
+    replayed = headline(vote, 32, Replay(10, 32, 32, 10, (row,)))
     assert "keep 95%" in replayed.sentence
     assert replayed.tiles[1].value == "95.0% [90.0, 100.0]"
     assert "70.0% [60.0, 80.0] are right" in replayed.tiles[1].detail
-    assert "keep 99%" in headline(found, 32, {"cap": 16, "policies": rows}).sentence
-    blind = headline({"recommendation": vote | {"kept": None}}, 32, None)
+    assert "keep 99%" in headline(vote, 32, Replay(10, 32, 16, 10, (row,))).sentence
+    blind = headline(replace(vote, kept=None), 32, None)
     assert "mostly with the answer" in blind.sentence
     assert blind.tiles[1].value == "90.0%"
 
 
-def change(lo: float | None, hi: float | None) -> dict[str, float | None]:
-    return {"value": 0.0, "lo": lo, "hi": hi}
+def change(lo: float | None, hi: float | None) -> Interval:
+    return Interval(0.0, lo, hi, "given")
 
 
 @pytest.mark.parametrize(
@@ -107,5 +102,6 @@ def change(lo: float | None, hi: float | None) -> dict[str, float | None]:
     ],
 )
 def test_two_arms_are_summed_up_by_what_their_intervals_exclude(rho: Any, vote: Any, said: str) -> None:
-    compared = {"delta_rho": change(*rho), "delta_plurality": change(*vote)}
+    nothing: Any = dict.fromkeys(field.name for field in fields(Comparison))
+    compared = Comparison(**nothing | {"delta_rho": change(*rho), "delta_plurality": change(*vote)})
     assert arms_sentence(compared).startswith(said)

@@ -21,6 +21,7 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 from keff.analysis.arms import compare  # noqa: E402
 from keff.analysis.estimates import Settings, analyze  # noqa: E402
 from keff.analysis.replay import replay  # noqa: E402
+from keff.analysis.results.estimates import Analysis  # noqa: E402
 from keff.reading.open import Opening, Record, open_record  # noqa: E402
 from keff.report.page import write_page  # noqa: E402
 
@@ -76,7 +77,7 @@ def rows(n: int, k: int, seed: int, slots: int = 1) -> list[dict[str, Any]]:
     return found
 
 
-def exhibit(file: Path) -> tuple[Record, dict[str, Any]]:
+def exhibit(file: Path) -> tuple[Record, Analysis]:
     record = open_record(file, Opening(texts=True))
     return record, analyze(record, Settings())
 
@@ -281,7 +282,7 @@ def test_what_is_unknown_is_said(browser: Any, folder: Path) -> None:
 def test_a_real_record_with_its_replay(browser: Any, recorded: list[Path], folder: Path) -> None:
     file = next(path for path in recorded if path.name == "boinf_math500_Qwen3-14B.jsonl")
     run = exhibit(file)
-    policies = ["fixed:8", "lead_k:3", run[1]["recommendation"]["policy"]]
+    policies = ["fixed:8", "lead_k:3", run[1].recommendation.policy]
     replayed = replay(run[0].ballot.votes, policies, np.random.default_rng(0))
     write_page([run], folder / "real.html", replays=[replayed])
     page, wrong = load(browser, folder / "real.html")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from keff.analysis.combine import Judging, slot_table, weighted_votes
+from keff.analysis.combine import Judging, judged, slot_table
+from keff.analysis.results.combination import Pruning, Slot, WeightedVote
+from keff.analysis.results.comparison import ArmResult, Comparison, Corrected, Phi
 from keff.errors import UsageError
 from keff.reading.open import Opening, Record, open_record
-from keff.records import Estimate, Note
+from keff.records import Interval, Note
 from keff.stats import slots as audit
-from keff.stats.compare import ArmComparison, ArmPlan, compare_arms
+from keff.stats.compare import ArmComparison, ArmPlan, Estimator, compare_arms
 from keff.stats.correlation import agreement, anova_c, pearson_c, pooled_c
 from keff.stats.diversity import ceiling, k_eff, k_eff_block
 from keff.stats.intervals import interval_c, interval_mean
@@ -27,6 +29,12 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 FAILURES_APART = 0.05
 """From this difference of extraction failures between arms on, a fall of correlation is suspect."""
 
+SLOT_FLOOR = 0.02
+"""A slot of lower accuracy broke the format of answers, rather than found the questions hard."""
+
+ESTIMATORS: tuple[Estimator, Estimator] = ("pearson", "anova")
+"""The paper's estimator of c, and ours."""
+
 _SLOTS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 
 
@@ -35,7 +43,7 @@ class Comparing:
     """How to compare: bootstrap replicates and design, the level of intervals, cross-fitting folds, the seed."""
 
     replicates: int = 10_000
-    design: str = "paired"
+    design: Literal["paired", "rows"] = "paired"
     level: float = 0.95
     folds: int = 5
     seed: int = 0
@@ -65,8 +73,8 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
     return replace(record, path=text, ballot=replace(record.ballot, votes=_only(record, _slot_set(choice))))
 
 
-def compare(first: Record, second: Record, how: Comparing | None = None) -> dict[str, Any]:
-    """Compare two arms item by item: the object of ``keff compare --json`` (NaN where undefined).
+def compare(first: Record, second: Record, how: Comparing | None = None) -> Comparison:
+    """Compare two arms item by item.
 
     Items are matched by id, and only shared ones count; clusters are the independent units. ``delta_rho`` is
     the paper's relative change of the mean pairwise Pearson correlation with a percentile interval from a
@@ -78,31 +86,30 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> dict
     if arms[0].votes.k < 2 or arms[0].votes.n < 2:
         raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
     rng = np.random.default_rng(how.seed)
-    both = {
-        name: compare_arms(arms[0].votes, arms[1].votes, rng, _plan(how, name))
-        for name in ("pearson", "anova")
-    }
-    paper = both["pearson"]
-    described = [describe(arm, how) for arm in arms]
-    notes += [*paper.relative.warnings, *_audit(described, paper)]
-    return {
-        "arms": described,
-        "shared_items": arms[0].votes.n,
-        "shared_clusters": arms[0].votes.n_clusters,
-        "design": how.design,
-        "replicates": how.replicates,
-        "delta_rho": _interval(paper.relative),
-        "delta_rho_absolute": _interval(paper.delta),
-        "delta_k_eff": _interval(paper.delta_k_eff),
-        "corrected": {
-            "c": list(both["anova"].c),
-            "delta_c": _interval(both["anova"].relative),
-            "delta_c_absolute": _interval(both["anova"].delta),
-            "delta_k_eff": _interval(both["anova"].delta_k_eff),
-        },
-        **_accuracy(arms, how.level),
-        "warnings": [{"code": note.code, "message": note.message} for note in dict.fromkeys(notes)],
-    }
+    paper, ours = (compare_arms(arms[0].votes, arms[1].votes, rng, _plan(how, name)) for name in ESTIMATORS)
+    described = describe(arms[0], how), describe(arms[1], how)
+    notes += [*paper.relative.warnings, *_audit(*described, paper)]
+    changes = _accuracy(arms, how.level)
+    return Comparison(
+        arms=described,
+        shared_items=arms[0].votes.n,
+        shared_clusters=arms[0].votes.n_clusters,
+        design=how.design,
+        replicates=how.replicates,
+        delta_rho=paper.relative.interval,
+        delta_rho_absolute=paper.delta.interval,
+        delta_k_eff=paper.delta_k_eff.interval,
+        corrected=Corrected(
+            c=ours.c,
+            delta_c=ours.relative.interval,
+            delta_c_absolute=ours.delta.interval,
+            delta_k_eff=ours.delta_k_eff.interval,
+        ),
+        delta_p=changes.p,
+        delta_majority=changes.majority,
+        delta_plurality=changes.plurality,
+        warnings=tuple(dict.fromkeys(notes)),
+    )
 
 
 def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]:
@@ -135,49 +142,51 @@ def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]
     return (arms[0], arms[1]), notes
 
 
-def describe(arm: Arm, how: Comparing) -> dict[str, Any]:
+def describe(arm: Arm, how: Comparing) -> ArmResult:
     """Return what one arm is worth: accuracies, correlation, votes, slots, weighted votes and pruning."""
     votes = arm.votes
     rho, dropped = pearson_c(votes)
-    c = interval_c(votes, level=how.level)
     answers = votes.answers is not None
     block = k_eff_block(votes, ddof=1)
-    return {
-        "path": arm.label,
-        "n": votes.n,
-        "k": votes.k,
-        "clusters": votes.n_clusters,
-        "p": votes.p,
-        "rho": rho,
-        "rho_dropped": dropped,
-        "c": _interval(c),
-        "c_pooled": pooled_c(votes),
-        "c_anova": anova_c(votes),
-        "k_eff": float(k_eff(votes.k, rho)),
-        "ceiling": float(ceiling(rho)),
-        "k_eff_block": block,
-        "block_over_vote": block / float(k_eff(votes.k, rho)),
-        "majority": float(majority_at_k_items(votes)[:, -1].mean()),
-        "plurality": float(plurality_at_k_items(votes)[:, -1].mean()) if answers else None,
-        "agreement": agreement(votes) if answers else None,
-        "answer_diversity": float(audit.answer_diversity(votes).mean()) if answers else None,
-        "slots": slot_table(votes),
-        "slot_cv": audit.slot_cv(votes),
-        "phi": _phi(votes),
-        **_weights(votes, how),
-    }
+    weights, pruning = _weights(votes, how)
+    return ArmResult(
+        path=arm.label,
+        n=votes.n,
+        k=votes.k,
+        clusters=votes.n_clusters,
+        p=votes.p,
+        rho=rho,
+        rho_dropped=dropped,
+        c=interval_c(votes, level=how.level).interval,
+        c_pooled=pooled_c(votes),
+        c_anova=anova_c(votes),
+        k_eff=float(k_eff(votes.k, rho)),
+        ceiling=float(ceiling(rho)),
+        k_eff_block=block,
+        block_over_vote=block / float(k_eff(votes.k, rho)),
+        majority=float(majority_at_k_items(votes)[:, -1].mean()),
+        plurality=float(plurality_at_k_items(votes)[:, -1].mean()) if answers else None,
+        agreement=agreement(votes) if answers else None,
+        answer_diversity=float(audit.answer_diversity(votes).mean()) if answers else None,
+        slots=slot_table(votes),
+        slot_cv=audit.slot_cv(votes),
+        phi=_phi(votes),
+        weights=weights,
+        pruning=pruning,
+    )
 
 
-def _weights(votes: Votes, how: Comparing) -> dict[str, Any]:
+def _weights(
+    votes: Votes, how: Comparing
+) -> tuple[tuple[WeightedVote, ...], tuple[Pruning, ...]] | tuple[None, None]:
     """Judge weights where slots are templates; under one prompt a column's number means nothing."""
     if votes.slots is None or votes.n_clusters < how.folds:
-        return {"weights": None, "pruning": None}
-    return weighted_votes(votes, Judging(how.folds, how.seed))
+        return None, None
+    return judged(votes, Judging(how.folds, how.seed))
 
 
-def _plan(how: Comparing, estimator: Any) -> ArmPlan:
-    design: Any = how.design
-    return ArmPlan(estimator, design, how.replicates, how.level)
+def _plan(how: Comparing, estimator: Estimator) -> ArmPlan:
+    return ArmPlan(estimator, how.design, how.replicates, how.level)
 
 
 def _slot_set(text: str) -> set[int]:
@@ -214,43 +223,41 @@ def _aligned(record: Record, rows: list[int], clusters: IntArray, k: int) -> Vot
     return replace(kept, clusters=clusters)
 
 
-def _accuracy(arms: tuple[Arm, Arm], level: float) -> dict[str, Any]:
+class _Changes(NamedTuple):
+    """Paired changes of accuracy: of one path and of both votes."""
+
+    p: Interval
+    majority: Interval
+    plurality: Interval | None
+
+
+def _accuracy(arms: tuple[Arm, Arm], level: float) -> _Changes:
     """Return the paired changes of accuracy, of a path and of both votes, with cluster-robust intervals."""
     first, second = (arm.votes for arm in arms)
-    values: dict[str, FloatArray | None] = {
-        "delta_p": second.scored().mean(axis=1) - first.scored().mean(axis=1),
-        "delta_majority": majority_at_k_items(second)[:, -1] - majority_at_k_items(first)[:, -1],
-        "delta_plurality": None,
-    }
-    if first.answers is not None and second.answers is not None:
-        values["delta_plurality"] = plurality_at_k_items(second)[:, -1] - plurality_at_k_items(first)[:, -1]
-    return {
-        name: None if change is None else _interval(interval_mean(change, first.clusters, level))
-        for name, change in values.items()
-    }
+
+    def change(accuracy: Callable[[Votes], FloatArray]) -> Interval:
+        return interval_mean(accuracy(second) - accuracy(first), first.clusters, level).interval
+
+    answers = first.answers is not None and second.answers is not None
+    return _Changes(
+        p=change(lambda votes: votes.scored().mean(axis=1)),
+        majority=change(lambda votes: majority_at_k_items(votes)[:, -1]),
+        plurality=change(lambda votes: plurality_at_k_items(votes)[:, -1]) if answers else None,
+    )
 
 
-def _phi(votes: Votes) -> dict[str, Any]:
-    found = audit.phi_audit(votes)
-    return {"phi": found.phi, "phi_max": found.phi_max, "ratio": found.ratio, "dropped": found.dropped}
+def _phi(votes: Votes) -> Phi:
+    pairs = audit.phi_audit(votes)
+    return Phi(phi=pairs.phi, phi_max=pairs.phi_max, ratio=pairs.ratio, dropped=pairs.dropped)
 
 
-def _audit(arms: Sequence[Mapping[str, Any]], change: ArmComparison) -> list[Note]:
+def _audit(first: ArmResult, second: ArmResult, change: ArmComparison) -> list[Note]:
     """Return what else than decorrelation could have lowered the correlation."""
-    notes: list[Note] = []
-    first, second = arms
-    failing = [one for one in second["slots"] or () if (one["extraction_failures"] or 0) > FAILURES_APART]
-    if failing:
-        text = ", ".join(f"{one['slot']} ({one['extraction_failures']:.0%})" for one in failing)
-        notes.append(Note("extraction_failures", f"slots without an answer in many paths: {text}"))
-    low = [one for one in second["slots"] or () if one["accuracy"] < 0.02]
-    if low:
-        text = ", ".join(str(one["slot"]) for one in low)
-        notes.append(Note("slot_floor", f"slots right in under 2% of paths: {text}"))
+    notes = _slot_notes(second.slots or ())
     if change.relative.hi is None or change.relative.hi >= 0:
         return notes  # no fall that would need explaining
     fall = change.relative.value
-    ratio = second["phi"]["ratio"] / first["phi"]["ratio"] - 1 if first["phi"]["ratio"] else math.nan
+    ratio = second.phi.ratio / first.phi.ratio - 1 if first.phi.ratio else math.nan
     if ratio > fall / 2:
         text = (
             f"rho falls by {-fall:.0%}, but only by {max(-ratio, 0):.0%} relative to the most that the slots' "
@@ -260,5 +267,14 @@ def _audit(arms: Sequence[Mapping[str, Any]], change: ArmComparison) -> list[Not
     return notes
 
 
-def _interval(found: Estimate) -> dict[str, Any]:
-    return {"value": found.value, "lo": found.lo, "hi": found.hi, "method": found.method}
+def _slot_notes(slots: Sequence[Slot]) -> list[Note]:
+    """Return what is wrong with single slots: answers that are not found, and accuracies near zero."""
+    notes: list[Note] = []
+    failing = [slot for slot in slots if (slot.extraction_failures or 0) > FAILURES_APART]
+    if failing:
+        text = ", ".join(f"{slot.slot} ({slot.extraction_failures:.0%})" for slot in failing)
+        notes.append(Note("extraction_failures", f"slots without an answer in many paths: {text}"))
+    low = [str(slot.slot) for slot in slots if slot.accuracy < SLOT_FLOOR]
+    if low:
+        notes.append(Note("slot_floor", f"slots right in under 2% of paths: {', '.join(low)}"))
+    return notes

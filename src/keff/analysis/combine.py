@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.analysis.results.combination import Combination, GlsR, Pruning, Slot, WeightedVote
 from keff.errors import LogError, UsageError
 from keff.reading.open import Record
 from keff.sampling.job import EMBEDDINGS
@@ -48,8 +48,8 @@ class Judging:
 
 def combine_record(
     record: Record, how: Judging | None = None, embeddings: FloatArray | None = None
-) -> dict[str, Any]:
-    """Return what weights and pruning are worth on a record: the object of ``keff combine --json``.
+) -> Combination:
+    """Return what weights and pruning are worth on a record.
 
     ``embeddings`` [n, K, D] add GLS-R. ``oracle_optimism`` is what in-sample accuracy weights seem to gain
     where no slot differs from any other. Raises UsageError without gold answers, with one path, or with fewer
@@ -62,73 +62,75 @@ def combine_record(
     if votes.k < 2 or votes.n_clusters < how.folds:
         raise UsageError(f"{votes.n_clusters} items x {votes.k} paths are too few for {how.folds} folds")
     usable = 0 < votes.p < 1 and anova_c(votes) < 1
-    return {
-        "path": record.path,
-        "n": votes.n,
-        "k": votes.k,
-        "slots": slot_table(votes),
-        "slot_cv": audit.slot_cv(votes),
-        "oracle_optimism": oracle_optimism(votes.p, max(anova_c(votes), 0.0), votes.k, votes.n)
+    weights, pruning = judged(votes, how, embeddings=embeddings)
+    return Combination(
+        path=record.path,
+        n=votes.n,
+        k=votes.k,
+        slots=slot_table(votes),
+        slot_cv=audit.slot_cv(votes),
+        oracle_optimism=oracle_optimism(votes.p, max(anova_c(votes), 0.0), votes.k, votes.n)
         if usable
         else None,
-        **weighted_votes(votes, how, embeddings=embeddings),
-        "gls_r": None if embeddings is None else gls_r(embeddings, how),
-    }
+        weights=weights,
+        pruning=pruning,
+        gls_r=None if embeddings is None else gls_r(embeddings, how),
+    )
 
 
-def weighted_votes(
+def judged(
     votes: Votes,
     how: Judging,
     schemes: Sequence[Scheme] = SCHEMES,
     embeddings: FloatArray | None = None,
-) -> dict[str, Any]:
+) -> tuple[tuple[WeightedVote, ...], tuple[Pruning, ...]]:
     """Return weighted votes and slot pruning, cross-fitted beside the best slot and the in-sample oracle.
 
     Votes by confidence where every path has one, and those of GLS and GLS-R where there are embeddings.
     """
     rules: list[Rule] = ["binary"] if votes.answers is None else ["binary", "plurality"]
     plans = [SubsetPlan("top", rule=rule, folds=how.folds) for rule in rules]
-    rows: list[dict[str, Any]] = []
+    rows: list[WeightedVote] = []
     by_states = {} if embeddings is None else _learners(embeddings, how)
     for rule in rules:
         for scheme in schemes:
-            found = judge_weights(votes, Weighting(scheme, rule), how.rng(), how.folds)
-            rows.append(_row(scheme, rule, found))
+            report = judge_weights(votes, Weighting(scheme, rule), how.rng(), how.folds)
+            rows.append(_row(scheme, rule, report))
         rows += _by_confidence(votes, rule, how)
         rows += _by_embeddings(votes, by_states, rule, how)
-    return {"weights": rows, "pruning": [_pruned(votes, plan, how) for plan in plans]}
+    return tuple(rows), tuple(_pruned(votes, plan, how) for plan in plans)
 
 
-def slot_table(votes: Votes) -> list[dict[str, Any]] | None:
+def slot_table(votes: Votes) -> tuple[Slot, ...] | None:
     """Return by template slot its accuracy and its share of paths without an answer; None under one prompt."""
     if votes.slots is None:
         return None
     accuracy = audit.slot_accuracies(votes)
     failures = None if votes.answers is None else audit.extraction_failures(votes)
-    return [
-        {
-            "slot": int(slot),
-            "accuracy": float(accuracy[votes.slots == slot].mean()),
-            "extraction_failures": None if failures is None else float(failures[votes.slots == slot].mean()),
-        }
+    return tuple(
+        Slot(
+            slot=int(slot),
+            accuracy=float(accuracy[votes.slots == slot].mean()),
+            extraction_failures=None if failures is None else float(failures[votes.slots == slot].mean()),
+        )
         for slot in np.unique(votes.slots)
-    ]
+    )
 
 
-def gls_r(embeddings: FloatArray, how: Judging) -> dict[str, Any]:
+def gls_r(embeddings: FloatArray, how: Judging) -> GlsR:
     """Return the GLS-R weights of slots with the ridge that held-out problems prefer (the paper's Eq. 14)."""
     try:
-        found = choose_ridge(embeddings, how.rng(), folds=how.folds)
+        choice = choose_ridge(embeddings, how.rng(), folds=how.folds)
     except ValueError as error:
         raise UsageError(f"GLS-R: {error}") from None
-    return {
-        "ridge": found.ridge,
-        "weights": found.weights.tolist(),
-        "held_out_risk": found.held_out,
-        "held_out_risk_uniform": found.held_out_uniform,
-        "se": found.se,
-        "kept_uniform": found.ridge is None,
-    }
+    return GlsR(
+        ridge=choice.ridge,
+        weights=tuple(choice.weights.tolist()),
+        held_out_risk=choice.held_out,
+        held_out_risk_uniform=choice.held_out_uniform,
+        se=choice.se,
+        kept_uniform=choice.ridge is None,
+    )
 
 
 def read_embeddings(path: Path, file: Path | None, votes: Votes) -> FloatArray | None:
@@ -150,7 +152,7 @@ def read_embeddings(path: Path, file: Path | None, votes: Votes) -> FloatArray |
     return np.asarray(found, np.float64)
 
 
-def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[dict[str, Any]]:
+def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[WeightedVote]:
     """Judge CISC's softmax, whose temperature is chosen on the other folds; it weighs paths, not slots."""
     given = votes.confidences
     if given is None or not np.any(np.isfinite(given)):
@@ -159,8 +161,8 @@ def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[dict[str, Any
     def learn(items: NDArray[np.bool_]) -> FloatArray:
         return confidence_weights(given, choose_temperature(votes.take(items), rule))
 
-    found = judge_learned(votes, learn, rule, how.rng(), how.folds)
-    return [_row("confidence", rule, found) | {"temperature": choose_temperature(votes, rule)}]
+    report = judge_learned(votes, learn, rule, how.rng(), how.folds)
+    return [_row("confidence", rule, report, choose_temperature(votes, rule))]
 
 
 def _learners(embeddings: FloatArray, how: Judging) -> dict[str, Learn]:
@@ -188,9 +190,9 @@ def _once(learn: Learn) -> Learn:
 
 def _by_embeddings(
     votes: Votes, learners: Mapping[str, Learn], rule: Rule, how: Judging
-) -> list[dict[str, Any]]:
+) -> list[WeightedVote]:
     """Judge the votes of weights from hidden states; a slot whose weight is negative has no vote."""
-    rows: list[dict[str, Any]] = []
+    rows: list[WeightedVote] = []
     for scheme, learn in learners.items():
         try:
             rows.append(_row(scheme, rule, judge_learned(votes, learn, rule, how.rng(), how.folds)))
@@ -204,30 +206,31 @@ def _voting(weights: FloatArray) -> FloatArray:
     return kept if np.any(kept) else np.ones_like(kept)
 
 
-def _row(scheme: str, rule: Rule, found: WeightReport) -> dict[str, Any]:
-    slots = found.weights if found.weights.ndim == 1 else None
-    return {
-        "scheme": scheme,
-        "rule": rule,
-        "uniform": found.uniform,
-        "cross_fitted": found.cross_fitted,
-        "in_sample": found.in_sample,
-        "best_slot": found.best_slot,
-        "gain": found.gain,
-        "se": found.se,
-        "weights": None if slots is None else (slots / slots.sum()).tolist(),
-    }
+def _row(scheme: str, rule: Rule, report: WeightReport, temperature: float | None = None) -> WeightedVote:
+    slots = report.weights if report.weights.ndim == 1 else None
+    return WeightedVote(
+        scheme=scheme,
+        rule=rule,
+        uniform=report.uniform,
+        cross_fitted=report.cross_fitted,
+        in_sample=report.in_sample,
+        best_slot=report.best_slot,
+        gain=report.gain,
+        se=report.se,
+        weights=None if slots is None else tuple((slots / slots.sum()).tolist()),
+        temperature=temperature,
+    )
 
 
-def _pruned(votes: Votes, plan: SubsetPlan, how: Judging) -> dict[str, Any]:
-    found = choose_subset(votes, how.rng(), plan)
+def _pruned(votes: Votes, plan: SubsetPlan, how: Judging) -> Pruning:
+    choice = choose_subset(votes, how.rng(), plan)
     names = np.arange(votes.k) if votes.slots is None else votes.slots
-    return {
-        "rule": plan.rule,
-        "accuracy": found.accuracy,
-        "full": found.full,
-        "gain": found.gain,
-        "se": found.se,
-        "adopted": found.adopted,
-        "candidate": names[found.candidate].tolist(),
-    }
+    return Pruning(
+        rule=plan.rule,
+        accuracy=choice.accuracy,
+        full=choice.full,
+        gain=choice.gain,
+        se=choice.se,
+        adopted=choice.adopted,
+        candidate=tuple(names[choice.candidate].tolist()),
+    )

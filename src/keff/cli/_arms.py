@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.table import Table
 
+from keff.analysis.results.combination import Pruning, Slot, WeightedVote
 from keff.cli._console import result_console
 from keff.cli._summary import percent
 
@@ -18,29 +18,29 @@ def _table(title: str, headers: Sequence[str]) -> Table:
     return table
 
 
-def print_slots(slots: Sequence[Mapping[str, Any]] | None) -> None:
+def print_slots(slots: Sequence[Slot] | None) -> None:
     """Print the accuracy and the extraction failures of each template slot."""
     if slots is None:
         return
     table = _table("template slots", ("slot", "accuracy", "no answer"))
-    for one in slots:
-        table.add_row(str(one["slot"]), percent(one["accuracy"]), percent(one["extraction_failures"]))
+    for slot in slots:
+        table.add_row(str(slot.slot), percent(slot.accuracy), percent(slot.extraction_failures))
     result_console.print(table)
 
 
-def print_weights(found: Mapping[str, Any]) -> None:
+def print_weights(weights: Sequence[WeightedVote] | None, pruning: Sequence[Pruning] | None) -> None:
     """Print weighted votes and pruning beside equal weights, the best slot and the in-sample oracle."""
-    if found["weights"] is None:
+    if weights is None:
         return
     headers = ("rule", "weights", "uniform", "cross-fitted", "gain", "best slot", "in-sample oracle")
     table = _table("weighted votes", headers)
-    for one in found["weights"]:
-        names = one["rule"], one["scheme"].replace("_", " ")
-        gain = f"{one['gain']:+.1%} ± {one['se']:.1%}"
-        values = (percent(one[name]) for name in ("uniform", "cross_fitted"))
-        table.add_row(*names, *values, gain, percent(one["best_slot"]), percent(one["in_sample"]))
+    for row in weights:
+        gain = f"{row.gain:+.1%} ± {row.se:.1%}"
+        shares = percent(row.uniform), percent(row.cross_fitted)
+        ends = percent(row.best_slot), percent(row.in_sample)
+        table.add_row(row.rule, row.scheme.replace("_", " "), *shares, gain, *ends)
     result_console.print(table)
-    for one in found["pruning"]:
-        verdict = f"keep slots {one['candidate']}" if one["adopted"] else "keep all slots"
-        line = f"  pruning, {one['rule']}: {verdict} (nested gain {one['gain']:+.1%} ± {one['se']:.1%})"
+    for choice in pruning or ():
+        kept = f"keep slots {list(choice.candidate)}" if choice.adopted else "keep all slots"
+        line = f"  pruning, {choice.rule}: {kept} (nested gain {choice.gain:+.1%} ± {choice.se:.1%})"
         result_console.print(line, markup=False)

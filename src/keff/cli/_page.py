@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from keff.analysis.replay import replay
+from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.replay import Replay
 from keff.cli._console import progress_console
 from keff.errors import PluginError, PolicyError
 from keff.plugins import missing_extra
 from keff.reading.open import Record
 from keff.stats.votes import Votes
-
-Found = Mapping[str, Any]
 
 REPLAYED = ("fixed:8", "curtailed", "lead_k:2", "lead_k:3", "adaptive_consistency:0.95", "budget:4")
 """Rules that need no second pass over the votes: the page should be there in seconds."""
@@ -24,7 +24,7 @@ CAP = 32
 
 
 def write_report(
-    runs: Sequence[tuple[Record, Found]], file: Path, comparison: Found | None = None, seed: int = 0
+    runs: Sequence[tuple[Record, Analysis]], file: Path, comparison: Comparison | None = None, seed: int = 0
 ) -> None:
     """Write the page; raises PluginError with the install line where the ``report`` extra is missing."""
     try:
@@ -36,7 +36,7 @@ def write_report(
         page.write_page(runs, file, replays=replays, comparison=comparison, bundle=bundle)
 
 
-def write_report_if_possible(runs: Sequence[tuple[Record, Found]], file: Path) -> bool:
+def write_report_if_possible(runs: Sequence[tuple[Record, Analysis]], file: Path) -> bool:
     """Write the page, or say which extra it needs and return False."""
     try:
         write_report(runs, file)
@@ -46,9 +46,9 @@ def write_report_if_possible(runs: Sequence[tuple[Record, Found]], file: Path) -
     return True
 
 
-def replayed(votes: Votes, found: Found, seed: int) -> dict[str, Any] | None:
+def replayed(votes: Votes, found: Analysis, seed: int) -> Replay | None:
     """Replay the recommended policy and some others, or None where too few paths were recorded for that."""
-    chosen = found["recommendation"]["policy"]
+    chosen = found.recommendation.policy
     if votes.k < CAP or votes.answers is None or votes.correct is None:
         return None
     try:

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
 
 from rich.table import Table
 
+from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.recommendation import Recommendation
 from keff.cli._console import result_console, warn
 from keff.reading.open import Record
+from keff.records import Interval
 from keff.report.headline import SAFE
 from keff.report.rules import in_words
+from keff.result import number
 from keff.stats.diversity import k_eff
 
-Estimates = Mapping[str, Any]
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128)
 BARS = "▁▂▃▄▅▆▇█"
 
 
 def percent(value: float | None) -> str:
     """Format a share, or a dash where it is unknown."""
-    return "–" if value is None or value != value else f"{100 * value:.1f}%"
+    return number(value, ".1%")
 
 
-def with_range(found: Estimates | None, style: str = ".2f") -> str:
+def with_range(value: Interval | None, style: str = ".2f") -> str:
     """Format a value with its interval, such as ``0.42 [0.31, 0.54]``."""
-    if found is None or found["value"] is None or found["value"] != found["value"]:
-        return "–"
-
-    def one(value: float | None) -> str:
-        return "–" if value is None else "∞" if value == float("inf") else format(value, style)
-
-    if found["lo"] is None and found["hi"] is None:
-        return one(found["value"])
-    return f"{one(found['value'])} [{one(found['lo'])}, {one(found['hi'])}]"
+    return "–" if value is None else value.text(style)
 
 
 def sparkline(values: list[float]) -> str:
@@ -43,124 +37,116 @@ def sparkline(values: list[float]) -> str:
     return "".join(BARS[min(int((value - low) / span * len(BARS)), len(BARS) - 1)] for value in values)
 
 
-def print_summary(record: Record, estimates: Estimates) -> None:
+def print_summary(record: Record, analysis: Analysis) -> None:
     """Print the recommendation first, then what it rests on."""
     out = result_console
     out.print(f"[bold]{record.path}[/bold]", markup=True)
     about = " · ".join(part for part in (record.info.task, record.info.model) if part)
-    size = f"{estimates['n']} items x {estimates['k']} paths"
+    size = f"{analysis.n} items x {analysis.k} paths"
     out.print(f"  {about + ' · ' if about else ''}{size}", markup=False)
-    _recommendation(estimates)
-    out.print(_table(estimates))
-    _curve(estimates)
-    _correlation(estimates)
-    for warning in estimates["warnings"]:
-        warn(warning["message"])
+    _recommendation(analysis)
+    out.print(_table(analysis))
+    _curve(analysis)
+    _correlation(analysis)
+    for warning in analysis.warnings:
+        warn(warning.message)
 
 
-def _recommendation(estimates: Estimates) -> None:
-    advice = estimates.get("recommendation")
-    if advice is None:
-        return
+def _recommendation(analysis: Analysis) -> None:
+    advice = analysis.recommendation
     result_console.print(f"\n  {_verdict(advice)}", soft_wrap=True)
-    result_console.print(f"  {in_words(advice['policy'])}", markup=False, soft_wrap=True)
-    result_console.print(f"  {_in_numbers(estimates)}", markup=False, soft_wrap=True)
-    result_console.print(f"  {advice['because']}\n", markup=False, soft_wrap=True)
+    result_console.print(f"  {in_words(advice.policy)}", markup=False, soft_wrap=True)
+    result_console.print(f"  {_in_numbers(advice, analysis.cap)}", markup=False, soft_wrap=True)
+    result_console.print(f"  {advice.because}\n", markup=False, soft_wrap=True)
 
 
-def _verdict(advice: Estimates) -> str:
+def _verdict(advice: Recommendation) -> str:
     """Say the verdict and the policy that goes with it."""
-    verdict, policy = advice["verdict"], advice["policy"]
-    if verdict == "pilot too small":
-        what = "safe default" if policy.startswith(SAFE) else "best for your aim"
-        return f"[bold]pilot too small to choose[/bold]; {what}: {policy}"
-    return f"[bold]{verdict}[/bold] with {policy}"
+    if advice.verdict == "pilot too small":
+        what = "safe default" if advice.policy.startswith(SAFE) else "best for your aim"
+        return f"[bold]pilot too small to choose[/bold]; {what}: {advice.policy}"
+    return f"[bold]{advice.verdict}[/bold] with {advice.policy}"
 
 
-def _in_numbers(estimates: Estimates) -> str:
+def _in_numbers(advice: Recommendation, cap: int) -> str:
     """Say what the policy is expected to keep and to save."""
-    advice = estimates["recommendation"]
-    expected, paths = advice["expected_plurality"], advice["expected_paths"]
+    expected, paths = advice.expected_plurality, advice.expected_paths
     parts = [] if expected is None else [f"accuracy {_predicted(expected)} expected"]
     if paths is not None:
-        cap = _cap(estimates)
         parts.append(f"{paths:.1f} paths a question instead of {cap}: {max(1 - paths / cap, 0):.0%} saved")
     return "; ".join(parts) or "nothing can be expected of it yet"
 
 
-def _cap(estimates: Estimates) -> int:
-    return int(estimates["k_star"]["k_max"]) if estimates["k_star"] else 32
-
-
-def _correlation(estimates: Estimates) -> None:
-    c = estimates["c"]
-    if c is None:
+def _correlation(analysis: Analysis) -> None:
+    c, star = analysis.c, analysis.k_star
+    if c is None or star is None:
         return
-    k, star = estimates["k"], estimates["k_star"]
     lines = [
         "",
-        f"one path is right {percent(estimates['p'])} of the time; "
+        f"one path is right {percent(analysis.p)} of the time; "
         f"the correctness of two paths correlates with c = {with_range(c)}",
-        f"{k} paths are worth {with_range(estimates['k_eff'])} independent ones; "
-        f"no number of paths is worth more than {with_range(estimates['ceiling'])}",
-        f"K* = {star['paper']} by the paper's rule (interval {star['lo']} to {star['hi']}, "
-        f"conservative {star['conservative']}, at most {star['k_max']})",
+        f"{analysis.k} paths are worth {with_range(analysis.k_eff)} independent ones; "
+        f"no number of paths is worth more than {with_range(analysis.ceiling)}",
+        f"K* = {star.paper} by the paper's rule (interval {star.lo} to {star.hi}, "
+        f"conservative {star.conservative}, at most {star.k_max})",
         "In brackets: 95% intervals, over questions like these.",
     ]
     for line in lines:
         result_console.print("  " + line, markup=False, soft_wrap=True)
 
 
-def _table(estimates: Estimates) -> Table:
-    cap = int(estimates["k_star"]["k_max"]) if estimates["k_star"] else int(estimates["k"])
+HEADERS = (
+    "  \npaths",
+    "\nworth",
+    "plurality\nseen",
+    "\npredicted",
+    "majority\nseen",
+    "\npredicted",
+    "\ncost",
+)
+
+
+def _table(analysis: Analysis) -> Table:
+    cap = analysis.k_star.k_max if analysis.k_star else analysis.k
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    headers = (
-        "  \npaths",
-        "\nworth",
-        "plurality\nseen",
-        "\npredicted",
-        "majority\nseen",
-        "\npredicted",
-        "\ncost",
-    )
-    for header in headers:
+    for header in HEADERS:
         table.add_column(header, justify="right", no_wrap=True)
     for k in SHOWN:
         if k <= cap:
-            table.add_row(str(k), *_row(estimates, str(k)), f"{k / cap:.0%}")
+            table.add_row(str(k), *_row(analysis, k), f"{k / cap:.0%}")
     return table
 
 
-def _row(estimates: Estimates, k: str) -> list[str]:
-    predicted: Estimates = estimates["predicted"] or {}
-    plurality: Estimates = estimates["plurality"] or {}
-    majority: Estimates = estimates["majority"] or {}
-    by_answers: Estimates = predicted.get("plurality") or {}
-    by_beta_binomial: Estimates = predicted.get("beta_binomial") or {}
+def _row(analysis: Analysis, k: int) -> list[str]:
+    ahead = analysis.predicted
+    by_answers = None if ahead is None else (ahead.plurality or {}).get(k)
+    by_beta_binomial = None if ahead is None else (ahead.beta_binomial or {}).get(k)
     return [
-        _worth(estimates, int(k)),
-        percent(plurality.get(k)),
-        _predicted(by_answers.get(k)),
-        percent(majority.get(k)),
-        _predicted(by_beta_binomial.get(k)),
+        _worth(analysis.c, k),
+        percent((analysis.plurality or {}).get(k)),
+        _predicted(by_answers),
+        percent((analysis.majority or {}).get(k)),
+        _predicted(by_beta_binomial),
     ]
 
 
-def _worth(estimates: Estimates, k: int) -> str:
-    c = estimates["c"]["value"] if estimates["c"] else None
-    return "–" if c is None or c != c else f"{float(k_eff(k, c)):.2f}"
+def _worth(c: Interval | None, k: int) -> str:
+    return "–" if c is None or math.isnan(c.value) else f"{float(k_eff(k, c.value)):.2f}"
 
 
-def _predicted(found: Estimates | None) -> str:
-    if found is None:
+def _predicted(value: Interval | None) -> str:
+    if value is None:
         return "–"
-    if found["lo"] is None:
-        return percent(found["value"])
-    return f"{percent(found['value'])} [{100 * found['lo']:.0f}, {100 * found['hi']:.0f}]"
+    if value.limits is None:
+        return percent(value.value)
+    lo, hi = value.limits
+    return f"{percent(value.value)} [{100 * lo:.0f}, {100 * hi:.0f}]"
 
 
-def _curve(estimates: Estimates) -> None:
-    if estimates["plurality"] and len(estimates["plurality"]) > 1:
-        values = list(estimates["plurality"].values())
-        line = f"  plurality at 1 to {len(values)} paths  {sparkline(values)}  {percent(values[0])} to {percent(values[-1])}"
-        result_console.print(line, markup=False, soft_wrap=True)
+def _curve(analysis: Analysis) -> None:
+    if analysis.plurality is None or len(analysis.plurality) < 2:
+        return
+    values = list(analysis.plurality.values())
+    ends = f"{percent(values[0])} to {percent(values[-1])}"
+    line = f"  plurality at 1 to {len(values)} paths  {sparkline(values)}  {ends}"
+    result_console.print(line, markup=False, soft_wrap=True)

@@ -6,12 +6,13 @@ Reads runs of keff and recorded logs.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from keff.analysis.estimates import Settings, analyze, make_plan
 from keff.analysis.recommend import Aim
+from keff.analysis.results.estimates import Analysis
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._summary import print_summary
@@ -56,7 +57,7 @@ def command(
 
 def analyze_records(
     records: list[Record], settings: Settings, out: Path | None, *, json: bool
-) -> list[tuple[Record, dict[str, Any]]]:
+) -> list[tuple[Record, Analysis]]:
     """Analyse records, write the plan where asked, print what was found, and return it."""
     if out is not None and len(records) > 1:
         raise UsageError("-o writes one plan: give one PATH, or --pool")
@@ -78,12 +79,13 @@ def make_aim(
     return Aim(retain=retain, budget=budget, value_per_correct=value_per_correct, cost_per_path=cost_per_path)
 
 
-def show(found: list[tuple[Record, dict[str, Any]]], *, json: bool) -> None:
-    """Print estimates: one JSON object, or a summary for people."""
+def show(found: list[tuple[Record, Analysis]], *, json: bool) -> None:
+    """Print analyses: one JSON object, or a summary for people."""
     if not json:
-        for record, estimates in found:
-            print_summary(record, estimates)
+        for record, analysis in found:
+            print_summary(record, analysis)
     elif len(found) == 1:
-        _console.print_json(found[0][1])
+        _console.print_json(found[0][1].to_dict())
     else:
-        _console.print_json({"runs": [{"path": record.path, **one} for record, one in found]})
+        runs = [{"path": record.path, **analysis.to_dict()} for record, analysis in found]
+        _console.print_json({"runs": runs})

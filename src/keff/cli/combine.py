@@ -12,6 +12,7 @@ import typer
 
 from keff.analysis.arms import open_arm
 from keff.analysis.combine import Judging, combine_record, read_embeddings
+from keff.analysis.results.combination import GlsR
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._arms import print_slots, print_weights
@@ -36,21 +37,24 @@ def command(
     array = read_embeddings(Path(path), embeddings, record.ballot.votes)
     found = combine_record(record, Judging(folds, seed), array)
     if json:
-        _console.print_json(found)
+        _console.print_json(found.to_dict())
         return
-    _console.result_console.print(f"{path}: {found['n']} items x {found['k']} paths", markup=False)
-    if found["slots"] is None:
+    _console.result_console.print(f"{path}: {found.n} items x {found.k} paths", markup=False)
+    if found.slots is None:
         _console.warn("one prompt for all paths: columns mean nothing, and equal weights are the answer")
-    print_slots(found["slots"])
-    print_weights(found)
-    if found["oracle_optimism"] is not None:
-        line = f"  equal slots alone make the in-sample oracle look {found['oracle_optimism']:+.2%} better"
+    print_slots(found.slots)
+    print_weights(found.weights, found.pruning)
+    if found.oracle_optimism is not None:
+        line = f"  equal slots alone make the in-sample oracle look {found.oracle_optimism:+.2%} better"
         _console.result_console.print(line, markup=False)
-    if found["gls_r"] is not None:
-        one = found["gls_r"]
-        kept = "equal weights kept" if one["kept_uniform"] else f"ridge {one['ridge']:g}"
-        risks = f"{one['held_out_risk']:.4g} against {one['held_out_risk_uniform']:.4g}"
-        line = f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
-        _console.result_console.print(line, markup=False)
-        weights = ", ".join(f"{weight:.3f}" for weight in one["weights"])
-        _console.result_console.print(f"  its weights: {weights}", markup=False)
+    if found.gls_r is not None:
+        _print_gls_r(found.gls_r)
+
+
+def _print_gls_r(result: GlsR) -> None:
+    kept = "equal weights kept" if result.ridge is None else f"ridge {result.ridge:g}"
+    risks = f"{result.held_out_risk:.4g} against {result.held_out_risk_uniform:.4g}"
+    line = f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
+    _console.result_console.print(line, markup=False)
+    weights = ", ".join(f"{weight:.3f}" for weight in result.weights)
+    _console.result_console.print(f"  its weights: {weights}", markup=False)

@@ -5,21 +5,18 @@ Delta rho, delta K_eff and accuracy, with paired intervals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from keff.analysis.arms import Comparing, compare, open_arm
+from keff.analysis.results.comparison import Comparison
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._arms import print_slots, print_weights
-from keff.cli._summary import percent, with_range
 from keff.errors import UsageError
 from keff.reading.open import Opening
-
-Found = Mapping[str, Any]
 
 
 def command(
@@ -45,62 +42,24 @@ def command(
     except ValueError as error:
         raise UsageError(str(error)) from None
     if json:
-        _console.print_json(found)
+        _console.print_json(found.to_dict())
     else:
         _show(found)
 
 
-def _show(found: Found) -> None:
+def _show(found: Comparison) -> None:
     out = _console.result_console
-    first, second = found["arms"]
-    out.print(f"{second['path']} against {first['path']}", style="bold", markup=False)
-    out.print(f"  {found['shared_items']} shared items, {first['k']} paths each\n", markup=False)
+    first, second = found.arms
+    out.print(f"{second.path} against {first.path}", style="bold", markup=False)
+    out.print(f"  {found.shared_items} shared items, {first.k} paths each\n", markup=False)
     table = Table(box=None, padding=(0, 2), pad_edge=False)
     for header in ("", "first", "second", "change"):
         table.add_column(header, justify="left" if not header else "right", no_wrap=True)
-    for row in _rows(found, first, second):
+    for row in found.rows()[1:]:
         table.add_row(*row)
     out.print(table)
-    if second["slots"] is not None:
-        print_slots(second["slots"])
-        print_weights(second)
-    for warning in found["warnings"]:
-        _console.warn(warning["message"])
-
-
-def _rows(found: Found, first: Found, second: Found) -> list[list[str]]:
-    return [
-        [
-            "mean pairwise rho",
-            _two(first["rho"]),
-            _two(second["rho"]),
-            with_range(found["delta_rho"], "+.1%"),
-        ],
-        [
-            "c, bias-corrected",
-            with_range(first["c"]),
-            with_range(second["c"]),
-            with_range(found["corrected"]["delta_c"], "+.1%"),
-        ],
-        ["K_eff", _two(first["k_eff"]), _two(second["k_eff"]), with_range(found["delta_k_eff"], "+.2f")],
-        ["one path", percent(first["p"]), percent(second["p"]), with_range(found["delta_p"], "+.1%")],
-        [
-            "majority vote",
-            percent(first["majority"]),
-            percent(second["majority"]),
-            with_range(found["delta_majority"], "+.1%"),
-        ],
-        [
-            "plurality",
-            percent(first["plurality"]),
-            percent(second["plurality"]),
-            with_range(found["delta_plurality"], "+.1%"),
-        ],
-        ["phi / phi-max", _two(first["phi"]["ratio"]), _two(second["phi"]["ratio"]), ""],
-        ["K_eff block / vote", _two(first["block_over_vote"]), _two(second["block_over_vote"]), ""],
-        ["slot CV", _two(first["slot_cv"]), _two(second["slot_cv"]), ""],
-    ]
-
-
-def _two(value: float | None) -> str:
-    return "–" if value is None or value != value else "∞" if value == float("inf") else f"{value:.2f}"
+    if second.slots is not None:
+        print_slots(second.slots)
+        print_weights(second.weights, second.pruning)
+    for warning in found.warnings:
+        _console.warn(warning.message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +13,13 @@ from rich.table import Table
 
 from keff.analysis.arms import open_arm
 from keff.analysis.replay import Settings, markdown, replay
+from keff.analysis.results.replay import Replay, ReplayRow
 from keff.cli import _console
 from keff.cli import _options as o
-from keff.cli._summary import percent
 from keff.errors import UsageError
 from keff.plugins import missing_extra
 from keff.reading.open import Opening
+from keff.records import Interval
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import FloatArray, Votes
 
@@ -77,7 +79,7 @@ def command(
         out.parent.mkdir(parents=True, exist_ok=True)
         _write(out, found, fixed)
     if json:
-        _console.print_json(found)
+        _console.print_json(found.to_dict())
         return
     _console.result_console.print(_table(found))
 
@@ -94,7 +96,7 @@ def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
     return fixed
 
 
-def _write(out: Path, found: dict[str, Any], fixed: FloatArray | None) -> None:
+def _write(out: Path, found: Replay, fixed: FloatArray | None) -> None:
     if fixed is None:
         out.write_text(markdown(found), encoding="utf-8")
         return
@@ -102,7 +104,7 @@ def _write(out: Path, found: dict[str, Any], fixed: FloatArray | None) -> None:
         figures: Any = importlib.import_module("keff.report.figures")
     except ImportError as error:
         raise missing_extra(error, "drawing the figure (or name a .md file)") from error
-    figures.save(figures.policies(found["policies"], fixed), out.with_suffix(""))
+    figures.save(figures.policies(found.policies, fixed), out.with_suffix(""))
 
 
 def _fixed(spec: str) -> str | None:
@@ -121,47 +123,42 @@ def fitting(spec: str, cap: int) -> str:
     return spec if _fixed(spec) else f"{spec}{',' if ':' in spec else ':'}cap={cap}"
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    def points(found: dict[str, Any] | None) -> str:
-        if found is None or found["value"] is None:
-            return "–"
-        if found["lo"] is None:
-            return f"{100 * found['value']:+.1f}"
-        return f"{100 * found['value']:+.1f} [{100 * found['lo']:+.1f}, {100 * found['hi']:+.1f}]"
-
-    def share(found: dict[str, Any]) -> str:
-        if found["lo"] is None:
-            return percent(found["value"])
-        return f"{percent(found['value'])} [{100 * found['lo']:.1f}, {100 * found['hi']:.1f}]"
-
-    tokens = "–" if row["mean_tokens"] is None else f"{row['mean_tokens']:,.0f}"
+def _cells(row: ReplayRow) -> list[str]:
     return [
-        row["policy"],
-        share(row["accuracy"]),
-        f"{row['mean_paths']:.2f}",
-        tokens,
-        f"{row['rounds']:.1f}",
-        share(row["kept"]),
-        points(row["delta_at_equal_cost"]),
+        row.policy,
+        _share(row.accuracy),
+        f"{row.mean_paths:.2f}",
+        "–" if row.mean_tokens is None else f"{row.mean_tokens:,.0f}",
+        f"{row.rounds:.1f}",
+        _share(row.kept),
+        _points(row.delta_at_equal_cost),
     ]
+
+
+def _share(value: Interval | None) -> str:
+    return "–" if value is None else value.percent()
+
+
+def _points(value: Interval | None) -> str:
+    """Format a difference of shares in percentage points, with signs."""
+    if value is None or math.isnan(value.value):
+        return "–"
+    if value.limits is None:
+        return f"{100 * value.value:+.1f}"
+    lo, hi = value.limits
+    return f"{100 * value.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}]"
 
 
 HEADERS = ("policy", "accuracy", "paths", "tokens", "rounds", "kept", "points at equal cost")
 
 
-def _table(found: dict[str, Any]) -> Table:
-    table = Table(
-        title=f"{found['n']} questions x {found['k']} paths; kept is the share of plurality@{found['cap']}; 95% intervals",
-        title_justify="left",
-        box=None,
-    )
+def _table(found: Replay) -> Table:
+    size = f"{found.n} questions x {found.k} paths"
+    title = f"{size}; kept is the share of plurality@{found.cap}; 95% intervals"
+    table = Table(title=title, title_justify="left", box=None)
     for header in HEADERS:
-        table.add_column(
-            header,
-            justify="left" if header == "policy" else "right",
-            no_wrap=header != "policy",
-            overflow="fold",
-        )
-    for row in found["policies"]:
+        first = header == "policy"
+        table.add_column(header, justify="left" if first else "right", no_wrap=not first, overflow="fold")
+    for row in found.policies:
         table.add_row(*_cells(row))
     return table

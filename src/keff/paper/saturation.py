@@ -72,7 +72,7 @@ def table1(sample: Sample) -> Rows:
                 "c_corrected": anova_c(votes),
                 "k_eff": float(k_eff(k, c)),
                 "ceiling": float(ceiling(c)),
-                "percent_of_ceiling": float(percent_of_ceiling(k, c)) / 100,
+                "percent_of_ceiling": float(percent_of_ceiling(k, c)),
             }
         rows.append(row)
     return rows

@@ -16,7 +16,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("c", "c-hat", ".3f", latex=r"$\hat{c}$"),
         Column("k_eff", "K_eff vote", ".2f", latex=r"$K_{\text{eff}}^{\text{vote}}$"),
         Column("ceiling", "Ceiling", ".2f"),
-        Column("percent_of_ceiling", "% Ceil.", ".0%"),
+        Column("percent_of_ceiling", "% Ceil.", ".0f"),
         Column("p", "p", ".1%", spread="p_std", latex=r"$\bar{p}$"),
         Column("tokens", "Tokens", ".0f"),
         Column("c_eq3", "c, Eq. 3", ".3f", latex=r"$\hat{c}$, Eq.~3"),

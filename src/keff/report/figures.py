@@ -14,6 +14,7 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from keff.analysis.results.replay import ReplayRow
 from keff.stats.votes import FloatArray
 
 Row = Mapping[str, Any]
@@ -193,7 +194,7 @@ def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) 
     return _figure(draw)
 
 
-def policies(rows: Sequence[Row], fixed: FloatArray) -> Figure:
+def policies(rows: Sequence[ReplayRow], fixed: FloatArray) -> Figure:
     """Draw the share of accuracy kept (%) over mean paths: the curve of fixed K, and rows of a replay.
 
     ``fixed`` [cap] is the plurality accuracy after 1..cap paths, the last of which is all that can be kept.
@@ -203,12 +204,20 @@ def policies(rows: Sequence[Row], fixed: FloatArray) -> Figure:
     def draw(axes: Axes) -> None:
         axes.plot(np.arange(1, len(fixed) + 1), 100 * fixed / fixed[-1], color="0.6", label="fixed K")
         for place, row in enumerate(rows):
-            x, kept, colour = row["mean_paths"], row["kept"], _colour(place)
-            face = colour if row["frontier"] else "white"
-            style: Any = {"color": colour, "markerfacecolor": face, "label": row["policy"]}
-            if kept["lo"] is not None:
-                axes.plot([x, x], [100 * kept["lo"], 100 * kept["hi"]], color=colour, linewidth=0.6)
-            axes.plot([x], [100 * kept["value"]], _mark(place + place // len(COLOURS)), **style)
+            if row.kept is None:
+                continue
+            x, colour = row.mean_paths, _colour(place)
+            if row.kept.limits is not None:
+                lo, hi = row.kept.limits
+                axes.plot([x, x], [100 * lo, 100 * hi], color=colour, linewidth=0.6)
+            axes.plot(
+                [x],
+                [100 * row.kept.value],
+                _mark(place + place // len(COLOURS)),
+                color=colour,
+                markerfacecolor=colour if row.frontier else "white",
+                label=row.policy,
+            )
         title = f"accuracy kept (% of plurality@{len(fixed)})"
         axes.set(xlabel="mean paths a question", ylabel=title)
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.recommendation import Recommendation
+from keff.analysis.results.replay import Replay, ReplayRow
+from keff.records import Interval
 from keff.report.rules import in_words
-
-Estimates = Mapping[str, Any]
+from keff.result import number
 
 BADGES = {
     "sample": "Vote, and stop early",
@@ -42,78 +43,73 @@ class Headline:
     tiles: tuple[Tile, ...]
 
 
-def headline(found: Estimates, cap: int, replayed: Mapping[str, Any] | None) -> Headline:
-    """Say what to do, what that keeps and what it saves against ``cap`` paths a question."""
-    advice = found["recommendation"]
-    verdict = advice["verdict"]
+def headline(advice: Recommendation, cap: int, replayed: Replay | None) -> Headline:
+    """Say what to do, what that keeps and what it saves against ``cap`` paths per question."""
+    verdict = advice.verdict
+    asks_once = verdict == "sample" and advice.policy == "fixed:1"
+    row = _replayed(advice, cap, replayed)
     return Headline(
         tone=TONES[verdict],
-        badge=BADGES[verdict]
-        if advice["policy"] != "fixed:1" or verdict != "sample"
-        else BADGES["single path"],
-        sentence=_sentence(verdict, advice, cap, _replayed(found, cap, replayed)),
-        because=advice["because"],
-        tiles=(_policy(advice), _kept(found, cap, replayed), _saved(advice, cap)),
+        badge=BADGES["single path" if asks_once else verdict],
+        sentence=_sentence(advice, cap, row),
+        because=advice.because,
+        tiles=(_policy(advice), _kept(advice, cap, row), _saved(advice, cap)),
     )
 
 
-def _sentence(verdict: str, advice: Estimates, cap: int, row: Estimates | None) -> str:
-    paths = advice["expected_paths"]
-    if verdict == "pilot too small":
+def _sentence(advice: Recommendation, cap: int, row: ReplayRow | None) -> str:
+    if advice.verdict == "pilot too small":
         return f"This pilot is too small to choose. Until you measure more questions, {_meanwhile(advice)}."
-    if verdict == "do not vote":
+    if advice.verdict == "do not vote":
         return "Do not vote: on these questions voting makes the model worse. Ask once."
-    if verdict == "single path":
+    if advice.verdict == "single path":
         return "Ask once: more paths add less than half a point of accuracy."
-    if advice["policy"] == "fixed:1":
+    if advice.policy == "fixed:1":
         return f"Ask once: one path does nearly all that {cap} paths would do."
-    if advice["policy"].startswith("fixed:"):
-        return f"Draw {advice['k']} paths a question instead of {cap}."
-    kept = advice.get("kept") if row is None else row["kept"]["value"]
+    if advice.policy.startswith("fixed:"):
+        return f"Draw {advice.k} paths a question instead of {cap}."
+    paths = "some paths" if advice.expected_paths is None else _paths(advice.expected_paths)
+    kept = advice.kept if row is None else row.kept
     if kept is None:
-        return f"Stop early: about {_paths(paths)} a question, mostly with the answer that {cap} would give."
-    return f"Stop early: about {_paths(paths)} a question keep {min(kept, 1):.0%} of the accuracy of {cap}."
+        return f"Stop early: about {paths} a question, mostly with the answer that {cap} would give."
+    return f"Stop early: about {paths} a question keep {min(kept.value, 1):.0%} of the accuracy of {cap}."
 
 
-def _meanwhile(advice: Estimates) -> str:
-    return "use the safe default" if advice["policy"].startswith(SAFE) else "this rule fits your aim best"
+def _meanwhile(advice: Recommendation) -> str:
+    return "use the safe default" if advice.policy.startswith(SAFE) else "this rule fits your aim best"
 
 
-def _policy(advice: Estimates) -> Tile:
-    return Tile("Policy", advice["policy"], in_words(advice["policy"]))
+def _policy(advice: Recommendation) -> Tile:
+    return Tile("Policy", advice.policy, in_words(advice.policy))
 
 
-def _kept(found: Estimates, cap: int, replayed: Mapping[str, Any] | None) -> Tile:
-    advice = found["recommendation"]
-    row = _replayed(found, cap, replayed)
-    if row is not None:
-        level = f"95% interval, replayed on the recorded paths; {_range(row['accuracy'])} are right"
-        return Tile(f"Accuracy kept, of {cap} paths", _range(row["kept"]), level)
-    expected = advice["expected_plurality"]
-    if expected is not None:
-        kept = advice.get("kept")
-        beside = "" if kept is None else f"; {min(kept, 1):.1%} of what {cap} paths would give"
-        return Tile("Accuracy expected", _range(expected), f"95% interval, simulated from this pilot{beside}")
-    same = advice.get("same_answer")
-    value = "unknown" if same is None else _percent(same)
+def _kept(advice: Recommendation, cap: int, row: ReplayRow | None) -> Tile:
+    if row is not None and row.kept is not None and row.accuracy is not None:
+        level = f"95% interval, replayed on the recorded paths; {row.accuracy.percent()} are right"
+        return Tile(f"Accuracy kept, of {cap} paths", row.kept.percent(), level)
+    if advice.expected_plurality is not None:
+        kept = advice.kept
+        beside = "" if kept is None else f"; {min(kept.value, 1):.1%} of what {cap} paths would give"
+        detail = f"95% interval, simulated from this pilot{beside}"
+        return Tile("Accuracy expected", advice.expected_plurality.percent(), detail)
+    value = "unknown" if advice.same_answer is None else number(advice.same_answer, ".1%")
     detail = "simulated from this pilot; without gold answers accuracy cannot be known"
     return Tile(f"Same answer as {cap} paths", value, detail)
 
 
-def _replayed(found: Estimates, cap: int, replayed: Mapping[str, Any] | None) -> Estimates | None:
+def _replayed(advice: Recommendation, cap: int, replayed: Replay | None) -> ReplayRow | None:
     """Return what replay says of the recommended policy, where it was replayed against this cap."""
-    if replayed is None or replayed["cap"] != cap:
+    if replayed is None or replayed.cap != cap:
         return None
-    chosen = found["recommendation"]["policy"]
-    return next((row for row in replayed["policies"] if row["policy"] == chosen and row["kept"]), None)
+    row = replayed.by_policy.get(advice.policy)
+    return None if row is None or row.kept is None else row
 
 
-def _saved(advice: Estimates, cap: int) -> Tile:
-    paths = advice["expected_paths"]
+def _saved(advice: Recommendation, cap: int) -> Tile:
+    paths = advice.expected_paths
     if paths is None:
         return Tile("Cost saved", "unknown", "the pilot is too short to say")
-    tokens = advice["expected_tokens"]
-    spent = "" if tokens is None else f", {tokens:,.0f} tokens"
+    spent = "" if advice.expected_tokens is None else f", {advice.expected_tokens:,.0f} tokens"
     detail = f"{_paths(paths)} a question expected instead of {cap}{spent}"
     return Tile("Cost saved", f"{max(1 - paths / cap, 0):.0%}", detail)
 
@@ -122,20 +118,10 @@ def _paths(value: float) -> str:
     return "1 path" if value == 1 else f"{value:.1f} paths"
 
 
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
-
-
-def _range(one: Estimates) -> str:
-    if one["lo"] is None or one["hi"] is None:
-        return _percent(one["value"])
-    return f"{_percent(one['value'])} [{100 * one['lo']:.1f}, {100 * one['hi']:.1f}]"
-
-
-def arms_sentence(compared: Mapping[str, Any]) -> str:
+def arms_sentence(compared: Comparison) -> str:
     """Say what two arms show: whether paths agree less in the second, and whether its vote is better."""
-    vote = compared.get("delta_plurality") or compared["delta_majority"]
-    agree = _direction(compared["delta_rho"], "agree less", "agree more")
+    vote = compared.delta_plurality or compared.delta_majority
+    agree = _direction(compared.delta_rho, "agree less", "agree more")
     better = _direction(vote, "the vote is worse", "the vote is better")
     if agree is None and better is None:
         return "These questions show no difference, neither in how much paths agree nor in the vote."
@@ -143,8 +129,9 @@ def arms_sentence(compared: Mapping[str, Any]) -> str:
     return f"{first[0].upper()}{first[1:]}; {better or 'no difference of the vote is shown'}."
 
 
-def _direction(change: Estimates, down: str, up: str) -> str | None:
+def _direction(change: Interval, down: str, up: str) -> str | None:
     """Return the word for a change whose interval excludes zero, else None."""
-    if change["lo"] is None or change["hi"] is None or not (change["hi"] < 0 or change["lo"] > 0):
+    if change.limits is None:
         return None
-    return down if change["hi"] < 0 else up
+    lo, hi = change.limits
+    return down if hi < 0 else up if lo > 0 else None

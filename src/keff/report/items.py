@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NotRequired, TypeAlias, TypedDict
 
 from keff.log import Question
 from keff.reading.open import Record
@@ -24,7 +24,7 @@ class Limits:
     texts: int = 150_000
 
 
-def embed(value: Any) -> str:
+def embed(value: object) -> str:
     """Return JSON that cannot end or open anything in the page that holds it.
 
     ``<``, ``>``, ``&`` and line separators are written as escapes. A lone surrogate, which is no text,
@@ -36,7 +36,35 @@ def embed(value: Any) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def items_payload(record: Record, limits: Limits) -> dict[str, Any]:
+Path: TypeAlias = tuple[str, str | None, str, int | None]
+"""Text, answer, the rule that found it, tokens."""
+
+
+class Row(TypedDict):
+    """One question, under short names, for the page repeats them: its place ``n``, ``id``, gold answer ``g``,
+    question ``q``, raw paths ``p``; answers ``a``, most frequent first, as [text, votes, right votes], each
+    path's place ``v`` among them (-1 abstains), and the number of right paths ``r``."""
+
+    n: int
+    id: str
+    a: list[tuple[str, int, int]]
+    v: list[int]
+    r: NotRequired[int]
+    g: NotRequired[str]
+    q: NotRequired[str]
+    p: NotRequired[list[Path]]
+
+
+class Items(TypedDict):
+    """The table of questions: how many there are, those that are shown, and how many carry raw paths."""
+
+    total: int
+    rows: list[Row]
+    texts: int
+    has_texts: bool
+
+
+def items_payload(record: Record, limits: Limits) -> Items:
     """Return the rows of the items table; a stable sample where all of them would not fit.
 
     ``total`` items are in the record, ``texts`` of those shown carry their raw paths, ``has_texts`` says
@@ -44,23 +72,24 @@ def items_payload(record: Record, limits: Limits) -> dict[str, Any]:
     """
     rows = _within([_row(record, index) for index in range(record.ballot.votes.n)], limits.votes)
     carried = _add_texts(record, rows, limits.texts)
-    order = sorted(rows, key=lambda row: row["n"])
     return {
         "total": record.ballot.votes.n,
-        "rows": order,
+        "rows": sorted(rows, key=lambda row: row["n"]),
         "texts": carried,
         "has_texts": any(question.texts for question in record.ballot.questions),
     }
 
 
-def _row(record: Record, index: int) -> dict[str, Any]:
+def _row(record: Record, index: int) -> Row:
     question, votes = record.ballot.questions[index], record.ballot.votes
     right = None if votes.correct is None else votes.correct[index].tolist()
     if votes.answers is None and right is not None:
-        keys = answers = tuple("right" if one else "wrong" for one in right)
+        keys = answers = tuple("right" if good else "wrong" for good in right)
     else:
         keys, answers = record.ballot.keys[index], question.answers
-    row: dict[str, Any] = {"n": index, "id": cut(question.id, LONGEST_ANSWER), **_votes(keys, answers, right)}
+    row: Row = {"n": index, "id": cut(question.id, LONGEST_ANSWER), **_votes(keys, answers, right)}
+    if right is not None:
+        row["r"] = sum(right)
     if question.gold is not None:
         gold = question.gold if isinstance(question.gold, str) else json.dumps(question.gold)
         row["g"] = cut(gold, LONGEST_ANSWER)
@@ -69,22 +98,22 @@ def _row(record: Record, index: int) -> dict[str, Any]:
     return row
 
 
-def _votes(
-    keys: Sequence[str | None], answers: Sequence[str | None], right: Sequence[int] | None
-) -> dict[str, Any]:
-    """Return the answers ``a``, most frequent first, as [text, votes, right votes], each path's place ``v``
-    among them (-1 abstains), and the number of right paths ``r``."""
+class _Split(TypedDict):
+    a: list[tuple[str, int, int]]
+    v: list[int]
+
+
+def _votes(keys: Sequence[str | None], answers: Sequence[str | None], right: Sequence[int] | None) -> _Split:
     counts = Counter(keys)
     order = [key for key, _ in counts.most_common() if key is not None]
     rights = Counter[str | None]()
-    for key, one in zip(keys, right or [0] * len(keys), strict=True):
-        rights[key] += one
+    for key, good in zip(keys, right or [0] * len(keys), strict=True):
+        rights[key] += good
     texts = {key: cut(answers[keys.index(key)] or key, LONGEST_ANSWER) for key in order}
-    found: dict[str, Any] = {
-        "a": [[texts[key], counts[key], rights[key]] for key in order],
+    return {
+        "a": [(texts[key], counts[key], rights[key]) for key in order],
         "v": [-1 if key is None else order.index(key) for key in keys],
     }
-    return found if right is None else found | {"r": sum(right)}
 
 
 def cut(text: str, most: int) -> str:
@@ -92,11 +121,11 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} more characters)"
 
 
-def _within(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+def _within(rows: list[Row], limit: int) -> list[Row]:
     sizes = [len(embed(row)) for row in rows]
     if sum(sizes) <= limit:
         return rows
-    kept: list[dict[str, Any]] = []
+    kept: list[Row] = []
     for row, size in sorted(
         zip(rows, sizes, strict=True), key=lambda pair: stable_hash("items", pair[0]["n"])
     ):
@@ -107,11 +136,11 @@ def _within(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
     return kept
 
 
-def _add_texts(record: Record, rows: Iterable[dict[str, Any]], limit: int) -> int:
+def _add_texts(record: Record, rows: Iterable[Row], limit: int) -> int:
     """Give items their raw paths, whole items in a stable random order, and return how many got them."""
     carried = 0
     for row in sorted(rows, key=lambda row: stable_hash("texts", row["n"])):
-        question: Question = record.ballot.questions[int(row["n"])]
+        question = record.ballot.questions[row["n"]]
         if not question.texts:
             continue
         paths = [_path(question, place, text) for place, text in enumerate(question.texts[: len(row["v"])])]
@@ -123,9 +152,9 @@ def _add_texts(record: Record, rows: Iterable[dict[str, Any]], limit: int) -> in
     return carried
 
 
-def _path(question: Question, place: int, text: str) -> list[Any]:
+def _path(question: Question, place: int, text: str) -> Path:
     answer = question.answers[place]
     rule = question.rules[place] if question.rules else ""
     tokens = question.tokens[place] if question.tokens else None
     count = None if tokens is None or math.isnan(tokens) else int(tokens)
-    return [cut(text, LONGEST_TEXT), answer and cut(answer, LONGEST_ANSWER), rule, count]
+    return cut(text, LONGEST_TEXT), answer and cut(answer, LONGEST_ANSWER), rule, count

@@ -20,14 +20,18 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from keff.analysis.combine import slot_table
+from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.estimates import Limits as Ends
+from keff.analysis.results.replay import Replay
 from keff.reading.open import Record
+from keff.records import Interval
 from keff.report import series
-from keff.report.headline import arms_sentence, headline
-from keff.report.items import Limits, embed, items_payload
-from keff.report.series import part
+from keff.report.headline import Headline, arms_sentence, headline
+from keff.report.items import Items, Limits, embed, items_payload
 from keff.report.specs import specs
+from keff.result import number
 
-Found = Mapping[str, Any]
 TEMPLATES = Path(__file__).parent / "templates"
 SNIPPET = "window.vegaEmbed=vegaEmbed;"
 VOTES_LIMIT, TEXTS_LIMIT = 280_000, 160_000
@@ -36,26 +40,25 @@ VOTES_LIMIT, TEXTS_LIMIT = 280_000, 160_000
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One run as the page shows it: its record, its estimates, and its replay (None: not replayed)."""
+    """One run as the page shows it: its record, its analysis, and its replay (None: not replayed)."""
 
     record: Record
-    estimates: Found
-    replayed: Found | None = None
+    found: Analysis
+    replayed: Replay | None = None
 
 
 def write_page(
-    runs: Sequence[tuple[Record, Found]],
+    runs: Sequence[tuple[Record, Analysis]],
     file: Path,
     *,
-    replays: Sequence[Found | None] = (),
-    comparison: Found | None = None,
+    replays: Sequence[Replay | None] = (),
+    comparison: Comparison | None = None,
     bundle: Callable[[], str] | None = None,
 ) -> None:
     """Write the report page of some runs: one HTML file that asks nothing of the network.
 
-    ``runs`` are records (opened with ``Opening(texts=True)`` to show raw paths) with their ``analyze``
-    objects; ``replays`` the ``replay`` object of each run where there is one; ``comparison`` the ``compare``
-    object of two arms; ``bundle`` gives the script of ``make_bundle``. Vote splits and texts are embedded up
+    ``runs`` are records (opened with ``Opening(texts=True)`` to show raw paths) with their analyses;
+    ``replays`` the replay of each run where there is one; ``comparison`` that of two arms; ``bundle`` gives the script of ``make_bundle``. Vote splits and texts are embedded up
     to a size limit, beyond it a stable sample. Raises ValueError without runs, OSError when the file cannot
     be written.
     """
@@ -66,11 +69,11 @@ def write_page(
     file.write_text(render(exhibits, comparison, bundle or make_bundle), encoding="utf-8", errors="replace")
 
 
-def render(exhibits: Sequence[Exhibit], comparison: Found | None, bundled: Callable[[], str]) -> str:
+def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, bundled: Callable[[], str]) -> str:
     """Return the page as text."""
     limits = Limits(VOTES_LIMIT // len(exhibits), TEXTS_LIMIT // len(exhibits))
-    views = [_view(number, exhibit, limits) for number, exhibit in enumerate(exhibits, 1)]
-    data = {view["id"]: view.pop("data") for view in views}
+    views = [_view(place, exhibit, limits) for place, exhibit in enumerate(exhibits, 1)]
+    data: dict[str, object] = {view.id: view.data for view in views}
     compared = None if comparison is None else {"found": comparison, "sentence": arms_sentence(comparison)}
     if comparison is not None:
         data["arms"] = {"charts": dict.fromkeys(("changes", "slots"), series.arms(comparison))}
@@ -95,82 +98,121 @@ def render(exhibits: Sequence[Exhibit], comparison: Found | None, bundled: Calla
     )
 
 
-def _view(number: int, exhibit: Exhibit, limits: Limits) -> dict[str, Any]:
-    record, found = exhibit.record, exhibit.estimates
-    cap = found["k_star"]["k_max"] if found["k_star"] else 32
-    charts = _charts(exhibit, cap)
-    return {
-        "id": f"run-{number}",
-        "title": Path(record.path).stem or record.path,
-        "task": record.info.task or "",
-        "model": record.info.model or "",
-        "record": record,
-        "found": found,
-        "cap": cap,
-        "single": _single(found),
-        "headline": headline(found, cap, exhibit.replayed),
-        "replayed": exhibit.replayed,
-        "rows": _numbers(found),
-        "charts": charts,
-        "provenance": _provenance(record),
-        "data": {"charts": charts, "items": items_payload(record, limits)},
-    }
+@dataclass(frozen=True, slots=True)
+class View:
+    """One run as the template shows it; ``charts`` name the datasets that it has something to draw in."""
+
+    id: str
+    title: str
+    task: str
+    model: str
+    found: Analysis
+    single: Interval | None
+    headline: Headline
+    replayed: Replay | None
+    rows: Sequence[NumberRow]
+    charts: Mapping[str, series.Datasets]
+    provenance: Sequence[tuple[str, str]]
+    items: Items
+
+    @property
+    def data(self) -> dict[str, object]:
+        """What the script of the page draws."""
+        return {"charts": self.charts, "items": self.items}
 
 
-def _single(found: Found) -> dict[str, Any] | None:
+def _view(place: int, exhibit: Exhibit, limits: Limits) -> View:
+    record, found = exhibit.record, exhibit.found
+    return View(
+        id=f"run-{place}",
+        title=Path(record.path).stem or record.path,
+        task=record.info.task or "",
+        model=record.info.model or "",
+        found=found,
+        single=_single(found),
+        headline=headline(found.recommendation, found.cap, exhibit.replayed),
+        replayed=exhibit.replayed,
+        rows=_numbers(found),
+        charts=_charts(exhibit, found.cap),
+        provenance=_provenance(record),
+        items=items_payload(record, limits),
+    )
+
+
+def _single(found: Analysis) -> Interval | None:
     """Return the accuracy of one path with its band; None without gold answers."""
-    if found["p"] is None:
+    if found.p is None or found.bands is None:
         return None
-    lo, hi = part(found, "bands", "majority").get("1") or (None, None)
-    return {"value": found["p"], "lo": lo, "hi": hi}
+    return Interval(found.p, *found.bands.majority[1], "cluster_bootstrap")
 
 
-def _charts(exhibit: Exhibit, cap: int) -> dict[str, Any]:
+def _charts(exhibit: Exhibit, cap: int) -> dict[str, series.Datasets]:
     """Return the datasets of every chart that this run has something to draw in."""
-    found, votes = exhibit.estimates, exhibit.record.ballot.votes
+    found, votes = exhibit.found, exhibit.record.ballot.votes
     frontier = "frontier_tokens" if votes.tokens is not None else "frontier_paths"
+    several = votes.k > 1
     drawn = {
-        "saturation": series.saturation(found, cap) if found["majority"] and votes.k > 1 else {},
-        "stability": series.stability(found) if not found["majority"] and votes.k > 1 else {},
+        "saturation": series.saturation(found, cap) if found.majority and several else {},
+        "stability": series.stability(found) if not found.majority and several else {},
         "worth": series.worth(found, cap),
-        "difficulty": series.difficulty(votes, found) if votes.k > 1 else {},
+        "difficulty": series.difficulty(votes, found) if several else {},
         frontier: series.frontier(found, votes, exhibit.replayed),
         "slots": series.slots(slot_table(votes)) if votes.correct is not None else {},
     }
     return {name: data for name, data in drawn.items() if data}
 
 
-def _numbers(found: Found) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class NumberRow:
+    """One line of the table under the saturation chart."""
+
+    k: int
+    plurality: float | None
+    plurality_ahead: Interval | None
+    majority: float | None
+    model: Interval | None
+    independent: float | None
+    bounds: Ends | None
+
+
+def _numbers(found: Analysis) -> list[NumberRow]:
     """Return the table under the saturation chart: powers of two, measured and predicted."""
-    names = ("beta_binomial", "plurality", "bounds", "binomial")
-    models, ahead, bounds, independent = (part(found, "predicted", name) for name in names)
-    tops = [int(k) for k in independent] or [found["k"]]
-    ks = sorted({*tops, *(2**power for power in range(found["k"].bit_length())), found["k"]})
+    ahead = found.predicted
+    if ahead is None:
+        return []
+    powers = (2**power for power in range(found.k.bit_length()))
     return [
-        {
-            "k": k,
-            "plurality": part(found, "plurality").get(str(k)),
-            "plurality_ahead": ahead.get(str(k)) if k > found["k"] else None,
-            "majority": part(found, "majority").get(str(k)),
-            "model": models.get(str(k)),
-            "independent": independent.get(str(k)),
-            "bounds": bounds.get(str(k)),
-        }
-        for k in ks
+        NumberRow(
+            k=k,
+            plurality=(found.plurality or {}).get(k),
+            plurality_ahead=(ahead.plurality or {}).get(k) if k > found.k else None,
+            majority=(found.majority or {}).get(k),
+            model=(ahead.beta_binomial or {}).get(k),
+            independent=ahead.binomial.get(k),
+            bounds=(ahead.bounds or {}).get(k),
+        )
+        for k in sorted({*ahead.binomial, *powers, found.k})
     ]
 
 
-def _grid(views: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Several runs as models x tasks."""
+
+    tasks: Sequence[str]
+    models: Sequence[str]
+    cells: Mapping[tuple[str, str], Sequence[View]]
+
+
+def _grid(views: Sequence[View]) -> Grid | None:
     """Arrange several runs as models x tasks; None for one run. Runs that name neither get a row each."""
     if len(views) < 2:
         return None
-    tasks = list(dict.fromkeys(view["task"] or "result" for view in views))
-    models = list(dict.fromkeys(view["model"] or view["title"] for view in views))
-    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    cells: dict[tuple[str, str], list[View]] = {}
     for view in views:
-        place = view["model"] or view["title"], view["task"] or "result"
-        cells.setdefault(place, []).append(view)
-    return {"tasks": tasks, "models": models, "cells": cells}
+        cells.setdefault((view.model or view.title, view.task or "result"), []).append(view)
+    models, tasks = (list(dict.fromkeys(place[axis] for place in cells)) for axis in (0, 1))
+    return Grid(tasks, models, cells)
 
 
 def _provenance(record: Record) -> list[tuple[str, str]]:
@@ -243,28 +285,18 @@ def _environment() -> Environment:
 
 
 def _percent(value: float | None, digits: int = 1) -> str:
-    return "–" if value is None or value != value else f"{value:.{digits}%}"
+    return number(value, f".{digits}%")
 
 
 def _fixed(value: float | None, digits: int = 2) -> str:
-    if value is None or value != value:
-        return "–"
-    return "∞" if abs(value) == float("inf") else f"{value:.{digits}f}"
+    return number(value, f".{digits}f")
 
 
-def _within(one: Found | None, digits: int = 2) -> str:
+def _within(value: Interval | None, digits: int = 2) -> str:
     """Format a value with its interval."""
-    if one is None:
-        return "–"
-    if one["lo"] is None and one["hi"] is None:
-        return _fixed(one["value"], digits)
-    return f"{_fixed(one['value'], digits)} [{_fixed(one['lo'], digits)}, {_fixed(one['hi'], digits)}]"
+    return "–" if value is None else value.text(f".{digits}f")
 
 
-def _pair(one: Found | None, digits: int = 1) -> str:
+def _pair(value: Interval | None, digits: int = 1) -> str:
     """Format a share with its interval, in percent."""
-    if one is None or one["value"] is None:
-        return "–"
-    if one["lo"] is None:
-        return _percent(one["value"], digits)
-    return f"{_percent(one['value'], digits)} [{100 * one['lo']:.{digits}f}, {100 * one['hi']:.{digits}f}]"
+    return "–" if value is None else value.percent(digits)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
+from keff.analysis.results.combination import Slot
+from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.replay import Replay, ReplayRow
+from keff.records import Interval
+from keff.result import number
 from keff.stats.betabinomial import betabinom_logpmf, majority_curve, majority_limit
 from keff.stats.diversity import k_eff
 from keff.stats.votes import FloatArray, Votes
 
-Estimates = Mapping[str, Any]
-Rows = list[dict[str, Any]]
-Datasets = dict[str, Rows]
+Value: TypeAlias = float | str | bool | None
+Row: TypeAlias = Mapping[str, Value]
+Rows: TypeAlias = list[Row]
+Datasets: TypeAlias = dict[str, Rows]
 
 PLURALITY, PLURALITY_AHEAD = "plurality, measured", "plurality, predicted"
 MAJORITY, MAJORITY_MODEL = "majority, measured", "majority, beta-binomial model"
@@ -35,40 +42,23 @@ def shown_ks(k: int, odd: bool = False) -> list[int]:
     return sorted({min(step | 1, k) if odd else step for step in [*spread, *powers]})
 
 
-def part(found: Estimates, *names: str) -> Estimates:
-    """Return a nested part of the estimates, empty where it was left null."""
-    for name in names:
-        found = found.get(name) or {}
-    return found
-
-
-def usable_c(found: Estimates) -> float | None:
+def usable_c(found: Analysis) -> float | None:
     """Return c as the beta-binomial model takes it, or None where it is undefined."""
-    if found["c"] is None or _missing(found["c"]["value"]):
+    if found.c is None or math.isnan(found.c.value):
         return None
-    return min(max(found["c"]["value"], 0.0), 1.0)
+    return min(max(found.c.value, 0.0), 1.0)
 
 
-def saturation(found: Estimates, k_max: int) -> Datasets:
+def saturation(found: Analysis, k_max: int) -> Datasets:
     """Return measured curves with bands, models, whiskers, the interval of K* and the limit of majority."""
-    seen = [
-        {"k": k, "series": label, "value": found[name][str(k)], "lo": low, "hi": high}
-        for name, label, odd in (("plurality", PLURALITY, False), ("majority", MAJORITY, True))
-        if found[name]
-        for k in shown_ks(found["k"], odd)
-        for low, high in [found["bands"][name][str(k)]]
-    ]
-    ahead = _plurality_ahead(found)
-    star, c = found["k_star"], usable_c(found)
-    shade = [
-        {"from": max(star["lo"] - 0.4, 1), "to": star["hi"] + 0.4, "lo": star["lo"], "hi": star["hi"]}
-        for _ in range(star is not None)
-    ]
-    limit = [] if c is None else [{"value": majority_limit(found["p"], c)}]
+    ahead = [_ahead_row(*point) for point in _plurality_ahead(found)]
+    star, c = found.k_star, usable_c(found)
+    shade = [] if star is None else [_shade(star.lo, star.hi)]
+    limit = [] if c is None or found.p is None else [{"value": majority_limit(found.p, c)}]
     return rounded(
         {
-            "seen": seen,
-            "model": [*ahead, *_models(found, c, max(k_max, found["k"]))],
+            "seen": _seen(found),
+            "model": [*ahead, *_models(found, c, max(k_max, found.k))],
             "whisker": ahead[1:],
             "bounds": _bounds(found),
             "star": shade,
@@ -77,71 +67,85 @@ def saturation(found: Estimates, k_max: int) -> Datasets:
     )
 
 
-def _plurality_ahead(found: Estimates) -> Rows:
-    """Start at the last measured K, then what is predicted beyond it."""
-    forecasts = part(found, "predicted", "plurality")
-    beyond = [int(k) for k in forecasts if int(k) > found["k"]]
-    if not beyond:
+def _shade(lo: int, hi: int) -> Row:
+    return {"from": max(lo - 0.4, 1), "to": hi + 0.4, "lo": lo, "hi": hi}
+
+
+def _seen(found: Analysis) -> Rows:
+    """Return the measured curves with their bands."""
+    if found.bands is None:
         return []
-    start = {"k": found["k"], "series": PLURALITY_AHEAD, "value": found["plurality"][str(found["k"])]}
-    return [start, *({"k": k, "series": PLURALITY_AHEAD, **_limits(forecasts[str(k)])} for k in beyond)]
+    drawn = (
+        (found.plurality, found.bands.plurality, PLURALITY, False),
+        (found.majority, found.bands.majority, MAJORITY, True),
+    )
+    return [
+        {"k": k, "series": label, "value": curve[k], "lo": band[k][0], "hi": band[k][1]}
+        for curve, band, label, odd in drawn
+        if curve is not None and band is not None
+        for k in shown_ks(found.k, odd)
+    ]
 
 
-def _limits(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one[name] for name in ("value", "lo", "hi")}
+def _plurality_ahead(found: Analysis) -> list[tuple[int, Interval]]:
+    """Start at the last measured K, then what is predicted beyond it."""
+    if found.predicted is None or found.predicted.plurality is None or found.plurality is None:
+        return []
+    beyond = [(k, value) for k, value in found.predicted.plurality.items() if k > found.k]
+    start = Interval(found.plurality[found.k], None, None, "subset average")
+    return [(found.k, start), *beyond] if beyond else []
 
 
-def _models(found: Estimates, c: float | None, top: int) -> Rows:
-    if found["p"] is None:
+def _ahead_row(k: int, value: Interval) -> dict[str, Value]:
+    return {"k": k, "series": PLURALITY_AHEAD, **_limits(value)}
+
+
+def _limits(value: Interval) -> dict[str, float | None]:
+    return {"value": value.value, "lo": value.lo, "hi": value.hi}
+
+
+def _models(found: Analysis, c: float | None, top: int) -> Rows:
+    if found.p is None:
         return []
     curves = {INDEPENDENT: 0.0} | ({} if c is None else {MAJORITY_MODEL: c})
     rows: Rows = []
     for label, correlation in curves.items():
-        curve = majority_curve(top, found["p"], correlation)
+        curve = majority_curve(top, found.p, correlation)
         rows += [{"k": k, "series": label, "value": curve[k - 1]} for k in shown_ks(top, odd=True)]
     return rows
 
 
-def _bounds(found: Estimates) -> Rows:
-    limits = part(found, "predicted", "bounds")
-    return [{"k": int(k), "lo": low, "hi": high} for k, (low, high) in limits.items()]
+def _bounds(found: Analysis) -> Rows:
+    limits = found.predicted.bounds if found.predicted else None
+    return [{"k": k, "lo": low, "hi": high} for k, (low, high) in (limits or {}).items()]
 
 
-def worth(found: Estimates, k_max: int) -> Datasets:
+def worth(found: Analysis, k_max: int) -> Datasets:
     """Return K_eff at 1..k_max with its band, the line of independent paths, and the ceiling."""
-    c = found["c"]
-    if c is None or _missing(c["value"]):
+    c = found.c
+    if c is None or found.ceiling is None or math.isnan(c.value):
         return {}
-    top = max(k_max, found["k"])
-    ends = [c["value"], *(c[name] if not _missing(c[name]) else c["value"] for name in ("hi", "lo"))]
-    rows = [
-        {"k": k, "value": v, "lo": low, "hi": high}
-        for k in shown_ks(top)
-        for v, low, high in [[min(float(k_eff(k, end)), 4.0 * top) for end in ends]]
-    ]
-    highest = min(max(rows[-1]["hi"], 2.0), top)
-    ceiling = found["ceiling"]["value"]
+    top = max(k_max, found.k)
+    ends = [c.value, *(c.value if end is None or math.isnan(end) else end for end in (c.hi, c.lo))]
+    curves = {k: [min(float(k_eff(k, end)), 4.0 * top) for end in ends] for k in shown_ks(top)}
+    highest = min(max(curves[top][2], 2.0), top)
+    ceiling = found.ceiling
+    shown = math.isfinite(ceiling.value) and ceiling.value < 2 * highest
+    band = f"{_end(ceiling.lo)} to {_end(ceiling.hi)}"
     return rounded(
         {
-            "worth": rows,
+            "worth": [{"k": k, "value": v, "lo": low, "hi": high} for k, (v, low, high) in curves.items()],
             "ideal": [{"k": 1, "value": 1}, {"k": highest, "value": highest}],
-            "ceiling": [{"value": ceiling, **_ceiling_ends(found)}]
-            if _finite(ceiling) and ceiling < 2 * highest
-            else [],
+            "ceiling": [{"value": ceiling.value, "range": band}] if shown else [],
         }
     )
 
 
-def _ceiling_ends(found: Estimates) -> dict[str, str]:
-    low, high = (found["ceiling"][name] for name in ("lo", "hi"))
-    return {"range": f"{_two(low)} to {_two(high)}"}
+def _end(limit: float | None) -> str:
+    return "?" if limit is None else number(limit)
 
 
-def _two(value: float | None) -> str:
-    return "?" if value is None else f"{value:.2f}" if math.isfinite(value) else "∞"
-
-
-def difficulty(votes: Votes, found: Estimates) -> Datasets:
+def difficulty(votes: Votes, found: Analysis) -> Datasets:
     """Return the histogram of items by their share of right paths, with what two models expect in each bin."""
     if votes.correct is None:
         return {}
@@ -176,36 +180,26 @@ def _sum(law: FloatArray, start: int, stop: int) -> float:
     return float(law[start:stop].sum())
 
 
-def frontier(found: Estimates, votes: Votes, replayed: Mapping[str, Any] | None) -> Datasets:
+def frontier(found: Analysis, votes: Votes, replayed: Replay | None) -> Datasets:
     """Return accuracy against cost of fixed K, measured and predicted, of replayed policies and of the advice."""
-    if not found["plurality"]:
+    if found.plurality is None:
         return {}
     unit = 1.0 if votes.tokens is None or np.isnan(votes.tokens).any() else float(votes.tokens.mean())
     curve = [
-        {
-            "k": k,
-            "cost": k * unit,
-            "value": found["plurality"][str(k)],
-            "what": f"always {k} paths",
-            "mark": _mark(k),
-        }
-        for k in shown_ks(found["k"])
+        {"k": k, "cost": k * unit, "value": found.plurality[k], "what": f"always {k} paths", "mark": _mark(k)}
+        for k in shown_ks(found.k)
     ]
     ahead = [
-        {
-            **row,
-            "cost": row["k"] * unit,
-            "what": f"always {row['k']} paths, predicted",
-            "mark": _mark(row["k"]),
-        }
-        for row in _plurality_ahead(found)
+        _ahead_row(k, value) | {"cost": k * unit, "what": f"always {k} paths, predicted", "mark": _mark(k)}
+        for k, value in _plurality_ahead(found)
     ]
-    advice = found["recommendation"]
-    rules = [_rule(row, unit, advice["policy"]) for row in (replayed or {"policies": ()})["policies"]]
-    if not any(row["chosen"] for row in rules) and advice["expected_plurality"]:
-        paths = advice["expected_paths"]
-        place = {"policy": advice["policy"], "cost": paths * unit, "paths": paths, "chosen": True}
-        rules.append({**place, **_limits(advice["expected_plurality"])})
+    advice = found.recommendation
+    replays = () if replayed is None else replayed.policies
+    rules = [_rule(row, row.accuracy, unit, advice.policy) for row in replays if row.accuracy is not None]
+    paths, expected = advice.expected_paths, advice.expected_plurality
+    if not any(row["chosen"] for row in rules) and expected is not None and paths is not None:
+        place = {"policy": advice.policy, "cost": paths * unit, "paths": paths, "chosen": True}
+        rules.append({**place, **_limits(expected)})
     return rounded({"curve": curve, "ahead": ahead, "rules": rules})
 
 
@@ -213,46 +207,44 @@ def _mark(k: int) -> str:
     return str(k) if k & (k - 1) == 0 else ""
 
 
-def _rule(row: Mapping[str, Any], unit: float, chosen: str) -> dict[str, Any]:
-    cost = row["mean_paths"] if unit == 1.0 or row["mean_tokens"] is None else row["mean_tokens"]
-    place = {"policy": row["policy"], "cost": cost, "paths": row["mean_paths"]}
-    return {**place, **_limits(row["accuracy"]), "chosen": row["policy"] == chosen}
+def _rule(row: ReplayRow, accuracy: Interval, unit: float, chosen: str) -> Row:
+    place = {
+        "policy": row.policy,
+        "cost": row.mean_paths if unit == 1.0 else row.cost,
+        "paths": row.mean_paths,
+    }
+    return {**place, **_limits(accuracy), "chosen": row.policy == chosen}
 
 
-def stability(found: Estimates) -> Datasets:
+def stability(found: Analysis) -> Datasets:
     """Return how often the answer after k paths is that of all recorded paths: needs no labels."""
-    if not found["flip"]:
+    if found.flip is None:
         return {}
-    ks = shown_ks(found["k"])
-    return rounded({"same": [{"k": k, "value": 1 - found["flip"][str(k)]} for k in ks]})
+    return rounded({"same": [{"k": k, "value": 1 - found.flip[k]} for k in shown_ks(found.k)]})
 
 
-ARM_CHANGES = (
-    ("delta_rho", "correlation (relative)"),
-    ("delta_p", "one path"),
-    ("delta_majority", "majority vote"),
-    ("delta_plurality", "plurality"),
-)
-
-
-def arms(compared: Mapping[str, Any]) -> Datasets:
+def arms(compared: Comparison) -> Datasets:
     """Return the forest of changes between two arms, and the template slots of the second."""
-    changes = [
-        {"change": label, **_limits(compared[name])} for name, label in ARM_CHANGES if compared.get(name)
-    ]
-    return rounded({"changes": changes}) | slots(compared["arms"][1]["slots"])
+    changes = {
+        "correlation (relative)": compared.delta_rho,
+        "one path": compared.delta_p,
+        "majority vote": compared.delta_majority,
+        "plurality": compared.delta_plurality,
+    }
+    rows = [{"change": label, **_limits(change)} for label, change in changes.items() if change is not None]
+    return rounded({"changes": rows}) | slots(compared.arms[1].slots)
 
 
-def slots(table: Sequence[Estimates] | None) -> Datasets:
+def slots(table: Sequence[Slot] | None) -> Datasets:
     """Return accuracy and missing answers of each template slot; nothing under one prompt."""
     rows = [
-        {"slot": str(one["slot"]), "accuracy": one["accuracy"], "failures": one["extraction_failures"]}
-        for one in table or ()
+        {"slot": str(row.slot), "accuracy": row.accuracy, "failures": row.extraction_failures}
+        for row in table or ()
     ]
     return rounded({"slots": rows}) if rows else {}
 
 
-def rounded(data: Mapping[str, Sequence[Mapping[str, Any]]]) -> Datasets:
+def rounded(data: Mapping[str, Iterable[Row]]) -> Datasets:
     """Return datasets with numbers short enough to draw, and null for what is not finite."""
     return {
         name: [{key: _short(value) for key, value in row.items()} for row in rows]
@@ -260,15 +252,7 @@ def rounded(data: Mapping[str, Sequence[Mapping[str, Any]]]) -> Datasets:
     }
 
 
-def _short(value: Any) -> Any:
+def _short(value: Value) -> Value:
     if isinstance(value, bool | str) or value is None:
         return value
     return float(f"{value:.5g}") if math.isfinite(value) else None
-
-
-def _missing(value: float | None) -> bool:
-    return value is None or math.isnan(value)
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)

@@ -57,6 +57,11 @@ def interval_c(
     return Estimate(summary.adjusted, lo, hi, method, summary.units, summary.k, notes + more)
 
 
+def majority_method(k: int) -> Method:
+    """Return how intervals of a predicted majority vote are made from ``k`` recorded paths."""
+    return "bayes" if k <= BAYES_PATHS else "cluster_bootstrap"
+
+
 def interval_majority(
     source: Votes | ArrayLike,
     k: int,
@@ -71,7 +76,7 @@ def interval_majority(
     the model: see the distribution-free bounds. Raises ValueError for one path or one item.
     """
     summary = summarise(source)
-    used: Method = method or ("bayes" if summary.k <= BAYES_PATHS else "cluster_bootstrap")
+    used = method or majority_method(summary.k)
     notes = _notes(summary, used)
     if summary.degenerate:
         used = "bayes"
@@ -91,7 +96,7 @@ def majority_fits(
     ``curve = fits.majority(32)``.
     """
     summary = source if isinstance(source, Summary) else summarise(source)
-    used = method or ("bayes" if summary.k <= BAYES_PATHS else "cluster_bootstrap")
+    used = method or majority_method(summary.k)
     if used == "bayes":
         return bayes_fits(summary)
     if used != "cluster_bootstrap":

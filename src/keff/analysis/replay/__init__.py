@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from keff.analysis.replay.compare import Fixed, bootstrap, item_columns, mark_frontier, means_of, row
+from keff.analysis.replay.compare import Fixed, Judged, bootstrap, item_columns, means_of, with_frontier
 from keff.analysis.replay.outcomes import Outcome, expectations, run
 from keff.analysis.replay.refit import Pilot, Refitter
+from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, parse_policy
 from keff.stats.draws import Draws, permuted
@@ -35,8 +35,8 @@ class Settings:
 
 def replay(
     votes: Votes, policies: Sequence[str | Policy], rng: np.random.Generator, settings: Settings | None = None
-) -> dict[str, Any]:
-    """Return the object of ``keff replay --json``: one row a policy, in the order given.
+) -> Replay:
+    """Compare policies on recorded paths: one row per policy, in the order given.
 
     Fixed K in closed form; every other policy over the same random orders of drawing without replacement.
     Ties are split. ``accuracy``, ``kept`` (share of the accuracy of plurality at the cap) and
@@ -51,14 +51,9 @@ def replay(
     bench = Bench.of(votes, rules, settings.cap or min(32, votes.k), rng)
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
     rows = [bench.judge(rule, settings.replicates, pilot) for rule in rules]
-    mark_frontier(rows)
-    return {
-        "n": votes.n,
-        "k": votes.k,
-        "cap": bench.fixed.cap,
-        "clusters": votes.n_clusters,
-        "policies": rows,
-    }
+    return Replay(
+        n=votes.n, k=votes.k, cap=bench.fixed.cap, clusters=votes.n_clusters, policies=with_frontier(rows)
+    )
 
 
 def _check(votes: Votes, rules: list[Policy], settings: Settings) -> None:
@@ -124,58 +119,38 @@ class Bench:
         drawn = credit[:, :, policy.cap].mean(axis=1, dtype=np.float64)
         return replace(found, accuracy=found.accuracy + self.fixed.accuracy[:, policy.cap - 1] - drawn)
 
-    def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> dict[str, Any]:
+    def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> ReplayRow:
         """Return the row of one policy."""
-        refitter = None
-        if isinstance(policy, Fittable) and not policy.fitted:
-            refitter = Refitter(self.votes, policy, pilot, self.outcome, self.rng)
-        point = spread = None
-        if refitter is not None:
-            found, point = refitter.splits(self.fixed)
-        else:
-            found = self.outcome(policy)
-        several = self.votes.n_clusters > 1 and found.accuracy is not None
-        if refitter is not None and several:
-            spread = refitter.bootstrap(self.fixed, replicates)
-        elif refitter is None and found.accuracy is not None:
-            columns = item_columns(found, self.fixed)
-            point = means_of(columns.mean(axis=0)[:, None])
-            # The same resamples for every policy: rows are paired.
-            same = np.random.default_rng(0)
-            spread = bootstrap(columns, self.votes, replicates, same) if several else None
-        line = row(policy.spec, found, point, spread, self.fixed.cap)
-        costs = pilot.costs(line["mean_paths"], "labels" in policy.needs) if refitter else None
-        return line | {"pilot": costs}
+        if not isinstance(policy, Fittable) or policy.fitted:
+            return self._as_it_is(policy, replicates).row(policy.spec, self.fixed.cap, None)
+        judged = self._fitted(policy, replicates, pilot)
+        costs = pilot.costs(float(judged.outcome.paths.mean()), "labels" in policy.needs)
+        return judged.row(policy.spec, self.fixed.cap, costs)
+
+    def _as_it_is(self, policy: Policy, replicates: int) -> Judged:
+        outcome = self.outcome(policy)
+        if outcome.accuracy is None:
+            return Judged(outcome, None, None)
+        columns = item_columns(outcome, self.fixed)
+        point = means_of(columns.mean(axis=0)[:, None])
+        if self.votes.n_clusters < 2:
+            return Judged(outcome, point, None)
+        # The same resamples for every policy: rows are paired.
+        return Judged(outcome, point, bootstrap(columns, self.votes, replicates, np.random.default_rng(0)))
+
+    def _fitted(self, policy: Fittable, replicates: int, pilot: Pilot) -> Judged:
+        refitter = Refitter(self.votes, policy, pilot, self.outcome, self.rng)
+        outcome, point = refitter.splits(self.fixed)
+        several = self.votes.n_clusters > 1 and outcome.accuracy is not None
+        return Judged(outcome, point, refitter.bootstrap(self.fixed, replicates) if several else None)
 
 
-def markdown(found: dict[str, Any]) -> str:
+def markdown(compared: Replay) -> str:
     """Return the comparison as a Markdown table, accuracy in percent and differences in points."""
-    lines = [
-        f"{found['n']} items x {found['k']} recorded paths, plurality at {found['cap']} = 100%",
-        "",
-        "| policy | paths | tokens | rounds | accuracy | kept | at equal cost | frontier |",
-        "|---|---:|---:|---:|---:|---:|---:|:-:|",
-    ]
-    for one in found["policies"]:
-        tokens = "" if one["mean_tokens"] is None else f"{one['mean_tokens']:.0f}"
-        cells = [
-            f"`{one['policy']}`",
-            f"{one['mean_paths']:.2f}",
-            tokens,
-            f"{one['rounds']:.2f}",
-            _percent(one["accuracy"], 1),
-            _percent(one["kept"], 2),
-            _percent(one["delta_at_equal_cost"], 2),
-            "yes" if one["frontier"] else "",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _percent(one: dict[str, float | None] | None, digits: int) -> str:
-    if one is None or one["value"] is None:
-        return ""
-    text = f"{100 * one['value']:.{digits}f}"
-    if one["lo"] is None or one["hi"] is None:
-        return text
-    return f"{text} [{100 * one['lo']:.{digits}f}, {100 * one['hi']:.{digits}f}]"
+    head, *body = compared.rows()
+    rules = ["---", *["---:"] * (len(head) - 2), ":-:"]
+    lines = [head, rules, *((f"`{policy}`", *cells) for policy, *cells in body)]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return (
+        f"{compared.n} items x {compared.k} recorded paths, plurality at {compared.cap} = 100%\n\n{table}\n"
+    )

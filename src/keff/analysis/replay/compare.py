@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from keff.analysis.replay.outcomes import Outcome
+from keff.analysis.results.replay import PilotCosts, ReplayRow
+from keff.records import Interval
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, Votes
 
 LEVEL = 0.95
+METHOD = "cluster_bootstrap"
 
 
 @dataclass(frozen=True)
@@ -69,51 +72,59 @@ def bootstrap(columns: FloatArray, votes: Votes, replicates: int, rng: np.random
     return means_of(totals[1:] / totals[0])
 
 
-def interval(points: FloatArray, replicates: FloatArray | None) -> dict[str, float | None]:
-    """Return the mean of the points (one, or one a pilot) with the percentile interval of the replicates.
+def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
+    """Return the mean of the points (one, or one per pilot) with the percentile interval of the replicates.
 
     No interval with fewer than two clusters.
     """
     value = float(points.mean())
     known = None if replicates is None else replicates[~np.isnan(replicates)]
     if known is None or not len(known) or np.isnan(value):
-        return {"value": None if np.isnan(value) else value, "lo": None, "hi": None}
+        return Interval(value, None, None, METHOD)
     lo, hi = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return {"value": value, "lo": float(lo), "hi": float(hi)}
+    return Interval(value, float(lo), float(hi), METHOD)
 
 
-def row(spec: str, outcome: Outcome, point: Means | None, spread: Means | None, cap: int) -> dict[str, Any]:
-    """Return one policy of ``keff replay --json``; without labels what needs them is None."""
-    scored: dict[str, Any] = dict.fromkeys(("accuracy", "kept", "delta_at_equal_cost"))
-    if point is not None:
-        scored = {
-            "accuracy": interval(point.accuracy, spread and spread.accuracy),
-            "kept": interval(point.kept(cap), spread and spread.kept(cap)),
-            "delta_at_equal_cost": interval(point.delta(), spread and spread.delta()),
-        }
-    return {
-        "policy": spec,
-        **scored,
-        "mean_paths": float(outcome.paths.mean()),
-        "mean_tokens": None if outcome.tokens is None else float(outcome.tokens.mean()),
-        "rounds": float(outcome.rounds.mean()),
-        "same_answer_as_cap": float(outcome.agrees.mean()),
-    }
+@dataclass(frozen=True)
+class Judged:
+    """What a policy did: its outcome by question, the means (None without labels), and their replicates."""
+
+    outcome: Outcome
+    point: Means | None
+    spread: Means | None
+
+    def row(self, spec: str, cap: int, pilot: PilotCosts | None) -> ReplayRow:
+        """Return the row of ``keff replay --json``; without labels what needs them is None."""
+        accuracy = kept = delta = None
+        point, spread = self.point, self.spread
+        if point is not None:
+            accuracy = interval(point.accuracy, spread and spread.accuracy)
+            kept = interval(point.kept(cap), spread and spread.kept(cap))
+            delta = interval(point.delta(), spread and spread.delta())
+        tokens = self.outcome.tokens
+        return ReplayRow(
+            policy=spec,
+            accuracy=accuracy,
+            kept=kept,
+            delta_at_equal_cost=delta,
+            mean_paths=float(self.outcome.paths.mean()),
+            mean_tokens=None if tokens is None else float(tokens.mean()),
+            rounds=float(self.outcome.rounds.mean()),
+            same_answer_as_cap=float(self.outcome.agrees.mean()),
+            pilot=pilot,
+        )
 
 
-def mark_frontier(rows: list[dict[str, Any]]) -> None:
+def with_frontier(rows: Sequence[ReplayRow]) -> tuple[ReplayRow, ...]:
     """Mark the policies that no other beats in both accuracy and cost."""
-    for one in rows:
-        one["frontier"] = one["accuracy"] is not None and not any(_beats(other, one) for other in rows)
+    return tuple(
+        replace(row, frontier=row.accuracy is not None and not any(_beats(other, row) for other in rows))
+        for row in rows
+    )
 
 
-def _beats(other: dict[str, Any], one: dict[str, Any]) -> bool:
-    gains = [
-        other["accuracy"]["value"] - one["accuracy"]["value"],
-        _cost(one) - _cost(other),
-    ]
+def _beats(other: ReplayRow, row: ReplayRow) -> bool:
+    if other.accuracy is None or row.accuracy is None:
+        return False
+    gains = other.accuracy.value - row.accuracy.value, row.cost - other.cost
     return min(gains) >= 0 and max(gains) > 0
-
-
-def _cost(one: dict[str, Any]) -> float:
-    return one["mean_paths"] if one["mean_tokens"] is None else one["mean_tokens"]

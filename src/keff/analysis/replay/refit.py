@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from keff.analysis.replay.compare import Fixed, Means, item_columns, means_of
 from keff.analysis.replay.outcomes import Outcome
+from keff.analysis.results.replay import PilotCosts
 from keff.policy import Fittable, Policy
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -18,6 +18,9 @@ SPLITS = 25
 
 MOST_REFITS = 200
 """Bootstrap replicates of a fitted policy, each with a pilot and a fit of its own."""
+
+SERVED = (100, 1000, 10_000)
+"""Numbers of questions that a pilot may serve."""
 
 NAMES = ("paths", "rounds", "agrees", "accuracy", "tokens")
 
@@ -29,16 +32,16 @@ class Pilot:
     items: int
     paths: int
 
-    def costs(self, mean_paths: float, labels: bool) -> dict[str, Any]:
+    def costs(self, mean_paths: float, labels: bool) -> PilotCosts:
         """Return what the pilot adds: its paths, and mean paths when it serves N questions."""
         total = self.items * self.paths
-        return {
-            "items": self.items,
-            "paths": total,
-            "labels": self.items if labels else 0,
-            "mean_paths_with_pilot": {str(n): mean_paths + total / n for n in (100, 1000, 10_000)},
-            "mean_paths_if_every_question_were_piloted": mean_paths + self.paths,
-        }
+        return PilotCosts(
+            items=self.items,
+            paths=total,
+            labels=self.items if labels else 0,
+            mean_paths_with_pilot={n: mean_paths + total / n for n in SERVED},
+            mean_paths_if_every_question_were_piloted=mean_paths + self.paths,
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,92 @@
+"""Votes by the number of paths: measured, with bands, and predicted."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from keff.analysis.results.estimates import Band, Bands, Curve, Limits, Predicted
+from keff.records import Interval
+from keff.stats.betabinomial import majority_curve
+from keff.stats.bounds import majority_bounds
+from keff.stats.correlation import anova_c
+from keff.stats.intervals import bootstrap_means, majority_fits, majority_method
+from keff.stats.majority import majority_at_k_items, majority_binomial
+from keff.stats.plurality import plurality_at_k_items
+from keff.stats.plurality_model import predict_plurality
+from keff.stats.votes import FloatArray, Votes
+
+BAND_REPLICATES = 2000
+BOUNDED_PATHS = 16
+"""From more recorded paths, bounds are hardly wider than sampling error, and slow to find."""
+
+
+def by_k(values: FloatArray) -> Curve:
+    """Return a curve [K] by its number of paths, from 1."""
+    return dict(enumerate(map(float, values), 1))
+
+
+def measured(votes: Votes, level: float, seed: int) -> tuple[Curve, Curve | None, Bands]:
+    """Return majority and plurality at 1..K paths, averaged over subsets, with their bootstrap bands.
+
+    Plurality is None where only correctness was recorded. Needs gold labels.
+    """
+    rng = np.random.default_rng(seed)
+    majority, bands = _banded(majority_at_k_items(votes), votes, rng, level)
+    if votes.answers is None:
+        return majority, None, Bands(bands, None)
+    plurality, other = _banded(plurality_at_k_items(votes), votes, rng, level)
+    return majority, plurality, Bands(bands, other)
+
+
+def _banded(items: FloatArray, votes: Votes, rng: np.random.Generator, level: float) -> tuple[Curve, Band]:
+    means = bootstrap_means(items, votes.cluster_ids, rng, BAND_REPLICATES)
+    lows, highs = np.quantile(means, [(1 - level) / 2, 1 - (1 - level) / 2], axis=0)
+    return by_k(items.mean(axis=0)), _band(range(1, items.shape[1] + 1), lows, highs)
+
+
+def _band(ks: range | list[int], lows: FloatArray, highs: FloatArray) -> dict[int, Limits]:
+    return {k: (float(low), float(high)) for k, low, high in zip(ks, lows, highs, strict=True)}
+
+
+def prediction_ks(k_max: int) -> list[int]:
+    """Return the powers of two up to ``k_max``, and ``k_max`` itself."""
+    powers = [2**power for power in range(int(math.log2(k_max)) + 1)]
+    return sorted({*powers, k_max})
+
+
+def predicted(votes: Votes, k_max: int, level: float) -> Predicted:
+    """Return what votes of up to ``k_max`` paths should do; needs gold labels."""
+    ks = prediction_ks(k_max)
+    several = votes.n > 1 and votes.k > 1
+    return Predicted(
+        binomial={k: float(majority_binomial(k, votes.p)) for k in ks},
+        beta_binomial=_beta_binomial(votes, ks, level),
+        bounds=_bounds(votes, [k for k in ks if k > votes.k], level) if several else None,
+        plurality={row.k: row.plurality.interval for row in predict_plurality(votes, ks, level)}
+        if several and votes.answers is not None
+        else None,
+    )
+
+
+def _bounds(votes: Votes, beyond: list[int], level: float) -> Band | None:
+    if not beyond or votes.k > BOUNDED_PATHS:
+        return None
+    return _band(beyond, *majority_bounds(votes, beyond, level))
+
+
+def _beta_binomial(votes: Votes, ks: list[int], level: float) -> dict[int, Interval] | None:
+    c = usable_c(votes)
+    if c is None:
+        return None
+    fits, curve = majority_fits(votes), majority_curve(ks[-1], votes.p, c)
+    curves, method = fits.majority(ks[-1]), majority_method(votes.k)
+    return {k: Interval(float(curve[k - 1]), *fits.interval(curves[:, k - 1], level), method) for k in ks}
+
+
+def usable_c(votes: Votes) -> float | None:
+    """Return c as the beta-binomial model takes it; None where it is undefined."""
+    if votes.k < 2 or votes.n < 2 or votes.p in (0.0, 1.0):
+        return None
+    return min(max(anova_c(votes), 0.0), 1.0)

@@ -1,0 +1,1 @@
+"""What the analyses return: one module of frozen dataclasses for each."""

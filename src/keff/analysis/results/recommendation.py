@@ -1,0 +1,76 @@
+"""What ``keff analyze`` recommends: the object ``recommendation`` of its JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keff.records import Interval
+from keff.result import Finding, Result, number
+from keff.stats.choose import Recommendation as Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Interval):
+    """The share of the accuracy of plurality at the cap that the policy keeps.
+
+    ``lo`` and ``hi`` are two-sided 95%. ``confidence`` is the probability that this workload keeps at least
+    what was asked; ``sure`` the probability that was demanded (None unless one was stated).
+    """
+
+    confidence: float | None = None
+    sure: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds(Result):
+    """How long a question takes: the median and the 95th percentile, in seconds."""
+
+    p50: Interval | None
+    p95: Interval | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recommendation(Finding):
+    """The policy to deploy, and what it is expected to do on questions like the pilot's.
+
+    ``k`` is the most paths that it draws. ``expected_plurality`` is an accuracy (None without labels),
+    ``kept`` its share of that at the cap, ``same_answer`` how often the answer is the cap's;
+    ``expected_paths`` and ``expected_tokens`` are means per question, ``expected_cost`` is in units of the
+    cost per path that was stated. ``replayed`` is what the policy keeps on all recorded questions, and
+    ``optimism`` by how much that exceeds ``kept``. ``baseline`` is the policy that savings are measured
+    against. None stands for what the record cannot say.
+    """
+
+    verdict: Verdict
+    policy: str
+    k: int
+    expected_plurality: Interval | None
+    kept: Kept | None
+    same_answer: float | None
+    expected_paths: float | None
+    expected_tokens: float | None
+    expected_cost: Interval | None
+    because: str
+    replayed: Interval | None = None
+    optimism: float | None = None
+    baseline: str | None = None
+    expected_seconds: Seconds | None = None
+    pilot_cost: float | None = None
+    pays_back_after: float | None = None
+
+    def line(self) -> str:
+        """Return verdict, policy and expected paths."""
+        paths = "" if self.expected_paths is None else f", {self.expected_paths:.1f} paths per question"
+        return f"{self.verdict}, {self.policy}{paths}"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return what there is to know about it, one line each."""
+        plurality = self.expected_plurality
+        return [
+            ("recommendation", self.verdict),
+            ("policy", self.policy),
+            ("expected accuracy", "–" if plurality is None else plurality.percent()),
+            ("share kept", "–" if self.kept is None else self.kept.percent()),
+            ("paths per question", number(self.expected_paths)),
+            ("because", self.because),
+        ]
