@@ -58,7 +58,7 @@ def test_every_policy_is_covered() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_policy_has_a_summary_and_working_defaults(name: str) -> None:
-    assert plugins.names("policy")[name].endswith(".")
+    assert plugins.summaries("policy")[name].endswith(".")
     policy = parse_policy(name)
     assert 1 <= policy.cap == 32
     assert parse_policy(policy.spec).spec == policy.spec
@@ -177,9 +177,9 @@ def test_a_view_longer_than_the_cap_is_cut_to_it(spec: str) -> None:
     [
         ("nothing_like_it:3", "unknown policy"),
         ("", "unknown policy"),
-        ("lead_k:2.5", "whole number"),
+        ("lead_k:2.5", "an integer"),
         ("lead_k:0", "above 0"),
-        ("lead_k:three", "must be numbers"),
+        ("lead_k:three", "must be an integer"),
         ("lead_k:3,cap=0", "cap must be"),
         ("lead_k:3,cap=1000", "cap must be"),
         ("lead_k:3,cap=2.5", "cap must be"),

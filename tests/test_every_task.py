@@ -61,7 +61,7 @@ def test_it_says_what_it_is(task: Task) -> None:
     assert task.version
     assert task.domain or task.name.startswith("jsonl")
     assert task.max_tokens >= 16
-    summary = plugins.names("task")[task.name.partition(":")[0]]
+    summary = plugins.summaries("task")[task.name.partition(":")[0]]
     assert summary.endswith(".")
     assert len(summary) < 120
 

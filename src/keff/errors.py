@@ -13,6 +13,14 @@ KeffError                 any of the below; the command line prints its one line
     └── SandboxError      the sandbox cannot be trusted or is missing
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+LONGEST_NAME = 60
+"""Characters of a wrong name that are compared and shown: names come from requests too."""
+
 
 class KeffError(Exception):
     """Any error that keff raises on purpose; its text is one line that says what to do."""
@@ -67,3 +75,11 @@ class StoreError(RunError):
 
 class SandboxError(RunError):
     """The sandbox cannot be trusted or is missing."""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """Return the sentence for a misspelt name: the nearest name that is known, where one is near, then all."""
+    names, shown = list(known), name[:LONGEST_NAME]
+    near = get_close_matches(shown.lower().replace("-", "_"), names, n=1)
+    meant = f"did you mean {near[0]}? There are" if near else "there are"
+    return f"unknown {what} {shown!r}; {meant}: {', '.join(names) or 'none'}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from keff import plugins
-from keff.errors import LogError
+from keff.errors import LogError, PluginError
 from keff.records import AnswerSpace, Note
 from keff.sampling.integrity import Integrity
 
@@ -115,7 +115,13 @@ def find_log(path: Path, name: str | None = None) -> Log:
         raise LogError(f"{path} does not exist")
     tried: list[str] = []
     for known in [name] if name else plugins.names("log"):
-        log: Log = plugins.load("log", known)
+        try:
+            log: Log = plugins.load("log", known)
+        except PluginError as error:
+            if name:
+                raise
+            tried.append(str(error))
+            continue
         reason = log.refuses(path)
         if reason is None:
             return log

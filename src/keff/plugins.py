@@ -8,17 +8,19 @@ A plugin of kind ``task`` is a module that has a callable ``task(**options)``; l
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
+import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-from keff.errors import PluginError
+from keff.errors import PluginError, unknown
 
 Kind = Literal["task", "engine", "policy", "log"]
 
-PLURAL: dict[Kind, str] = {"task": "tasks", "engine": "engines", "policy": "policies", "log": "logs"}
+PACKAGE: dict[Kind, str] = {"task": "tasks", "engine": "engines", "policy": "policies", "log": "logs"}
+"""The folder that holds the plugins of a kind; their entry points are in the group ``keff.<folder>``."""
 
 EXTRA = {
     "xllamacpp": "llamacpp",
@@ -52,47 +54,96 @@ def missing_extra(error: ImportError, wanted_by: str) -> PluginError:
     return PluginError(f"{wanted_by} needs the package {package}: pip install 'keff[{extra}]'")
 
 
-def _folder(kind: Kind) -> Path:
-    return Path(__file__).parent / PLURAL[kind]
+def names(kind: Kind) -> list[str]:
+    """Return the name of every plugin of a kind, ours first; imports none of them."""
+    return list(dict.fromkeys([*(file.stem for file in _files(kind)), *_entry_points(kind)]))
 
 
-def _entry_points(kind: Kind) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=f"keff.{PLURAL[kind]}")}
+def summaries(kind: Kind) -> dict[str, str]:
+    """Return every plugin of a kind with its one-line summary, the first line of its docstring.
 
-
-def names(kind: Kind) -> dict[str, str]:
-    """Return every plugin of a kind with its one-line summary, without importing any of them."""
-    found: dict[str, str] = {}
-    for file in sorted(_folder(kind).glob("*.py")):
-        if not file.stem.startswith("_"):
-            doc = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
-            found[file.stem] = doc.split("\n", 1)[0]
-    for name, point in _entry_points(kind).items():
-        found.setdefault(name, f"from {point.value}")
-    return found
-
-
-def _factory(kind: Kind, name: str) -> Any:
-    if (_folder(kind) / f"{name}.py").is_file() and not name.startswith("_"):
-        module = f"keff.{PLURAL[kind]}.{name}"
-        try:
-            return getattr(importlib.import_module(module), kind)
-        except ImportError as error:
-            raise missing_extra(error, f"{kind} {name}") from error
-    point = _entry_points(kind).get(name)
-    if point is None:
-        raise PluginError(f"unknown {kind} {name!r}; there are: {', '.join(names(kind))}")
-    return point.load()
+    Ours are read without being imported. Those of other packages are imported: the summary of one that is
+    broken says why.
+    """
+    ours = {file.stem: _first_line_of(file, kind) for file in _files(kind)}
+    theirs = {name: _summary(kind, point) for name, point in _entry_points(kind).items()}
+    return theirs | ours
 
 
 def load(kind: Kind, name: str, **options: Any) -> Any:
     """Make the plugin ``name`` of a kind, with its options as keywords.
 
-    Raises PluginError for an unknown name, a missing extra, or an option that the plugin does not have.
+    Raises PluginError for an unknown name, a missing extra, a plugin that cannot be imported, or an option
+    that the plugin does not have.
     """
-    factory = _factory(kind, name)
+    made_by = factory(kind, name)
+    signature = inspect.signature(made_by)
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    for option in options:
+        if option not in signature.parameters and not takes_any:
+            raise PluginError(f"{kind} {name}: {unknown('option', option, signature.parameters)}")
     try:
-        inspect.signature(factory).bind(**options)
+        signature.bind(**options)
     except TypeError as error:
         raise PluginError(f"{kind} {name}: {error}") from error
-    return factory(**options)
+    return made_by(**options)
+
+
+def factory(kind: Kind, name: str) -> Callable[..., Any]:
+    """Return what makes the plugin ``name`` of a kind; raises PluginError as ``load`` does."""
+    if name in {file.stem for file in _files(kind)}:
+        return _loaded(kind, _builtin(kind, name))
+    point = _entry_points(kind).get(name)
+    if point is None:
+        raise PluginError(unknown(kind, name, names(kind)))
+    return _loaded(kind, point)
+
+
+def _files(kind: Kind) -> list[Path]:
+    files = sorted((Path(__file__).parent / PACKAGE[kind]).glob("*.py"))
+    return [file for file in files if not file.stem.startswith("_")]
+
+
+def _builtin(kind: Kind, name: str) -> EntryPoint:
+    return EntryPoint(name, f"keff.{PACKAGE[kind]}.{name}:{kind}", f"keff.{PACKAGE[kind]}")
+
+
+def _entry_points(kind: Kind) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"keff.{PACKAGE[kind]}")}
+
+
+def _loaded(kind: Kind, point: EntryPoint) -> Callable[..., Any]:
+    try:
+        made_by = point.load()
+    except ImportError as error:
+        raise missing_extra(error, f"{kind} {point.name}") from error
+    except Exception as error:  # somebody else's module: whatever it raises must not end a listing
+        raise PluginError(f"{kind} {point.name} ({point.value}) {_reason(error)}") from error
+    if not callable(made_by):
+        raise PluginError(f"{kind} {point.name}: {point.value} is not callable")
+    return made_by
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, AttributeError):
+        return f"cannot be loaded: {error}"
+    return f"cannot be imported: {type(error).__name__}: {error}"
+
+
+def _first_line_of(file: Path, kind: Kind) -> str:
+    try:
+        tree = ast.parse(file.read_text("utf-8"))
+    except (SyntaxError, ValueError) as error:
+        return f"broken: {error}"
+    if not any(getattr(node, "name", None) == kind for node in tree.body):
+        return f"broken: it has no function {kind}"
+    return (ast.get_docstring(tree) or "").partition("\n")[0]
+
+
+def _summary(kind: Kind, point: EntryPoint) -> str:
+    try:
+        made_by = _loaded(kind, point)
+    except PluginError as error:
+        return f"broken: {error}"
+    doc = inspect.getdoc(sys.modules.get(point.module)) or inspect.getdoc(made_by) or f"from {point.value}"
+    return doc.partition("\n")[0]

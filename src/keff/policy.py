@@ -19,16 +19,35 @@ from numpy.typing import NDArray
 
 from keff import plugins
 from keff.errors import PluginError, PolicyError
+from keff.policy_spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 Need = Literal["answers", "confidence", "text", "labels"]
 WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share"]
 
-DEFAULT_CAP = 32
-"""The most paths a policy draws unless its spec says otherwise (the paper's K_max)."""
-
 DRIVER_OPTIONS = ("weight", "temperature")
+"""Options that every policy takes, because they choose the vote and not the stopping rule."""
+
+__all__ = [
+    "DEFAULT_CAP",
+    "ConfidenceVote",
+    "Fittable",
+    "Need",
+    "Policy",
+    "PolicySpec",
+    "PolicyWarning",
+    "Sample",
+    "Stop",
+    "Tally",
+    "Vectorised",
+    "View",
+    "WeightKind",
+    "Weighting",
+    "format_spec",
+    "parse_policy",
+    "tally",
+]
 
 
 class PolicyWarning(UserWarning):
@@ -143,63 +162,28 @@ def tally(keys: Sequence[str | None]) -> Tally:
     return Tally(counts, leader, v1, v2)
 
 
-def format_spec(name: str, value: float | None = None, *, cap: int = DEFAULT_CAP, **options: object) -> str:
-    """Write the canonical spec of a policy; a default cap and absent options are left out."""
-    head = name if value is None else f"{name}:{_plain(value)}"
-    if cap != DEFAULT_CAP:
-        options = {**options, "cap": cap}
-    shown = [f"{key}={_plain(option)}" for key, option in options.items() if option is not None]
-    joint = "," if value is not None else ":"
-    return head + (joint + ",".join(shown) if shown else "")
-
-
-def _plain(option: object) -> str:
-    """Write an option so that it is read back as the same: the shortest digits that do, and no ``.0``."""
-    return repr(option).removesuffix(".0") if isinstance(option, float) else str(option)
-
-
-def _number(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _split(text: str) -> tuple[str, dict[str, Any]]:
-    name, _, rest = text.strip().partition(":")
-    options: dict[str, Any] = {}
-    for position, part in enumerate(filter(None, rest.split(","))):
-        key, equals, value = part.partition("=")
-        if not equals and position == 0:
-            key, value = "value", part
-        elif not equals:
-            raise PolicyError(f"policy {text!r}: write {part!r} as key=value")
-        key = key.strip()
-        if key in options:
-            raise PolicyError(f"policy {text!r}: {key} is given twice")
-        options[key] = _number(value.strip())
-    return name, options
-
-
-def parse_policy(text: str) -> Policy:
+def parse_policy(text: str | PolicySpec) -> Policy:
     """Make the policy that a spec names: ``name``, ``name:value`` or ``name:value,key=value,...``.
 
     Example: ``lead_k:3,cap=16``. ``weight=confidence`` (with ``temperature=T``) goes with every policy.
     Warns (PolicyWarning) when the policy always stops after one of several paths. Raises PolicyError for
     an unknown name or option, or a value outside its range.
     """
-    name, options = _split(text)
-    driver = {key: options.pop(key) for key in DRIVER_OPTIONS if key in options}
-    if isinstance(options.get("value"), str) or isinstance(options.get("cap", 1), str):
-        raise PolicyError(f"policy {text!r}: its value and cap must be numbers")
+    spec = PolicySpec.parse(text) if isinstance(text, str) else text
+    options: dict[str, Any] = {
+        key: option for key, option in spec.options.items() if key not in DRIVER_OPTIONS
+    }
+    if "cap" in options:
+        check_cap(spec.name, options["cap"])
+    if spec.value is not None:
+        options["value"] = spec.value
     try:
-        policy: Policy = plugins.load("policy", name, **options)
+        policy: Policy = plugins.load("policy", spec.name, **options)
     except PluginError as error:
         raise PolicyError(str(error)) from error
+    driver = {key: spec.options[key] for key in DRIVER_OPTIONS if key in spec.options}
     if driver:
-        policy = _weighted(policy, text, **driver)
+        policy = _weighted(policy, **driver)
     _warn_if_single(policy)
     return policy
 
@@ -217,8 +201,9 @@ class ConfidenceVote:
 
     @property
     def spec(self) -> str:
-        joint = "," if ":" in self.rule.spec else ":"
-        return f"{self.rule.spec}{joint}weight=confidence,temperature={_plain(self.temperature)}"
+        rule = PolicySpec.parse(self.rule.spec)
+        weighted = {"weight": "confidence", "temperature": self.temperature}
+        return str(replace(rule, options={**rule.options, **weighted}))
 
     @property
     def cap(self) -> int:
@@ -276,11 +261,11 @@ class ConfidenceVote:
         return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self
 
 
-def _weighted(policy: Policy, text: str, weight: object = None, temperature: object = 1.0) -> Policy:
+def _weighted(policy: Policy, weight: object = None, temperature: object = 1.0) -> Policy:
     if weight != "confidence":
-        raise PolicyError(f"policy {text!r}: the only weight is weight=confidence")
+        raise PolicyError(f"policy {policy.spec}: the only weight is weight=confidence")
     if not isinstance(temperature, int | float) or not 0 < temperature < float("inf"):
-        raise PolicyError(f"policy {text!r}: temperature must be a number above 0")
+        raise PolicyError(f"policy {policy.spec}: temperature must be a number above 0")
     return ConfidenceVote(policy, float(temperature))
 
 

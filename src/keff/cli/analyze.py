@@ -17,7 +17,7 @@ from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._summary import print_summary
 from keff.errors import UsageError
-from keff.policies._table import MAX_CAP
+from keff.policy_spec import MAX_CAP
 from keff.reading.open import Opening, Record, open_record, pool_records
 
 

@@ -21,16 +21,23 @@ class Kinds(StrEnum):
     logs = "logs"
 
 
+KINDS: dict[Kinds, plugins.Kind] = {
+    Kinds.tasks: "task",
+    Kinds.engines: "engine",
+    Kinds.policies: "policy",
+    Kinds.logs: "log",
+}
+
+
 def command(
-    kind: Annotated[Kinds, typer.Argument(metavar="tasks|engines|policies|logs", help="What to list.")],
+    kind: Annotated[Kinds, typer.Argument(metavar="|".join(Kinds), help="What to list.")],
     json: Json = False,
 ) -> None:
     """Print every plugin of a kind with its summary."""
-    singular: dict[str, plugins.Kind] = {plural: one for one, plural in plugins.PLURAL.items()}
-    found = plugins.names(singular[kind.value])
+    shown = plugins.summaries(KINDS[kind])
     if json:
-        _console.print_json({kind.value: found})
+        _console.print_json({kind.value: shown})
         return
-    width = max((len(name) for name in found), default=0)
-    for name, summary in found.items():
+    width = max(map(len, shown), default=0)
+    for name, summary in shown.items():
         typer.echo(f"{name:{width}}  {summary}")

@@ -18,6 +18,7 @@ from keff.cli import _console
 from keff.cli import _options as o
 from keff.errors import UsageError
 from keff.plugins import missing_extra
+from keff.policy_spec import PolicySpec
 from keff.reading.open import Opening
 from keff.records import Interval
 from keff.stats.plurality import plurality_at_k_items
@@ -72,7 +73,7 @@ def command(
         raise UsageError(f"{path} has no gold answers: accuracy cannot be compared")
     top = min(cap or 32, votes.k)
     fixed = None if out is None or out.suffix == ".md" else _fixed_curve(votes, top)
-    chosen = policy or [fitting(spec, top) for spec in DEFAULTS if _least_cap(spec) <= top]
+    chosen = policy or fitting(top)
     how = Settings(cap=cap, replicates=replicates, random_slots=random_slots)
     found = replay(votes, chosen, np.random.default_rng(seed), how)
     if out is not None:
@@ -107,20 +108,11 @@ def _write(out: Path, found: Replay, fixed: FloatArray | None) -> None:
     figures.save(figures.policies(found.policies, fixed), out.with_suffix(""))
 
 
-def _fixed(spec: str) -> str | None:
-    name, _, value = spec.partition(":")
-    return value if name == "fixed" else None
-
-
-def _least_cap(spec: str) -> int:
-    """Return the fewest paths that a default policy needs recorded."""
-    name, _, value = spec.partition(":")
-    return int(value) if name in ("fixed", "esc", "budget") else 1
-
-
-def fitting(spec: str, cap: int) -> str:
-    """Return a default policy with the cap of this record."""
-    return spec if _fixed(spec) else f"{spec}{',' if ':' in spec else ':'}cap={cap}"
+def fitting(cap: int) -> list[str]:
+    """Return the default policies that make sense for so many recorded paths, with that cap."""
+    specs = [PolicySpec.parse(spec) for spec in DEFAULTS]
+    # Of these a value counts paths: a window, a lead or a number that is above the cap has no meaning.
+    return [str(spec.with_cap(cap)) for spec in specs if not isinstance(spec.value, int) or spec.value <= cap]
 
 
 def _cells(row: ReplayRow) -> list[str]:

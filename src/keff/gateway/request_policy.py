@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from functools import cache, lru_cache
 
 from keff import plugins
-from keff.errors import PlanError, PolicyError
+from keff.errors import PlanError, PolicyError, unknown
 from keff.gateway.errors import Problem
 from keff.gateway.request import Wish
 from keff.policy import Policy, PolicyWarning, parse_policy
+from keff.policy_spec import PolicySpec
 
 SERVABLE = frozenset({"answers", "confidence"})
 """What a view in a gateway carries."""
-
-_CAP = re.compile(r",?\bcap=([^,]*)")
-_FIXED = re.compile(r"\s*fixed:([^,=]*)(?:,|$)")
 
 
 def policy_of_plan(spec: str) -> Policy:
@@ -34,20 +31,12 @@ def policy_of_plan(spec: str) -> Policy:
 
 def settled(plan: Policy, wish: Wish, most: int) -> Policy:
     """Return the policy for a request; raises Problem (400) for a wrong one or more than ``most`` paths."""
-    if wish.k is not None:
-        spec = f"fixed:{wish.k}"
-    elif wish.policy is None and wish.cap is None:
+    if wish.k is None and wish.policy is None and wish.cap is None:
         return plan
-    else:
-        spec = "fixed:1" if wish.policy == "off" else wish.policy or plan.spec
-        spec = spec if wish.cap is None else _capped(spec, wish.cap)
-    _check_size(spec, most)
-    name = spec.partition(":")[0].strip()
-    if name not in _names():
-        line = f"there is no policy {name!r:.60}; there are {', '.join(sorted(_names()))}"
-        raise Problem(400, line, param="keff.policy", code="invalid_policy")
     try:
-        policy = _parsed(spec)
+        spec = _asked(plan, wish)
+        _check_size(spec, most)
+        policy = _parsed(str(spec))
     except PolicyError as error:
         raise Problem(400, str(error), param="keff.policy", code="invalid_policy") from None
     if policy.cap > most:
@@ -58,30 +47,21 @@ def settled(plan: Policy, wish: Wish, most: int) -> Policy:
     return policy
 
 
-def _capped(spec: str, cap: int) -> str:
-    fixed = _FIXED.match(spec)
-    if fixed and _number(fixed[1]) is not None:
-        return f"fixed:{min(int(_number(fixed[1]) or 1), cap)}"
-    bare = _CAP.sub("", spec)
-    head, colon, rest = bare.partition(":")
-    rest = rest.strip(",")
-    return f"{head}:{rest},cap={cap}" if colon and rest else f"{head}:cap={cap}"
+def _asked(plan: Policy, wish: Wish) -> PolicySpec:
+    """Return the spec that a request asks for: cheap, whatever its text holds."""
+    if wish.k is not None:
+        return PolicySpec("fixed", wish.k)
+    spec = PolicySpec.parse("fixed:1" if wish.policy == "off" else wish.policy or plan.spec)
+    if spec.name not in _names():
+        raise PolicyError(unknown("policy", spec.name, sorted(_names())))
+    return spec if wish.cap is None else spec.with_cap(wish.cap)
 
 
-def _check_size(spec: str, most: int) -> None:
+def _check_size(spec: PolicySpec, most: int) -> None:
     """Refuse a large policy before it is made: its table grows with the cube of its cap."""
-    sizes = [*_CAP.findall(spec), *_FIXED.findall(spec)]
-    for size in sizes:
-        value = _number(size)
-        if value is not None and value > most:
-            raise _too_many(int(min(value, 1e9)), most)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    for size in (spec.cap, spec.options.get("cap")):
+        if isinstance(size, int | float) and size > most:
+            raise _too_many(int(min(size, 1e9)), most)
 
 
 def _too_many(asked: int, most: int) -> Problem:

@@ -16,23 +16,13 @@ from keff.policy import Need, Sample, Stop, Tally, View, WeightKind, tally
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray
 
-MAX_CAP = 256
-"""A table has (cap + 1) cubed cells."""
-
 Table = NDArray[np.bool_]
 
 
-def check_cap(name: str, cap: object) -> int:
-    """Return the cap as a whole number of paths from 1 to 256, or raise PolicyError."""
-    if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= MAX_CAP:
-        raise PolicyError(f"{name}: cap must be a whole number from 1 to {MAX_CAP}, not {cap}")
-    return cap
-
-
 def check_value(name: str, value: Any, low: float, high: float, *, whole: bool = False) -> float:
-    """Return the value if it is a number strictly between low and high (a whole one if asked)."""
+    """Return the value if it is a number strictly between low and high (an integer if asked)."""
     if not isinstance(value, int | float) or not low < value < high or (whole and value != int(value)):
-        kind = "a whole number" if whole else "a number"
+        kind = "an integer" if whole else "a number"
         raise PolicyError(f"{name}: its value must be {kind} above {low:g} and below {high:g}, not {value}")
     return value
 

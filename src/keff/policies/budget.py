@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from keff.errors import PolicyError
-from keff.policies._table import Table, TablePolicy, check_cap, check_value, grid
-from keff.policy import DEFAULT_CAP, Policy, format_spec
+from keff.policies._table import Table, TablePolicy, check_value, grid
+from keff.policy import Policy
+from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
 
 
 def boundary(k: float, cap: int, b: float = 0.0) -> Table:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.policies._table import beats_half, check_cap, check_value, log_rising
-from keff.policy import DEFAULT_CAP, Need, Policy, Sample, Stop, View, format_spec, tally
+from keff.policies._table import beats_half, check_value, log_rising
+from keff.policy import Need, Policy, Sample, Stop, View, tally
+from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.policies._table import check_cap, check_value
-from keff.policy import DEFAULT_CAP, Need, Policy, Sample, Stop, View, format_spec, tally
+from keff.policies._table import check_value
+from keff.policy import Need, Policy, Sample, Stop, View, tally
+from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from keff.policies._table import TablePolicy, check_cap, check_value, grid
-from keff.policy import DEFAULT_CAP, Policy, format_spec
+from keff.policies._table import TablePolicy, check_value, grid
+from keff.policy import Policy
+from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
 
 
 def policy(value: float | None = 3, *, cap: int = DEFAULT_CAP) -> Policy:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keff.errors import PolicyError
-from keff.policies._table import TablePolicy, check_cap, check_value, grid, log_rising
-from keff.policy import DEFAULT_CAP, Policy, format_spec
+from keff.policies._table import TablePolicy, check_value, grid, log_rising
+from keff.policy import Policy
+from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
 from keff.stats.draws import Draws, dense_codes
 from keff.stats.votes import FloatArray, Votes
 

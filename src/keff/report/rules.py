@@ -6,6 +6,7 @@ from keff import plugins
 from keff.errors import KeffError
 from keff.policies._table import TablePolicy
 from keff.policy import parse_policy
+from keff.policy_spec import PolicySpec
 
 MOST_DISSENT = 2
 
@@ -16,18 +17,18 @@ def in_words(spec: str) -> str:
     A rule that sees only votes is told by its stops: where it ends with no vote against the leader, with one,
     with two, and its cap. Others are told by the first line of their documentation.
     """
-    name, _, value = spec.partition(":")
     if spec == "fixed:1":
         return "One path, no vote."
-    if name == "fixed":
-        return f"Always {value.partition(',')[0]} paths, then the most frequent answer."
     try:
+        name = PolicySpec.parse(spec).name
         policy = parse_policy(spec)
     except KeffError:
-        return plugins.names("policy").get(name, "")
+        return ""
+    if name == "fixed":
+        return f"Always {policy.cap} paths, then the most frequent answer."
     if isinstance(policy, TablePolicy) and name != "curtailed":
         return _stops(policy)
-    return plugins.names("policy").get(name, "")
+    return plugins.summaries("policy").get(name, "")
 
 
 def _stops(policy: TablePolicy) -> str:

@@ -13,6 +13,7 @@ from keff.analysis.replay.refit import Pilot, Refitter
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, parse_policy
+from keff.policy_spec import PolicySpec
 from keff.stats.draws import Draws, permuted
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import Votes
@@ -67,12 +68,16 @@ def _check(votes: Votes, rules: list[Policy], settings: Settings) -> None:
     fitted = [rule.spec for rule in rules if isinstance(rule, Fittable) and not rule.fitted]
     if fitted and votes.n_clusters < 2:
         raise PolicyError(f"{fitted[0]} is fitted on other questions than it is judged on: one is not enough")
-    for needed, who in [(settings.cap or 1, "the cap"), *((rule.cap, rule.spec) for rule in rules)]:
-        if needed > votes.k:
-            joint = f"use at most {votes.k}"
-            if who.partition(":")[0] != "fixed" and "cap=" not in who and who != "the cap":
-                joint = f"write {who} with cap={votes.k}"
-            raise PolicyError(f"{who} may draw {needed} paths and the records hold {votes.k}: {joint}")
+    if settings.cap is not None and settings.cap > votes.k:
+        raise PolicyError(
+            f"the cap is {settings.cap} paths and the records hold {votes.k}: use at most {votes.k}"
+        )
+    for rule in rules:
+        if rule.cap > votes.k:
+            shorter = PolicySpec.parse(rule.spec).with_cap(votes.k)
+            raise PolicyError(
+                f"{rule.spec} may draw {rule.cap} paths and the records hold {votes.k}: write {shorter}"
+            )
 
 
 @dataclass
@@ -108,11 +113,7 @@ class Bench:
         credit = self.draws.tallies.credit
         if found.accuracy is None or credit is None or self.fixed.accuracy is None:
             return found
-        if (
-            np.all(found.paths == policy.cap)
-            and policy.spec.startswith("fixed:")
-            and "weight=" not in policy.spec
-        ):
+        if np.all(found.paths == policy.cap) and policy.spec == f"fixed:{policy.cap}":
             tokens = None if found.tokens is None else self.fixed.unit * policy.cap
             return replace(found, accuracy=self.fixed.accuracy[:, policy.cap - 1], tokens=tokens)
         # What the drawn orders are off at its cap, they are off alike for a policy that ends near it.

@@ -1,0 +1,146 @@
+"""The grammar of policy strings: ``name``, ``name:value`` or ``name:value,key=value,...``.
+
+Commas and equals signs inside parentheses belong to the value: ``cascade:SMALL(lead_k:2,cap=3)/LARGE(fixed:8)``
+is one value of the policy ``cascade``. Nothing here makes a policy, so a string can be checked against a limit
+before its table, which grows with the cube of the cap, is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from keff.errors import PolicyError
+
+Scalar = int | float | str
+
+DEFAULT_CAP = 32
+"""The most paths a policy draws unless its spec says otherwise (the paper's K_max)."""
+
+MAX_CAP = 256
+"""The largest cap: the table of a rule has (cap + 1) cubed cells."""
+
+_EXACT = 2**53
+"""Every whole float up to this one is the integer that it shows."""
+
+_INNERMOST = re.compile(r"\([^()]*\)")
+
+
+def check_cap(name: str, cap: object) -> int:
+    """Return the cap as an integer number of paths from 1 to 256, or raise PolicyError."""
+    if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= MAX_CAP:
+        raise PolicyError(f"{name}: cap must be an integer from 1 to {MAX_CAP}, not {cap!s:.40}")
+    return cap
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec:
+    """A policy as it is written: its name, its value and its options. It is parsed once, and not yet checked.
+
+    ``str()`` writes it so that ``parse`` reads the same again. ``fixed`` is the one policy whose value is the
+    number of paths: there ``with_cap`` lowers the value.
+    """
+
+    name: str
+    value: Scalar | None = None
+    options: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar], hash=False)
+
+    @classmethod
+    def parse(cls, text: str) -> PolicySpec:
+        """Read a policy string; whitespace around names and values is dropped.
+
+        Raises PolicyError for an option without ``=``, one that is given twice, or unbalanced parentheses.
+        """
+        name, _, rest = text.partition(":")
+        value: Scalar | None = None
+        options: dict[str, Scalar] = {}
+        for position, part in enumerate(filter(str.strip, _outside(rest, ",", text))):
+            key, *written = _outside(part, "=", text)
+            if not written and position == 0:
+                value = _scalar(key)
+                continue
+            if not written:
+                raise PolicyError(f"policy {text!r:.80}: write {part.strip()!r:.40} as key=value")
+            key = key.strip()
+            if key in options or (key == "value" and value is not None):
+                raise PolicyError(f"policy {text!r:.80}: {key:.40} is given twice")
+            options[key] = _scalar("=".join(written))
+        return cls(name.strip(), options.pop("value", value), options)
+
+    def __str__(self) -> str:
+        """Write the spec in its canonical form."""
+        head = self.name if self.value is None else f"{self.name}:{_plain(self.value)}"
+        shown = ",".join(f"{key}={_plain(option)}" for key, option in self.options.items())
+        joint = ":" if self.value is None else ","
+        return f"{head}{joint}{shown}" if shown else head
+
+    @property
+    def cap(self) -> Scalar:
+        """The most paths that it asks for, as written: a caller checks that it is a number."""
+        if self.name == "fixed" and self.value is not None:
+            return self.value
+        return self.options.get("cap", DEFAULT_CAP)
+
+    def with_cap(self, cap: int) -> PolicySpec:
+        """Return the same policy with this cap; ``fixed:8`` becomes ``fixed:5`` at 5 and stays at 9."""
+        if self.name != "fixed" or self.value is None:
+            return replace(self, options={**self.options, "cap": cap})
+        options = {key: option for key, option in self.options.items() if key != "cap"}
+        lower = not isinstance(self.value, str) and self.value > cap
+        return replace(self, value=cap if lower else self.value, options=options)
+
+    def describe(self) -> str:
+        """Return a few words: ``one path``, ``8 paths``, ``lead_k 3, at most 16 paths``."""
+        if self.name == "fixed":
+            words = "one path" if self.cap == 1 else f"{_plain(self.cap)} paths"
+        else:
+            value = "" if self.value is None else f" {_flat(_plain(self.value))}"
+            most = f", at most {_plain(self.cap)} paths"
+            words = self.name + value + ("" if isinstance(self.value, str) else most)
+        return words + (", weighted by confidence" if self.options.get("weight") == "confidence" else "")
+
+
+def format_spec(
+    name: str, value: Scalar | None = None, *, cap: int = DEFAULT_CAP, **options: Scalar | None
+) -> str:
+    """Write the spec of a policy; a cap of 32, the default, and options that are None are left out."""
+    given = {key: option for key, option in options.items() if option is not None}
+    return str(PolicySpec(name, value, given if cap == DEFAULT_CAP else {**given, "cap": cap}))
+
+
+def _outside(part: str, sign: str, text: str) -> Iterator[str]:
+    """Split at every ``sign`` that stands outside parentheses."""
+    depth = start = 0
+    for place, mark in enumerate(part):
+        depth += (mark == "(") - (mark == ")")
+        if depth < 0:
+            break
+        if mark == sign and depth == 0:
+            yield part[start:place]
+            start = place + 1
+    if depth:
+        raise PolicyError(f"policy {text!r:.80}: its parentheses do not match")
+    yield part[start:]
+
+
+def _scalar(text: str) -> Scalar:
+    """Read a number where the text is one; ``8.0`` and ``8`` are the same integer."""
+    bare = text.strip()
+    try:
+        number = float(bare)
+    except ValueError:
+        return bare
+    return int(number) if number.is_integer() and abs(number) <= _EXACT else number
+
+
+def _plain(option: Scalar) -> str:
+    """Write an option so that it is read back as the same: the shortest digits that do, and no ``.0``."""
+    return repr(option).removesuffix(".0") if isinstance(option, float) else str(option)
+
+
+def _flat(value: str) -> str:
+    """Leave out what stands in parentheses: of ``SMALL(lead_k:2)/LARGE(fixed:8)`` the names of the stages."""
+    while (shorter := _INNERMOST.sub("", value)) != value:
+        value = shorter
+    return value.replace("/", " / ")

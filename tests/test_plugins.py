@@ -1,0 +1,119 @@
+"""Plugins of other packages: found by entry point, listed by their docstring, and named where they are broken."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keff import plugins
+from keff.errors import PluginError
+from keff.log import find_log
+
+MODULES = {
+    "good": '"""Counts to three.\n\nAnd more."""\n\n\ndef task(*, data: str = ""):\n    return ("good", data)\n',
+    "bare": 'def make(*, size: int = 1):\n    """Make the bare one."""\n    return size\n',
+    "broken_import": "import no_such_module_anywhere\n",
+    "broken_syntax": "def task(:\n",
+    "raises": "raise RuntimeError('no licence')\n",
+    "no_callable": "task = 3\n",
+}
+POINTS = """[keff.tasks]
+good = others.good:task
+bare = others.bare:make
+broken_import = others.broken_import:task
+broken_syntax = others.broken_syntax:task
+raises = others.raises:task
+missing = others.good:nothing
+no_callable = others.no_callable:task
+absent = no_such_package:task
+
+[keff.logs]
+broken_log = others.raises:log
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Install a package with good and broken plugins, as pip would."""
+    package = tmp_path / "others"
+    package.mkdir()
+    for name, code in {"__init__": "", **MODULES}.items():
+        (package / f"{name}.py").write_text(code)
+    info = tmp_path / "others-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield
+    for name in [name for name in sys.modules if name.split(".")[0] == "others"]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("installed")
+def test_every_plugin_is_listed_with_its_docstring_or_what_is_wrong_with_it() -> None:
+    shown = plugins.summaries("task")
+    assert shown["good"] == "Counts to three."
+    assert shown["bare"] == "Make the bare one."
+    for name, says in {
+        "broken_import": "no_such_module_anywhere",
+        "broken_syntax": "SyntaxError",
+        "raises": "no licence",
+        "missing": "nothing",
+        "no_callable": "not callable",
+        "absent": "no_such_package",
+    }.items():
+        assert shown[name].startswith("broken: ")
+        assert f"task {name}" in shown[name] and says in shown[name]
+        assert "\n" not in shown[name]
+        with pytest.raises(PluginError, match=name):
+            plugins.load("task", name)
+    assert shown["gsm8k"] and not any(
+        text.startswith("broken") for text in map(shown.get, ("gsm8k", "jsonl"))
+    )
+    assert set(shown) == set(plugins.names("task"))
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_broken_log_reader_does_not_stop_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text('{"id": "1", "gold_answer": "a", "all_answers": ["a", "b"]}\n')
+    assert find_log(file).name == "keff_jsonl"
+    with pytest.raises(PluginError, match="broken_log"):
+        find_log(file, "broken_log")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_plugin_gets_its_options_and_says_which_it_has() -> None:
+    assert plugins.load("task", "good", data="x") == ("good", "x")
+    with pytest.raises(
+        PluginError, match=r"task good: unknown option 'dta'; did you mean data\? There are: data"
+    ):
+        plugins.load("task", "good", dta="x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "meant"),
+    [("task", "gms8k", "gsm8k"), ("engine", "lamacpp", "llamacpp"), ("log", "lm-eval", "lm_eval")],
+)
+def test_a_misspelt_name_is_told_the_nearest(kind: plugins.Kind, name: str, meant: str) -> None:
+    with pytest.raises(PluginError, match=rf"did you mean {meant}\?"):
+        plugins.load(kind, name)
+
+
+def test_a_broken_file_of_our_own_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "tasks"
+    folder.mkdir()
+    (folder / "torn.py").write_text("def task(:\n")
+    (folder / "empty.py").write_text('"""Nothing here."""\n')
+    (folder / "fine.py").write_text('"""A fine task."""\n\n\ndef task():\n    return 1\n')
+    monkeypatch.setattr(plugins, "__file__", str(tmp_path / "plugins.py"))
+    assert plugins.summaries("task") == {
+        "torn": "broken: invalid syntax (<unknown>, line 1)",
+        "empty": "broken: it has no function task",
+        "fine": "A fine task.",
+    }
