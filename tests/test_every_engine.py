@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from keff.engine import Engine
-from keff.plugins import load, names
+from keff.plugins import declares, load, names
 from keff.records import Completion, Sampling, stable_hash
 
 PROMPT = [{"role": "user", "content": "Ann has 3 apples and buys 4 more. How many has she now?"}]
@@ -134,6 +134,8 @@ def test_capabilities_and_name(case: Case) -> None:
     assert engine.capabilities.max_n >= 1
     assert engine.capabilities.parallel >= 1
     assert engine.name in names("engine")
+    assert engine.local is declares("engine", engine.name, "local")
+    assert engine.needs_gpu is declares("engine", engine.name, "needs_gpu")
     asyncio.run(engine.close())
 
 

@@ -96,6 +96,33 @@ def test_a_plugin_gets_its_options_and_says_which_it_has() -> None:
         plugins.load("task", "good", dta="x")
 
 
+def test_what_engines_declare_is_read_without_importing_them() -> None:
+    declared = {
+        name: (plugins.declares("engine", name, "local"), plugins.declares("engine", name, "needs_gpu"))
+        for name in plugins.names("engine")
+    }
+    assert declared == {
+        "fake": (True, False),
+        "llamacpp": (True, False),
+        "openai": (False, False),
+        "recorded": (True, False),
+        "transformers": (True, True),
+        "vllm": (True, True),
+    }
+    assert {"oracle", "p", "c"} <= plugins.options("engine", "fake")
+    assert "prompts" in plugins.options("engine", "llamacpp")
+    with pytest.raises(PluginError, match="unknown engine"):
+        plugins.declares("engine", "warp", "local")
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_source_of_another_package_is_read_too() -> None:
+    assert plugins.options("task", "bare") == {"size"}
+    assert plugins.options("task", "absent") == set()
+    assert plugins.options("task", "broken_syntax") == set()
+    assert plugins.declares("task", "good", "local") is False
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "meant"),
     [("task", "gms8k", "gsm8k"), ("engine", "lamacpp", "llamacpp"), ("log", "lm-eval", "lm_eval")],

@@ -12,6 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,6 +71,27 @@ def summaries(kind: Kind) -> dict[str, str]:
     return theirs | ours
 
 
+def declares(kind: Kind, name: str, attribute: str) -> bool:
+    """Return whether a class of the plugin's file sets ``attribute`` to True, without importing the file.
+
+    So the driver of a cluster knows of an engine what its own machine need not have the packages for.
+    """
+    classes = (node for node in _source(kind, name).body if isinstance(node, ast.ClassDef))
+    return any(_sets_true(statement, attribute) for node in classes for statement in node.body)
+
+
+def options(kind: Kind, name: str) -> set[str]:
+    """Return the names of a plugin's options, without importing its file."""
+    made_by = _point(kind, name).attr
+    functions = (node for node in _source(kind, name).body if isinstance(node, ast.FunctionDef))
+    return {
+        argument.arg
+        for node in functions
+        if node.name == made_by
+        for argument in (*node.args.args, *node.args.kwonlyargs)
+    }
+
+
 def load(kind: Kind, name: str, **options: Any) -> Any:
     """Make the plugin ``name`` of a kind, with its options as keywords.
 
@@ -91,12 +113,7 @@ def load(kind: Kind, name: str, **options: Any) -> Any:
 
 def factory(kind: Kind, name: str) -> Callable[..., Any]:
     """Return what makes the plugin ``name`` of a kind; raises PluginError as ``load`` does."""
-    if name in {file.stem for file in _files(kind)}:
-        return _loaded(kind, _builtin(kind, name))
-    point = _entry_points(kind).get(name)
-    if point is None:
-        raise PluginError(unknown(kind, name, names(kind)))
-    return _loaded(kind, point)
+    return _loaded(kind, _point(kind, name))
 
 
 def _files(kind: Kind) -> list[Path]:
@@ -104,8 +121,14 @@ def _files(kind: Kind) -> list[Path]:
     return [file for file in files if not file.stem.startswith("_")]
 
 
-def _builtin(kind: Kind, name: str) -> EntryPoint:
-    return EntryPoint(name, f"keff.{PACKAGE[kind]}.{name}:{kind}", f"keff.{PACKAGE[kind]}")
+def _point(kind: Kind, name: str) -> EntryPoint:
+    """Return where a plugin is: one of ours is found before one of another package with the same name."""
+    if name in {file.stem for file in _files(kind)}:
+        return EntryPoint(name, f"keff.{PACKAGE[kind]}.{name}:{kind}", f"keff.{PACKAGE[kind]}")
+    point = _entry_points(kind).get(name)
+    if point is None:
+        raise PluginError(unknown(kind, name, names(kind)))
+    return point
 
 
 def _entry_points(kind: Kind) -> dict[str, EntryPoint]:
@@ -122,6 +145,23 @@ def _loaded(kind: Kind, point: EntryPoint) -> Callable[..., Any]:
     if not callable(made_by):
         raise PluginError(f"{kind} {point.name}: {point.value} is not callable")
     return made_by
+
+
+def _source(kind: Kind, name: str) -> ast.Module:
+    """Return the parsed file of a plugin; an empty one where it has no readable source."""
+    try:
+        spec = find_spec(_point(kind, name).module)
+        return ast.parse(Path(str(spec and spec.origin)).read_text("utf-8"))
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def _sets_true(statement: ast.stmt, attribute: str) -> bool:
+    if not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return False
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    is_true = isinstance(statement.value, ast.Constant) and statement.value.value is True
+    return is_true and any(isinstance(target, ast.Name) and target.id == attribute for target in targets)
 
 
 def _reason(error: Exception) -> str:

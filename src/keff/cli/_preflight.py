@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 import typer
 from rich.table import Table
 
+from keff import plugins
 from keff.cli._console import progress_console
 from keff.cli._sampling import Wishes, draw
 from keff.errors import RunError, UsageError
-from keff.sampling.cost import LOCAL_ENGINES, Price, Usage, price_of, read_prices
+from keff.sampling.cost import FREE, Price, Usage, price_of, read_prices
 from keff.sampling.integrity import WASTED
 from keff.sampling.job import Job
 from keff.sampling.sampler import Halt, Progress
@@ -85,7 +86,8 @@ def usage(progress: Progress) -> Usage:
 def limits(wishes: Wishes) -> Limits:
     """Return the limits of a run; raises UsageError when a dollar limit has no price to count with."""
     table = read_prices(wishes.prices) if wishes.prices else {}
-    price = price_of(wishes.engine, wishes.model, table)
+    local = plugins.declares("engine", wishes.engine, "local")
+    price = FREE if local else price_of(wishes.model, table)
     if wishes.max_cost is not None and price is None:
         raise UsageError(
             f"--max-cost needs the price of {wishes.model or 'the model'}: give --prices FILE.toml"
@@ -94,8 +96,9 @@ def limits(wishes: Wishes) -> Limits:
 
 
 def is_paid(wishes: Wishes) -> bool:
-    """Say whether paths go to a server that is not on this machine."""
-    return wishes.engine not in LOCAL_ENGINES and urlsplit(wishes.base_url or "").hostname not in LOOPBACK
+    """Return whether paths go to a server that is not on this machine."""
+    local = plugins.declares("engine", wishes.engine, "local")
+    return not local and urlsplit(wishes.base_url or "").hostname not in LOOPBACK
 
 
 def sample_as_wished(wishes: Wishes) -> tuple[Job, Progress]:

@@ -95,13 +95,12 @@ class Wishes:
             "base_url": self.base_url,
             **parse_pairs(self.engine_option, "--engine-option"),
         }
-        if self.engine == "fake":
+        takes = plugins.options("engine", self.engine)
+        if "oracle" in takes:
             given["oracle"] = right_answers(task, self.n, order)
-        if self.engine == "llamacpp" and "n_ctx" not in given:
-            given |= {
-                "prompts": longest(prompts(task, self.n, order)),
-                "max_tokens": order.sampling.max_tokens,
-            }
+        if "prompts" in takes and "n_ctx" not in given:
+            given["prompts"] = longest(prompts(task, self.n, order))
+            given["max_tokens"] = order.sampling.max_tokens
         options = {name: value for name, value in given.items() if value is not None}
         if self.on is not None:
             return on_cluster(self.on, self.workers, self.engine, options)

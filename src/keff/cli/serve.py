@@ -157,7 +157,7 @@ def _price(plan: Plan, model: str | None, prices: Path | None) -> Price | None:
     if prices is None:
         return None
     name = terms_of(plan, model).upstream
-    price = price_of("openai", name, read_prices(prices))
+    price = price_of(name, read_prices(prices))
     if price is None:
         raise UsageError(f"{prices} has no price for the model {name!r}")
     return price

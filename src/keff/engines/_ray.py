@@ -26,11 +26,8 @@ from ray.exceptions import RayActorError, RayError
 
 from keff.engine import Capabilities
 from keff.errors import EngineError, KeffError, UsageError
-from keff.plugins import load
+from keff.plugins import declares, load
 from keff.records import Completion, Message, Sampling
-
-GPU_ENGINES = frozenset({"vllm", "transformers"})
-"""Engines whose workers each want an accelerator, where the cluster has any."""
 
 FAREWELL = 10.0
 """Seconds that a worker has to close its engine before it is killed."""
@@ -109,6 +106,8 @@ class Cluster:
 
     def __init__(self, name: str, options: Mapping[str, Any], workers: int | None = None) -> None:
         self.name = name
+        self.local = declares("engine", name, "local")
+        self.needs_gpu = declares("engine", name, "needs_gpu")
         self.capabilities = Capabilities()
         self._options, self._workers = dict(options), workers
         self._identity: dict[str, Any] = {}
@@ -168,8 +167,9 @@ class Cluster:
         answer.add_done_callback(self._abandoned.discard)
 
     def _gpus_each(self) -> int:
-        has_gpus = self.name in GPU_ENGINES and ray.cluster_resources().get("GPU", 0)
-        return int(self._options.get("tensor_parallel_size", 1)) if has_gpus else 0
+        if not self.needs_gpu or not ray.cluster_resources().get("GPU", 0):
+            return 0
+        return int(self._options.get("tensor_parallel_size", 1))
 
     def _hire(self, gpus: int) -> None:
         task = asyncio.ensure_future(self._new_seat(gpus))

@@ -108,6 +108,8 @@ class Fake:
     """See the module."""
 
     name = "fake"
+    local = True
+    needs_gpu = False
 
     def __init__(
         self,

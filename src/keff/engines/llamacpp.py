@@ -130,6 +130,8 @@ class LlamaCpp:
     """See the module."""
 
     name = "llamacpp"
+    local = True
+    needs_gpu = False
 
     def __init__(self, file: Path, settings: Settings, need: Need | None = None) -> None:
         self.capabilities = Capabilities(settings.n_parallel, IN_FLIGHT, logprobs=True, by_paths=True)

@@ -110,6 +110,8 @@ class OpenAI:
     """See the module."""
 
     name = "openai"
+    local = False
+    needs_gpu = False
 
     def __init__(self, model: str | None, options: Options, parallel: int) -> None:
         self._model, self._options = model, options

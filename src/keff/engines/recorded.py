@@ -28,6 +28,8 @@ class Recorded:
     """See the module."""
 
     name = "recorded"
+    local = True
+    needs_gpu = False
 
     def __init__(self, paths: Recording, model: str | None, source: Mapping[str, Any], max_n: int) -> None:
         self.capabilities = Capabilities(max_n=max_n)

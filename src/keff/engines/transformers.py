@@ -139,6 +139,8 @@ class Transformers:
     """See the module."""
 
     name = "transformers"
+    local = True
+    needs_gpu = True
 
     def __init__(self, settings: Settings, max_n: int) -> None:
         hidden = settings.embedding != "none"

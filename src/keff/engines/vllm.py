@@ -94,6 +94,8 @@ class Vllm:
     """See the module."""
 
     name = "vllm"
+    local = True
+    needs_gpu = True
 
     def __init__(self, arguments: dict[str, Any], capabilities: Capabilities) -> None:
         self.capabilities = capabilities

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keff import plugins
 from keff.errors import KeffError
-from keff.policies._table import TablePolicy
+from keff.policies import TablePolicy
 from keff.policy import parse_policy
 from keff.policy_spec import PolicySpec
 

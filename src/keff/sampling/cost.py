@@ -25,8 +25,7 @@ class Price(BaseModel):
 
 
 FREE = Price(prompt=0, output=0)
-LOCAL_ENGINES = frozenset({"fake", "recorded", "llamacpp", "transformers", "vllm"})
-"""Engines that run on the user's own machine: their paths cost no dollars."""
+"""What paths cost that an engine draws on the user's own machine (``Engine.local``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,7 @@ def read_prices(file: Path) -> dict[str, Price]:
         ) from None
 
 
-def price_of(engine: str, model: str | None, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a model: its own, else that of the longest name that begins its name.
-
-    Free on the user's own machine; None when unknown.
-    """
-    if engine in LOCAL_ENGINES:
-        return FREE
+def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:
+    """Return the price of a model: its own, else that of the longest name that begins its name, else None."""
     fitting = [name for name in prices if model is not None and model.startswith(name)]
     return prices[max(fitting, key=len)] if fitting else None
