@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from keff.plugins import load
     from keff.policy import Sample, Stop, View, parse_policy
     from keff.reading.open import Record, open_record
-    from keff.records import Completion, Estimate, Item, Path, Sampling, Verdict
+    from keff.records import Completion, Estimate, Item, Path, Sampling
     from keff.sampling.job import Job, execute
     from keff.sampling.sampler import Order
     from keff.sampling.store import Run
@@ -36,7 +36,6 @@ _HOME = {
     "Sampling": "keff.records",
     "Settings": "keff.analysis.estimates",
     "Stop": "keff.policy",
-    "Verdict": "keff.records",
     "View": "keff.policy",
     "Votes": "keff.stats.votes",
     "analyze": "keff.analysis.estimates",
@@ -61,7 +60,6 @@ __all__ = [
     "Sampling",
     "Settings",
     "Stop",
-    "Verdict",
     "View",
     "Votes",
     "analyze",

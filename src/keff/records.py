@@ -1,4 +1,4 @@
-"""Frozen values that flow through keff: Item, Sampling, Completion, Path, Verdict, Note, Estimate."""
+"""Frozen values that flow through keff: Item, Sampling, Completion, Path, Note, Estimate."""
 
 from __future__ import annotations
 
@@ -124,23 +124,6 @@ class Path:
     seed: int
     completion: Completion | None = None
     error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The outcome of voting on one item.
-
-    ``answer`` is a canonical key (None: nobody gave one), ``weight`` the strength named by ``kind``
-    (``vote_share``, ``posterior``, ``e_value`` or ``weighted_share``), ``paths`` how many were drawn,
-    ``abstentions`` how many of them gave no answer, ``reason`` why sampling stopped.
-    """
-
-    answer: str | None
-    weight: float
-    kind: str
-    paths: int
-    abstentions: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from keff.engine import Capabilities, Engine
 from keff.errors import EngineError
 from keff.policy import Policy, Stop, View
-from keff.records import Completion, Item, Path, Sampling, Verdict, path_seed
+from keff.records import Completion, Item, Path, Sampling, path_seed
 from keff.sampling.store import Run, Span
 from keff.task import Judged, Task
 
@@ -291,9 +291,3 @@ def launch_view(run: Run, task: Task, item: Item, slot: int) -> tuple[View, int]
         summary = scored.completion.logprobs
         confidence.append(summary.mean if summary else float("nan"))
     return View(tuple(keys), tuple(confidence)), len(keys)
-
-
-def verdict(view: View, stop: Stop) -> Verdict:
-    """Return what a policy's stop means for one item."""
-    abstentions = sum(key is None for key in view.keys)
-    return Verdict(stop.answer, stop.weight, stop.kind, len(view.keys), abstentions, stop.reason)

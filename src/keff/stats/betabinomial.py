@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, betaln, xlogy
+from scipy.special import betainc, xlogy
 
-from keff.stats.correlation import pooled_c
-from keff.stats.votes import FloatArray, Votes, as_hist
+from keff.stats.votes import FloatArray
 
 IMPOSSIBLE = 1e9
 """Log odds that stand for infinite ones."""
@@ -86,19 +85,6 @@ def majority_limit(p: float, c: float) -> float:
     return float(betainc(beta, alpha, 0.5))
 
 
-def gap_law(k: int, p: float, c: float) -> float:
-    """Return the leading term of MV(inf) - MV(K): (alpha-beta) f(1/2) / (4K), f the Beta(alpha, beta) density.
-
-    Saturation follows from how many items are near even odds, not from c alone. Raises ValueError unless
-    0 < p < 1 and 0 < c < 1.
-    """
-    if not 0 < p < 1 or not 0 < c < 1:
-        raise ValueError("the gap law needs 0 < p < 1 and 0 < c < 1")
-    alpha, beta = alpha_beta(p, c)
-    density = math.exp((2.0 - alpha - beta) * math.log(2.0) - float(betaln(alpha, beta)))
-    return (alpha - beta) * density / (4 * k)
-
-
 def alpha_beta(p: float, c: float) -> tuple[float, float]:
     """Return the Beta parameters with mean p and correlation c: p(1-c)/c and (1-p)(1-c)/c.
 
@@ -108,38 +94,6 @@ def alpha_beta(p: float, c: float) -> tuple[float, float]:
     if not 0 < c <= 1:
         raise ValueError("Beta parameters need 0 < c <= 1: at c <= 0 they are infinite")
     return p * (1 - c) / c, (1 - p) * (1 - c) / c
-
-
-def fit_moments(source: Votes | ArrayLike) -> tuple[float, float]:
-    """Return (alpha, beta) by the method of moments: mean accuracy and the pooled c (the paper's fit)."""
-    hist = as_hist(source)
-    p = float(hist @ np.arange(hist.size) / (hist.sum() * (hist.size - 1)))
-    return alpha_beta(p, pooled_c(hist))
-
-
-def fit_mle(source: Votes | ArrayLike) -> tuple[float, float]:
-    """Return (p, c) of largest beta-binomial likelihood given the counts N_0..N_K, with 0 <= c <= 1.
-
-    Searches logit p and arcsin sqrt c on a grid that shrinks around its best point; each likelihood costs
-    O(K). Use ``alpha_beta`` for the Beta parameters. Raises ValueError when all are right or all wrong.
-    """
-    hist = as_hist(source)
-    k = hist.size - 1
-    total, right = float(hist.sum()), float(hist @ np.arange(k + 1))
-    if k < 2 or right in (0.0, total * k):
-        raise ValueError("the likelihood has no interior maximum: all right, all wrong, or one path")
-    logit, angle = math.log(right / (total * k - right)), math.pi / 4
-    wide, high = 3.0, math.pi / 4
-    grid = np.linspace(-1, 1, 13)
-    for _ in range(34):
-        p = 1 / (1 + np.exp(-(logit + wide * grid)))[:, None]
-        c = np.sin(np.clip(angle + high * grid, 0.0, math.pi / 2)) ** 2
-        value = log_likelihood(hist, p, c)
-        row, column = np.unravel_index(int(np.argmax(value)), value.shape)
-        logit += wide * float(grid[row])
-        angle = float(np.clip(angle + high * grid[column], 0.0, math.pi / 2))
-        wide, high = wide * 0.5, high * 0.5
-    return float(1 / (1 + math.exp(-logit))), math.sin(angle) ** 2
 
 
 def log_likelihood(hist: ArrayLike, p: ArrayLike, c: ArrayLike) -> FloatArray:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from keff.records import Estimate, Note
-from keff.stats.correlation import pooled_from_sums
-from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray, Votes
 
 
@@ -21,36 +19,12 @@ def cross_run_c(votes: Votes) -> float:
     return float(cross_from_totals(run_sums(votes).sum(axis=0), votes.k))
 
 
-def run_effect(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps: int = 2000) -> Estimate:
-    """Return within-run minus cross-run c with a cluster bootstrap interval over items.
-
-    An interval above zero says that paths of one run share something beyond the item (a run effect): then
-    runs must not be pooled as if their paths were exchangeable. NaN with the warning ``no_repeats`` when no
-    cluster repeats. Raises ValueError for one path.
-    """
-    if votes.k < 2:
-        raise ValueError("correlation needs at least two paths per item")
-    sums, k = run_sums(votes), votes.k
-    value = float(_difference(sums.sum(axis=0), k))
-    if not np.any(sums[:, 4] > 0):
-        note = Note("no_repeats", "No item was sampled in more than one run.")
-        return Estimate(float("nan"), None, None, "cluster_bootstrap", votes.n_clusters, k, (note,))
-    drawn = _difference(resampled_totals(sums, reps, rng), k)
-    lo, hi = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(value, float(lo), float(hi), "cluster_bootstrap", votes.n_clusters, k)
-
-
 def run_sums(votes: Votes) -> FloatArray:
     """Return per cluster [G, 5]: rows R, sum S, sum S^2, (sum S)^2 - sum S^2, R(R-1)."""
     s = votes.counts.astype(np.float64)
     rows = group_sums(np.stack([np.ones_like(s), s, s * s], axis=1), votes.cluster_ids, votes.n_clusters)
     crossed = np.square(rows[:, 1]) - rows[:, 2]
     return np.column_stack([rows, crossed, rows[:, 0] * (rows[:, 0] - 1)])
-
-
-def _difference(totals: FloatArray, k: int) -> FloatArray:
-    """Return within-run minus cross-run c from totals [5, ...] of ``run_sums``."""
-    return pooled_from_sums(totals[0], totals[1], totals[2], k) - cross_from_totals(totals, k)
 
 
 def cross_from_totals(totals: FloatArray, k: int) -> FloatArray:
