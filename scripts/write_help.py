@@ -56,7 +56,7 @@ def _row(parameter: Any) -> str:
         names = ", ".join(f"`{one}`" for one in flags)
     else:
         names = f"`{names}`"
-    default = parameter.default
+    default, told = parameter.default, getattr(parameter, "show_default", None)
     missing = (
         default is None
         or default is False
@@ -64,7 +64,8 @@ def _row(parameter: Any) -> str:
         or callable(default)
         or type(default).__name__ == "Sentinel"
     )
-    shown = "required" if parameter.required else "" if missing else f"`{default}`"
+    shown = told if isinstance(told, str) else "" if missing else f"`{default}`"
+    shown = "required" if parameter.required else shown
     text = (getattr(parameter, "help", None) or "").replace("|", "\\|")
     return f"| {names} | {text} | {shown} |"
 

@@ -490,26 +490,48 @@ def test_no_bytes_make_it_stumble(fuzzed: Any, raw: bytes, kind: str) -> None:
 def test_shadows_are_drawn_on_after_the_reply_and_logged(serve: Serve, tmp_path: Path) -> None:
     script = Script(answer=says("7", "7", "7", "8"))
     log = tmp_path / "votes.jsonl"
-    rig = serve(script, options=Options(shadow_rate=1.0, shadow_paths=8), vote_log=log)
-    assert ask(rig).model_extra["keff"]["paths"] == 3
-    _until(lambda: bool(log.read_text()))
-    (row,) = map(json.loads, log.read_text().splitlines())
-    assert row["all_answers"] == ["1", "1", "1", "2", "1", "1", "1", "2"]
+    # Half of 6 paths is what a reply costs: a budget of one draws every request on, once the mean is known.
+    rig = serve(script, options=Options(shadow_budget=1.0, shadow_paths=6), vote_log=log)
+    for _ in range(2):
+        assert ask(rig).model_extra["keff"]["paths"] == 3
+    _until(lambda: len(log.read_text().splitlines()) == 2)
+    *_, row = (row for row in map(json.loads, log.read_text().splitlines()) if row["shadow"])
+    assert row["all_answers"] == ["1", "1", "1", "2", "1", "1"]
     assert (row["paths"], row["shadow"]) == (3, True)
-    assert rig.metric('keff_paths_total{became="shadow"}') == 5
+    assert rig.metric('keff_paths_total{became="shadow"}') in (3, 6)
+
+
+def test_the_shadow_budget_is_the_share_of_the_paths_that_are_drawn_for_nobody(serve: Serve) -> None:
+    rig = serve(
+        Script(answer=says("7")),
+        plan=make_plan("lead_k:2"),
+        options=Options(shadow_budget=0.25, shadow_paths=6),
+    )
+    for _ in range(300):
+        rig.post()
+    _until(lambda: not rig.service._shadows)
+    voted = rig.metric('keff_paths_total{became="voted"}')
+    shadow = rig.metric('keff_paths_total{became="shadow"}')
+    assert voted == 600
+    # 300 times 4 further paths with probability 1/8: 150 on average, with a standard deviation of 23.
+    assert 150 - 4 * 23 < shadow < 150 + 4 * 23
 
 
 def test_where_one_path_may_do_the_shadows_feed_the_drift_alarm(serve: Serve) -> None:
     rig = serve(
         Script(answer=says("7")),
         plan=make_plan("fixed:1", profile=Profile(paths=8, table=(90, 10) + (0,) * 20)),
-        options=Options(shadow_rate=1.0, shadow_paths=4),
+        options=Options(shadow_budget=1.0, shadow_paths=4),
     )
     monitor = rig.service.monitor
     assert monitor is not None
     assert (monitor.m, monitor.shadow_only) == (4, True)
-    rig.post()
-    _until(lambda: monitor.seen == 1)
+
+    def seen() -> bool:
+        rig.post()
+        return monitor.seen > 0
+
+    _until(seen)
 
 
 def test_the_vote_log_is_redacted_and_read_by_analyze(serve: Serve, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
         ({"upstream_key_env": "KEFF_NO_SUCH"}, UsageError, "no such variable"),
         ({"upstream": "ftp://x"}, UsageError, "--upstream"),
         ({"upstream": "http://user:word@x/v1"}, UsageError, "--upstream-key-env"),
-        ({"shadow_rate": 2.0}, UsageError, "shadow rate"),
+        ({"shadow_budget": 2.0}, UsageError, "shadow budget"),
         ({"deadline": 0.0}, UsageError, "deadline"),
         ({"max_paths": 1000}, UsageError, "256"),
         ({"plan": Path("none.json")}, PlanError, "keff analyze"),

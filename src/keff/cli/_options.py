@@ -1,16 +1,21 @@
-"""Options that several commands share: each is declared once, here."""
+"""Every option and argument of the command line, each declared once.
+
+A command picks the declaration whose help is true for it and states its own default. Where nothing is given and
+something is worked out, ``show_default`` says what.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from keff.errors import UsageError
+from keff.policy_spec import MAX_CAP
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+# What is read
 TaskName = Annotated[
     str,
     typer.Argument(metavar="TASK", help="A benchmark (keff list tasks), starter, or your own file.jsonl."),
@@ -18,6 +23,55 @@ TaskName = Annotated[
 Paths = Annotated[
     list[Path], typer.Argument(metavar="PATH...", help="Run folders or recorded logs.", show_default=False)
 ]
+ReplayPath = Annotated[
+    str, typer.Argument(metavar="PATH", help="A run folder or a recorded log; PATH#SLOT, PATH#PART.")
+]
+CombinePath = Annotated[
+    str, typer.Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")
+]
+FirstArm = Annotated[
+    str, typer.Argument(metavar="SC", help="The first arm: PATH, PATH#SLOTS (run#0) or PATH#PART.")
+]
+SecondArm = Annotated[str, typer.Argument(metavar="PT", help="The second arm, on the same questions.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+RunOrLog = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a recorded log.")]
+LogFile = Annotated[
+    Path, typer.Argument(metavar="LOG", help="A recorded log in any format that keff reads.")
+]
+PublishedFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder of the published records.")
+]
+StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The study file (TOML).")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="Format of the log.", show_default="auto-detected")
+]
+LogFormat = Annotated[
+    str | None, typer.Option("--log-format", help="Format of the log.", show_default="auto-detected")
+]
+AnswerSpaceName = Annotated[
+    str | None,
+    typer.Option(
+        "--answer-space", help="How answers are compared: numeric, choice, binary, text, exact, math."
+    ),
+]
+Trim = Annotated[
+    int | None, typer.Option("--trim", min=1, help="Use the first K paths; leave out questions with fewer.")
+]
+Part = Annotated[
+    str | None,
+    typer.Option("--part", help="Which record of a log that holds several, such as gsm8k/sc."),
+]
+Pool = Annotated[bool, typer.Option("--pool", help="Read several PATHs as one record.")]
+Embeddings = Annotated[
+    Path | None,
+    typer.Option(
+        "--embeddings",
+        help="NumPy array [questions, paths, dimensions] for GLS-R (.npy).",
+        show_default="those of the run",
+    ),
+]
+
+# What is sampled, and how
 RunFolder = Annotated[Path, typer.Option("--run", help="The run folder: created, or resumed.")]
 EngineName = Annotated[str, typer.Option("--engine", help="Where paths are drawn (keff list engines).")]
 Model = Annotated[str | None, typer.Option("--model", help="Model name, or a model file.")]
@@ -29,13 +83,17 @@ EngineOptions = Annotated[
     list[str] | None,
     typer.Option("--engine-option", metavar="NAME=VALUE", help="Any other option of the engine; repeatable."),
 ]
-N = Annotated[int | None, typer.Option("--n", min=1, help="Items to sample (default: all of them).")]
-K = Annotated[int, typer.Option("--k", min=1, help="Paths an item.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the item choice and of every path.")]
+N = Annotated[int, typer.Option("--n", min=1, help="Questions to sample.")]
+AllOrN = Annotated[
+    int | None, typer.Option("--n", min=1, help="Questions to sample.", show_default="all of them")
+]
+K = Annotated[int, typer.Option("--k", min=1, help="Paths per question.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the choice of questions and of every path.")]
 Temperature = Annotated[float, typer.Option("--temperature", min=0, help="Sampling temperature.")]
 TopP = Annotated[float, typer.Option("--top-p", min=0, max=1, help="Nucleus sampling mass.")]
 MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", min=1, help="Tokens a path may take (default: the task's own).")
+    int | None,
+    typer.Option("--max-tokens", min=1, help="Token limit per path.", show_default="the task's own"),
 ]
 Templates = Annotated[
     str, typer.Option("--templates", help="Prompt templates that paths cycle through: none, all, or 1,3,5.")
@@ -43,10 +101,35 @@ Templates = Annotated[
 Data = Annotated[
     Path | None, typer.Option("--data", help="Local .jsonl or .parquet in the benchmark's own column schema.")
 ]
-PolicyText = Annotated[
-    str | None, typer.Option("--policy", help="Stopping rule, such as lead_k:3 (keff list policies).")
+TaskOptions = Annotated[
+    list[str] | None,
+    typer.Option("--task-option", metavar="NAME=VALUE", help="Any other option of the task; repeatable."),
 ]
-Concurrency = Annotated[int | None, typer.Option("--concurrency", min=1, help="Requests in flight.")]
+System = Annotated[str | None, typer.Option("--system", help="System message (your own questions only).")]
+TemplateFile = Annotated[
+    Path | None, typer.Option("--template", help='TOML file with templates = ["...", "..."], one per slot.')
+]
+AnswerRegex = Annotated[
+    str | None,
+    typer.Option("--answer-regex", help="The last match (group 1) is the answer (your own questions)."),
+]
+Scorer = Annotated[
+    str | None, typer.Option("--scorer", metavar="FILE.py:FUNCTION", help="Your own scorer, run as such.")
+]
+UnsafeExec = Annotated[
+    bool,
+    typer.Option("--unsafe-exec", help="Run model code without the sandbox (only where that cannot hurt)."),
+]
+PolicyText = Annotated[
+    str | None,
+    typer.Option(
+        "--policy", help="Stopping rule, such as lead_k:3 (keff list policies).", show_default="draw all K"
+    ),
+]
+Concurrency = Annotated[
+    int | None,
+    typer.Option("--concurrency", min=1, help="Requests in flight.", show_default="the engine's own"),
+]
 Shard = Annotated[
     str | None,
     typer.Option("--shard", metavar="I/M", help="Draw the I-th of M parts (analyze --pool joins them)."),
@@ -57,7 +140,9 @@ On = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="Workers with --on (default: one a GPU, else one a node)."),
+    typer.Option(
+        "--workers", min=1, help="Workers with --on.", show_default="one per GPU, else one per node"
+    ),
 ]
 TokenBudget = Annotated[
     int | None,
@@ -76,48 +161,39 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a paid run."
 KeepGoing = Annotated[
     bool, typer.Option("--keep-going", help="Go on where the first paths of a paid run look wrong.")
 ]
-AnswerSpaceName = Annotated[
-    str | None,
+StudyRuns = Annotated[
+    Path | None, typer.Option("--runs", help="Folder of the runs.", show_default="as the file says")
+]
+
+# What is estimated and recommended
+AnalysisSeed = Annotated[
+    int, typer.Option("--seed", help="Seed of what the analysis draws at random: resamples, orders, folds.")
+]
+Replicates = Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap resamples.")]
+Epsilon = Annotated[float, typer.Option("--epsilon", help="The paper's marginal-gain threshold for K*.")]
+Cap = Annotated[
+    int,
     typer.Option(
-        "--answer-space", help="How answers are compared: numeric, choice, binary, text, exact, math."
+        "--cap", "--k-max", min=1, help=f"K_max: the most paths you would pay for per question (to {MAX_CAP})."
     ),
 ]
-UnsafeExec = Annotated[
-    bool,
-    typer.Option("--unsafe-exec", help="Run model code without the sandbox (only where that cannot hurt)."),
+ReplayCap = Annotated[
+    int | None,
+    typer.Option(
+        "--cap",
+        "--k-max",
+        min=1,
+        help="K_max: compare with the plurality of this many paths.",
+        show_default="32, or as many as are recorded",
+    ),
 ]
-TaskOptions = Annotated[
-    list[str] | None,
-    typer.Option("--task-option", metavar="NAME=VALUE", help="Any other option of the task; repeatable."),
-]
-System = Annotated[str | None, typer.Option("--system", help="System message (your own questions only).")]
-TemplateFile = Annotated[
-    Path | None, typer.Option("--template", help='TOML file with templates = ["...", "..."], one a slot.')
-]
-AnswerRegex = Annotated[
-    str | None,
-    typer.Option("--answer-regex", help="The last match (group 1) is the answer (your own questions)."),
-]
-Scorer = Annotated[
-    str | None, typer.Option("--scorer", metavar="FILE.py:FUNCTION", help="Your own scorer, run as such.")
-]
-Trim = Annotated[
-    int | None, typer.Option("--trim", min=1, help="Use the first K paths; leave out items with fewer.")
-]
-Format = Annotated[str | None, typer.Option("--format", help="Format of the log (default: found out).")]
-Part = Annotated[
-    str | None,
-    typer.Option("--part", help="Which record of a log that holds several, such as gsm8k/sc."),
-]
-Epsilon = Annotated[float, typer.Option("--epsilon", help="The paper's marginal-gain threshold for K*.")]
-KMax = Annotated[int, typer.Option("--k-max", min=1, help="The most paths that you would pay for.")]
 Retain = Annotated[
     float | None,
-    typer.Option("--retain", min=0.5, max=1, help="Aim: keep this share of plurality at K_max, cheapest."),
+    typer.Option("--retain", min=0.5, max=1, help="Aim: keep this share of the accuracy at K_max, cheapest."),
 ]
 Budget = Annotated[
     float | None,
-    typer.Option("--budget", min=1, help="Aim: the best accuracy for this many mean paths a question."),
+    typer.Option("--budget", min=1, help="Aim: the best accuracy for this many mean paths per question."),
 ]
 ValuePerCorrect = Annotated[
     float | None,
@@ -127,6 +203,129 @@ CostPerPath = Annotated[
     float | None,
     typer.Option("--cost-per-path", min=0, help="Aim: cost of one path (with --value-per-correct)."),
 ]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option("--policy", help="A policy to replay; repeatable.", show_default="a range of them"),
+]
+RandomSlots = Annotated[
+    bool, typer.Option("--random-slots", help="Deployment draws its template slots at random.")
+]
+UnpairedRows = Annotated[
+    bool, typer.Option("--unpaired-rows", help="The paper's bootstrap: rows, each arm on its own.")
+]
+Folds = Annotated[int, typer.Option("--folds", min=2, help="Cross-fitting folds.")]
+Arms = Annotated[
+    bool, typer.Option("--arms", help="The two PATHs are arms: compare the second with the first.")
+]
+Accuracy = Annotated[float, typer.Option("--p", min=0, max=1, help="Accuracy of one path.")]
+Correlation = Annotated[float, typer.Option("--c", max=1, help="Correctness correlation of two paths.")]
+Processes = Annotated[
+    int | None, typer.Option("--processes", min=1, help="Processes to use.", show_default="one per core")
+]
+
+# What is written
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+PlanOut = Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")]
+PageOut = Annotated[Path | None, typer.Option("--report", help="Write the report page here.")]
+ReportOut = Annotated[Path, typer.Option("-o", "--out", help="The page to write.")]
+ReplayOut = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", help="Also write here: FILE.md the table, FILE.svg or FILE.pdf a figure."),
+]
+TablesOut = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", help="A folder for one file per table.", show_default="stdout"),
+]
+ExportOut = Annotated[
+    Path | None, typer.Option("-o", "--out", help="The file.", show_default="named after RUN, here")
+]
+ReproduceOut = Annotated[
+    Path, typer.Option("-o", "--out", help="Where tables, figures and numbers are written.")
+]
+StudyOut = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", help="Where the report goes.", show_default="beside the runs"),
+]
+Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
+Texts = Annotated[bool, typer.Option("--texts/--no-texts", help="With the raw texts.")]
+
+# What is served
+PlanFile = Annotated[Path, typer.Option("--plan", help="The plan to deploy (keff analyze -o plan.json).")]
+UpstreamUrl = Annotated[
+    str, typer.Option("--upstream", help="Server that draws the paths: its base URL.")
+]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port (0: any).")]
+Strict = Annotated[
+    bool, typer.Option("--strict/--allow-mismatch", help="Refuse requests that differ from the plan.")
+]
+UpstreamModel = Annotated[
+    str | None, typer.Option("--model", help="Model name at the upstream.", show_default="the plan's")
+]
+AppendAnswerFormat = Annotated[
+    bool, typer.Option("--append-answer-format", help="Add the answer contract to the last message.")
+]
+FreeText = Annotated[
+    Literal["pass", "refuse", "draw"],
+    typer.Option("--free-text", help="No answer in the first round: pass the text, refuse, or draw on."),
+]
+Reply = Annotated[
+    Literal["shortest", "first"],
+    typer.Option("--reply", help="Which path that holds the answer is sent."),
+]
+MaxPaths = Annotated[int, typer.Option("--max-paths", help="Most paths that a request may ask for.")]
+InFlight = Annotated[
+    int, typer.Option("--in-flight", help="Keep as many paths running; what is not needed is cancelled.")
+]
+Replacements = Annotated[
+    int, typer.Option("--replacements", min=0, help="Failed upstream calls that a request makes up for.")
+]
+Deadline = Annotated[
+    float | None,
+    typer.Option("--deadline", help="Seconds after which a request answers with what it has."),
+]
+PathTimeout = Annotated[
+    float, typer.Option("--path-timeout", min=0.1, help="Seconds that one upstream call may take.")
+]
+UpstreamN = Annotated[
+    int, typer.Option("--upstream-n", min=1, help="Most paths in one upstream call (lowered if refused).")
+]
+Connections = Annotated[
+    int, typer.Option("--connections", min=1, help="Most upstream connections at once.")
+]
+TokenEnv = Annotated[
+    str | None,
+    typer.Option("--token-env", metavar="NAME", help="Variable with the bearer token clients must show."),
+]
+UpstreamKeyEnv = Annotated[
+    str | None,
+    typer.Option("--upstream-key-env", metavar="NAME", help="Variable with the key for the upstream."),
+]
+State = Annotated[
+    str | None,
+    typer.Option(
+        "--state", help="File of the drift alarm (none: not kept).", show_default="beside the plan"
+    ),
+]
+ShadowBudget = Annotated[
+    float,
+    typer.Option(
+        "--shadow-budget",
+        min=0,
+        max=1,
+        help="Spend this share of the paths again on drawing some requests on after their reply, up to --cap.",
+    ),
+]
+ShadowCap = Annotated[
+    int, typer.Option("--cap", min=1, max=MAX_CAP, help="K_max: where requests that are drawn on end.")
+]
+VoteLog = Annotated[
+    Path | None, typer.Option("--vote-log", help="Append each request's votes here, redacted.")
+]
+VoteLogAnswers = Annotated[
+    bool, typer.Option("--vote-log-answers", help="Write the answers themselves into the vote log.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Log warnings only.")]
 
 
 def parse_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Wishes:
     model: o.Model = None
     base_url: o.BaseUrl = None
     engine_option: o.EngineOptions = None
-    n: o.N = None
+    n: o.AllOrN = None
     k: o.K = 8
     seed: o.Seed = 0
     temperature: o.Temperature = 0.7
@@ -116,27 +116,28 @@ def prompts(task: Task, n: int | None, order: sampler.Order) -> Iterator[tuple[M
 
 
 def takes_wishes(
-    *, without: Sequence[str] = (), **defaults: Any
+    *, without: Sequence[str] = (), **own: tuple[Any, Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options that Wishes declares, before its own: it gets them as its first argument.
 
-    ``without`` names fields that stay as they are by default; ``defaults`` are the command's own.
+    ``without`` names fields that stay as they are by default; ``own`` gives a field the command's own
+    declaration and default.
     """
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
-        _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        wished = [
-            one.replace(default=defaults.get(one.name, one.default))
-            for one in inspect.signature(Wishes, eval_str=True).parameters.values()
-            if one.name not in without
-        ]
+        _, *others = inspect.signature(command, eval_str=True).parameters.values()
+        wished: list[inspect.Parameter] = []
+        for field in inspect.signature(Wishes, eval_str=True).parameters.values():
+            if field.name not in without:
+                annotation, default = own.get(field.name, (field.annotation, field.default))
+                wished.append(field.replace(annotation=annotation, default=default))
 
         def with_wishes(**given: Any) -> None:
-            command(Wishes(**{one.name: given.pop(one.name) for one in wished}), **given)
+            command(Wishes(**{field.name: given.pop(field.name) for field in wished}), **given)
 
-        options = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*wished, *own)]
+        options = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in (*wished, *others)]
         with_wishes.__signature__ = inspect.Signature(options)  # pyright: ignore[reportFunctionMemberAccess]
-        with_wishes.__annotations__ = {one.name: one.annotation for one in options}
+        with_wishes.__annotations__ = {option.name: option.annotation for option in options}
         with_wishes.__doc__ = command.__doc__
         return with_wishes
 

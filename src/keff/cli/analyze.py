@@ -23,29 +23,29 @@ from keff.reading.open import Opening, Record, open_record, pool_records
 
 def command(
     paths: o.Paths,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")] = None,
-    pool: Annotated[bool, typer.Option("--pool", help="Read several PATHs as one record.")] = False,
+    out: o.PlanOut = None,
+    pool: o.Pool = False,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
     trim: o.Trim = None,
     part: o.Part = None,
     epsilon: o.Epsilon = 0.025,
-    k_max: o.KMax = 32,
+    cap: o.Cap = 32,
     retain: o.Retain = None,
     budget: o.Budget = None,
     value_per_correct: o.ValuePerCorrect = None,
     cost_per_path: o.CostPerPath = None,
-    seed: o.Seed = 0,
+    seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Analyse every PATH."""
     if not 0 < epsilon < float("inf"):
         raise UsageError(f"--epsilon must be above 0, not {epsilon:g}")
-    if k_max > MAX_CAP:
-        raise UsageError(f"--k-max can be at most {MAX_CAP}, not {k_max}")
+    if cap > MAX_CAP:
+        raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
     settings = Settings(
         epsilon=epsilon,
-        k_max=k_max,
+        k_max=cap,
         seed=seed,
         aim=make_aim(retain, budget, value_per_correct, cost_per_path),
     )

@@ -20,16 +20,13 @@ from keff.reading.open import Opening
 
 
 def command(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")],
-    embeddings: Annotated[
-        Path | None,
-        typer.Option("--embeddings", help="NumPy array [items, paths, dimensions] for GLS-R (.npy)."),
-    ] = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Cross-fitting folds.")] = 5,
+    path: o.CombinePath,
+    embeddings: o.Embeddings = None,
+    folds: o.Folds = 5,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
     trim: o.Trim = None,
-    seed: o.Seed = 0,
+    seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Judge every way of combining the paths of one record."""

@@ -20,18 +20,14 @@ from keff.reading.open import Opening
 
 
 def command(
-    first: Annotated[
-        str, typer.Argument(metavar="SC", help="The first arm: PATH, PATH#SLOTS (run#0) or PATH#PART.")
-    ],
-    second: Annotated[str, typer.Argument(metavar="PT", help="The second arm, on the same items.")],
-    replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap replicates.")] = 10_000,
-    unpaired_rows: Annotated[
-        bool, typer.Option("--unpaired-rows", help="The paper's bootstrap: rows, each arm on its own.")
-    ] = False,
+    first: o.FirstArm,
+    second: o.SecondArm,
+    replicates: o.Replicates = 10_000,
+    unpaired_rows: o.UnpairedRows = False,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
     trim: o.Trim = None,
-    seed: o.Seed = 0,
+    seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Compare the second arm with the first."""

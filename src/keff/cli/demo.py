@@ -21,7 +21,7 @@ from keff.reading.open import Opening, open_record
 
 
 def command(
-    run: Annotated[Path, typer.Option("--run", help="The run folder: created, or resumed.")] = Path(
+    run: o.RunFolder = Path(
         "demo-run"
     ),
     n: o.N = 48,

@@ -25,12 +25,10 @@ class Targets(StrEnum):
 
 
 def command(
-    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a recorded log.")],
+    path: o.RunOrLog,
     to: Annotated[Targets, typer.Option("--to", metavar="jsonl|parquet", help="The format.")] = Targets.jsonl,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="The file (default: named after RUN, here).")
-    ] = None,
-    texts: Annotated[bool, typer.Option("--texts/--no-texts", help="With the raw texts.")] = True,
+    out: o.ExportOut = None,
+    texts: o.Texts = True,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
     part: o.Part = None,

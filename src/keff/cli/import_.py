@@ -17,7 +17,7 @@ from keff.reading.transfer import import_log
 
 
 def command(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="A recorded log in any format that keff reads.")],
+    log: o.LogFile,
     run: o.RunFolder,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,

@@ -16,13 +16,13 @@ from keff.cli.analyze import analyze_records, make_aim
 from keff.reading.open import Opening, open_record
 
 
-@takes_wishes(without=("policy", "shard"), n=100)
+@takes_wishes(without=("policy", "shard"), n=(o.N, 100))
 def command(
     wishes: Wishes,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")] = None,
-    page: Annotated[Path | None, typer.Option("--report", help="Write the report page here.")] = None,
+    out: o.PlanOut = None,
+    page: o.PageOut = None,
     epsilon: o.Epsilon = 0.025,
-    k_max: o.KMax = 32,
+    cap: o.Cap = 32,
     retain: o.Retain = None,
     budget: o.Budget = None,
     value_per_correct: o.ValuePerCorrect = None,
@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
     aim = make_aim(retain, budget, value_per_correct, cost_per_path)
-    settings = Settings(epsilon=epsilon, k_max=k_max, seed=wishes.seed, aim=aim)
+    settings = Settings(epsilon=epsilon, k_max=cap, seed=wishes.seed, aim=aim)
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)
     found = analyze_records(

@@ -39,30 +39,16 @@ DEFAULTS = (
 
 
 def command(
-    path: Annotated[
-        str, typer.Argument(metavar="PATH", help="A run folder or a recorded log; PATH#SLOT, PATH#PART.")
-    ],
-    policy: Annotated[
-        list[str] | None,
-        typer.Option("--policy", help="A policy to replay; repeatable (default: a range of them)."),
-    ] = None,
-    cap: Annotated[
-        int | None, typer.Option("--cap", min=1, help="Compare with plurality of this many paths.")
-    ] = None,
-    replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap resamples.")] = 1000,
-    random_slots: Annotated[
-        bool, typer.Option("--random-slots", help="Deployment draws its template slots at random.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--out", help="Also write here: FILE.md the table, FILE.svg or FILE.pdf a figure."
-        ),
-    ] = None,
+    path: o.ReplayPath,
+    policy: o.Policies = None,
+    cap: o.ReplayCap = None,
+    replicates: o.Replicates = 1000,
+    random_slots: o.RandomSlots = False,
+    out: o.ReplayOut = None,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
     trim: o.Trim = None,
-    seed: o.Seed = 0,
+    seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Replay policies over the recorded paths of PATH."""

@@ -21,17 +21,15 @@ from keff.reading.open import Opening, open_record
 
 def command(
     paths: o.Paths,
-    out: Annotated[Path, typer.Option("-o", "--out", help="The page to write.")] = Path("report.html"),
-    arms: Annotated[
-        bool, typer.Option("--arms", help="The two PATHs are arms: compare the second with the first.")
-    ] = False,
+    out: o.ReportOut = Path("report.html"),
+    arms: o.Arms = False,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
     trim: o.Trim = None,
     part: o.Part = None,
     epsilon: o.Epsilon = 0.025,
-    k_max: o.KMax = 32,
-    seed: o.Seed = 0,
+    cap: o.Cap = 32,
+    seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Analyse every PATH and write the page."""
@@ -40,7 +38,7 @@ def command(
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
     opening = Opening(format, answer_space, trim, texts=True, part=part)
-    settings = Settings(epsilon=epsilon, k_max=k_max, seed=seed)
+    settings = Settings(epsilon=epsilon, k_max=cap, seed=seed)
     records = [open_record(path, opening) for path in paths]
     comparison = compare(records[0], records[1]) if arms else None
     write_report([(record, analyze(record, settings)) for record in records], out, comparison, seed)

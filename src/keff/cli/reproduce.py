@@ -19,12 +19,12 @@ SHOWN = 20
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the published records.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where tables, figures and numbers are written.")],
-    replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap replicates.")] = 10_000,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")] = True,
-    processes: Annotated[int | None, typer.Option("--processes", min=1, help="Processes to use.")] = None,
-    seed: o.Seed = 0,
+    folder: o.PublishedFolder,
+    out: o.ReproduceOut,
+    replicates: o.Replicates = 10_000,
+    figures: o.Figures = True,
+    processes: o.Processes = None,
+    seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Reproduce what the records allow."""

@@ -18,7 +18,7 @@ from keff.sampling.store import Run
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: o.RunArgument,
     data: o.Data = None,
     unsafe_exec: o.UnsafeExec = False,
     json: o.Json = False,

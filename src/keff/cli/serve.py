@@ -9,10 +9,8 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
 
 import numpy as np
-import typer
 
 from keff.cli import _options as o
 from keff.errors import UsageError
@@ -30,74 +28,32 @@ except ImportError as error:
 
 
 def command(
-    plan: Annotated[Path, typer.Option("--plan", help="The plan to deploy (keff analyze -o plan.json).")],
-    upstream: Annotated[str, typer.Option("--upstream", help="Server that draws the paths: its base URL.")],
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port (0: any).")] = 8080,
-    strict: Annotated[
-        bool, typer.Option("--strict/--allow-mismatch", help="Refuse requests that differ from the plan.")
-    ] = False,
-    model: Annotated[
-        str | None, typer.Option("--model", help="Model name at the upstream (default: the plan's).")
-    ] = None,
+    plan: o.PlanFile,
+    upstream: o.UpstreamUrl,
+    host: o.Host = "127.0.0.1",
+    port: o.Port = 8080,
+    strict: o.Strict = False,
+    model: o.UpstreamModel = None,
     answer_space: o.AnswerSpaceName = None,
-    append_answer_format: Annotated[
-        bool, typer.Option("--append-answer-format", help="Add the answer contract to the last message.")
-    ] = False,
-    free_text: Annotated[
-        Literal["pass", "refuse", "draw"],
-        typer.Option("--free-text", help="No answer in the first round: pass the text, refuse, or draw on."),
-    ] = "pass",
-    reply: Annotated[
-        Literal["shortest", "first"],
-        typer.Option("--reply", help="Which path that holds the answer is sent."),
-    ] = "shortest",
-    max_paths: Annotated[
-        int, typer.Option("--max-paths", help="Most paths that a request may ask for.")
-    ] = 64,
-    in_flight: Annotated[
-        int, typer.Option("--in-flight", help="Keep as many paths running; what is not needed is cancelled.")
-    ] = 1,
-    replacements: Annotated[
-        int, typer.Option("--replacements", min=0, help="Failed upstream calls a request makes up for.")
-    ] = 16,
-    deadline: Annotated[
-        float | None,
-        typer.Option("--deadline", help="Seconds after which a request answers with what it has."),
-    ] = None,
-    path_timeout: Annotated[
-        float, typer.Option("--path-timeout", min=0.1, help="Seconds that one upstream call may take.")
-    ] = 600.0,
-    upstream_n: Annotated[
-        int, typer.Option("--upstream-n", min=1, help="Most paths in one upstream call (lowered if refused).")
-    ] = 1,
-    connections: Annotated[
-        int, typer.Option("--connections", min=1, help="Most upstream connections at once.")
-    ] = 512,
-    token_env: Annotated[
-        str | None,
-        typer.Option("--token-env", metavar="NAME", help="Variable with the bearer token clients must show."),
-    ] = None,
-    upstream_key_env: Annotated[
-        str | None,
-        typer.Option("--upstream-key-env", metavar="NAME", help="Variable with the key for the upstream."),
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option("--state", help="File of the drift alarm (default: beside the plan; none: not kept)."),
-    ] = None,
-    shadow_rate: Annotated[
-        float, typer.Option("--shadow-rate", help="Share of requests drawn on to --k-max after the reply.")
-    ] = 0.0,
-    k_max: o.KMax = 32,
-    vote_log: Annotated[
-        Path | None, typer.Option("--vote-log", help="Append each request's votes here, redacted.")
-    ] = None,
-    vote_log_answers: Annotated[
-        bool, typer.Option("--vote-log-answers", help="Write the answers themselves into the vote log.")
-    ] = False,
+    append_answer_format: o.AppendAnswerFormat = False,
+    free_text: o.FreeText = "pass",
+    reply: o.Reply = "shortest",
+    max_paths: o.MaxPaths = 64,
+    in_flight: o.InFlight = 1,
+    replacements: o.Replacements = 16,
+    deadline: o.Deadline = None,
+    path_timeout: o.PathTimeout = 600.0,
+    upstream_n: o.UpstreamN = 1,
+    connections: o.Connections = 512,
+    token_env: o.TokenEnv = None,
+    upstream_key_env: o.UpstreamKeyEnv = None,
+    state: o.State = None,
+    shadow_budget: o.ShadowBudget = 0.02,
+    cap: o.ShadowCap = 32,
+    vote_log: o.VoteLog = None,
+    vote_log_answers: o.VoteLogAnswers = False,
     prices: o.Prices = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Log warnings only.")] = False,
+    quiet: o.Quiet = False,
 ) -> None:
     """Serve until told to stop."""
     found = Plan.read(plan)
@@ -109,8 +65,8 @@ def command(
         max_paths=max_paths,
         replacements=replacements,
         in_flight=in_flight,
-        shadow_rate=shadow_rate,
-        shadow_paths=k_max,
+        shadow_budget=shadow_budget,
+        shadow_paths=cap,
         deadline=deadline,
         price=_price(found, model, prices),
         token=_secret(token_env, "--token-env"),

@@ -33,15 +33,11 @@ class Actions(StrEnum):
 
 def command(
     action: Annotated[Actions, typer.Argument(metavar="run|report", help="Sample the study, or report it.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study file (TOML).")],
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Where the report goes (default: beside the runs).")
-    ] = None,
-    runs: Annotated[
-        Path | None, typer.Option("--runs", help="Folder of the runs (default: as the file says).")
-    ] = None,
-    replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap replicates.")] = 10_000,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")] = True,
+    file: o.StudyFile,
+    out: o.StudyOut = None,
+    runs: o.StudyRuns = None,
+    replicates: o.Replicates = 10_000,
+    figures: o.Figures = True,
     on: o.On = None,
     workers: o.Workers = None,
     yes: o.Yes = False,

@@ -34,18 +34,14 @@ def command(
     form: Annotated[
         Forms, typer.Option("--format", metavar="latex|markdown|csv", help="How tables are written.")
     ] = Forms.markdown,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="A folder for one file a table (default: stdout).")
-    ] = None,
-    pool: Annotated[bool, typer.Option("--pool", help="Read several PATHs as one record.")] = False,
-    log_format: Annotated[
-        str | None, typer.Option("--log-format", help="Format of the log (default: found out).")
-    ] = None,
+    out: o.TablesOut = None,
+    pool: o.Pool = False,
+    log_format: o.LogFormat = None,
     answer_space: o.AnswerSpaceName = None,
     trim: o.Trim = None,
     part: o.Part = None,
-    replicates: Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap replicates.")] = 10_000,
-    seed: o.Seed = 0,
+    replicates: o.Replicates = 10_000,
+    seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Write the tables."""

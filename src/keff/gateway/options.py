@@ -22,8 +22,8 @@ class Options:
     end. ``reply`` picks among the paths that hold the winning answer. ``max_paths`` bounds what a request
     may ask for, ``max_requests`` how many are served at once, ``replacements`` the failed upstream calls
     that one request makes up for. ``in_flight`` paths are kept running at least, beyond what the policy
-    needs now (faster, and what is not needed is cancelled). ``shadow_rate`` of the requests are drawn on to
-    ``shadow_paths`` after their reply. Seconds: ``deadline`` of a vote (None: none), ``body_seconds`` to
+    needs now (faster, and what is not needed is cancelled). Some requests are drawn on to ``shadow_paths``
+    after their reply: on average that adds ``shadow_budget`` of the paths that the replies cost. Seconds: ``deadline`` of a vote (None: none), ``body_seconds`` to
     receive a body, ``quiet_seconds`` of a stream before its first comment, ``comment_seconds`` between comments.
     """
 
@@ -36,7 +36,7 @@ class Options:
     max_body: int = 8 * 2**20
     replacements: int = 16
     in_flight: int = 1
-    shadow_rate: float = 0.0
+    shadow_budget: float = 0.0
     shadow_paths: int = 32
     deadline: float | None = None
     body_seconds: float = 30.0
@@ -46,8 +46,8 @@ class Options:
     token: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.shadow_rate <= 1:
-            raise UsageError(f"the shadow rate is a share from 0 to 1, not {self.shadow_rate:g}")
+        if not 0 <= self.shadow_budget <= 1:
+            raise UsageError(f"the shadow budget is a share from 0 to 1, not {self.shadow_budget:g}")
         if self.deadline is not None and not 0 < self.deadline < math.inf:
             raise UsageError("the deadline must be above 0 seconds")
         if not 1 <= self.max_paths <= 256 or not 1 <= self.in_flight <= 256:

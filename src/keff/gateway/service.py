@@ -73,6 +73,8 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     in_flight: int = 0
     _shadows: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _votes: int = 0
+    _paths: int = 0
 
     def job(self, name: str, ask: Ask, client: str | None) -> Job:
         """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
@@ -103,9 +105,12 @@ class Service:
         return ENCODER.encode(body).encode()[:-1]
 
     def _is_shadow(self, policy: Policy) -> bool:
-        if not self.options.shadow_rate or policy is not self.policy or len(self._shadows) >= MOST_SHADOWS:
+        """Choose before any vote is seen; on average shadows cost ``shadow_budget`` of what the replies cost."""
+        if policy is not self.policy or len(self._shadows) >= MOST_SHADOWS:
             return False
-        return float(self.rng.random()) < self.options.shadow_rate
+        mean = self._paths / self._votes if self._votes else 1.0
+        extra = self.options.shadow_paths - mean
+        return float(self.rng.random()) * extra < self.options.shadow_budget * mean
 
     async def run(self, job: Job) -> dict[str, Any]:
         """Run the vote of a job and return the reply; raises Problem or UpstreamError."""
@@ -189,6 +194,9 @@ class Service:
         self.metrics.observe("keff_request_paths", len(keys))
         if not (job.shadow and outcome.cause == "policy"):
             self._write(job, keys)
+        if self._regular(job):
+            self._votes += 1
+            self._paths += len(keys)
         regular = outcome.cause in ("policy", "free_text") and self._regular(job)
         if regular and self.monitor is not None and not self.monitor.shadow_only:
             self.monitor.observe(keys)
