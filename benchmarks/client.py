@@ -130,7 +130,7 @@ def timed(run: Callable[[], object]) -> tuple[float, float]:
 
 
 def throughput(n: int) -> None:
-    """Print three rows: sampling and the two bare loops, taking turns, with n paths a request."""
+    """Print three rows: sampling and the two bare loops, taking turns, with n paths per request."""
     requests = IN_FLIGHT * WAVES
     with stub(LATENCY) as url:
         runs: dict[str, Callable[[], object]] = {
@@ -146,7 +146,7 @@ def throughput(n: int) -> None:
         ratios[name] = statistics.median(turn[name][0] / turn["keff"][0] for turn in turns)
         used[name] = statistics.median(1000 * turn[name][1] / requests / n for turn in turns)
         print(f"{n:<10}{name:<18}{rate:>12.1f}{ratios[name]:>14.3f}{used[name]:>14.2f}")
-    what = f"{n} {'path' if n == 1 else 'paths'} a request, 64 in flight"
+    what = f"{n} {'path' if n == 1 else 'paths'} per request, 64 in flight"
     for name in ("bare, typed", "bare, raw JSON"):
         print(
             f"claim: throughput of sampling against the loop ({name}), {what} | {ratios[name]:.2f} | at least 0.97"

@@ -276,7 +276,7 @@ def main() -> None:
     options = parser.parse_args()
     cells = [cell for file in sorted(options.folder.glob("*.jsonl")) if (cell := load(file))]
     if not cells:
-        print(f"skipped: no recorded generations with 48 paths a question in {options.folder}")
+        print(f"skipped: no recorded generations with 48 paths per question in {options.folder}")
         return
     if options.prior:
         prior = fit_prior(cells)

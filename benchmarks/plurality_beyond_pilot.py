@@ -1,6 +1,6 @@
 """How well a pilot of 8 paths predicts the plurality at 16 and 32 paths, on recorded runs of real models.
 
-From every recorded file with at least 48 paths an item, pilots of min(50, n/2) and min(100, n/2) items are
+From every recorded file with at least 48 paths per question, pilots of min(50, n/2) and min(100, n/2) items are
 drawn at random, 8 paths each. The truth is the exact subset average over all items and paths of the file.
 Prints the error of the predicted gain over plurality@8 and of the level in percentage points, for
 
@@ -36,7 +36,7 @@ METHODS = ("none", "1/k", "1/sqrt(k)", "mixture", "model")
 
 
 def abstains(name: str, answer: str | None) -> bool:
-    """Say whether a recorded answer is none: empty, or no letter of a choice question."""
+    """Return whether a recorded answer is none: empty, or no letter of a choice question."""
     if answer is None or answer == "":
         return True
     return ("gpqa" in name and answer not in "ABCD") or (name.startswith("renze") and answer == "N")

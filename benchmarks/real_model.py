@@ -81,7 +81,7 @@ def main() -> None:
     if not DATA.is_dir():
         print(f"skipped: no questions of the twelve tasks in {DATA}")
         return
-    print(f"{options.items} questions x {len(SLOTS)} templates, at most {options.tokens} tokens a path")
+    print(f"{options.items} questions x {len(SLOTS)} templates, at most {options.tokens} tokens per path")
     print(
         f"{'':<16}{'drawn':>7}{'failed':>8}{'extracted':>11}{'truncated':>11}{'tokens/s':>10}{'seconds':>9}"
     )

@@ -5,7 +5,7 @@
 Votes (whole and streamed, with a usage chunk), other policies by header, one path passed through (whole and
 streamed), requests that must be refused (``n=2``, too many paths, no JSON, an unknown field), and clients
 that leave. The upstream fails every 25th call (HTTP 500, a closed connection, no JSON) and answers the others
-after 20 to 120 ms. A request counts as lost when its answer does not come, breaks off, has another status
+after 20 to 120 ms. A request counts as lost when its answer does not come, is incomplete, has another status
 than it must have or not the right content; what the gateway counted itself must agree in the end.
 """
 
@@ -189,7 +189,7 @@ async def one(session: aiohttp.ClientSession, url: str, name: str, tally: Tally)
 
 
 def right(text: str, kind: Kind) -> bool:
-    """Say whether a body is what this kind of request must get."""
+    """Return whether a body is what this kind of request must get."""
     if kind.status != 200:
         return set(json.loads(text)["error"]) == {"message", "type", "param", "code"}
     if kind.more.get("stream"):

@@ -19,7 +19,7 @@ from keff.task import select
 
 
 def draw(questions: Path, folder: Path, k: int) -> int:
-    """Bring the run to k paths a question; return how many were drawn now."""
+    """Bring the run to k paths per question; return how many were drawn now."""
     task = keff.load("task", "jsonl", data=str(questions), answer_space="numeric")
     truth = {stable_hash(list(task.messages(item, 0))): item.gold for item in select(task)}
     engine = keff.load("engine", "fake", p=0.6, c=0.5, oracle=truth)
@@ -29,7 +29,7 @@ def draw(questions: Path, folder: Path, k: int) -> int:
 
 
 def main(folder: Path) -> None:
-    """Draw 4 paths a question, then 8, and look at one question."""
+    """Draw 4 paths per question, then 8, and look at one question."""
     questions = folder / "questions.jsonl"
     rows = [{"id": f"sum-{n}", "question": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(25)]
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))

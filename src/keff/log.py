@@ -24,7 +24,7 @@ class Question:
     """One recorded question with its K answers.
 
     ``answers`` are as recorded (None abstains); ``keys`` their canonical vote keys where the log has them;
-    ``correct`` 0/1 a path where the log gives it; ``tokens``, ``confidences`` and ``slots`` one a path where
+    ``correct`` 0/1 per path where the log gives it; ``tokens``, ``confidences`` and ``slots`` one per path where
     given; ``rules`` how each answer was found; ``truncated`` which paths were cut at the token limit. ``cluster`` defaults to the id. ``texts`` are the raw
     completions, filled only when asked for.
 
@@ -99,7 +99,7 @@ UTF_16 = "UTF-16 text: save it as UTF-8"
 
 
 def is_utf16(path: Path) -> bool:
-    """Say whether a file begins with the mark of UTF-16 text."""
+    """Return whether a file begins with the mark of UTF-16 text."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

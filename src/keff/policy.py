@@ -59,7 +59,7 @@ class View:
     """All that a policy may see of one item: the paths so far, in launch order.
 
     ``keys`` are canonical vote keys (None abstains: it costs, and does not vote). ``confidence`` is one
-    number a path where the policy needs it, else empty. Never the gold answer, nor how many paths a
+    number per path where the policy needs it, else empty. Never the gold answer, nor how many paths a
     recording holds.
     """
 

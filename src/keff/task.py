@@ -59,7 +59,7 @@ class Task(ABC):
     score may come out differently for the same text. ``templates`` are the instruction of each slot: those
     of the paper's appendix, counted from 0, of which slot 0 is also the plain self-consistency prompt.
     ``item.messages`` are the bare question; ``messages`` adds the slot's instruction. ``repeats`` says that the data may hold one question several times: its copies are then
-    numbered (``id#2``) and their cluster is the first one's, else an id that comes twice is an error.
+    numbered (``id#2``) and their cluster is the first one's, else a duplicate id is an error.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Task(ABC):
 
     @abstractmethod
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether an answer is right."""
+        """Return whether an answer is right."""
 
     def messages(self, item: Item, slot: int) -> tuple[Message, ...]:
         """Return the messages of an item under one slot's template."""
@@ -102,7 +102,7 @@ class Task(ABC):
         """Read, key and score one completion of an item."""
 
     def accepts_gold(self, item: Item) -> bool:
-        """Say whether the item's gold answer passes its own scorer; True when there is none to check."""
+        """Return whether the item's gold answer passes its own scorer; True when there is none to check."""
         del item
         return True
 
@@ -110,7 +110,7 @@ class Task(ABC):
 def items(task: Task) -> Iterator[Item]:
     """Read all items of a task in the data's own order.
 
-    Raises TaskError, with the row's place, for a row that does not fit, an id that comes twice (unless the
+    Raises TaskError, with the row's place, for a row that does not fit, a duplicate id (unless the
     task ``repeats``), or when there is no row at all.
     """
     return (item for _, item in _located_items(task))
@@ -153,7 +153,7 @@ def _located_items(task: Task) -> Iterator[tuple[str, Item]]:
         copies = seen[item.id] = seen.get(item.id, 0) + 1
         if copies > 1:
             if not task.repeats:
-                raise TaskError(f"{where}: the id {item.id!r} comes twice: ids must be unique")
+                raise TaskError(f"{where}: duplicate id {item.id!r}: ids must be unique")
             item = replace(item, id=f"{item.id}#{copies}", cluster=cluster)
         yield where, item
     if not seen:

@@ -181,11 +181,11 @@ def test_people_get_a_summary_on_stdout(log: Path) -> None:
 
 
 def test_list_names_every_plugin() -> None:
-    from keff.plugins import names
+    from keff.plugins import summaries
 
     for kind in ("tasks", "engines", "policies", "logs"):
         found = good("list", kind)[kind]
-        assert found == names(
+        assert found == summaries(
             {"tasks": "task", "engines": "engine", "policies": "policy", "logs": "log"}[kind]
         )  # type: ignore[arg-type]
         assert all(found.values())

@@ -481,7 +481,7 @@ def test_no_request_makes_it_stumble(fuzzed: Any, body: dict[str, Any], messages
 
 @given(raw=st.binary(max_size=60), kind=st.sampled_from(["application/json", "text/plain", ""]))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_bytes_make_it_stumble(fuzzed: Any, raw: bytes, kind: str) -> None:
+def test_no_bytes_make_it_fail(fuzzed: Any, raw: bytes, kind: str) -> None:
     rig, client = fuzzed
     reply = client.post(f"{rig.url}/chat/completions", content=raw, headers={"content-type": kind})
     assert reply.status_code in (400, 415)

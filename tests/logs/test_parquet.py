@@ -1,4 +1,4 @@
-"""Parquet with list columns, and with one row a path."""
+"""Parquet with list columns, and with one row per path."""
 
 from __future__ import annotations
 

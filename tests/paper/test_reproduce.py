@@ -157,7 +157,7 @@ def test_a_torn_last_line_costs_one_question_only(records: Path, tmp_path: Path)
     (tmp_path / series.file).write_bytes((records / series.file).read_bytes()[:-50])
     found = reproduce(tmp_path, QUICK)
     assert "table1" in found.tables
-    assert any("the last line breaks off; it is kept out" in one for one in found.problems)
+    assert any("the last line is incomplete; skipped" in one for one in found.problems)
 
 
 def test_records_in_which_no_path_is_right_are_reported(records: Path, tmp_path: Path) -> None:

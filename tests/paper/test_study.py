@@ -56,7 +56,7 @@ def test_a_run_that_fails_does_not_stop_the_others(study: Path, capsys: pytest.C
     dead = '{ name = "dead", engine = "openai", model = "m", base_url = "http://127.0.0.1:9/v1", '
     dead += "options = { max_retries = 0 } }, "
     study.write_text(study.read_text().replace("models = [", f"models = [{dead}").replace("n = 12", "n = 2"))
-    with pytest.raises(RunError, match="4 of 8 runs are not whole"):
+    with pytest.raises(RunError, match="4 of 8 runs are incomplete"):
         command(Actions.run, study, json=True)
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [one.get("drawn", 0) > 0 for one in runs] == [False] * 4 + [True] * 4

@@ -70,7 +70,7 @@ def test_a_small_pilot_is_said_to_be_one_with_what_to_do_meanwhile() -> None:
 
 def test_a_rule_is_sold_by_what_it_keeps_and_only_as_far_as_that_is_known() -> None:
     vote = advice("sample", "budget:3", kept=Kept(0.987, None, None, "simulated"), same_answer=0.9)
-    assert "9.0 paths a question keep 99% of the accuracy of 32" in headline(vote, 32, None).sentence
+    assert "9.0 paths per question keep 99% of the accuracy of 32" in headline(vote, 32, None).sentence
     accuracy, kept = Interval(0.7, 0.6, 0.8, "replayed"), Interval(0.95, 0.9, 1.0, "replayed")
     row = ReplayRow("budget:3", accuracy, kept, None, 9.0, None, 9.0, 1.0, None)
     replayed = headline(vote, 32, Replay(10, 32, 32, 10, (row,)))

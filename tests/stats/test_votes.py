@@ -40,7 +40,7 @@ def test_bad_correctness_is_refused(matrix, word):
     [
         ({"answers": None, "correct": None}, "answers, correctness or both"),
         ({"answers": [[0, -2]], "correct": None}, "answer codes"),
-        ({"answers": [[0, 0.5]], "correct": None}, "whole numbers"),
+        ({"answers": [[0, 0.5]], "correct": None}, "integers"),
         ({"answers": [[0, 1]], "correct": [[1, 0, 1]]}, "correct has shape"),
         ({"answers": [[0, 1]], "correct": None, "slots": [0]}, "slots has shape"),
         ({"answers": [[0, 1]], "correct": None, "clusters": [0, 1]}, "clusters has shape"),

@@ -46,7 +46,7 @@ class Space(Protocol):
         ...
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether the answer agrees with the gold answer or any of several."""
+        """Return whether the answer agrees with the gold answer or any of several."""
         ...
 
 
@@ -75,6 +75,6 @@ def golds(gold: Any) -> list[str]:
 
 
 def same_key(space: Space, answer: str, gold: Any) -> bool:
-    """Say whether the answer has the key of any acceptable answer."""
+    """Return whether the answer has the key of any acceptable answer."""
     key = space.key(answer)
     return key is not None and any(key == space.key(each) for each in golds(gold))

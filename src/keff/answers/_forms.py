@@ -113,7 +113,7 @@ def split(text: str, separator: str) -> list[str]:
 
 
 def _encloses(text: str) -> bool:
-    """Say whether the first bracket closes with the last character."""
+    """Return whether the first bracket closes with the last character."""
     depth = 0
     for i, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")

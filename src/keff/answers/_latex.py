@@ -79,7 +79,7 @@ def normalise(answer: str) -> str:
 
 
 def is_words(text: str) -> bool:
-    """Say whether this is prose, not mathematics: letters and blanks, at least two letters in a row."""
+    """Return whether this is prose, not mathematics: letters and spaces, at least two letters in a row."""
     return re.fullmatch(r"[^\W\d_]{2,}(?:[ '-]{1,2}[^\W\d_]+){0,20}", text) is not None
 
 

@@ -92,7 +92,7 @@ def leading(text: str) -> re.Match[str] | None:
 
 
 def begins(text: str) -> bool:
-    """Say whether a statement begins with digits, readable or not."""
+    """Return whether a statement begins with digits, readable or not."""
     return _DIGITS.match(text, lead_in(text)) is not None
 
 

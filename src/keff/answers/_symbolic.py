@@ -108,7 +108,7 @@ atexit.register(POOL.close)
 
 @lru_cache(maxsize=1)
 def available() -> bool:
-    """Say whether the extra ``math`` is installed."""
+    """Return whether the extra ``math`` is installed."""
     return find_spec("math_verify") is not None and find_spec("latex2sympy2_extended") is not None
 
 

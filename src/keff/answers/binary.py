@@ -56,7 +56,7 @@ class BinarySpace:
         return _MEANING.get(word)
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether the answer means what the gold answer means."""
+        """Return whether the answer means what the gold answer means."""
         return same_key(self, answer, gold)
 
 

@@ -92,7 +92,7 @@ class ChoiceSpace:
         return reader(self.labels).whole(payload) or self._option(payload)
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether the answer is the gold label."""
+        """Return whether the answer is the gold label."""
         return same_key(self, answer, gold)
 
 

@@ -20,7 +20,7 @@ _PROSE_LINE = re.compile(r"[A-Z][a-z]+(?:\s+[a-z']+){2,}|#{2,}\s|\*\*|\[DONE\]|E
 
 @dataclass(frozen=True, slots=True)
 class CodeSpace:
-    """The key is the program without blank lines and trailing blanks.
+    """The key is the program without blank lines and trailing whitespace.
 
     It says that two programs are the same text. Tasks that can execute code vote on what programs return.
     """
@@ -42,12 +42,12 @@ class CodeSpace:
         return None if truncated or "```" in text else _bare(text)
 
     def key(self, answer: str) -> str | None:
-        """Return the program without blank lines and trailing blanks; None if nothing is left."""
+        """Return the program without blank lines and trailing whitespace; None if nothing is left."""
         lines = (line.rstrip() for line in answer.expandtabs(4).splitlines())
         return "\n".join(line for line in lines if line) or None
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether the programs are the same text."""
+        """Return whether the programs are the same text."""
         return same_key(self, answer, gold)
 
 

@@ -12,7 +12,7 @@ from keff.records import AnswerSpace
 
 @dataclass(frozen=True, slots=True)
 class ExactSpace:
-    """Texts are one answer when they are equal after blanks at both ends are stripped."""
+    """Texts are one answer when they are equal after whitespace at both ends is stripped."""
 
     name: ClassVar[AnswerSpace] = "exact"
     closed: ClassVar[bool] = False
@@ -28,5 +28,5 @@ class ExactSpace:
         return answer.strip() or None
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether the stripped texts are equal."""
+        """Return whether the stripped texts are equal."""
         return same_key(self, answer, gold)

@@ -60,7 +60,7 @@ class LiteralSpace:
             return None
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether the values are equal."""
+        """Return whether the values are equal."""
         return same_key(self, answer, gold)
 
 

@@ -57,7 +57,7 @@ class MathSpace:
         return canonical_form(answer)
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether the answer has the canonical form of an acceptable answer."""
+        """Return whether the answer has the canonical form of an acceptable answer."""
         return same_key(self, answer, gold)
 
 

@@ -60,7 +60,7 @@ class NumericSpace:
         return None if number is None else _numbers.written(number)
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether the number is within the tolerance of any acceptable one."""
+        """Return whether the number is within the tolerance of any acceptable one."""
         number = number_of(answer)
         if number is None:
             return False

@@ -42,7 +42,7 @@ _LONGEST_LINE = 12
 class TextSpace:
     """Spans are one answer when their SQuAD-normalised forms are equal.
 
-    Normalising lowers the case, takes off punctuation and the articles a, an, the, and squeezes blanks
+    Normalising lowers the case, takes off punctuation and the articles a, an, the, and collapses whitespace
     (Rajpurkar et al. 2016); tokens that are numbers keep their value instead (12.5 is not 125; Dua et al.
     2019). ``match`` "f1" scores a span as right at the same key or a token F1 of 0.5 or more against any
     gold answer, as the paper does for HotpotQA; a gold answer that is a number, yes or no must be met
@@ -71,11 +71,11 @@ class TextSpace:
         return Extracted(span, "last line") if span and len(span.split()) <= _LONGEST_LINE else None
 
     def key(self, answer: str) -> str | None:
-        """Return the normalised span; None if nothing is left but blanks."""
+        """Return the normalised span; None if nothing is left but whitespace."""
         return normalised(answer) or None
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether the answer agrees with any of the gold answers."""
+        """Return whether the answer agrees with any of the gold answers."""
         key = normalised(answer)
         return bool(key) and any(self._agrees(key, normalised(each)) for each in golds(gold))
 

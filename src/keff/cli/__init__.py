@@ -1,4 +1,4 @@
-"""The command line: one thin file a command, imported only when that command runs."""
+"""The command line: one thin file per command, imported only when that command runs."""
 
 from __future__ import annotations
 

@@ -26,21 +26,15 @@ Paths = Annotated[
 ReplayPath = Annotated[
     str, typer.Argument(metavar="PATH", help="A run folder or a recorded log; PATH#SLOT, PATH#PART.")
 ]
-CombinePath = Annotated[
-    str, typer.Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")
-]
+CombinePath = Annotated[str, typer.Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")]
 FirstArm = Annotated[
     str, typer.Argument(metavar="SC", help="The first arm: PATH, PATH#SLOTS (run#0) or PATH#PART.")
 ]
 SecondArm = Annotated[str, typer.Argument(metavar="PT", help="The second arm, on the same questions.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 RunOrLog = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a recorded log.")]
-LogFile = Annotated[
-    Path, typer.Argument(metavar="LOG", help="A recorded log in any format that keff reads.")
-]
-PublishedFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The folder of the published records.")
-]
+LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="A recorded log in any format that keff reads.")]
+PublishedFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the published records.")]
 StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The study file (TOML).")]
 Format = Annotated[
     str | None, typer.Option("--format", help="Format of the log.", show_default="auto-detected")
@@ -118,7 +112,7 @@ Scorer = Annotated[
 ]
 UnsafeExec = Annotated[
     bool,
-    typer.Option("--unsafe-exec", help="Run model code without the sandbox (only where that cannot hurt)."),
+    typer.Option("--unsafe-exec", help="Run model code without the sandbox (only where that is safe)."),
 ]
 PolicyText = Annotated[
     str | None,
@@ -159,7 +153,7 @@ Prices = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a paid run.")]
 KeepGoing = Annotated[
-    bool, typer.Option("--keep-going", help="Go on where the first paths of a paid run look wrong.")
+    bool, typer.Option("--keep-going", help="Continue even if the first paths of a paid run look wrong.")
 ]
 StudyRuns = Annotated[
     Path | None, typer.Option("--runs", help="Folder of the runs.", show_default="as the file says")
@@ -174,7 +168,10 @@ Epsilon = Annotated[float, typer.Option("--epsilon", help="The paper's marginal-
 Cap = Annotated[
     int,
     typer.Option(
-        "--cap", "--k-max", min=1, help=f"K_max: the most paths you would pay for per question (to {MAX_CAP})."
+        "--cap",
+        "--k-max",
+        min=1,
+        help=f"K_max: the most paths you would pay for per question (to {MAX_CAP}).",
     ),
 ]
 ReplayCap = Annotated[
@@ -247,13 +244,11 @@ StudyOut = Annotated[
     typer.Option("-o", "--out", help="Where the report goes.", show_default="beside the runs"),
 ]
 Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
-Texts = Annotated[bool, typer.Option("--texts/--no-texts", help="With the raw texts.")]
+Texts = Annotated[bool, typer.Option("--texts/--no-texts", help="Include the raw texts.")]
 
 # What is served
 PlanFile = Annotated[Path, typer.Option("--plan", help="The plan to deploy (keff analyze -o plan.json).")]
-UpstreamUrl = Annotated[
-    str, typer.Option("--upstream", help="Server that draws the paths: its base URL.")
-]
+UpstreamUrl = Annotated[str, typer.Option("--upstream", help="Base URL of the server that draws the paths.")]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port (0: any).")]
 Strict = Annotated[
@@ -267,22 +262,27 @@ AppendAnswerFormat = Annotated[
 ]
 FreeText = Annotated[
     Literal["pass", "refuse", "draw"],
-    typer.Option("--free-text", help="No answer in the first round: pass the text, refuse, or draw on."),
+    typer.Option(
+        "--free-text", help="When the first round holds no answer: pass the text on, refuse, or keep drawing."
+    ),
 ]
 Reply = Annotated[
     Literal["shortest", "first"],
-    typer.Option("--reply", help="Which path that holds the answer is sent."),
+    typer.Option("--reply", help="Which of the paths with the winning answer is sent."),
 ]
 MaxPaths = Annotated[int, typer.Option("--max-paths", help="Most paths that a request may ask for.")]
 InFlight = Annotated[
-    int, typer.Option("--in-flight", help="Keep as many paths running; what is not needed is cancelled.")
+    int,
+    typer.Option(
+        "--in-flight", help="Keep at least this many paths running; those not needed are cancelled."
+    ),
 ]
 Replacements = Annotated[
-    int, typer.Option("--replacements", min=0, help="Failed upstream calls that a request makes up for.")
+    int, typer.Option("--replacements", min=0, help="Failed upstream calls that are replaced, per request.")
 ]
 Deadline = Annotated[
     float | None,
-    typer.Option("--deadline", help="Seconds after which a request answers with what it has."),
+    typer.Option("--deadline", help="Seconds after which a request is answered with the paths drawn so far."),
 ]
 PathTimeout = Annotated[
     float, typer.Option("--path-timeout", min=0.1, help="Seconds that one upstream call may take.")
@@ -290,21 +290,25 @@ PathTimeout = Annotated[
 UpstreamN = Annotated[
     int, typer.Option("--upstream-n", min=1, help="Most paths in one upstream call (lowered if refused).")
 ]
-Connections = Annotated[
-    int, typer.Option("--connections", min=1, help="Most upstream connections at once.")
-]
+Connections = Annotated[int, typer.Option("--connections", min=1, help="Most upstream connections at once.")]
 TokenEnv = Annotated[
     str | None,
-    typer.Option("--token-env", metavar="NAME", help="Variable with the bearer token clients must show."),
+    typer.Option(
+        "--token-env",
+        metavar="NAME",
+        help="Environment variable with the bearer token that clients must send.",
+    ),
 ]
 UpstreamKeyEnv = Annotated[
     str | None,
-    typer.Option("--upstream-key-env", metavar="NAME", help="Variable with the key for the upstream."),
+    typer.Option(
+        "--upstream-key-env", metavar="NAME", help="Environment variable with the API key of the upstream."
+    ),
 ]
 State = Annotated[
     str | None,
     typer.Option(
-        "--state", help="File of the drift alarm (none: not kept).", show_default="beside the plan"
+        "--state", help="State file of the drift alarm; 'none' keeps none.", show_default="beside the plan"
     ),
 ]
 ShadowBudget = Annotated[

@@ -112,7 +112,7 @@ def sample_as_wished(wishes: Wishes) -> tuple[Job, Progress]:
     if gate.found:
         raise RunError(
             f"stopped early: {gate.found}. All {drawn.kept + drawn.done} paths are kept in {wishes.run}: "
-            "look at them, and add --keep-going to go on"
+            "look at them, and add --keep-going to continue"
         )
     return job, drawn
 
@@ -137,7 +137,7 @@ def confirm(job: Job, wishes: Wishes, found: Limits) -> None:
     if probe.done == 0:
         return
     progress_console.print(_table(probe, items * job.order.k, time.monotonic() - begun, found.price))
-    if not typer.confirm("Go on?", err=True):
+    if not typer.confirm("Continue?", err=True):
         raise typer.Exit(1)
 
 

@@ -73,7 +73,7 @@ def _in_numbers(advice: Recommendation, cap: int) -> str:
     expected, paths = advice.expected_plurality, advice.expected_paths
     parts = [] if expected is None else [f"accuracy {_predicted(expected)} expected"]
     if paths is not None:
-        parts.append(f"{paths:.1f} paths a question instead of {cap}: {max(1 - paths / cap, 0):.0%} saved")
+        parts.append(f"{paths:.1f} paths per question instead of {cap}: {max(1 - paths / cap, 0):.0%} saved")
     return "; ".join(parts) or "nothing can be expected of it yet"
 
 

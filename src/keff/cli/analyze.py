@@ -1,4 +1,4 @@
-"""Say how many paths pay: c, K_eff, K*, what to deploy.
+"""Estimate how many paths pay off: c, K_eff, K*, what to deploy.
 
 Reads runs of keff and recorded logs.
 """
@@ -6,9 +6,6 @@ Reads runs of keff and recorded logs.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from keff.analysis.estimates import Settings, analyze, make_plan
 from keff.analysis.recommend import Aim

@@ -6,9 +6,6 @@ Beside the best slot and the oracle; GLS-R with embeddings.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from keff.analysis.arms import open_arm
 from keff.analysis.combine import Judging, combine_record, read_embeddings

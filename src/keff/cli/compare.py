@@ -5,9 +5,6 @@ Delta rho, delta K_eff and accuracy, with paired intervals.
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
 from rich.table import Table
 
 from keff.analysis.arms import Comparing, compare, open_arm

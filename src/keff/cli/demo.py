@@ -6,9 +6,6 @@ It samples the starter task and says how many paths are worth paying for.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from keff.analysis.estimates import Settings, analyze, make_plan
 from keff.analysis.recommend import Aim
@@ -21,9 +18,7 @@ from keff.reading.open import Opening, open_record
 
 
 def command(
-    run: o.RunFolder = Path(
-        "demo-run"
-    ),
+    run: o.RunFolder = Path("demo-run"),
     n: o.N = 48,
     k: o.K = 8,
     seed: o.Seed = 0,

@@ -1,6 +1,6 @@
 """Write a run or a log as JSONL or Parquet.
 
-JSONL has one line a question.
+JSONL has one line per question.
 """
 
 from __future__ import annotations

@@ -5,11 +5,6 @@ Once; every other command then reads the run.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.reading.open import Opening

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from keff.analysis.estimates import Settings
 from keff.cli import _options as o
 from keff.cli._page import write_report

@@ -5,10 +5,9 @@ from __future__ import annotations
 import importlib
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from rich.table import Table
 
 from keff.analysis.arms import open_arm

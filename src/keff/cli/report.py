@@ -1,12 +1,11 @@
 """Write one interactive HTML page about runs.
 
-The page is complete in itself: it can be sent by mail and read without a network.
+The page is self-contained: it can be e-mailed and read offline.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -45,4 +44,4 @@ def command(
     if json:
         _console.print_json({"report": str(out), "runs": len(records), "bytes": out.stat().st_size})
     else:
-        typer.echo(f"{out}: {out.stat().st_size / 1e6:.2f} MB, complete in itself")
+        typer.echo(f"{out}: {out.stat().st_size / 1e6:.2f} MB, self-contained")

@@ -5,9 +5,6 @@ With our estimates beside them.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from keff.cli import _console

@@ -1,4 +1,4 @@
-"""Draw K paths an item into a run folder; resumes.
+"""Draw K paths per question into a run folder; resumes.
 
 Raising n or K later keeps what is there.
 """

@@ -5,11 +5,6 @@ Answers and scores follow the current version of the task.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from keff import plugins
 from keff.cli import _console
 from keff.cli import _options as o

@@ -86,11 +86,9 @@ def _check(done: list[dict[str, Any]], file: Path) -> None:
     """Say what comes next, or raise RunError when a run is not whole."""
     wrong = [one for one in done if "error" in one or one["failed"]]
     if wrong:
-        raise RunError(
-            f"{len(wrong)} of {len(done)} runs are not whole: run the same command to go on with them"
-        )
+        raise RunError(f"{len(wrong)} of {len(done)} runs are incomplete: run the same command to continue")
     _console.progress_console.print(
-        f"all {len(done)} runs are there: keff study report {file}", markup=False, soft_wrap=True
+        f"all {len(done)} runs are complete: keff study report {file}", markup=False, soft_wrap=True
     )
 
 

@@ -6,7 +6,6 @@ As LaTeX, Markdown or CSV.
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer

@@ -1,1 +1,1 @@
-"""Where paths are drawn: one engine a file."""
+"""Where paths are drawn: one engine per file."""

@@ -68,7 +68,7 @@ def choices_of(response: Any) -> list[Choice]:
     """Return the choices of a response in the order of their indices.
 
     Raises EngineError for a body that is no chat response: an error in disguise, or no choices; and
-    RepeatedError when an index comes twice.
+    RepeatedError when an index is repeated.
     """
     body = fields(response)
     if body.get("error"):
@@ -209,7 +209,7 @@ class Assembler:
         A choice that ends twice is two paths mixed into one: RepeatedError.
         """
         if self._error is None and not all(self._ends[index] for index in self._choices):
-            raise EngineError("the server broke off in the middle of a path")
+            raise EngineError("the server closed the connection in the middle of a path")
         if max(self._ends.values(), default=0) > 1:
             raise RepeatedError("the server's stream ends a choice twice")
         return {"choices": list(self._choices.values()), "usage": self._usage, "error": self._error}

@@ -154,7 +154,7 @@ def _patience(seconds: float) -> httpx2.Timeout:
 
 
 def stopped_by_filter(error: APIStatusError) -> bool:
-    """Say whether a content filter stopped a request."""
+    """Return whether a content filter stopped a request."""
     return error.status_code == 400 and bool(re.search("content_filter|content_policy", str(error.body)))
 
 

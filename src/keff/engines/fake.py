@@ -147,7 +147,7 @@ class Fake:
         tries = self._failures.get(request, 0)
         if _uniform(request, tries) < self._settings.fail:
             self._failures[request] = tries + 1
-            raise EngineError("engine fake: a failure was asked for (option fail)")
+            raise EngineError("engine fake: simulated failure (option fail)")
         self._failures.pop(request, None)
 
     def _draw(

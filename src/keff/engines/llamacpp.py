@@ -56,7 +56,7 @@ def engine(
 
     ``n_ctx``: tokens of prompt plus path that fit; default: 1024, or more where one of ``prompts`` (the
     longest that will be asked) with ``max_tokens`` after it takes more and the model was trained for it.
-    ``n_parallel``: paths drawn at once. ``threads``: default one a core. ``chat_template``: a Jinja template
+    ``n_parallel``: paths drawn at once. ``threads``: default: one per core. ``chat_template``: a Jinja template
     in place of the file's own. Raises UsageError when the file is missing or is not GGUF.
     """
     if (n_ctx or N_CTX) < 64 or n_parallel < 1:

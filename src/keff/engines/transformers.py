@@ -107,7 +107,7 @@ class SeededChoice(LogitsProcessor):
         self.logprobs: list[torch.Tensor] = []
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return scores that leave one token a row."""
+        """Return scores that leave one token per row."""
         del input_ids
         chosen = self._choose(scores.float())
         self.logprobs.append(torch.log_softmax(scores.float(), -1).gather(1, chosen)[:, 0].cpu())

@@ -56,11 +56,7 @@ class Front:
 
 async def _unrouted(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    line = (
-        "there is no such address here: ask POST /v1/chat/completions"
-        if status == 404
-        else "this address does not take that method"
-    )
+    line = "not found: use POST /v1/chat/completions" if status == 404 else "method not allowed"
     headers = error.headers if isinstance(error, HTTPException) else None
     return Response(Problem(status, line).body(), status, headers, media_type=JSON)
 

@@ -40,7 +40,7 @@ class Chat:
         except UpstreamError as error:
             await exchange.fail(error.problem())
         except Exception:
-            await exchange.fail(stumbled(exchange.name))
+            await exchange.fail(internal_error(exchange.name))
         finally:
             service.in_flight -= 1
             self._account(exchange, time.perf_counter() - begun)
@@ -85,7 +85,7 @@ class Chat:
         except (Problem, UpstreamError) as error:
             problem = error if isinstance(error, Problem) else error.problem()
         except Exception:
-            problem = stumbled(job.name)
+            problem = internal_error(job.name)
         return stream.failure(problem)
 
     def _account(self, exchange: Exchange, seconds: float) -> None:
@@ -107,10 +107,10 @@ class Chat:
             log.info(json.dumps(line))
 
 
-def stumbled(name: str) -> Problem:
+def internal_error(name: str) -> Problem:
     """Log the exception that is being handled, and return what the client is told."""
     log.exception(json.dumps({"event": "internal error", "id": name}))
-    return Problem(500, "the gateway stumbled; its log says why", code="internal_error")
+    return Problem(500, "internal error; see the gateway log", code="internal_error")
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:

@@ -101,7 +101,7 @@ def _unfenced(text: str) -> str:
 
 
 def canonical(value: Any) -> str:
-    """Return JSON with sorted names, no blanks, and whole numbers without a fraction."""
+    """Return JSON with sorted names, no whitespace, and integers without a fraction."""
     return json.dumps(_whole(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -137,7 +137,7 @@ def reader_of(plan: Plan, answer_space: str | None = None) -> Reader:
     task = plan.task or {}
     options = cast("dict[str, Any]", task.get("options") or {})
     if plan.task is None and name == "exact":
-        raise PlanError("the plan does not say how answers are read from texts: say so with --answer-space")
+        raise PlanError("the plan does not say how answers are read from texts: set --answer-space")
     if options.get("scorer"):
         raise PlanError("the plan's answers were read by a scorer, which needs gold answers: --answer-space")
     regex = options.get("answer_regex")

@@ -55,5 +55,7 @@ async def _copied(response: aiohttp.ClientResponse, sink: Sink) -> None:
             await sink.part(part)
         await sink.part(b"", last=True)
     except (aiohttp.ClientError, OSError):
-        broken = Problem(502, "the upstream broke off in the middle of its answer", code="upstream_failed")
+        broken = Problem(
+            502, "the upstream closed the connection in the middle of its answer", code="upstream_failed"
+        )
         await sink.part(b"\n\n" + stream.failure(broken), last=True)

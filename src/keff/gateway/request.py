@@ -70,7 +70,7 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     _check_messages(body.get("messages"))
     model = body.get("model")
     if model is not None and (not isinstance(model, str) or len(model) > 500):
-        raise Problem(400, "model must be a text", param="model")
+        raise Problem(400, "model must be a string", param="model")
     n = body.pop("n", None)
     if n is not None and (isinstance(n, bool) or n != 1):
         line = "n must be 1: the gateway draws the paths itself and gives one answer; see keff.policy"
@@ -138,11 +138,11 @@ def _number(text: str, name: str) -> float | int:
 def _checked(found: dict[str, Any]) -> Wish:
     policy, deadline = found.get("policy"), found.get("deadline_s")
     if policy is not None and (not isinstance(policy, str) or not 0 < len(policy) <= 200):
-        raise Problem(400, "keff.policy must be a text such as lead_k:3", param="keff.policy")
+        raise Problem(400, "keff.policy must be a string such as lead_k:3", param="keff.policy")
     for name in ("cap", "k"):
         value = found.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise Problem(400, f"keff.{name} must be a whole number of at least 1", param=f"keff.{name}")
+            raise Problem(400, f"keff.{name} must be an integer of at least 1", param=f"keff.{name}")
     if deadline is not None:
         if isinstance(deadline, bool) or not isinstance(deadline, int | float):
             raise Problem(400, "keff.deadline_s must be a number", param="keff.deadline_s")

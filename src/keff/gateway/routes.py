@@ -54,7 +54,7 @@ class Pages:
         return Response(b'{"status":"ok"}', media_type=JSON)
 
     async def readyz(self, _: Request) -> Response:
-        """Say whether the upstream answers; asked of it every two seconds at most."""
+        """Return whether the upstream answers; asked of it every two seconds at most."""
         asked, ready = self._ready
         if time.monotonic() - asked >= READY_SECONDS:
             self._ready = (time.monotonic(), ready)

@@ -22,7 +22,7 @@ DISCARD = 8
 
 @lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
-    """Say whether a host names this machine only."""
+    """Return whether a host names this machine only."""
     if host == "localhost":
         return True
     try:
@@ -80,7 +80,7 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int,
         async with asyncio.timeout(seconds):
             return await _received(receive, most)
     except TimeoutError:
-        raise Problem(408, f"the body did not come within {seconds:g} seconds") from None
+        raise Problem(408, f"the request body did not arrive within {seconds:g} seconds") from None
 
 
 async def _received(receive: Receive, most: int) -> bytes:

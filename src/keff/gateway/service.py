@@ -211,7 +211,7 @@ class Service:
             self.metrics.count("keff_vote_log_errors_total")
 
     def _regular(self, job: Job) -> bool:
-        """Say whether a request is one of those that the plan describes."""
+        """Return whether a request is one of those that the plan describes."""
         return not job.stale and job.policy is self.policy
 
     def _start_shadow(self, job: Job, vote: Vote) -> None:

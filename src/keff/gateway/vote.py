@@ -211,7 +211,7 @@ class Vote:
         paths = tuple(self.drawn[index] for index in range(consumed) if index in self.drawn)
         if not paths:
             error, self._error = self._error, None
-            raise error or Problem(504, "no path came back before the deadline", code="deadline")
+            raise error or Problem(504, "no path finished before the deadline", code="deadline")
         unused = tuple(path for index, path in self.drawn.items() if index >= consumed)
         stop = self._stop or cut_short(paths, cause)
         return Outcome(stop, cause, paths, unused, self.failed, cancelled)

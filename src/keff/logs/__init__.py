@@ -1,1 +1,1 @@
-"""Readers of recorded answers: one format a file."""
+"""Readers of recorded answers: one format per file."""

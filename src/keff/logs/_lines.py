@@ -73,7 +73,7 @@ def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
 
 def torn(where: str) -> Note:
     """Return the note on a last line that a crash broke off."""
-    return Note("torn_line", f"{where}: the last line breaks off; it is kept out (1 question)")
+    return Note("torn_line", f"{where}: the last line is incomplete; skipped (1 question)")
 
 
 def parse(where: str, line: bytes, *, first: bool = False) -> Row:

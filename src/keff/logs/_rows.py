@@ -1,4 +1,4 @@
-"""Questions from rows: one row a question with lists of paths, or one row a path."""
+"""Questions from rows: one row a question with lists of paths, or one row per path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = {
     "text": "all_texts",
     "slot": "slots",
 }
-"""The column of a table with one row a path -> the list of a row with one question."""
+"""The column of a table with one row per path -> the list of a row with one question."""
 
 TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
@@ -189,5 +189,5 @@ NEEDS: Mapping[Convert, str] = {
     truth: "0 and 1",
     number: "finite numbers",
     count: "counts",
-    _slot: "whole numbers",
+    _slot: "integers",
 }

@@ -1,4 +1,4 @@
-"""CSV with named columns: one row a path (id, answer, ...), or one row a question (id, answer_1, answer_2, ...)."""
+"""CSV with named columns: one row per path (id, answer, ...), or one row a question (id, answer_1, answer_2, ...)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class CsvLog:
                 where = f"{path}:{start}"
                 if not (torn and next(file, None) is None):
                     raise LogError(f"{where}: {error}") from None
-                tell(Note("torn_line", f"{where}: the last line breaks off; it is kept out (1 row)"))
+                tell(Note("torn_line", f"{where}: the last line is incomplete; skipped (1 row)"))
 
 
 def _undecodable(path: Path) -> int:

@@ -146,7 +146,7 @@ def _object(where: str, data: bytes) -> Mapping[str, Any]:
 def _epoch(where: str, sample: Sample) -> int:
     epoch = sample.get("epoch") or 0
     if not isinstance(epoch, int):
-        raise LogError(f"{where}: the epoch must be a whole number, not {epoch!r}")
+        raise LogError(f"{where}: the epoch must be an integer, not {epoch!r}")
     return epoch
 
 

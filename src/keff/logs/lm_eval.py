@@ -108,7 +108,7 @@ def _task(path: Path, row: Row) -> str | None:
 
 
 def _one_text(question: Question) -> bool:
-    """Say whether several repeats are one long text."""
+    """Return whether several repeats are one long text."""
     texts = set(question.answers)
     return len(question.answers) > 1 and len(texts) == 1 and len((texts.pop() or "").split()) >= LONG
 

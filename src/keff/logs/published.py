@@ -1,4 +1,4 @@
-"""The paper's published records: one line a seed and instance, saturation (K=32) or matrix (K=8) layout."""
+"""The paper's published records: one line per seed and instance, saturation (K=32) or matrix (K=8) layout."""
 
 from __future__ import annotations
 
@@ -183,13 +183,13 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
 def _size(where: str, row: Row) -> int:
     k = row["K"]
     if isinstance(k, bool) or not isinstance(k, int) or not 0 < k <= MOST_PATHS:
-        raise LogError(f"{where}: K must be a whole number from 1 to {MOST_PATHS}, not {str(k)[:40]!r}")
+        raise LogError(f"{where}: K must be an integer from 1 to {MOST_PATHS}, not {str(k)[:40]!r}")
     return k
 
 
 def _check_names(where: str, row: Row) -> None:
     if isinstance(row["seed"], bool) or not isinstance(row["seed"], int):
-        raise LogError(f"{where}: seed must be a whole number, not {str(row['seed'])[:40]!r}")
+        raise LogError(f"{where}: seed must be an integer, not {str(row['seed'])[:40]!r}")
     for name in ("task", "method", "instance_id"):
         if not isinstance(row[name], str | int):
             raise LogError(f"{where}: {name} must be a name, not {str(row[name])[:40]!r}")

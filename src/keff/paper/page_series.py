@@ -11,7 +11,7 @@ TITLE = "c: mean Pearson, Eq. 3, and without bias"
 
 
 def estimators(numbers: Numbers) -> str | None:
-    """Say how far mean Pearson, Eq. 3 and the corrected c lie apart."""
+    """State how far mean Pearson, Eq. 3 and the corrected c lie apart."""
     rows = [row for row in numbers["tables"].get("table1", []) if row["k"] > 1]
     gaps = _gaps(rows, "c")
     if not gaps:

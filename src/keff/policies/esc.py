@@ -61,7 +61,7 @@ class Windows:
         return (window[..., 0] >= 0) & (window == window[..., :1]).all(axis=-1)
 
     def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
-        """Return one vote a path before ``stop``, and none outside an agreed window unless pooled."""
+        """Return one vote per path before ``stop``, and none outside an agreed window unless pooled."""
         n = np.arange(draws.cap)
         weights = (n < stop[..., None]).astype(np.float64)
         if self.pooled:

@@ -102,7 +102,7 @@ def with_answers(row: Question, reading: Reading) -> Question:
     if row.form != "completions":
         return row
     if reading.extract is None:
-        raise LogError("it holds whole completions: say how answers are read with --answer-space")
+        raise LogError("it holds whole completions: state how to read answers with --answer-space")
     answers = tuple(reading.extract(text) if text else None for text in row.answers)
     return replace(row, answers=answers, form="answers")
 

@@ -21,7 +21,7 @@ LABELS = tuple("ABCDEFGHIJ")
 class Opening:
     """How to read a record.
 
-    Its format and answer space (None: found out), a trim, whether with texts, and the ``part`` of a log that
+    Its format and answer space (None: auto-detected), a trim, whether with texts, and the ``part`` of a log that
     holds several records.
     """
 

@@ -219,7 +219,7 @@ def policies(rows: Sequence[ReplayRow], fixed: FloatArray) -> Figure:
                 label=row.policy,
             )
         title = f"accuracy kept (% of plurality@{len(fixed)})"
-        axes.set(xlabel="mean paths a question", ylabel=title)
+        axes.set(xlabel="mean paths per question", ylabel=title)
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
     return _figure(draw, (5.6, 2.8))

@@ -67,7 +67,7 @@ def _sentence(advice: Recommendation, cap: int, row: ReplayRow | None) -> str:
     if advice.policy == "fixed:1":
         return f"Ask once: one path does nearly all that {cap} paths would do."
     if advice.policy.startswith("fixed:"):
-        return f"Draw {advice.k} paths a question instead of {cap}."
+        return f"Draw {advice.k} paths per question instead of {cap}."
     paths = "some paths" if advice.expected_paths is None else _paths(advice.expected_paths)
     kept = advice.kept if row is None else row.kept
     if kept is None:

@@ -29,7 +29,7 @@ DASHES = {
 POWERS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 PATHS = alt.X(
     "k:Q",
-    title="paths a question",
+    title="paths per question",
     scale=alt.Scale(type="log", base=2, nice=False),
     axis=alt.Axis(values=POWERS),
 )
@@ -60,8 +60,8 @@ def specs() -> dict[str, dict[str, Any]]:
         "saturation": _saturation(),
         "worth": _worth(),
         "difficulty": _difficulty(),
-        "frontier_tokens": _frontier("mean tokens a question (logarithmic)"),
-        "frontier_paths": _frontier("mean paths a question (logarithmic)"),
+        "frontier_tokens": _frontier("mean tokens per question (logarithmic)"),
+        "frontier_paths": _frontier("mean paths per question (logarithmic)"),
         "stability": _stability(),
         "changes": _changes(),
         "slots": _slots(),
@@ -140,7 +140,7 @@ def _tip(field: str, title: str, form: str = "") -> Any:
 
 
 def _worth() -> Any:
-    x = alt.X("k:Q", title="paths a question", scale=alt.Scale(nice=False, domainMin=1))
+    x = alt.X("k:Q", title="paths per question", scale=alt.Scale(nice=False, domainMin=1))
     y = alt.Y("value:Q", title="worth in independent paths", scale=alt.Scale(domainMin=0))
     tip = [
         _tip("k", "paths"),

@@ -45,7 +45,7 @@ class Usage:
 
 
 def read_prices(file: Path) -> dict[str, Price]:
-    """Read a price table: one ``["model name"]`` section a model with prompt, output and cached.
+    """Read a price table: one ``["model name"]`` section per model with prompt, output and cached.
 
     Raises UsageError when the file is missing, not TOML, or holds something else.
     """

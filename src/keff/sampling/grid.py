@@ -47,7 +47,7 @@ class TaskEntry(_Entry):
 
 
 class ArmEntry(_Entry):
-    """One arm: ``templates`` as of ``keff sample`` (none, all, 1,3,5) and ``k`` paths an item.
+    """One arm: ``templates`` as of ``keff sample`` (none, all, 1,3,5) and ``k`` paths per question.
 
     ``models``, ``tasks`` and ``seeds`` limit it to some of them.
     """

@@ -93,7 +93,9 @@ def _check(order: Order) -> None:
     if order.policy is not None and len(order.slots) > 1:
         raise UsageError("a stopping policy needs exchangeable paths: use --templates none or one template")
     if len(order.slots) > order.k:
-        raise UsageError(f"{len(order.slots)} templates need at least --k {len(order.slots)} paths an item")
+        raise UsageError(
+            f"{len(order.slots)} templates need at least --k {len(order.slots)} paths per question"
+        )
 
 
 def score(run: Run, task: Task, *, everything: bool = False) -> int:

@@ -26,7 +26,7 @@ LONGEST_BACKOFF = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to draw: K paths an item, cycling through the slots; or as many as the policy asks for.
+    """What to draw: K paths per question, cycling through the slots; or as many as the policy asks for.
 
     ``concurrency`` bounds the requests in flight (None: the engine's own advice), ``attempts`` the tries
     at one path in this session; ``breaker`` failed requests in a row without one success stop the run

@@ -39,7 +39,7 @@ def majority_bounds(
     """
     sizes = np.atleast_1d(np.asarray(k))
     if sizes.dtype.kind not in "iu" or sizes.min(initial=1) < 1:
-        raise ValueError("k must be one or more whole numbers of paths, at least 1")
+        raise ValueError("k must be one or more integers, at least 1")
     if level is not None and not 0 < level < 1:
         raise ValueError("level must lie between 0 and 1, or be None for an exact law")
     solve = _exact(source) if level is None else _sampled(as_hist(source), level)

@@ -36,7 +36,7 @@ def k_star(c: float, epsilon: float = 0.025, k_max: int = 32, clip: tuple[float,
     if c <= 0:
         return k_max
     exact = (math.sqrt((1 - c) / epsilon) - 1) / c + 1
-    # Rounding must not push an exact whole number up by one path.
+    # Rounding must not push an exact integer up by one path.
     return min(max(math.ceil(exact - 1e-9), 1), k_max)
 
 

@@ -68,7 +68,7 @@ def agreement_test(
     one, two = _table(pilot, m), _table(batch, m)
     pairs, total = agreeing_pairs(m), one + two
     size, whole = int(two.sum()), int(total.sum())
-    # In whole numbers: rounding must not split ties of the statistic.
+    # In integers: rounding must not split ties of the statistic.
     expected = size * int(total @ pairs)
     observed = abs(whole * int(two @ pairs) - expected)
 

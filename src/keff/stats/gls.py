@@ -59,7 +59,7 @@ def gain_over_uniform(sigma: ArrayLike, gains: ArrayLike | None = None) -> float
 
 
 def uniform_is_optimal(sigma: ArrayLike, gains: ArrayLike | None = None, rtol: float = 1e-9) -> bool:
-    """Say whether equal weights are optimal: Sigma 1 proportional to g (for g = 1, equal row sums)."""
+    """Return whether equal weights are optimal: Sigma 1 proportional to g (for g = 1, equal row sums)."""
     matrix, g = _checked(sigma, gains)
     rows = matrix.sum(axis=1)
     across = rows - g * (rows @ g) / (g @ g)
@@ -82,7 +82,7 @@ def _checked(sigma: ArrayLike, gains: ArrayLike | None) -> tuple[FloatArray, Flo
         raise ValueError("the covariance must be symmetric")
     g = np.ones(matrix.shape[0]) if gains is None else np.asarray(gains, float)
     if g.shape != matrix.shape[:1] or not np.all(np.isfinite(g)) or not np.any(g):
-        raise ValueError("gains must be finite, one a path, and not all zero")
+        raise ValueError("gains must be finite, one per path, and not all zero")
     spectrum = np.linalg.eigvalsh(matrix)
     if not spectrum[0] > SINGULAR * max(spectrum[-1], 0.0):
         raise ValueError(

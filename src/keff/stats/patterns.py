@@ -20,7 +20,7 @@ def patterns(m: int) -> tuple[Pattern, ...]:
     The code of a pattern is its place in this list. Raises ValueError for m < 2: one path shows no agreement.
     """
     if m < 2:
-        raise ValueError("agreement needs at least two paths a request")
+        raise ValueError("agreement needs at least two paths per request")
     return tuple(_partitions(m, m))
 
 

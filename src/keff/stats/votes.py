@@ -221,7 +221,7 @@ def _integers(values: ArrayLike, name: str, ndim: int) -> IntArray:
         array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.floor(array))))
     )
     if not whole:
-        raise ValueError(f"{name} must hold whole numbers, without NaN")
+        raise ValueError(f"{name} must hold integers, without NaN")
     return array.astype(np.int64)
 
 

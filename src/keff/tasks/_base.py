@@ -54,7 +54,7 @@ class SpacedTask(Task):
         return self.reader().key(answer)
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether an answer agrees with the gold answer, or with any of a list of them."""
+        """Return whether an answer agrees with the gold answer, or with any of a list of them."""
         return self.reader().correct(answer, gold)
 
     def judge(self, item: Item, completion: Completion) -> Judged:
@@ -76,7 +76,7 @@ class SpacedTask(Task):
         return Judged(found.answer, key, int(self.reader(item).correct(found.answer, item.gold)), found.rule)
 
     def accepts_gold(self, item: Item) -> bool:
-        """Say whether every acceptable gold answer passes the item's own scorer."""
+        """Return whether every acceptable gold answer passes the item's own scorer."""
         if item.gold is None:
             return True
         reader = self.reader(item)
@@ -137,7 +137,7 @@ class Benchmark(SpacedTask):
             return self.build(row)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise TaskError(
-                f"a column of {self.name} has not the expected form ({type(error).__name__}: {error})"
+                f"a column of {self.name} does not have the expected form ({type(error).__name__}: {error})"
             ) from error
 
     @abstractmethod
@@ -159,7 +159,7 @@ def frame(instruction: str, question: str, contract: str) -> str:
 
 
 def lettered(question: str, options: Sequence[str]) -> tuple[str, dict[str, list[str]]]:
-    """Return a question with options A, B, ... one a line, and the meta of an Item that holds them."""
+    """Return a question with options A, B, ... one per line, and the meta of an Item that holds them."""
     labels = list("ABCDEFGHIJ"[: len(options)])
     if len(options) != len(labels) or len(options) < 2:
         raise ValueError(f"{len(options)} options, expected 2 to 10")
@@ -171,5 +171,5 @@ def text(row: Mapping[str, Any], column: str) -> str:
     """Return a column that must be a text which is not blank."""
     value = row[column]
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{column} is {value!r}, not a text")
+        raise ValueError(f"{column} is {value!r}, not a string")
     return value

@@ -74,7 +74,7 @@ class Jsonl(SpacedTask):
         if identity is None:
             identity = stable_hash([dict(message) for message in messages])[:16]
         if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
-            raise TaskError(f'"id" is {identity!r}: expected a text or a whole number')
+            raise TaskError(f'"id" is {identity!r}: expected a string or an integer')
         meta = {name: value for name, value in row.items() if name not in _FIELDS}
         own = self.regex is not None or self.scorer is not None or "question" not in row
         gold = row.get("answer") if self.scorer else _gold(row.get("answer"))
@@ -120,7 +120,7 @@ class Jsonl(SpacedTask):
         return Judged(answer, key or None, correct, "scorer" if key else "no answer")
 
     def accepts_gold(self, item: Item) -> bool:
-        """Say whether the gold passes the answer space's scorer; a user's scorer has golds of its own."""
+        """Return whether the gold passes the answer space's scorer; a user's scorer has golds of its own."""
         return self.scorer is not None or super().accepts_gold(item)
 
 
@@ -177,9 +177,9 @@ def _messages(row: Row) -> tuple[Message, ...]:
     messages = cast("list[Any]", found)
     for message in messages:
         if not isinstance(message, dict) or "role" not in message or "content" not in message:
-            raise TaskError('a message has not the form {"role": ..., "content": ...}')
+            raise TaskError('malformed message: expected {"role": ..., "content": ...}')
     if not isinstance(messages[-1]["content"], str):
-        raise TaskError("the content of the last message is not a text")
+        raise TaskError("the content of the last message is not a string")
     return tuple(messages)
 
 

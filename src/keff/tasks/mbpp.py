@@ -77,7 +77,7 @@ class Mbpp(Benchmark):
         return self.item(question, gold, id=f"mbpp-{row['task_id']}", meta={"solution": text(row, "code")})
 
     def correct(self, answer: str, gold: Any) -> bool:
-        """Say whether a program passes all tests; raises SandboxError without a sandbox that holds."""
+        """Return whether a program passes all tests; raises SandboxError without a sandbox that holds."""
         return self.ran(answer, gold).correct
 
     def judge(self, item: Item, completion: Completion) -> Judged:
@@ -93,7 +93,7 @@ class Mbpp(Benchmark):
         return replace(read, key=ran.key, correct=int(ran.correct))
 
     def accepts_gold(self, item: Item) -> bool:
-        """Say whether the data's own program passes; unknown, so True, where code cannot be run."""
+        """Return whether the data's own program passes; unknown, so True, where code cannot be run."""
         try:
             return self.correct(item.meta["solution"], item.gold)
         except SandboxError:

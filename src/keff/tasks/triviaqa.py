@@ -16,7 +16,7 @@ class TriviaQa(Benchmark):
 
     ``config`` is ``rc.nocontext``, or ``rc`` to add the evidence: encyclopedia pages and search results in
     their order, the first ``context_chars`` characters of them (whole pages are longer than most context
-    windows). A question that comes twice (once from the web part, once from the encyclopedia part) has one
+    windows). A question that appears twice (once from the web part, once from the encyclopedia part) has one
     cluster.
     """
 

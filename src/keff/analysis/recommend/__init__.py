@@ -25,7 +25,7 @@ class Aim:
     """What the user wants of a policy; at most one aim.
 
     ``retain``: at least this share of the accuracy of plurality at the cap, at least paths (0.99 when
-    nothing is stated). ``budget``: the most accuracy at this many mean paths a question. Or the most
+    nothing is stated). ``budget``: the most accuracy at this many mean paths per question. Or the most
     ``value_per_correct`` * accuracy - ``cost_per_path`` * paths. Raises PolicyError outside the ranges.
     """
 
@@ -42,7 +42,7 @@ class Aim:
         if self.retain is not None and not 0 < self.retain <= 1:
             raise PolicyError(f"retain must be above 0 and at most 1, not {self.retain:g}")
         if self.budget is not None and not 1 <= self.budget < np.inf:
-            raise PolicyError(f"budget must be at least 1 path a question, not {self.budget:g}")
+            raise PolicyError(f"budget must be at least 1 path per question, not {self.budget:g}")
         if self.value_per_correct is not None and not 0 < self.value_per_correct < np.inf:
             raise PolicyError("value_per_correct must be above 0")
         if self.cost_per_path is not None and not 0 <= self.cost_per_path < np.inf:
@@ -83,7 +83,7 @@ def recommend(pilot: Votes, aim: Aim, verdict: Verdict, *, cap: int = 32, rng: n
     simulated questions like the pilot's.
     """
     if pilot.answers is None or pilot.k < 2:
-        why = "the pilot holds no answers" if pilot.answers is None else "the pilot has one path a question"
+        why = "the pilot holds no answers" if pilot.answers is None else "the pilot has one path per question"
         return Advice("pilot too small", safe_default(cap), None, None, None, None, None, why)
     return advise(pilot, forecast(pilot, cap, rng), aim, verdict)
 
@@ -133,7 +133,7 @@ def _retaining(found: Forecast, share: float) -> tuple[int, str]:
 def _within(found: Forecast, budget: float) -> tuple[int, str]:
     affordable = found.paths <= budget
     best = np.where(affordable, found.loss + 1e-9 * found.paths, np.inf)
-    return int(np.argmin(best)), f"the closest to the vote at the cap within {budget:g} paths a question"
+    return int(np.argmin(best)), f"the closest to the vote at the cap within {budget:g} paths per question"
 
 
 def _advice(pilot: Votes, found: Forecast, index: int, verdict: Verdict, why: str) -> Advice:
