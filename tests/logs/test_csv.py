@@ -1,4 +1,4 @@
-"""CSV tables of one row per path and of one row a question."""
+"""CSV tables of one row per path and of one row per question."""
 
 from __future__ import annotations
 

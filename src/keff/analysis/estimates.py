@@ -92,7 +92,7 @@ def _correlation(votes: Votes, settings: Settings, notes: list[Note]) -> _Correl
         notes.append(Note("no_gold", "without gold answers accuracy and correlation cannot be known"))
         return _Correlation()
     if votes.k < 2 or votes.n < 2:
-        what = "path an item" if votes.k < 2 else "item"
+        what = "path per item" if votes.k < 2 else "item"
         notes.append(Note("too_few", f"one {what} says nothing about correlation"))
         return _Correlation()
     c = interval_c(votes, level=settings.level)

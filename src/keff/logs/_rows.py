@@ -1,4 +1,4 @@
-"""Questions from rows: one row a question with lists of paths, or one row per path."""
+"""Questions from rows: one row per question with lists of paths, or one row per path."""
 
 from __future__ import annotations
 

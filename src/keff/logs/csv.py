@@ -1,4 +1,4 @@
-"""CSV with named columns: one row per path (id, answer, ...), or one row a question (id, answer_1, answer_2, ...)."""
+"""CSV with named columns: one row per path (id, answer, ...), or one row per question (id, answer_1, answer_2, ...)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CsvLog:
     """Reader of comma-, semicolon- or tab-separated tables.
 
     Other columns: gold_answer, correct, tokens, confidence, slot, cluster, question, text; numbered in the
-    form with one row a question. Blank lines are skipped. A last line with too few fields and no newline was
+    form with one row per question. Blank lines are skipped. A last line with too few fields and no newline was
     torn and is left out.
     """
 

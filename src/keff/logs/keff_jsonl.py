@@ -1,4 +1,4 @@
-"""One JSON line a question: {"id", "gold_answer", "all_answers": [...], "all_correct": [...] (optional), ...}."""
+"""One JSON line per question: {"id", "gold_answer", "all_answers": [...], "all_correct": [...] (optional), ...}."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet: one row a question with list columns as in the JSONL, or one row per path with the columns of the CSV."""
+"""Parquet: one row per question with list columns as in the JSONL, or one row per path with the columns of the CSV."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ COLUMNS = (
 
 
 def tables(records: Sequence[Record], replicates: int, seed: int) -> list[Table]:
-    """Return one line a record, then the paper's Tables 1, 4 and 11 for those with at least 4 paths.
+    """Return one line per record, then the paper's Tables 1, 4 and 11 for those with at least 4 paths.
 
     Raises UsageError for records without gold answers or with one path.
     """

@@ -63,7 +63,7 @@ def agreement_test(
     the two by multivariate hypergeometric draws of the batch's table; the statistic is the distance of mean
     agreements, p = (1 + #)/(draws + 1). Stops early at the 50th draw that is as far (Besag and Clifford,
     1991), then p = 50/draws so far; both are valid p-values. Exchangeable units are requests (or items), so
-    a pilot gives one row an item. Taking the pilot as known instead would alarm falsely in 34-83% of cases.
+    a pilot gives one row per item. Taking the pilot as known instead would alarm falsely in 34-83% of cases.
     """
     one, two = _table(pilot, m), _table(batch, m)
     pairs, total = agreeing_pairs(m), one + two
