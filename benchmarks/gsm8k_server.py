@@ -14,7 +14,7 @@ from typing import Any
 from openai import AsyncOpenAI
 
 from keff.engines._gguf import locate
-from keff.engines.llamacpp import Settings, open_server
+from keff.engines.llamacpp import LlamaCppSettings, open_server
 from keff.plugins import load
 from keff.task import select
 
@@ -53,7 +53,7 @@ def main() -> None:
     if not GSM8K.is_file():
         print(f"skipped: no GSM8K questions in {GSM8K}")
         return
-    server = open_server(locate(None), Settings(n_ctx=512, n_parallel=K, threads=2))
+    server = open_server(locate(None), LlamaCppSettings(n_ctx=512, n_parallel=K, threads=2))
     url = f"{server.listening_address}/v1"
     rates: dict[str, float] = {}
     for name in ("plain loop", "keff sample"):

@@ -10,9 +10,9 @@ from typing import Any
 @cache
 def real_server(file: Path, n_parallel: int = 8) -> Any:
     """Return the running server for a GGUF file; its ``listening_address`` is the URL without ``/v1``."""
-    from keff.engines.llamacpp import Settings, open_server
+    from keff.engines.llamacpp import LlamaCppSettings, open_server
 
-    return open_server(file, Settings(n_ctx=512, n_parallel=n_parallel, threads=1))
+    return open_server(file, LlamaCppSettings(n_ctx=512, n_parallel=n_parallel, threads=1))
 
 
 def real_base_url(file: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keff.analysis.replay import Settings, markdown, replay
+from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.replay.compare import Means, with_frontier
 from keff.analysis.replay.outcomes import drive, expectations, run
 from keff.analysis.replay.refit import Pilot
@@ -41,7 +41,7 @@ def row(found: Replay, policy: str) -> Any:
 
 def test_fixed_k_is_the_exact_average_over_subsets() -> None:
     votes = records()
-    found = replay(votes, ["fixed:1", "fixed:7", "fixed:24"], rng(), Settings(cap=24))
+    found = replay(votes, ["fixed:1", "fixed:7", "fixed:24"], rng(), Replaying(cap=24))
     curve = plurality_at_k(votes)
     for k in (1, 7, 24):
         assert row(found, f"fixed:{k}").accuracy.value == pytest.approx(curve[k - 1], abs=1e-12)
@@ -50,7 +50,7 @@ def test_fixed_k_is_the_exact_average_over_subsets() -> None:
 
 
 def test_curtailed_keeps_everything_and_a_sure_rule_draws_the_cap() -> None:
-    found = replay(records(), ["fixed:24", "curtailed:cap=24", "lead_k:25,cap=24"], rng(), Settings(cap=24))
+    found = replay(records(), ["fixed:24", "curtailed:cap=24", "lead_k:25,cap=24"], rng(), Replaying(cap=24))
     whole, early, never = found.policies
     for one in (early, never):
         assert one.accuracy.value == pytest.approx(whole.accuracy.value, abs=1e-7)
@@ -109,14 +109,14 @@ def test_a_recording_longer_than_the_cap_stands_for_the_model() -> None:
     recorded = Votes(generator.choice(3, p=law, size=(400, 64)), None)
     fresh = Draws(generator.choice(3, p=law, size=(400, 50, 20)).astype(np.int16))
     policy = parse_policy("budget:3,cap=20")
-    found = replay(recorded, [policy], rng(), Settings(cap=20)).policies[0]
+    found = replay(recorded, [policy], rng(), Replaying(cap=20)).policies[0]
     assert found.mean_paths == pytest.approx(run(policy, fresh).stop.mean(), abs=0.15)
     assert found.accuracy is None and found.kept is None
 
 
 def test_tokens_weigh_what_was_drawn() -> None:
     votes = records(tokens=np.tile(np.arange(1.0, 25.0), (40, 1)))
-    found = replay(votes, ["fixed:6", "lead_k:2,cap=24"], rng(), Settings(cap=24))
+    found = replay(votes, ["fixed:6", "lead_k:2,cap=24"], rng(), Replaying(cap=24))
     assert row(found, "fixed:6").mean_tokens == pytest.approx(6 * 12.5)
     lead = row(found, "lead_k:2,cap=24")
     assert lead.mean_tokens == pytest.approx(12.5 * lead.mean_paths, rel=0.02)
@@ -153,7 +153,7 @@ def test_clusters_are_resampled_whole() -> None:
     )
 
     def width(votes: Votes) -> float:
-        found = replay(votes, ["fixed:5"], rng(), Settings(cap=24)).policies[0].accuracy
+        found = replay(votes, ["fixed:5"], rng(), Replaying(cap=24)).policies[0].accuracy
         return found.hi - found.lo
 
     alone = Votes(copies.answers, copies.correct)
@@ -186,7 +186,7 @@ def test_pilots_are_small_and_judged_elsewhere() -> None:
     # Question i is right when i is odd; the pilot is told apart by its clusters.
     votes = Votes(answers, np.tile(np.arange(n)[:, None] % 2, (1, 8)), clusters=np.arange(n))
     spy = Spy()
-    found = replay(votes, [spy], rng(), Settings(cap=8, replicates=100, pilot=Pilot(10, 4))).policies[0]
+    found = replay(votes, [spy], rng(), Replaying(cap=8, replicates=100, pilot=Pilot(10, 4))).policies[0]
     assert len(spy.pilots) == 25 + 100
     assert {(pilot.n, pilot.k) for pilot in spy.pilots} == {(10, 4)}
     first = spy.pilots[0]
@@ -200,7 +200,7 @@ def test_pilots_are_small_and_judged_elsewhere() -> None:
 def test_fitted_policies_have_rows_with_intervals() -> None:
     votes = records(n=60)
     specs = ["adaptive_k:cap=24", "pilot_budget:0.95,cap=24", "pilot_budget:0.95,a=1,w=0.2,cap=24"]
-    found = replay(votes, specs, rng(), Settings(cap=24, replicates=60))
+    found = replay(votes, specs, rng(), Replaying(cap=24, replicates=60))
     for one in found.policies:
         assert one.accuracy.lo <= one.accuracy.value <= one.accuracy.hi
         assert 1 <= one.mean_paths <= 24
@@ -220,7 +220,7 @@ class Third:
 
 
 def test_a_policy_that_is_not_vectorised_is_driven_live() -> None:
-    found = replay(records(n=6, k=10), [Third()], rng(), Settings(cap=10)).policies[0]
+    found = replay(records(n=6, k=10), [Third()], rng(), Replaying(cap=10)).policies[0]
     assert (found.mean_paths, found.rounds) == (3, 1)
     single = plurality_at_k(records(n=6, k=10))[0]
     # One vote is worth a single path, up to the random orders that are corrected at the cap only.
@@ -229,20 +229,20 @@ def test_a_policy_that_is_not_vectorised_is_driven_live() -> None:
 
 def test_weighted_votes_are_replayed() -> None:
     votes = records(confidences=np.where(records().scored() == 1, 1.0, 0.0))
-    found = replay(votes, ["fixed:6", "fixed:6,weight=confidence,temperature=0.05"], rng(), Settings(cap=24))
+    found = replay(votes, ["fixed:6", "fixed:6,weight=confidence,temperature=0.05"], rng(), Replaying(cap=24))
     plain, weighted = found.policies
     assert weighted.accuracy.value > plain.accuracy.value
     even = Votes(votes.answers, votes.correct, confidences=np.zeros((40, 24)))
-    same = replay(even, ["fixed:6", "fixed:6,weight=confidence"], rng(), Settings(cap=24)).policies
+    same = replay(even, ["fixed:6", "fixed:6,weight=confidence"], rng(), Replaying(cap=24)).policies
     assert same[1].accuracy.value == pytest.approx(same[0].accuracy.value, abs=0.01)
 
 
 def test_one_question_is_replayed_without_intervals_but_fits_no_policy() -> None:
     one = records(n=1)
-    found = row(replay(one, ["lead_k:3,cap=24"], rng(), Settings(cap=24)), "lead_k:3,cap=24")
+    found = row(replay(one, ["lead_k:3,cap=24"], rng(), Replaying(cap=24)), "lead_k:3,cap=24")
     assert found.accuracy.value is not None and found.accuracy.lo is None
     with pytest.raises(PolicyError, match="fitted on other questions"):
-        replay(one, ["pilot_budget:0.98,cap=24"], rng(), Settings(cap=24))
+        replay(one, ["pilot_budget:0.98,cap=24"], rng(), Replaying(cap=24))
 
 
 def test_bad_input_is_refused_with_what_to_do() -> None:
@@ -250,7 +250,7 @@ def test_bad_input_is_refused_with_what_to_do() -> None:
     with pytest.raises(PolicyError, match="records hold 10: write lead_k:3,cap=10"):
         replay(votes, ["lead_k:3"], rng())
     with pytest.raises(PolicyError, match="use at most 10"):
-        replay(votes, ["fixed:2"], rng(), Settings(cap=11))
+        replay(votes, ["fixed:2"], rng(), Replaying(cap=11))
     with pytest.raises(PolicyError, match="needs a confidence"):
         replay(votes, ["fixed:2,weight=confidence"], rng())
     with pytest.raises(PolicyError, match="no answers"):
@@ -258,21 +258,21 @@ def test_bad_input_is_refused_with_what_to_do() -> None:
     slots = Votes(votes.answers, votes.correct, slots=np.arange(10) % 2)
     with pytest.raises(PolicyError, match="not exchangeable: replay the paths of one slot"):
         replay(slots, ["fixed:2"], rng())
-    assert replay(slots, ["fixed:2"], rng(), Settings(random_slots=True)).n == 40
+    assert replay(slots, ["fixed:2"], rng(), Replaying(random_slots=True)).n == 40
     with pytest.raises(PolicyError, match="gold labels"):
         replay(Votes(votes.answers, None), ["adaptive_k:cap=10"], rng())
 
 
 def test_the_table_has_a_line_for_each_policy() -> None:
     text = markdown(
-        replay(records(), ["fixed:4", "curtailed:cap=24"], rng(), Settings(cap=24, replicates=50))
+        replay(records(), ["fixed:4", "curtailed:cap=24"], rng(), Replaying(cap=24, replicates=50))
     )
     assert text.count("\n| `") == 2 and "100.00 [100.00, 100.00]" in text
 
 
 @pytest.mark.parametrize("cap", [3, 8, 24])
 def test_curtailed_is_fixed_at_its_own_cap_whatever_it_is_compared_with(cap: int) -> None:
-    found = replay(records(), [f"fixed:{cap}", f"curtailed:cap={cap}"], rng(), Settings(cap=16))
+    found = replay(records(), [f"fixed:{cap}", f"curtailed:cap={cap}"], rng(), Replaying(cap=16))
     whole, early = found.policies
     assert early.accuracy.value == pytest.approx(whole.accuracy.value, abs=1e-7)
 

@@ -17,8 +17,7 @@ from keff.analysis.combine import combine_record
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.predict import predict
 from keff.analysis.recommend import Aim
-from keff.analysis.replay import Settings as Replaying
-from keff.analysis.replay import replay
+from keff.analysis.replay import Replaying, replay
 from keff.analysis.results.estimates import Analysis
 from keff.errors import UsageError
 from keff.log import LogInfo, Question

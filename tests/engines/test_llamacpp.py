@@ -15,7 +15,7 @@ pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
 
 from keff.engines import _gguf
 from keff.engines._context import Need, longest
-from keff.engines.llamacpp import LlamaCpp, Settings, engine, roomy
+from keff.engines.llamacpp import LlamaCpp, LlamaCppSettings, engine, roomy
 from keff.errors import EngineError, PluginError, UsageError
 from keff.plugins import load
 from keff.records import Completion, Sampling
@@ -34,7 +34,7 @@ def loop() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="module")
 def made(smollm2: Path, loop: asyncio.Runner) -> Iterator[LlamaCpp]:
-    opened = LlamaCpp(smollm2, Settings(n_ctx=256, n_parallel=4, threads=1))
+    opened = LlamaCpp(smollm2, LlamaCppSettings(n_ctx=256, n_parallel=4, threads=1))
     loop.run(opened.start())
     yield opened
     loop.run(opened.close())
@@ -95,9 +95,9 @@ def test_the_context_is_sized_to_the_longest_prompt(smollm2: Path, loop: asyncio
     loop.run(sized.close())
     assert all(one.prompt_tokens > 1024 and one.tokens > 0 for one in drawn)
     wanted = drawn[0].prompt_tokens + SAMPLING.max_tokens
-    assert roomy(smollm2, Settings(threads=1), Need([many], 8)).n_ctx - wanted in range(1, 257)
-    assert roomy(smollm2, Settings(threads=1), Need([PROMPT], 8)).n_ctx == 1024
-    assert roomy(smollm2, Settings(threads=1), Need([many], 10**6)).n_ctx == 8192
+    assert roomy(smollm2, LlamaCppSettings(threads=1), Need([many], 8)).n_ctx - wanted in range(1, 257)
+    assert roomy(smollm2, LlamaCppSettings(threads=1), Need([PROMPT], 8)).n_ctx == 1024
+    assert roomy(smollm2, LlamaCppSettings(threads=1), Need([many], 10**6)).n_ctx == 8192
 
 
 def test_of_many_prompts_the_longest_are_counted() -> None:
@@ -108,7 +108,7 @@ def test_of_many_prompts_the_longest_are_counted() -> None:
 
 def test_closing_in_the_middle_of_a_path_does_not_hang(smollm2: Path) -> None:
     async def work() -> None:
-        made = LlamaCpp(smollm2, Settings(n_ctx=2048, n_parallel=2, threads=1))
+        made = LlamaCpp(smollm2, LlamaCppSettings(n_ctx=2048, n_parallel=2, threads=1))
         await made.start()
         request = asyncio.ensure_future(made.generate(PROMPT, replace(SAMPLING, max_tokens=1900), 2))
         await asyncio.sleep(0.2)

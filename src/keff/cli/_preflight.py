@@ -29,7 +29,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Spending:
     """What a run may cost: output and prompt tokens, dollars; and the price table to count with."""
 
     tokens: int | None = None
@@ -83,7 +83,7 @@ def usage(progress: Progress) -> Usage:
     return Usage(progress.prompt_tokens, progress.cached_tokens, progress.tokens)
 
 
-def limits(wishes: Wishes) -> Limits:
+def limits(wishes: Wishes) -> Spending:
     """Return the limits of a run; raises UsageError when a dollar limit has no price to count with."""
     table = read_prices(wishes.prices) if wishes.prices else {}
     local = plugins.declares("engine", wishes.engine, "local")
@@ -92,7 +92,7 @@ def limits(wishes: Wishes) -> Limits:
         raise UsageError(
             f"--max-cost needs the price of {wishes.model or 'the model'}: give --prices FILE.toml"
         )
-    return Limits(wishes.token_budget, wishes.max_cost, price)
+    return Spending(wishes.token_budget, wishes.max_cost, price)
 
 
 def is_paid(wishes: Wishes) -> bool:
@@ -122,7 +122,7 @@ def _first_of(*rules: Halt | None) -> Halt:
     return lambda progress: next((why for rule in rules if rule and (why := rule(progress))), None)
 
 
-def confirm(job: Job, wishes: Wishes, found: Limits) -> None:
+def confirm(job: Job, wishes: Wishes, found: Spending) -> None:
     """Draw the first items, show what the rest would take, and ask; the drawn paths are kept.
 
     Without a terminal to ask at, ``--yes`` must have been given: raises UsageError. A refusal exits.

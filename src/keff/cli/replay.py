@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from keff.analysis.arms import open_arm
-from keff.analysis.replay import Settings, markdown, replay
+from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.cli import _console
 from keff.cli import _options as o
@@ -59,7 +59,7 @@ def command(
     top = min(cap or 32, votes.k)
     fixed = None if out is None or out.suffix == ".md" else _fixed_curve(votes, top)
     chosen = policy or fitting(top)
-    how = Settings(cap=cap, replicates=replicates, random_slots=random_slots)
+    how = Replaying(cap=cap, replicates=replicates, random_slots=random_slots)
     found = replay(votes, chosen, np.random.default_rng(seed), how)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -61,7 +61,7 @@ def engine(
     """
     if (n_ctx or N_CTX) < 64 or n_parallel < 1:
         raise UsageError("engine llamacpp: n_ctx must be at least 64 and n_parallel at least 1")
-    settings = Settings(n_ctx or N_CTX, n_parallel, threads or _cores(), chat_template or "")
+    settings = LlamaCppSettings(n_ctx or N_CTX, n_parallel, threads or _cores(), chat_template or "")
     return LlamaCpp(locate(model), settings, Need() if n_ctx else Need(prompts, max_tokens))
 
 
@@ -70,7 +70,7 @@ def _cores() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LlamaCppSettings:
     """How the model is run; see ``engine``."""
 
     n_ctx: int = N_CTX
@@ -79,7 +79,7 @@ class Settings:
     chat_template: str = ""
 
 
-def open_server(file: Path, settings: Settings, *, api_key: str = "") -> xllamacpp.Server:
+def open_server(file: Path, settings: LlamaCppSettings, *, api_key: str = "") -> xllamacpp.Server:
     """Load a model. Its OpenAI-compatible HTTP server comes up too, on a free port of 127.0.0.1."""
     params = xllamacpp.CommonParams()
     params.model.path = str(file)
@@ -103,7 +103,7 @@ def open_server(file: Path, settings: Settings, *, api_key: str = "") -> xllamac
     return server
 
 
-def roomy(file: Path, settings: Settings, need: Need) -> Settings:
+def roomy(file: Path, settings: LlamaCppSettings, need: Need) -> LlamaCppSettings:
     """Return the settings with a context that holds ``need``; loads the model briefly when that must be counted."""
     if not need.prompts or need.most <= settings.n_ctx:
         return settings
@@ -133,7 +133,7 @@ class LlamaCpp:
     local = True
     needs_gpu = False
 
-    def __init__(self, file: Path, settings: Settings, need: Need | None = None) -> None:
+    def __init__(self, file: Path, settings: LlamaCppSettings, need: Need | None = None) -> None:
         self.capabilities = Capabilities(settings.n_parallel, IN_FLIGHT, logprobs=True, by_paths=True)
         self._file, self._settings, self._need = file, settings, need or Need()
         self._server: xllamacpp.Server | None = None

@@ -71,7 +71,8 @@ def engine(
     source = str(locate(model)) if gguf else str(model)
     chosen = _device() if device == "auto" else device
     return Transformers(
-        Settings(source, chosen, _dtype(chosen) if dtype == "auto" else dtype, embedding, layer), max_n
+        TransformersSettings(source, chosen, _dtype(chosen) if dtype == "auto" else dtype, embedding, layer),
+        max_n,
     )
 
 
@@ -88,7 +89,7 @@ def _dtype(device: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TransformersSettings:
     """The options of ``engine``, settled."""
 
     source: str
@@ -142,7 +143,7 @@ class Transformers:
     local = True
     needs_gpu = True
 
-    def __init__(self, settings: Settings, max_n: int) -> None:
+    def __init__(self, settings: TransformersSettings, max_n: int) -> None:
         hidden = settings.embedding != "none"
         self.capabilities = Capabilities(max_n, parallel=1, logprobs=True, hidden=hidden)
         self._settings = settings

@@ -17,7 +17,7 @@ LONGEST_ANSWER, LONGEST_QUESTION, LONGEST_TEXT = 160, 1200, 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ByteLimits:
     """How many bytes vote splits and raw texts of one record may take."""
 
     votes: int = 300_000
@@ -64,7 +64,7 @@ class Items(TypedDict):
     has_texts: bool
 
 
-def items_payload(record: Record, limits: Limits) -> Items:
+def items_payload(record: Record, limits: ByteLimits) -> Items:
     """Return the rows of the items table; a stable sample where all of them would not fit.
 
     ``total`` items are in the record, ``texts`` of those shown carry their raw paths, ``has_texts`` says

@@ -28,7 +28,7 @@ from keff.reading.open import Record
 from keff.records import Interval
 from keff.report import series
 from keff.report.headline import Headline, arms_sentence, headline
-from keff.report.items import Items, Limits, embed, items_payload
+from keff.report.items import ByteLimits, Items, embed, items_payload
 from keff.report.specs import specs
 from keff.result import number
 
@@ -71,7 +71,7 @@ def write_page(
 
 def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, bundled: Callable[[], str]) -> str:
     """Return the page as text."""
-    limits = Limits(VOTES_LIMIT // len(exhibits), TEXTS_LIMIT // len(exhibits))
+    limits = ByteLimits(VOTES_LIMIT // len(exhibits), TEXTS_LIMIT // len(exhibits))
     views = [_view(place, exhibit, limits) for place, exhibit in enumerate(exhibits, 1)]
     data: dict[str, object] = {view.id: view.data for view in views}
     compared = None if comparison is None else {"found": comparison, "sentence": arms_sentence(comparison)}
@@ -121,7 +121,7 @@ class View:
         return {"charts": self.charts, "items": self.items}
 
 
-def _view(place: int, exhibit: Exhibit, limits: Limits) -> View:
+def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> View:
     record, found = exhibit.record, exhibit.found
     return View(
         id=f"run-{place}",

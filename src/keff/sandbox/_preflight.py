@@ -13,7 +13,7 @@ from pathlib import Path
 from keff.errors import SandboxError
 from keff.sandbox._files import library, python
 from keff.sandbox._jail import FLAGS, command, dropped_uid, seccomp
-from keff.sandbox._process import Limits, Outcome, execute
+from keff.sandbox._process import Limits, ProcessOutcome, execute
 
 _HERE = Path(__file__).parent
 _BOOT = (_HERE / "_boot.py").read_text("utf-8")
@@ -21,7 +21,9 @@ _PROBE = (_HERE / "_probe.py").read_text("utf-8")
 _INSTALL = "apt-get install bubblewrap (0.7 or newer)"
 
 
-def run(source: str, stdin: bytes = b"", *, limits: Limits | None = None, unsafe: bool = False) -> Outcome:
+def run(
+    source: str, stdin: bytes = b"", *, limits: Limits | None = None, unsafe: bool = False
+) -> ProcessOutcome:
     """Run Python source text (below 128 KiB) in the jail and return how it ended.
 
     The standard library is there, site packages are not; stdin, stdout and stderr are pipes; no folder can
@@ -76,7 +78,7 @@ def _break_out() -> list[str]:
         raise SandboxError(f"the sandbox cannot be probed ({_last_line(outcome)}): {_INSTALL}") from None
 
 
-def _run(source: str, stdin: bytes, limits: Limits, *, unsafe: bool) -> Outcome:
+def _run(source: str, stdin: bytes, limits: Limits, *, unsafe: bool) -> ProcessOutcome:
     if unsafe:
         boot = ["-c", _BOOT, "0", limits.rlimits(), source]
         outcome = execute([python(), *FLAGS, *boot], stdin, limits)
@@ -87,7 +89,7 @@ def _run(source: str, stdin: bytes, limits: Limits, *, unsafe: bool) -> Outcome:
     return outcome
 
 
-def _jailed(source: str, stdin: bytes, limits: Limits) -> Outcome:
+def _jailed(source: str, stdin: bytes, limits: Limits) -> ProcessOutcome:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise SandboxError(f"scoring code needs bubblewrap: {_INSTALL}")
@@ -104,6 +106,6 @@ def _jailed(source: str, stdin: bytes, limits: Limits) -> Outcome:
         os.close(reader)
 
 
-def _last_line(outcome: Outcome) -> str:
+def _last_line(outcome: ProcessOutcome) -> str:
     text = outcome.stderr.decode("utf-8", "replace").strip()
     return text.rsplit("\n", 1)[-1] if text else f"{outcome.status}, code {outcome.code}"

@@ -42,7 +42,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProcessOutcome:
     """How an execution ended.
 
     ``status``: ``exited`` (see ``code``), ``timeout`` or ``flood`` (too much output; killed). ``started``
@@ -56,7 +56,7 @@ class Outcome:
     started: bool
 
 
-def execute(command: Sequence[str], stdin: bytes, limits: Limits, fds: Sequence[int] = ()) -> Outcome:
+def execute(command: Sequence[str], stdin: bytes, limits: Limits, fds: Sequence[int] = ()) -> ProcessOutcome:
     """Run a command to its end or its limits, whichever comes first, and kill its session at a limit."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(
@@ -81,7 +81,9 @@ def execute(command: Sequence[str], stdin: bytes, limits: Limits, fds: Sequence[
                 status = "timeout"
         if status != "exited":
             os.killpg(process.pid, signal.SIGKILL)
-    return Outcome(status, process.returncode, bytes(out[1:]), bytes(err), started=out.startswith(b"\0"))
+    return ProcessOutcome(
+        status, process.returncode, bytes(out[1:]), bytes(err), started=out.startswith(b"\0")
+    )
 
 
 class _Clock:

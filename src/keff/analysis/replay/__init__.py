@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keff.analysis.replay.compare import Fixed, Judged, bootstrap, item_columns, means_of, with_frontier
-from keff.analysis.replay.outcomes import Outcome, expectations, run
+from keff.analysis.replay.outcomes import PolicyOutcome, expectations, run
 from keff.analysis.replay.refit import Pilot, Refitter
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
@@ -23,7 +23,7 @@ ORDERS_IN_ALL = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Replaying:
     """How to replay: the ``cap`` that accuracy is compared with (default: 32, or all recorded paths if
     fewer), bootstrap ``replicates``, the ``pilot`` of policies that are fitted (default: min(50, n/2) items
     x 8 paths), and whether template slots are drawn at random in deployment (``random_slots``)."""
@@ -35,7 +35,10 @@ class Settings:
 
 
 def replay(
-    votes: Votes, policies: Sequence[str | Policy], rng: np.random.Generator, settings: Settings | None = None
+    votes: Votes,
+    policies: Sequence[str | Policy],
+    rng: np.random.Generator,
+    settings: Replaying | None = None,
 ) -> Replay:
     """Compare policies on recorded paths: one row per policy, in the order given.
 
@@ -46,7 +49,7 @@ def replay(
     judged on, anew in every replicate. Raises PolicyError for a cap above the recorded K, for fields that
     are missing, and for template slots, which are not exchangeable.
     """
-    settings = settings or Settings()
+    settings = settings or Replaying()
     rules = [parse_policy(one) if isinstance(one, str) else one for one in policies]
     _check(votes, rules, settings)
     bench = Bench.of(votes, rules, settings.cap or min(32, votes.k), rng)
@@ -57,7 +60,7 @@ def replay(
     )
 
 
-def _check(votes: Votes, rules: list[Policy], settings: Settings) -> None:
+def _check(votes: Votes, rules: list[Policy], settings: Replaying) -> None:
     if votes.answers is None:
         raise PolicyError("these records hold no answers, only correctness: a vote cannot be replayed")
     if votes.slots is not None and len(np.unique(votes.slots)) > 1 and not settings.random_slots:
@@ -88,7 +91,7 @@ class Bench:
     draws: Draws
     fixed: Fixed
     rng: np.random.Generator
-    known: dict[str, Outcome]
+    known: dict[str, PolicyOutcome]
 
     @classmethod
     def of(cls, votes: Votes, rules: list[Policy], cap: int, rng: np.random.Generator) -> Bench:
@@ -102,13 +105,13 @@ class Bench:
         exact = plurality_at_k_items(votes)[:, :longest]
         return cls(votes, draws, Fixed(exact, unit, cap), rng, {})
 
-    def outcome(self, policy: Policy) -> Outcome:
+    def outcome(self, policy: Policy) -> PolicyOutcome:
         """Return what a policy does on each item; a policy with the same spec is looked up."""
         if policy.spec not in self.known:
             self.known[policy.spec] = self._outcome(policy)
         return self.known[policy.spec]
 
-    def _outcome(self, policy: Policy) -> Outcome:
+    def _outcome(self, policy: Policy) -> PolicyOutcome:
         found = expectations(run(policy, self.draws), self.draws, self.fixed.cap)
         credit = self.draws.tallies.credit
         if found.accuracy is None or credit is None or self.fixed.accuracy is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from keff.analysis.replay.outcomes import Outcome
+from keff.analysis.replay.outcomes import PolicyOutcome
 from keff.analysis.results.replay import PilotCosts, ReplayRow
 from keff.records import Interval
 from keff.stats.resampling import group_sums, resampled_totals
@@ -51,7 +51,7 @@ class Means:
         return self.accuracy - (below + (place - low) * (above - below))
 
 
-def item_columns(outcome: Outcome, fixed: Fixed) -> FloatArray:
+def item_columns(outcome: PolicyOutcome, fixed: Fixed) -> FloatArray:
     """Return accuracy, cost, unit cost and the fixed-K curve side by side [n, 3 + T]."""
     assert outcome.accuracy is not None and fixed.accuracy is not None
     cost = outcome.paths if outcome.tokens is None else outcome.tokens
@@ -89,7 +89,7 @@ def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
 class Judged:
     """What a policy did: its outcome by question, the means (None without labels), and their replicates."""
 
-    outcome: Outcome
+    outcome: PolicyOutcome
     point: Means | None
     spread: Means | None
 

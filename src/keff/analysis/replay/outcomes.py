@@ -16,7 +16,7 @@ from keff.stats.votes import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PolicyOutcome:
     """Expectations for each item [n]: paths, rounds, and where known accuracy and tokens.
 
     ``agrees`` is the chance of the same answer as plurality at the cap on the same draws.
@@ -58,12 +58,12 @@ def run(policy: Policy, draws: Draws) -> Walks:
     )
 
 
-def expectations(walks: Walks, draws: Draws, cap: int) -> Outcome:
+def expectations(walks: Walks, draws: Draws, cap: int) -> PolicyOutcome:
     """Average over the orders of drawing; ``cap`` is where plurality is compared with."""
     tokens = None
     if draws.spent is not None:
         tokens = _at(draws.spent, walks.stop).mean(axis=1)
-    return Outcome(
+    return PolicyOutcome(
         paths=walks.stop.mean(axis=1),
         rounds=walks.rounds.mean(axis=1),
         agrees=(walks.answer == draws.tallies.leader[:, :, cap]).mean(axis=1),

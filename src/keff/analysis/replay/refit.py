@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.analysis.replay.compare import Fixed, Means, item_columns, means_of
-from keff.analysis.replay.outcomes import Outcome
+from keff.analysis.replay.outcomes import PolicyOutcome
 from keff.analysis.results.replay import PilotCosts
 from keff.policy import Fittable, Policy
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -51,10 +51,10 @@ class Refitter:
     votes: Votes
     policy: Fittable
     pilot: Pilot
-    outcome: Callable[[Policy], Outcome]
+    outcome: Callable[[Policy], PolicyOutcome]
     rng: np.random.Generator
 
-    def _fit(self, clusters: IntArray) -> tuple[Outcome, IntArray]:
+    def _fit(self, clusters: IntArray) -> tuple[PolicyOutcome, IntArray]:
         """Fit to the first clusters in ``clusters`` that make up a pilot; return also the item weights
         of the rest, as often as each cluster is listed."""
         ids = self.votes.cluster_ids
@@ -69,7 +69,7 @@ class Refitter:
         times[chosen] = 0
         return self.outcome(fitted), times[ids]
 
-    def splits(self, fixed: Fixed) -> tuple[Outcome, Means | None]:
+    def splits(self, fixed: Fixed) -> tuple[PolicyOutcome, Means | None]:
         """Return each item's outcome averaged over the pilots that it is not in, and the means by pilot."""
         groups = self.votes.n_clusters
         found = [self._fit(self.rng.permutation(groups)) for _ in range(SPLITS)]
@@ -81,9 +81,9 @@ class Refitter:
         by_pilot = [
             self._row(outcome, weight, fixed) for outcome, weight in found if outcome.accuracy is not None
         ]
-        return Outcome(**means), means_of(np.array(by_pilot).T) if by_pilot else None  # type: ignore[arg-type]
+        return PolicyOutcome(**means), means_of(np.array(by_pilot).T) if by_pilot else None  # type: ignore[arg-type]
 
-    def _row(self, outcome: Outcome, weight: IntArray, fixed: Fixed) -> FloatArray:
+    def _row(self, outcome: PolicyOutcome, weight: IntArray, fixed: Fixed) -> FloatArray:
         return weight @ item_columns(outcome, fixed) / max(weight.sum(), 1)
 
     def bootstrap(self, fixed: Fixed, replicates: int) -> Means:
