@@ -2,9 +2,9 @@
 
     python -m benchmarks [NAME ...] [--full]
 
-Without ``--full`` the long simulations are shortened. Each benchmark is a process of its own. It prints what it
-likes; a line ``claim: what | measured | aim`` becomes a row of the summary, and ``skipped: why`` says that something
-it needs is not there.
+Without ``--full`` the long simulations are shortened. Each benchmark is a process of its own. It prints what
+it likes; a line ``claim: what | measured | aim`` becomes a row of the summary, and ``skipped: why`` says that
+something it needs is not there.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ PACKAGES = (
 )
 HEAD = """# Benchmarks
 
-Written by `make bench`. Ratios are measured side by side in one process group on one machine, so they mean more than the
-times beside them.
+Written by `make bench`. Ratios are measured side by side in one process group on one machine, so they mean
+more than the times beside them.
 """
 FAILED = ("exit code", "not finished in")
 MOST_LINES = 60
@@ -57,7 +57,10 @@ MOST_LINES = 60
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one benchmark printed: its claims (what, measured, aim), why it or a part did not run, and its section."""
+    """What one benchmark printed.
+
+    Its claims (what, measured, aim), why it or a part did not run, and its section.
+    """
 
     name: str
     claims: tuple[tuple[str, str, str], ...]
@@ -80,7 +83,8 @@ def machine() -> str:
     load = os.getloadavg()[0]
     found = [f"{name} {_version(name)}" for name in ("keff", *PACKAGES) if _version(name)]
     return (
-        f"- {len(os.sched_getaffinity(0))} cores ({model}), {memory} GB, load average {load:.1f} at the start\n"
+        f"- {len(os.sched_getaffinity(0))} cores ({model}), {memory} GB, load average {load:.1f} "
+        "at the start\n"
         f"- {platform.system()} {platform.release()}, Python {platform.python_version()}\n"
         f"- {', '.join(found)}\n"
     )

@@ -1,4 +1,6 @@
-"""Paired delta rho of 250 x 8 against 250 x 8 votes: weight matrix, loop over replicates, scipy.stats.bootstrap.
+"""Paired delta rho of 250 x 8 against 250 x 8 votes.
+
+Weight matrix, loop over replicates, scipy.stats.bootstrap.
 
 Prints seconds for 10,000 replicates (slower ways run fewer and are scaled), the ratio to ours, and the
 standard error that each finds, which should agree.
@@ -79,7 +81,8 @@ def main() -> None:
     for name in list(ways)[1:]:
         seconds, _, scale = ways[name]
         print(
-            f"claim: 10,000 paired bootstraps of delta rho against {name} | {seconds * scale / ours:.0f} x | above 1 x"
+            f"claim: 10,000 paired bootstraps of delta rho against {name} | "
+            f"{seconds * scale / ours:.0f} x | above 1 x"
         )
 
 

@@ -61,10 +61,12 @@ def main() -> None:
                 below, above, width = np.mean(truth < lo), np.mean(truth > hi), np.mean(hi - lo)
                 worst = max(worst, float(below), float(above))
                 print(
-                    f"{name:26s} {k0:2d} {n:4d}  {truth:.3f}  {100 * below:6.1f}  {100 * above:6.1f}  {width:.3f}"
+                    f"{name:26s} {k0:2d} {n:4d}  {truth:.3f}  {100 * below:6.1f}  "
+                    f"{100 * above:6.1f}  {width:.3f}"
                 )
     print(
-        f"claim: bounds of majority miss on one side, worst of {4 * len(laws(4))} cells, {options.repeats} samples each "
+        f"claim: bounds of majority miss on one side, worst of {4 * len(laws(4))} cells, "
+        f"{options.repeats} samples each "
         f"| {worst:.1%} | at most 2.5%, and what {options.repeats} samples can tell"
     )
 

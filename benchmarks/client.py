@@ -1,4 +1,6 @@
-"""What sampling adds to the client: throughput, processor time and memory, against a stub server of fixed latency.
+"""What sampling adds to the client.
+
+Throughput, processor time and memory, against a stub server of fixed latency.
 
     python -m benchmarks.client [1 | 8 | memory]
 
@@ -89,7 +91,8 @@ def stub(latency: float) -> Iterator[str]:
 async def bare(url: str, requests: int, n: int, *, typed: bool) -> None:
     """Send the same requests with the same client in a plain loop.
 
-    ``typed``: through ``chat.completions.create``, as people write it; else the answers are only parsed as JSON.
+    ``typed``: through ``chat.completions.create``, as people write it; else the answers are only parsed as
+    JSON.
     """
     async with AsyncOpenAI(base_url=url, api_key="none") as client:
         gate = asyncio.Semaphore(IN_FLIGHT)
@@ -149,7 +152,8 @@ def throughput(n: int) -> None:
     what = f"{n} {'path' if n == 1 else 'paths'} per request, 64 in flight"
     for name in ("bare, typed", "bare, raw JSON"):
         print(
-            f"claim: throughput of sampling against the loop ({name}), {what} | {ratios[name]:.2f} | at least 0.97"
+            f"claim: throughput of sampling against the loop ({name}), {what} | {ratios[name]:.2f} "
+            "| at least 0.97"
         )
     paths = f"{used['keff']:.2f} ms (typed loop {used['bare, typed']:.2f})"
     print(f"claim: processor time of a path, {what} | {paths} | under 4 ms")
@@ -184,11 +188,13 @@ def memory() -> None:
     """Print the memory of many requests in flight, and of runs of two sizes."""
     with stub(3.0) as url:
         print(
-            f"claim: memory of 512 requests of 8 paths in flight | {peak('in_flight', url, 512):.0f} MB | under 500 MB"
+            "claim: memory of 512 requests of 8 paths in flight | "
+            f"{peak('in_flight', url, 512):.0f} MB | under 500 MB"
         )
     small, large = peak("run", 500), peak("run", 4000)
     print(
-        f"claim: memory of a run of 500 and of 4000 items x 8 paths | {small:.0f} and {large:.0f} MB | no growth"
+        f"claim: memory of a run of 500 and of 4000 items x 8 paths | {small:.0f} and {large:.0f} "
+        "MB | no growth"
     )
 
 

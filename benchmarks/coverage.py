@@ -1,12 +1,13 @@
 """Coverage and width of the intervals of c, by seeded simulation with known truths.
 
-Cells: 10 laws of difficulty x (K=4 n=50; K=4, 8, 32 n=100), then fresh laws (logit-normal, three-point) with n
-30-150 and K 3-16, then repeated runs of the same items. Wanted at nominal 95%: at least 92% in every cell, 94.5-98%
-on average; a cell of 2000 repetitions is itself known to within about 1 point (two standard errors).
+Cells: 10 laws of difficulty x (K=4 n=50; K=4, 8, 32 n=100), then fresh laws (logit-normal, three-point) with
+n 30-150 and K 3-16, then repeated runs of the same items. Wanted at nominal 95%: at least 92% in every cell,
+94.5-98% on average; a cell of 2000 repetitions is itself known to within about 1 point (two standard errors).
 
     python -m benchmarks.coverage [repetitions, default 2000] [method ..., default hybrid_wilson] [--all]
 
-Prints the mean, the least and the most of each set of cells, and its three worst cells; ``--all`` prints every cell.
+Prints the mean, the least and the most of each set of cells, and its three worst cells; ``--all`` prints
+every cell.
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ def table(
     print(f"\n{title}: {method}, nominal 95%, {repetitions} repetitions in each of {len(cells)} cells")
     print(f"mean {np.nanmean(covers):.1%}, least {np.nanmin(covers):.1%}, most {np.nanmax(covers):.1%}")
     print(
-        f"{'truth':44} {'c':>6} {'n':>4} {'K':>3} {'runs':>4} {'cover':>6} {'width':>6} {'low':>5} {'high':>5} {'none':>5}"
+        f"{'truth':44} {'c':>6} {'n':>4} {'K':>3} {'runs':>4} {'cover':>6} {'width':>6} {'low':>5} "
+        f"{'high':>5} {'none':>5}"
     )
     order = range(len(cells)) if shown is None else np.argsort(covers)[:shown].tolist()
     for index in order:
@@ -168,7 +170,8 @@ def main() -> None:
                 covers += table(title, cells, method, repetitions, shown)
         noise = (0.95 * 0.05 / repetitions) ** 0.5
         print(
-            f"claim: coverage of the 95% interval of c, {len(covers)} cells ({method}) | mean {np.mean(covers):.1%}, "
+            f"claim: coverage of the 95% interval of c, {len(covers)} cells ({method}) | mean "
+            f"{np.mean(covers):.1%}, "
             f"least {np.min(covers):.1%} (a cell is known to ±{2 * noise:.1%}) | mean 94.5 to 98%, least 92%"
         )
 

@@ -73,7 +73,8 @@ def main() -> None:
         print(f"{short(record):26} agreement {record.agreement:.2f}  {when}", flush=True)
     middle = statistics.median(delays) if delays else float("nan")
     print(
-        f"claim: big drifts found within {limit} requests | {len(delays)} of {arguments.runs}, median delay {middle:g} "
+        f"claim: big drifts found within {limit} requests | {len(delays)} of {arguments.runs}, "
+        f"median delay {middle:g} "
         "| 4 of 5"
     )
     quiet = f"{arguments.quiet_requests} undrifted requests"

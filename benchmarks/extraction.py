@@ -2,9 +2,9 @@
 
     python benchmarks/extraction.py [--fuzz 1000000] [--shared ../shared] [--disagreements]
 
-Prints one table: extraction and scoring of 100,000 completions of GSM8K length, fuzz strings survived in every
-answer space, the growth of time with text length, the rate of math-verify, and the agreement with the recorded
-scores of real models.
+Prints one table: extraction and scoring of 100,000 completions of GSM8K length, fuzz strings survived in
+every answer space, the growth of time with text length, the rate of math-verify, and the agreement with the
+recorded scores of real models.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any, get_args
 from keff.answers import Space, _forms, _symbolic, space
 from keff.records import AnswerSpace
 
-WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer is final <think> </think> <answer>
-</answer> [ANSWER] [/ANSWER] <|channel|>final<|message|> ** ``` ```python def (A) B) C. A a I not yes no true 1 2,5 1,234
-.5 1/2 -7 − % € 1e9 1e999 x= \sqrt \pi \pm \cup , ( ) [ ] ' " \ assert f(1) == correct returns ٣ ½ １ : . - _ ^
-\begin{pmatrix} & \\ \end{pmatrix} or and cm million option choose"""
+WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer is final <think>
+</think> <answer> </answer> [ANSWER] [/ANSWER] <|channel|>final<|message|> ** ``` ```python def (A) B) C. A
+a I not yes no true 1 2,5 1,234 .5 1/2 -7 − % € 1e9 1e999 x= \sqrt \pi \pm \cup , ( ) [ ] ' " \ assert f(1)
+== correct returns ٣ ½ １ : . - _ ^ \begin{pmatrix} & \\ \end{pmatrix} or and cm million option choose"""
 BLANKS = ["\n", " ", "\0", "\u200f", "\ud800", "\u2028", "\u202f", "A plant", "x = ", "the answer is ", "é"]
 PIECES = [*WORDS.split(), *BLANKS, " ", " "]
 
@@ -159,7 +159,8 @@ def agreement(shared: Path, show: bool) -> None:
                     wrong[(row["id"], gold, answer or "", f"given {score}")] += 1
         aim = "98%" if name == "math" else "99%"
         print(
-            f"claim: {pattern} as {name}: same verdict on {total:,} recorded answers | {100 * agreed / total:.2f}% "
+            f"claim: {pattern} as {name}: same verdict on {total:,} recorded answers | "
+            f"{100 * agreed / total:.2f}% "
             f"| at least {aim}"
         )
         for case, count in wrong.most_common() if show else ():

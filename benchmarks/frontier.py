@@ -235,7 +235,10 @@ def recommended(cells: list[Cell], judged: list[Cell], pilots: int, paths: int) 
         line = tally.line(name)
         print(line, flush=True)
         paths, kept, worst = line.split(" | ")[1:4]
-        where = f"{len(judged)} records of {'60 questions or more' if judged[0].votes.n >= 60 else '30 questions'}"
+        where = (
+            f"{len(judged)} records of "
+            f"{'60 questions or more' if judged[0].votes.n >= 60 else '30 questions'}"
+        )
         print(
             f"claim: --{name}, {where}: accuracy kept, worst tenth | {kept}%, {worst}% with {paths} paths | "
         )

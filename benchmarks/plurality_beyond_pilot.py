@@ -1,7 +1,7 @@
 """How well a pilot of 8 paths predicts the plurality at 16 and 32 paths, on recorded runs of real models.
 
-From every recorded file with at least 48 paths per question, pilots of min(50, n/2) and min(100, n/2) items are
-drawn at random, 8 paths each. The truth is the exact subset average over all items and paths of the file.
+From every recorded file with at least 48 paths per question, pilots of min(50, n/2) and min(100, n/2) items
+are drawn at random, 8 paths each. The truth is the exact subset average over all items and paths of the file.
 Prints the error of the predicted gain over plurality@8 and of the level in percentage points, for
 
     none       no gain: plurality@8 itself
@@ -145,7 +145,8 @@ def summary(runs: list[Trial], size: int) -> None:
     for j, k in enumerate(TARGETS):
         truth = np.array([r.truth[j] for r in runs])
         print(
-            f"\n@{k}, pilots of min({size}, n/2) items, {len(runs)} pilots; mean true gain {100 * truth.mean():.2f}"
+            f"\n@{k}, pilots of min({size}, n/2) items, {len(runs)} pilots; mean true gain "
+            f"{100 * truth.mean():.2f}"
         )
         print("  predictor   gain: rmse   bias   closer than none   level: rmse   whole")
         for name in METHODS:
@@ -153,7 +154,8 @@ def summary(runs: list[Trial], size: int) -> None:
             closer = 100 * np.mean(np.abs(error) < np.abs(truth))
             level = rms(miss + error), rms((miss + error) / np.sqrt(share))
             print(
-                f"  {name:10s} {rms(error):10.2f} {100 * error.mean():6.2f} {closer:16.0f}% {level[0]:13.2f} {level[1]:7.2f}"
+                f"  {name:10s} {rms(error):10.2f} {100 * error.mean():6.2f} {closer:16.0f}% "
+                f"{level[0]:13.2f} {level[1]:7.2f}"
             )
         for name, limits, target in (
             ("gain", np.array([r.intervals[j] for r in runs]), truth),
@@ -165,7 +167,8 @@ def summary(runs: list[Trial], size: int) -> None:
                 covered(limits, target, np.sqrt(share)),
             )
             print(
-                f"  95% interval of the {name:5s}: covers {plain:.1f}%, whole {whole:.1f}%, mean width {width:.2f}"
+                f"  95% interval of the {name:5s}: covers {plain:.1f}%, whole {whole:.1f}%, mean "
+                f"width {width:.2f}"
             )
 
 
@@ -176,17 +179,20 @@ def claims(runs: list[Trial], size: int) -> None:
     limits = np.array([r.intervals[-1] for r in runs])
     what = f"gain of plurality at {TARGETS[-1]} over {PILOT_PATHS} paths, pilots of {size}"
     print(
-        f"claim: {what}: error of the model, of no model | {model:.2f}, {none:.2f} points | the model's is smaller"
+        f"claim: {what}: error of the model, of no model | {model:.2f}, {none:.2f} points | the "
+        "model's is smaller"
     )
     print(
-        f"claim: {what}: coverage of its 95% interval | {covered(limits, truth, np.ones(len(runs))):.0f}% | at least 93%"
+        f"claim: {what}: coverage of its 95% interval | "
+        f"{covered(limits, truth, np.ones(len(runs))):.0f}% | at least 93%"
     )
 
 
 def by_file(runs: list[Trial], most: int | None) -> None:
     """Print the files with the largest error of the model (``most`` None: all)."""
     print(
-        "\nGain at 32 paths by file, worst first: truth, mean prediction, RMSE of none, of the model, coverage"
+        "\nGain at 32 paths by file, worst first: truth, mean prediction, RMSE of none, of the "
+        "model, coverage"
     )
 
     def error(name: str) -> float:
@@ -198,7 +204,8 @@ def by_file(runs: list[Trial], most: int | None) -> None:
         limits = np.array([r.intervals[-1] for r in mine])
         hit = covered(limits, np.full(len(mine), truth), np.ones(len(mine)))
         print(
-            f"  {name[:58]:58s} {100 * truth:6.2f} {100 * guess.mean():6.2f} {100 * abs(truth):6.2f} {rms(guess - truth):6.2f} {hit:5.0f}%"
+            f"  {name[:58]:58s} {100 * truth:6.2f} {100 * guess.mean():6.2f} "
+            f"{100 * abs(truth):6.2f} {rms(guess - truth):6.2f} {hit:5.0f}%"
         )
 
 

@@ -59,7 +59,8 @@ def main() -> None:
     for spec, micro in times.items():
         print(f"{spec:44s} {micro:6.1f} us a decision")
     print(
-        f"claim: a live decision, slowest of {len(times)} policies | {max(times.values()):.1f} us | under 50 us"
+        f"claim: a live decision, slowest of {len(times)} policies | {max(times.values()):.1f} us "
+        "| under 50 us"
     )
     start, cpu = time.perf_counter(), time.process_time()
     replay(workload(), TWELVE, np.random.default_rng(0))

@@ -1,10 +1,10 @@
-"""All twelve benchmarks, several questions under each of their eight templates, drawn from a real small model.
+"""All twelve benchmarks, questions under each of their eight templates, drawn from a real small model.
 
     python -m benchmarks.real_model [--items N] [--tokens T] [--any-length] [TASK ...]
 
-SmolLM2-135M-Instruct on this machine's processor. What counts here is that every path of every task is drawn, read
-and scored: the questions with the shortest prompts are taken (``--any-length``: as keff sample takes them), and most
-paths are cut short (more ``--tokens`` give more answers).
+SmolLM2-135M-Instruct on this machine's processor. What counts here is that every path of every task is drawn,
+read and scored: the questions with the shortest prompts are taken (``--any-length``: as keff sample takes
+them), and most paths are cut short (more ``--tokens`` give more answers).
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def main() -> None:
         drawn, failed = drawn + done.done, failed + done.failed
     minutes = (time.perf_counter() - begun) / 60
     print(
-        f"claim: SmolLM2 on the twelve tasks, 8 templates: failed paths of {drawn} | {failed}, {minutes:.1f} min | 0"
+        f"claim: SmolLM2 on the twelve tasks, 8 templates: failed paths of {drawn} | {failed}, "
+        f"{minutes:.1f} min | 0"
     )
 
 

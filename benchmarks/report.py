@@ -1,8 +1,8 @@
-"""The report page of 500 questions x 80 recorded paths of a real model, and how quickly the command line starts.
+"""The page of 500 questions x 80 recorded paths of a real model, and how fast the command line starts.
 
-The page should be built in under 5 s (the whole command: start, reading, analysis, replay, drawing) and opened in
-under 2 s; ``import keff`` should take under 0.3 s and ``keff --help`` under 0.6 s. The bare interpreter beside them
-shows how busy the machine is.
+The page should be built in under 5 s (the whole command: start, reading, analysis, replay, drawing) and
+opened in under 2 s; ``import keff`` should take under 0.3 s and ``keff --help`` under 0.6 s. The bare
+interpreter beside them shows how busy the machine is.
 """
 
 from __future__ import annotations

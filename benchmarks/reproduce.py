@@ -1,8 +1,8 @@
 """The whole reproduction on full-size records, beside a plain analysis that loops over bootstrap replicates.
 
-Writes complete records in the published layout (6 saturation files, 55 matrix files, about 200 MB) to a temporary
-folder, reproduces everything with 10,000 replicates, and times the same bootstrap written as a loop over replicates on a
-stated fraction of its work, scaled up.
+Writes complete records in the published layout (6 saturation files, 55 matrix files, about 200 MB) to a
+temporary folder, reproduces everything with 10,000 replicates, and times the same bootstrap written as a loop
+over replicates on a stated fraction of its work, scaled up.
 """
 
 from __future__ import annotations
@@ -97,10 +97,12 @@ def main() -> None:
         plain = plain_seconds(root)
     processors = os.cpu_count() or 1
     print(
-        f"records                                {size:8.0f} MB, {len(found.cells)} cells, {REPLICATES} replicates"
+        f"records                                {size:8.0f} MB, {len(found.cells)} cells, "
+        f"{REPLICATES} replicates"
     )
     print(
-        f"keff reproduce, wall ({processors} processors)     {wall:8.1f} s, of which writing and drawing {wall - computed:.1f} s"
+        f"keff reproduce, wall ({processors} processors)     {wall:8.1f} s, of which writing and "
+        f"drawing {wall - computed:.1f} s"
     )
     print(f"keff reproduce, processor time         {used:8.1f} s")
     print(f"peak memory of a process               {memory:8.0f} MB")
@@ -108,11 +110,13 @@ def main() -> None:
     print(f"loop over replicates, one processor    {plain:8.0f} s (timed on {share:.3%} of the work)")
     print(f"ratio of processor times               {plain / used:8.0f}")
     print(
-        f"claim: whole reproduction of the paper, {size:.0f} MB of records | {computed:.1f} s, with all files and figures {wall:.1f} s | under 6 s on 2 cores"
+        f"claim: whole reproduction of the paper, {size:.0f} MB of records | {computed:.1f} s, "
+        f"with all files and figures {wall:.1f} s | under 6 s on 2 cores"
     )
     print(f"claim: peak memory of a reproduction | {memory:.0f} MB | under 400 MB")
     print(
-        f"claim: reproduction against a loop over replicates, processor time | {plain / used:.0f} x | above 1 x"
+        f"claim: reproduction against a loop over replicates, processor time | {plain / used:.0f} "
+        "x | above 1 x"
     )
 
 

@@ -71,7 +71,8 @@ def arm_line(name: str, arm: ArmResult, record: Record) -> str:
     silent = 0.0 if answers is None else float(np.mean(answers < 0))
     return (
         f"| {name} | {arm.p:.1%} | {arm.rho:.2f} | {arm.c.text()} | {arm.k_eff:.2f} | {arm.majority:.1%} "
-        f"| {number(arm.plurality, '.1%')} | {silent:.1%} | {number(arm.answer_diversity)} | {arm.phi.ratio:.2f} |"
+        f"| {number(arm.plurality, '.1%')} | {silent:.1%} | {number(arm.answer_diversity)} | "
+        f"{arm.phi.ratio:.2f} |"
     )
 
 
@@ -96,7 +97,8 @@ def main(folder: Path) -> None:
         shown = [one for one in tables(whole, 10_000, 0) if one.name in ("summary", "table4")]
         against = {name: [compare(one, two) for two in mixed] for name, one in single.items()}
     print(
-        "| arm | one path | rho | c, corrected | K_eff | majority | plurality | no answer | answer diversity | rho / rho-max |"
+        "| arm | one path | rho | c, corrected | K_eff | majority | plurality | no answer | answer "
+        "diversity | rho / rho-max |"
     )
     print("| --- |" + " ---: |" * 9)
     for name, found in against.items():
@@ -117,7 +119,8 @@ def main(folder: Path) -> None:
         print(render(table, "markdown"))
     votes = [one.arms[1].plurality or 0.0 for one in next(iter(against.values()))]
     print(
-        f"\nPlurality of the {draws} template arms: {min(votes):.1%} to {max(votes):.1%}, mean {np.mean(votes):.1%}"
+        f"\nPlurality of the {draws} template arms: {min(votes):.1%} to {max(votes):.1%}, mean "
+        f"{np.mean(votes):.1%}"
     )
 
 

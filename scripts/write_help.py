@@ -19,8 +19,8 @@ HEAD = """# Commands
 
 Written by `python scripts/write_help.py` from the same declarations as `keff COMMAND --help`.
 
-Every command exits 0 on success, 2 on wrong use or bad input (one line, no traceback), 1 on a failure while running. With
-`--json` stdout holds one JSON object and nothing else; progress and warnings go to stderr.
+Every command exits 0 on success, 2 on wrong use or bad input (one line, no traceback), 1 on a failure while
+running. With `--json` stdout holds one JSON object and nothing else; progress and warnings go to stderr.
 """
 
 

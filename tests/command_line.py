@@ -1,7 +1,7 @@
 """Run a keff command in this process, as a user's shell would see it end.
 
-Starting Python and importing numpy takes longer than most commands; the few tests that need a process of its own
-(signals, kills, locks) start one themselves.
+Starting Python and importing numpy takes longer than most commands; the few tests that need a process of its
+own (signals, kills, locks) start one themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Recorded answers over HTTP: a stub upstream that serves a record, behind the real gateway with its alarm."""
+"""Recorded answers over HTTP.
+
+A stub upstream that serves a record, behind the real gateway with its alarm.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ BIG = 0.26
 
 @dataclass(frozen=True)
 class Record:
-    """The answers of one model with one prompt: a number for each distinct answer, None where there is none."""
+    """The answers of one model with one prompt.
+
+    A number for each distinct answer, None where there is none.
+    """
 
     name: str
     keys: dict[str, list[int | None]]

@@ -1,4 +1,7 @@
-"""A stand-in on 127.0.0.1 for the Hugging Face hub: enough of it for the real package ``datasets`` to read from."""
+"""A stand-in on 127.0.0.1 for the Hugging Face hub.
+
+Enough of it for the real package ``datasets`` to read from.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 REVISION = "0" * 40
 Repositories = Mapping[str, Mapping[str, bytes]]
@@ -31,47 +35,49 @@ def hub(repositories: Repositories) -> Iterator[str]:
             server.shutdown()
 
 
+class _Handler(BaseHTTPRequestHandler):
+    repositories: ClassVar[Repositories]
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        path = self.path.split("?")[0].strip("/").removeprefix("api/").removeprefix("datasets/")
+        name = "/".join(path.split("/")[:2])
+        files, rest = self.repositories.get(name), path[len(name) + 1 :].split("/", 2)
+        if files is None:
+            self.say(b"{}", 404, {"X-Error-Code": "RepoNotFound"})
+        elif rest[0] == "resolve":
+            self.file(files, rest[2])
+        elif rest[0] == "tree":
+            self.say(json.dumps(_tree(files, rest[2] if len(rest) > 2 else "")).encode())
+        else:
+            siblings = [{"rfilename": file} for file in files]
+            about = {"id": name, "sha": REVISION, "private": False, "tags": [], "siblings": siblings}
+            self.say(json.dumps(about).encode())
+
+    def file(self, files: Mapping[str, bytes], name: str) -> None:
+        if name not in files:
+            self.say(b"{}", 404, {"X-Error-Code": "EntryNotFound"})
+            return
+        tag = hashlib.sha1(files[name]).hexdigest()
+        self.say(files[name], 200, {"ETag": f'"{tag}"', "X-Repo-Commit": REVISION})
+
+    def say(self, body: bytes, code: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        self.send_response(code)
+        for key, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
 def _handler(repositories: Repositories) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
-        def do_GET(self) -> None:
-            path = self.path.split("?")[0].strip("/").removeprefix("api/").removeprefix("datasets/")
-            name = "/".join(path.split("/")[:2])
-            files, rest = repositories.get(name), path[len(name) + 1 :].split("/", 2)
-            if files is None:
-                self.say(b"{}", 404, {"X-Error-Code": "RepoNotFound"})
-            elif rest[0] == "resolve":
-                self.file(files, rest[2])
-            elif rest[0] == "tree":
-                self.say(json.dumps(_tree(files, rest[2] if len(rest) > 2 else "")).encode())
-            else:
-                siblings = [{"rfilename": file} for file in files]
-                about = {"id": name, "sha": REVISION, "private": False, "tags": [], "siblings": siblings}
-                self.say(json.dumps(about).encode())
-
-        def file(self, files: Mapping[str, bytes], name: str) -> None:
-            if name not in files:
-                self.say(b"{}", 404, {"X-Error-Code": "EntryNotFound"})
-                return
-            tag = hashlib.sha1(files[name]).hexdigest()
-            self.say(files[name], 200, {"ETag": f'"{tag}"', "X-Repo-Commit": REVISION})
-
-        def say(self, body: bytes, code: int = 200, headers: Mapping[str, str] | None = None) -> None:
-            self.send_response(code)
-            for key, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
-                self.send_header(key, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-    return Handler
+    return type("Handler", (_Handler,), {"repositories": repositories})
 
 
 def _tree(files: Mapping[str, bytes], folder: str) -> list[dict[str, object]]:

@@ -96,7 +96,10 @@ def scorer(task: str) -> str:
 def matrix_rows(
     task: str, rows: tuple[int, int], rho: tuple[float, float], rng: np.random.Generator, spread: float = 0.3
 ) -> Iterator[dict[str, Any]]:
-    """Yield both arms of one cell: Gaussian scores with latent correlations ``rho``, slots apart by ``spread``."""
+    """Yield both arms of one cell.
+
+    Gaussian scores with latent correlations ``rho``, slots apart by ``spread``.
+    """
     for method, count, latent in zip((layout.SC, layout.PT), rows, rho, strict=True):
         k, instances = layout.MATRIX_K, layout.MATRIX_INSTANCES
         shift = np.zeros(k) if method == layout.SC else rng.normal(0, spread, k)

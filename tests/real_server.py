@@ -1,4 +1,7 @@
-"""A real OpenAI-compatible server on 127.0.0.1: llama.cpp with a small model, shared by a whole test session."""
+"""A real OpenAI-compatible server on 127.0.0.1.
+
+Llama.cpp with a small model, shared by a whole test session.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Plugins of other packages: found by entry point, listed by their docstring, and named where they are broken."""
+"""Plugins of other packages.
+
+Found by entry point, listed by their docstring, and named where they are broken.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from keff.errors import PluginError
 from keff.log import find_log
 
 MODULES = {
-    "good": '"""Counts to three.\n\nAnd more."""\n\n\ndef task(*, data: str = ""):\n    return ("good", data)\n',
+    "good": '"""Counts to three.\n\nAnd more."""\n\n\n'
+    'def task(*, data: str = ""):\n    return ("good", data)\n',
     "bare": 'def make(*, size: int = 1):\n    """Make the bare one."""\n    return size\n',
     "broken_import": "import no_such_module_anywhere\n",
     "broken_syntax": "def task(:\n",

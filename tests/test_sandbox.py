@@ -69,7 +69,10 @@ class Host:
 
 @contextmanager
 def exposed(folder: Path, number: int) -> Iterator[Host]:
-    """Give a host of its own to reach for; its limits differ by a few bytes of memory, to tell its jails apart."""
+    """Give a host of its own to reach for.
+
+    Its limits differ by a few bytes of memory, to tell its jails apart.
+    """
     folder.mkdir(exist_ok=True)
     canary = folder / "canary"
     canary.write_text("untouched")
@@ -89,7 +92,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Ran]]]:
-    """Run all hostile programs, a few at once, each against a host of its own that it must leave untouched."""
+    """Run all hostile programs, a few at once, each against its own host that it must leave untouched."""
     folder = tmp_path_factory.mktemp("hosts")
 
     def attack(path: Path, number: int) -> Ran:

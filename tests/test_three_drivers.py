@@ -1,4 +1,7 @@
-"""One policy, three drivers: live sampling, replay and the gateway stop at the same path with the same answer."""
+"""One policy, three drivers.
+
+Live sampling, replay and the gateway stop at the same path with the same answer.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,8 @@ SPECS = (
 ANSWERS = ("11", "12", "13", "14")
 TICK = 0.0003
 
-# Random, so that no two answers have equal weights, and exact in single precision, in which replay holds them.
+# Random, so that no two answers have equal weights, and exact in single precision, in which replay holds
+# them.
 CONFIDENCES: list[float] = np.random.default_rng(3).random(PATHS, np.float32).tolist()
 
 

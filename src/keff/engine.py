@@ -32,9 +32,9 @@ class Engine(Protocol):
     An engine is used inside one event loop, may be asked for several completions at once, and is closed
     once at the end. ``capabilities`` is read after ``start``.
 
-    ``local``: it runs on the user's own machine, so its paths cost no dollars and nobody is asked before a run.
-    ``needs_gpu``: on a cluster each worker wants an accelerator, where there is any. Both are read from the
-    source of the class, before anything is imported: write ``local = True`` in its body.
+    ``local``: it runs on the user's own machine, so its paths cost no dollars and nobody is asked before a
+    run. ``needs_gpu``: on a cluster each worker wants an accelerator, where there is any. Both are read from
+    the source of the class, before anything is imported: write ``local = True`` in its body.
     """
 
     name: str

@@ -78,7 +78,10 @@ class SandboxError(RunError):
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the sentence for a misspelt name: the nearest name that is known, where one is near, then all."""
+    """Return the sentence for a misspelt name.
+
+    The nearest name that is known, where one is near, then all.
+    """
     names, shown = list(known), name[:LONGEST_NAME]
     near = get_close_matches(shown.lower().replace("-", "_"), names, n=1)
     meant = f"did you mean {near[0]}? There are" if near else "there are"

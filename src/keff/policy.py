@@ -92,13 +92,24 @@ class Policy(Protocol):
     """
 
     @property
-    def spec(self) -> str: ...
+    def spec(self) -> str:
+        """The string that makes this policy again."""
+        ...
+
     @property
-    def cap(self) -> int: ...
+    def cap(self) -> int:
+        """The most paths that it draws."""
+        ...
+
     @property
-    def needs(self) -> frozenset[Need]: ...
+    def needs(self) -> frozenset[Need]:
+        """What a view must carry."""
+        ...
+
     @property
-    def monotone(self) -> bool: ...
+    def monotone(self) -> bool:
+        """Whether a vote for the leader never makes it draw longer."""
+        ...
 
     def decide(self, view: View) -> Sample | Stop:
         """Say what to do after the paths in ``view`` (none at the first call)."""
@@ -110,7 +121,9 @@ class Fittable(Protocol):
     """A policy that a pilot can fit. Before, it uses a generic prior or refuses to decide (``fitted``)."""
 
     @property
-    def fitted(self) -> bool: ...
+    def fitted(self) -> bool:
+        """Whether it is fitted, or needs no fit."""
+        ...
 
     def fit(self, pilot: Votes) -> Policy:
         """Return the fitted policy, whose spec carries all that was fitted."""
@@ -201,20 +214,24 @@ class ConfidenceVote:
 
     @property
     def spec(self) -> str:
+        """The string that makes this policy again."""
         rule = PolicySpec.parse(self.rule.spec)
         weighted = {"weight": "confidence", "temperature": self.temperature}
         return str(replace(rule, options={**rule.options, **weighted}))
 
     @property
     def cap(self) -> int:
+        """The most paths that it draws."""
         return self.rule.cap
 
     @property
     def needs(self) -> frozenset[Need]:
+        """What a view must carry."""
         return frozenset[Need]({*self.rule.needs, "confidence"})
 
     @property
     def monotone(self) -> bool:
+        """Whether a vote for the leader never makes it draw longer."""
         return self.rule.monotone
 
     def decide(self, view: View) -> Sample | Stop:

@@ -1,8 +1,9 @@
 """The grammar of policy strings: ``name``, ``name:value`` or ``name:value,key=value,...``.
 
-Commas and equals signs inside parentheses belong to the value: ``cascade:SMALL(lead_k:2,cap=3)/LARGE(fixed:8)``
-is one value of the policy ``cascade``. Nothing here makes a policy, so a string can be checked against a limit
-before its table, which grows with the cube of the cap, is built.
+Commas and equals signs inside parentheses belong to the value:
+``cascade:SMALL(lead_k:2,cap=3)/LARGE(fixed:8)`` is one value of the policy ``cascade``. Nothing here makes a
+policy, so a string can be checked against a limit before its table, which grows with the cube of the cap, is
+built.
 """
 
 from __future__ import annotations

@@ -56,10 +56,11 @@ class Task(ABC):
     """Base of all tasks. Made by ``keff.plugins.load("task", name, **options)``.
 
     ``to_item``, ``extract``, ``key`` and ``correct`` are pure. ``version`` changes whenever an answer or a
-    score may come out differently for the same text. ``templates`` are the instruction of each slot: those
-    of the paper's appendix, counted from 0, of which slot 0 is also the plain self-consistency prompt.
-    ``item.messages`` are the bare question; ``messages`` adds the slot's instruction. ``repeats`` says that the data may hold one question several times: its copies are then
-    numbered (``id#2``) and their cluster is the first one's, else a duplicate id is an error.
+    score may come out differently for the same text. ``templates`` are the instruction of each slot: those of
+    the paper's appendix, counted from 0, of which slot 0 is also the plain self-consistency prompt.
+    ``item.messages`` are the bare question; ``messages`` adds the slot's instruction. ``repeats`` says that
+    the data may hold one question several times: its copies are then numbered (``id#2``) and their cluster is
+    the first one's, else a duplicate id is an error.
     """
 
     name: str

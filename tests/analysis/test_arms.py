@@ -19,7 +19,10 @@ QUICK = Comparing(replicates=500)
 def arm(
     folder: Path, name: str, rho: float, *, n: int = 200, k: int = 8, slots: bool = False, silent: float = 0.0
 ) -> Path:
-    """Write an arm whose paths are thresholded Gaussian scores with correlation ``rho``; the same seed everywhere."""
+    """Write an arm whose paths are thresholded Gaussian scores with correlation ``rho``.
+
+    The same seed everywhere.
+    """
     rng = np.random.default_rng(1)
     common = rng.normal(size=(n, 1)) * math.sqrt(rho)
     own = np.random.default_rng(abs(int(1000 * rho)) + k).normal(size=(n, k)) * math.sqrt(1 - rho)
@@ -94,7 +97,10 @@ def test_arms_without_shared_ids_or_gold_are_refused(tmp_path: Path) -> None:
 
 
 def test_arms_whose_paths_only_disagree_have_no_known_change(tmp_path: Path) -> None:
-    """c is below what exchangeable votes can have, K_eff endless in both arms: nothing is claimed, nothing fails."""
+    """c is below what exchangeable votes can have, K_eff endless in both arms.
+
+    Nothing is claimed, nothing fails.
+    """
     rows = ({"id": str(i), "gold_answer": "4", "all_answers": ["4", "5", None, "4"]} for i in range(12))
     log = tmp_path / "alike.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -65,7 +65,7 @@ def test_candidates_are_their_specs() -> None:
 
 
 def restaurants(n: int, k: int, seed: int) -> Votes:
-    """Half of the questions from a Chinese restaurant process with theta 0.8, half with two answers, Beta(6, 6)."""
+    """Half from a Chinese restaurant process with theta 0.8, half with two answers, Beta(6, 6)."""
     rng = np.random.default_rng(seed)
     answers = np.zeros((n, k), int)
     for row in answers[: n // 2]:
@@ -211,7 +211,10 @@ def test_the_slope_tells_shares_that_are_worth_something_from_those_that_are_not
 
 @pytest.mark.parametrize("truth", [0.5, 0.8, 1.0])
 def test_calibration_comes_back(truth: float) -> None:
-    """An answer of share s is right with probability ``truth`` * s: then p is ``truth`` times the agreement."""
+    """An answer of share s is right with probability ``truth`` * s.
+
+    Then p is ``truth`` times the agreement.
+    """
     rng = np.random.default_rng(8)
     share = rng.beta(2, 2, 4000)
     answers = (rng.random((4000, 8)) > share[:, None]).astype(int)
@@ -227,7 +230,10 @@ def test_calibration_comes_back(truth: float) -> None:
 
 
 def test_votes_that_are_worth_little_are_not_paid_for() -> None:
-    """Two workloads of the same votes: where wrong answers meet as often as right ones, fewer paths will do."""
+    """Two workloads of the same votes.
+
+    Where wrong answers meet as often as right ones, fewer paths will do.
+    """
     good = workload(80, 8, 9)
     assert good.answers is not None
     coin = np.random.default_rng(10).random((80, 4)) < 0.5

@@ -19,9 +19,9 @@ from keff.records import AnswerSpace
 NAMES = get_args(AnswerSpace)
 SPACES: list[Space] = [space(name) for name in NAMES]
 
-WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer is final <think> </think> <answer>
-</answer> [ANSWER] <|channel|> ** ``` ```python def (A) B) C. A a I not yes no true 1 2,5 1,234 .5 1/2 -7 − % € 1e9
-1e999 x= \sqrt \pi \pm \cup , ( ) [ ] ' " \ assert f(1) == correct returns ٣ ½ １"""
+WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer is final <think>
+</think> <answer> </answer> [ANSWER] <|channel|> ** ``` ```python def (A) B) C. A a I not yes no true 1 2,5
+1,234 .5 1/2 -7 − % € 1e9 1e999 x= \sqrt \pi \pm \cup , ( ) [ ] ' " \ assert f(1) == correct returns ٣ ½ １"""
 BLANKS = ["\n", " ", "\0", "\u200f", "\ud800", "\u2028", "\u202f", "A plant", "x = ", "the answer is "]
 PIECES = st.sampled_from([*WORDS.split(), *BLANKS])
 TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join)

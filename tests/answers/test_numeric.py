@@ -15,7 +15,8 @@ CORPUS = [
     ("#### $1,234.50", "1234.5"),
     ("#### 18 dollars per day", "18"),
     (
-        "#### 1. Count the eggs\n16 eggs.\n#### 2. Subtract\n16 - 7 = 9.\n\nThey sell for $2, so she makes **$18**.",
+        "#### 1. Count the eggs\n16 eggs.\n#### 2. Subtract\n16 - 7 = 9.\n\nThey sell for $2, so "
+        "she makes **$18**.",
         "18",
     ),
     ("Thus the total is \\boxed{540}. There were 3 sprints on 3 days.", "540"),
@@ -58,7 +59,8 @@ CORPUS = [
     ("<think>The answer is 12? No, \\boxed{13}.</think>The answer is 14.", "14"),
     ("I guess the answer is 3</think>\nFinal answer: 4", "4"),
     (
-        "<|channel|>analysis<|message|>The answer is 7<|end|><|start|>assistant<|channel|>final<|message|>It is 8.<|return|>",
+        "<|channel|>analysis<|message|>The answer is "
+        "7<|end|><|start|>assistant<|channel|>final<|message|>It is 8.<|return|>",
         "8",
     ),
     ("analysisThe answer is 7.assistantfinalThe answer is 9.", "9"),

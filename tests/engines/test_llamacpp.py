@@ -62,7 +62,7 @@ def test_temperature_zero_gives_one_text(loop: asyncio.Runner, made: LlamaCpp) -
 
 
 def test_only_temperature_and_top_p_shape_the_draw(loop: asyncio.Runner, made: LlamaCpp) -> None:
-    """At an absurd temperature every token is nearly equally likely, unless a hidden top-k or min-p cuts in."""
+    """At an absurd temperature all tokens are about as likely, unless a hidden top-k or min-p cuts in."""
     drawn = draw(loop, made, 4, replace(SAMPLING, temperature=50.0))
     assert max(one.logprobs.mean for one in drawn if one.logprobs) < -8
 

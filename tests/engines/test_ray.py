@@ -1,4 +1,7 @@
-"""Sampling on a local Ray: the same records as without it, real model workers, and workers that are killed."""
+"""Sampling on a local Ray.
+
+The same records as without it, real model workers, and workers that are killed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The drift alarm: thinning is exact, drifts are found, quiet traffic stays quiet, restarts change nothing."""
+"""The drift alarm.
+
+Thinning is exact, drifts are found, quiet traffic stays quiet, restarts change nothing.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,10 @@ from keff.errors import LogError
 from keff.log import Question, find_log
 from keff.records import Note
 
-LONG = "id,answer,gold_answer,correct,tokens,slot,text\nq1,4,4,1,10,0,so 4\nq1,,4,0,,1,hm\nq2,5,6,false,9,0,5!\nq2,6,6,true,8,1,6!\n"
+LONG = (
+    "id,answer,gold_answer,correct,tokens,slot,text\nq1,4,4,1,10,0,so "
+    "4\nq1,,4,0,,1,hm\nq2,5,6,false,9,0,5!\nq2,6,6,true,8,1,6!\n"
+)
 WIDE = "id;gold_answer;answer_1;answer_2;answer_10;correct_1;correct_2;correct_10\nq1;b;a;b;;0;1;0\n"
 
 

@@ -19,8 +19,14 @@ runs = "{runs}"
 n = 12
 seeds = [1, 2]
 models = [{{ name = "toy", engine = "fake", options = {{ p = 0.7, c = 0.4 }} }}]
-tasks = [{{ name = "sums", label = "Sums", domain = "Math", data = "sums.jsonl", options = {{ template = "t.toml" }} }}]
 arms = [{{ name = "sc", k = 8 }}, {{ name = "pt", templates = "all", k = 8 }}]
+
+[[tasks]]
+name = "sums"
+label = "Sums"
+domain = "Math"
+data = "sums.jsonl"
+options = {{ template = "t.toml" }}
 """
 QUICK = Reproducing(replicates=200)
 

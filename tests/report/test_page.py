@@ -240,7 +240,8 @@ def test_hostile_output_stays_text(browser: Any, hostile: Path) -> None:
 def test_the_page_refuses_scripts_that_are_not_its_own(browser: Any, plain: Path) -> None:
     page, _ = load(browser, plain)
     page.evaluate(
-        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.pwned = 1'}))"
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: "
+        "'window.pwned = 1'}))"
     )
     assert page.evaluate("window.pwned") is None
 

@@ -1,4 +1,7 @@
-"""Runs against servers that fail, refuse, die or are real: complete, each path once, every attempt on record."""
+"""Runs against servers that fail, refuse, die or are real.
+
+Complete, each path once, every attempt on record.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def vote(k: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def most_likely(hist: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Return a grid, the likeliest mixing law on it by EM, and an upper limit on the greatest log-likelihood."""
+    """Return a grid, the likeliest mixing law on it by EM, and an upper limit on the log-likelihood."""
     theta = THETA[::30]
     grid = cells(hist.size - 1, theta)
     weight = np.full(theta.size, 1 / theta.size)

@@ -40,7 +40,10 @@ _SLOTS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """How to compare: bootstrap replicates and design, the level of intervals, cross-fitting folds, the seed."""
+    """How to compare.
+
+    Bootstrap replicates and design, the level of intervals, cross-fitting folds, the seed.
+    """
 
     replicates: int = 10_000
     design: Literal["paired", "rows"] = "paired"
@@ -113,7 +116,7 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
 
 
 def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]:
-    """Return both arms on their shared items in one order, with clusters of one name and equally many paths."""
+    """Return both arms on their shared items in one order, clusters named alike, with equally many paths."""
     rows = [
         {question.id: row for row, question in enumerate(one.ballot.questions)} for one in (first, second)
     ]
@@ -260,7 +263,8 @@ def _audit(first: ArmResult, second: ArmResult, change: ArmComparison) -> list[N
     ratio = second.phi.ratio / first.phi.ratio - 1 if first.phi.ratio else math.nan
     if ratio > fall / 2:
         text = (
-            f"rho falls by {-fall:.0%}, but only by {max(-ratio, 0):.0%} relative to the most that the slots' "
+            f"rho falls by {-fall:.0%}, but only by {max(-ratio, 0):.0%} relative to the most that "
+            "the slots' "
             "accuracies allow: most of the fall is unequal difficulty, not independence"
         )
         notes.append(Note("unequal_slots", text))

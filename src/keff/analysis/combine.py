@@ -102,7 +102,10 @@ def judged(
 
 
 def slot_table(votes: Votes) -> tuple[Slot, ...] | None:
-    """Return by template slot its accuracy and its share of paths without an answer; None under one prompt."""
+    """Return by template slot its accuracy and its share of paths without an answer.
+
+    None under one prompt.
+    """
     if votes.slots is None:
         return None
     accuracy = audit.slot_accuracies(votes)

@@ -18,7 +18,8 @@ _FRACTION = re.compile(r"(-?)(\d{0,18})\\frac\{(-?)(\d{1,40})\}\{(\d{1,40})\}", 
 _POWER_OF_TEN = re.compile(r"(-?\d+(?:\.\d+)?)\\cdot ?10\^\{?(-?\d{1,3})\}?", re.ASCII)
 _BASE = re.compile(r"0*([0-9A-F]+)_\{?\d{1,2}\}?", re.ASCII)
 _NAMED = re.compile(
-    r"^(?:[a-zA-Z]|\\[a-z]+|[a-zA-Z]\([a-zA-Z]\))(?:_\{\w\})?(?:=|\\in ?)(?!=)(?=[^=<>]+$)|^[^a-zA-Z=<>]+=(?=[^=<>]+$)"
+    r"^(?:[a-zA-Z]|\\[a-z]+|[a-zA-Z]\([a-zA-Z]\))(?:_\{\w\})?(?:=|\\in "
+    "?)(?!=)(?=[^=<>]+$)|^[^a-zA-Z=<>]+=(?=[^=<>]+$)"
 )
 _LABEL = re.compile(r"\(?([A-Z])\)?")
 _MATRIX = re.compile(r"\\begin\{([pbvB]?)matrix\}(.{1,800})\\end\{\1matrix\}")
@@ -66,7 +67,10 @@ def _number(text: str) -> Fraction | None:
 
 
 def _parts(text: str, depth: int) -> str | None:
-    """Return the canonical form of a union, tuple, interval, set, list or matrix; None if it is none of these."""
+    """Return the canonical form of a union, tuple, interval, set, list or matrix.
+
+    None if it is none of these.
+    """
     if matrix := _MATRIX.fullmatch(text):
         rows = [
             [_form(cell.strip(), depth) for cell in row.split("&")] for row in matrix[2].split("\\\\") if row

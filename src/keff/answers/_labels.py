@@ -47,7 +47,8 @@ class Labels:
             rf"(?<![\w'./-]){_NOT_NAMED}({one}){end}{article}{_REJECTION}" if letters else "(?!)"
         )
         self._rejected = re.compile(
-            rf"\b(?:not|neither|nor|rather than|instead of|isn't)\s+(?:option\s+|choice\s+)?\(?(?:{one})\)?(?![\w'])"
+            rf"\b(?:not|neither|nor|rather than|instead "
+            rf"of|isn't)\s+(?:option\s+|choice\s+)?\(?(?:{one})\)?(?![\w'])"
         )
         adjective = r"(?:correct|best|right|most\ likely|most\ appropriate)"
         self._verdict = re.compile(
@@ -75,12 +76,18 @@ class Labels:
         return self._name(found) if found else None
 
     def verdict(self, text: str) -> tuple[int, str] | None:
-        """Return place and label of the last verdict: "the correct option is B", "I choose B", "(B) is right"."""
+        """Return place and label of the last verdict.
+
+        "the correct option is B", "I choose B", "(B) is right".
+        """
         last = last_match(self._verdict, text)
         return (last.start(), self._name(last)) if last else None
 
     def last(self, text: str) -> str | None:
-        """Return the label of the last sentence that names any, if it names only one; decorated before bare."""
+        """Return the label of the last sentence that names any, if it names only one.
+
+        Decorated before bare.
+        """
         text = self._rejected.sub(" ", text)
         sentences = _SENTENCE.split(text)[-20:]
         for pattern in (self._decorated, self._bare):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 _DROPPED = re.compile(
-    r"\\left(?![a-zA-Z])|\\right(?![a-zA-Z])|\\[bB]igg?[lr]?(?![a-zA-Z])|\\displaystyle|\\limits|(?<!\\)\\[!,;: ]|~"
+    r"\\left(?![a-zA-Z])|\\right(?![a-zA-Z])|\\[bB]igg?[lr]?(?![a-zA-Z])|\\displaystyle"
+    r"|\\limits|(?<!\\)\\[!,;: ]|~"
     r"|\\q?quad(?![a-zA-Z])|\\\$|\$|\\%|%|\^\s*\{?\s*\\circ\s*\}?|\\degree(?:s)?|°|\\[()\[\]]"
 )
 _ORDINAL = re.compile(r"(?<=\d)\s*\^?\s*\{?\s*\\?(?:text|mathrm)?\s*\{?\s*(?:st|nd|rd|th)\s*\}{1,2}")
@@ -55,7 +56,10 @@ _KEEP = "\0"
 
 
 def normalise(answer: str) -> str:
-    r"""Return a mathematical answer in one form: no spaces, units, sizes or styles; \frac and \sqrt braced."""
+    r"""Return a mathematical answer in one form: no spaces, units, sizes or styles.
+
+    \frac and \sqrt braced.
+    """
     text = _THIN_GROUP.sub("", answer.strip())
     text = text.strip("`").removesuffix(".").strip()
     for pattern, form in _SAME:

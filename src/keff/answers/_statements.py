@@ -35,9 +35,9 @@ _FORMAT = "*_`#> \t\r"
 class Statement:
     """A place in the text that says what the answer is.
 
-    ``at`` is where it stands, ``payload`` what it says (one line, or a box's content), ``rule`` which form it has, ``strong``
-    whether the form leaves no doubt that a final answer follows, ``open`` whether the payload runs up to
-    the end of the text, where a truncated text may have lost a part of it.
+    ``at`` is where it stands, ``payload`` what it says (one line, or a box's content), ``rule`` which form it
+    has, ``strong`` whether the form leaves no doubt that a final answer follows, ``open`` whether the payload
+    runs up to the end of the text, where a truncated text may have lost a part of it.
     """
 
     at: int

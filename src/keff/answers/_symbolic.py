@@ -1,8 +1,9 @@
 """Canonical forms by math-verify's parser and sympy, in worker processes with a time limit.
 
 The workers are separate Python processes, because parsing and simplifying can hang or fill the memory and
-signal-based limits do not work in threads. A worker has a few seconds of processor time a string, and a minute by
-the clock. One that overruns is killed; the string it worked on has no canonical form, which is remembered.
+signal-based limits do not work in threads. A worker has a few seconds of processor time a string, and a
+minute by the clock. One that overruns is killed; the string it worked on has no canonical form, which is
+remembered.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Worker:
         self.alive = self._read(START_SECONDS) is not None
 
     def ask(self, text: str, seconds: float) -> str | None:
-        """Return the canonical form, or None if there is none or the time is over (then the worker is dead)."""
+        """Return the canonical form; None if there is none or the time is over (then the worker is dead)."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(text) + "\n")
@@ -114,5 +115,8 @@ def available() -> bool:
 
 @lru_cache(maxsize=2**16)
 def canonical(text: str) -> str | None:
-    """Return the canonical form of a normalised expression; None without the extra, in time-out, or unparsable."""
+    """Return the canonical form of a normalised expression.
+
+    None without the extra, in time-out, or unparsable.
+    """
     return POOL.ask(text) if available() and len(text) <= MOST_CHARACTERS else None

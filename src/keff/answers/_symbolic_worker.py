@@ -42,7 +42,10 @@ def limit_time() -> None:
 
 
 def rewritten(expression: Any) -> Any:
-    """Return an expression in canonical form: rational numbers, expanded, cancelled, roots out of denominators."""
+    """Return an expression in canonical form.
+
+    Rational numbers, expanded, cancelled, roots out of denominators.
+    """
     if isinstance(expression, sympy.Equality):
         left = sympy.numer(sympy.together(rewritten(expression.lhs - expression.rhs)))
         _, primitive = sympy.expand(left).as_content_primitive()

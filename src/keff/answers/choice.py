@@ -43,7 +43,9 @@ class ChoiceSpace:
         self._texts.update((text, label) for text, label in pairs if text and texts.count(text) == 1)
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement or verdict; else, on whole text, a last line, label or option text.
+        """Read the last explicit statement or verdict.
+
+        Else, on whole text, a last line, label or option text.
 
         Read as a label are "(B)", "B)", "**B**", "B." and a bare "B"; not the article "A", the pronoun
         "I", nor a label that the text rejects ("not B", "B is wrong").

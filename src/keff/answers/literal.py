@@ -30,7 +30,9 @@ _FENCE = re.compile(r"```[a-zA-Z]{0,10}\n([^`]{1,2000})```")
 
 @dataclass(frozen=True, slots=True)
 class LiteralSpace:
-    """Literals are one answer when Python calls their values equal: 1, 1.0 and True; sets and dicts in any order.
+    """Literals are one answer when Python calls their values equal: 1, 1.0 and True.
+
+    Sets and dicts in any order.
 
     Literals are read with ast.literal_eval. What it cannot read abstains, and so do literals of more than
     10,000 characters or 60 nested brackets. A tuple is not a list.
@@ -41,7 +43,10 @@ class LiteralSpace:
     contract: ClassVar[str] = 'End with a line "Final answer: <Python literal>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement or assert; else, on whole text, the last code span, result or line."""
+        """Read the last explicit statement or assert.
+
+        Else, on whole text, the last code span, result or line.
+        """
         text = strip_thinking(text).replace("\0", "")
         tail = text[-_TAIL:]
         for statement in statements(text):

@@ -77,7 +77,10 @@ def _expression(statement: Statement) -> str | None:
 
 
 def _formulas(sentence: str) -> str | None:
-    """Return the formulas that a sentence begins with, else its last ones: those between which stands only "or"."""
+    """Return the formulas that a sentence begins with, else its last ones.
+
+    Those between which stands only "or".
+    """
     runs: list[list[str]] = []
     end = 0
     for segment in _SEGMENT.finditer(sentence):

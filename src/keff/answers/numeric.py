@@ -99,7 +99,10 @@ def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:
 
 
 def _within(raw: str, payload: str) -> re.Match[str] | None:
-    """Return the number that a sentence is about: the last bold one, the only amount of money, or the last."""
+    """Return the number that a sentence is about.
+
+    The last bold one, the only amount of money, or the last.
+    """
     if found := _bold(raw):
         return found
     sentence = _numbers.first_sentence(payload)

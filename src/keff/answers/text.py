@@ -92,7 +92,10 @@ class TextSpace:
 
 @lru_cache(maxsize=2**16)
 def normalised(answer: str) -> str:
-    """Return a span in its canonical form; of one that is all punctuation or articles, the lower-cased span."""
+    """Return a span in its canonical form.
+
+    Of one that is all punctuation or articles, the lower-cased span.
+    """
     return settled(_normal, answer[:MOST_CHARACTERS])
 
 
@@ -115,7 +118,10 @@ def _token(token: str) -> str:
 
 
 def _sole_number(key: str) -> str | None:
-    """Return the number of a key that is one number and at most units: "5", "5 yards", but not "5 may 1990"."""
+    """Return the number of a key that is one number and at most units.
+
+    "5", "5 yards", but not "5 may 1990".
+    """
     first, *units = key.split() or [""]
     digits = any(any(character.isdigit() for character in unit) for unit in units)
     return first if _numbers.NUMBER.fullmatch(first) and len(units) <= 1 and not digits else None

@@ -1,7 +1,7 @@
 """Every option and argument of the command line, each declared once.
 
-A command picks the declaration whose help is true for it and states its own default. Where nothing is given and
-something is worked out, ``show_default`` says what.
+A command picks the declaration whose help is true for it and states its own default. Where nothing is given
+and something is worked out, ``show_default`` says what.
 """
 
 from __future__ import annotations
@@ -317,7 +317,8 @@ ShadowBudget = Annotated[
         "--shadow-budget",
         min=0,
         max=1,
-        help="Spend this share of the paths again on drawing some requests on after their reply, up to --cap.",
+        help="Spend this share of the paths again on drawing some requests on after their reply, "
+        "up to --cap.",
     ),
 ]
 ShadowCap = Annotated[

@@ -219,7 +219,8 @@ async def _draw(job: Job) -> sampler.Progress:
             return await work
         except asyncio.CancelledError:
             raise RunError(
-                f"stopped; every path that was received is kept in {job.folder}: run the same command to continue"
+                f"stopped; every path that was received is kept in {job.folder}: run the same "
+                "command to continue"
             ) from None
         finally:
             for one in (signal.SIGINT, signal.SIGTERM):

@@ -25,10 +25,11 @@ def command(
     model: o.Model = None,
     json: o.Json = False,
 ) -> None:
-    """Sample SmolLM2-135M-Instruct on this machine's processor, analyse, and write plan.json and report.html."""
+    """Sample SmolLM2-135M-Instruct on this machine, analyse, and write plan.json and report.html."""
     if not run.exists():
         _say(
-            f"Asking SmolLM2-135M-Instruct {n} questions {k} times each, on this machine: about three minutes."
+            f"Asking SmolLM2-135M-Instruct {n} questions {k} times each, on this machine: about "
+            "three minutes."
         )
     job = Wishes(task="starter", run=run, engine="llamacpp", model=model, n=n, k=k, seed=seed).job()
     report(job, draw(job), json=False)

@@ -71,7 +71,7 @@ def command(
 
 
 def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
-    """Return the accuracy of 1..top paths that the figure measures by, before any policy is replayed for it."""
+    """Return the accuracy of 1..top paths that the figure measures by, before any policy is replayed."""
     if votes.answers is None:
         return None
     fixed = plurality_at_k_items(votes).mean(axis=0)[:top]

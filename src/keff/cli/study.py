@@ -65,7 +65,10 @@ def command(
 
 
 def _run(study: Study, file: Path, how: Wishes, runs: Path | None) -> list[dict[str, Any]]:
-    """Draw what every run of the study still owes; a run that fails does not keep the others from going on."""
+    """Draw what every run of the study still owes.
+
+    A run that fails does not keep the others from going on.
+    """
     grid = list(cells(study, runs))
     jobs = [_wishes(study, cell, file, how) for cell in grid]
     done: list[dict[str, Any]] = []

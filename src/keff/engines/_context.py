@@ -48,7 +48,7 @@ def _bytes(prompt: Sequence[Message]) -> int:
 
 
 def context_size(address: str, key: str, need: Need) -> int:
-    """Ask the server of a loaded model for the context that ``need`` takes, at most what the model was trained for."""
+    """Return the context that ``need`` takes by a loaded model's server, at most what it was trained for."""
     counts = [_tokens(address, key, prompt) for prompt in need.prompts]
     wanted = max(counts, default=0) + need.max_tokens
     trained = _call(f"{address}/v1/models", key)["data"][0]["meta"]["n_ctx_train"]

@@ -162,7 +162,10 @@ class Cluster:
         await asyncio.gather(*self._abandoned, return_exceptions=True)
 
     def _abandon(self, answer: asyncio.Task[Any]) -> None:
-        """Let an answer that nobody waits for come: Ray complains at length about one that is cancelled here."""
+        """Let an answer that nobody waits for come.
+
+        Ray complains at length about one that is cancelled here.
+        """
         self._abandoned.add(answer)
         answer.add_done_callback(self._abandoned.discard)
 

@@ -43,7 +43,8 @@ def finish_reason(reason: Any) -> FinishReason:
 def summarize(logprobs: Iterable[float]) -> Logprobs | None:
     """Summarise the token log-probabilities of one path; None when there are none.
 
-    ``bottom`` is the mean of the lowest tenth, of at least one token. Values that are not finite are left out.
+    ``bottom`` is the mean of the lowest tenth, of at least one token. Values that are not finite are left
+    out.
     """
     known = sorted(filter(math.isfinite, logprobs))
     if not known:
@@ -88,7 +89,10 @@ def choices_of(response: Any) -> list[Choice]:
 
 
 def body_error(error: Any) -> EngineError:
-    """Return the EngineError for an error object in a body; transient unless it names a fault of ours (4xx)."""
+    """Return the EngineError for an error object in a body.
+
+    Transient unless it names a fault of ours (4xx).
+    """
     detail = fields(error)
     code = detail.get("code")
     ours = isinstance(code, int) and 400 <= code < 500 and code not in (408, 409, 429)

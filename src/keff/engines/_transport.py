@@ -28,8 +28,10 @@ class Address:
 
 
 CONNECT = 2.5
-"""Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute: two requests
-in turn, each with the client's three retries and the pauses between them."""
+"""Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute.
+
+That is two requests in turn, each with the client's three retries and the pauses between them.
+"""
 
 
 class UnsupportedError(Exception):

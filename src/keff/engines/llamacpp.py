@@ -56,8 +56,8 @@ def engine(
 
     ``n_ctx``: tokens of prompt plus path that fit; default: 1024, or more where one of ``prompts`` (the
     longest that will be asked) with ``max_tokens`` after it takes more and the model was trained for it.
-    ``n_parallel``: paths drawn at once. ``threads``: default: one per core. ``chat_template``: a Jinja template
-    in place of the file's own. Raises UsageError when the file is missing or is not GGUF.
+    ``n_parallel``: paths drawn at once. ``threads``: default: one per core. ``chat_template``: a Jinja
+    template in place of the file's own. Raises UsageError when the file is missing or is not GGUF.
     """
     if (n_ctx or N_CTX) < 64 or n_parallel < 1:
         raise UsageError("engine llamacpp: n_ctx must be at least 64 and n_parallel at least 1")
@@ -104,7 +104,10 @@ def open_server(file: Path, settings: LlamaCppSettings, *, api_key: str = "") ->
 
 
 def roomy(file: Path, settings: LlamaCppSettings, need: Need) -> LlamaCppSettings:
-    """Return the settings with a context that holds ``need``; loads the model briefly when that must be counted."""
+    """Return the settings with a context that holds ``need``.
+
+    Loads the model briefly when that must be counted.
+    """
     if not need.prompts or need.most <= settings.n_ctx:
         return settings
     key = secrets.token_hex(16)

@@ -170,7 +170,7 @@ class OpenAI:
         return drawn
 
     def _note_odd(self, n: int, *, sure: bool = False) -> None:
-        """Ask for at most n paths from now on, once the server has said so or has been odd several times in a row."""
+        """Ask for at most n paths from now on, once the server said so or was odd several times in a row."""
         self._odd_in_row += 1
         if sure or self._odd_in_row >= ODD:
             self._at_most(n)
@@ -221,7 +221,10 @@ class OpenAI:
         return {name: value for name, value in body.items() if name not in self._options.omit}
 
     def _simplify(self, refusal: str, body: Mapping[str, Any]) -> bool:
-        """Give up what the server refused and what changes no path; False when there is nothing to give up."""
+        """Give up what the server refused and what changes no path.
+
+        False when there is nothing to give up.
+        """
         if "logprobs" in refusal and "logprobs" in body:
             self._forget_logprobs()
             return True

@@ -10,7 +10,8 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 PATHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 
 HELP = {
-    "keff_requests_total": "Chat requests by HTTP status (499: the client left), and all that the guard refused.",
+    "keff_requests_total": "Chat requests by HTTP status (499: the client left), and all that the "
+    "guard refused.",
     "keff_votes_total": "Voted requests by why they stopped.",
     "keff_paths_total": "Paths by what became of them: voted, abstained, unused, cancelled, shadow, relayed.",
     "keff_upstream_failures_total": "Upstream calls that failed.",

@@ -1,4 +1,7 @@
-"""The drift alarm of a gateway: does the traffic still agree with itself as the pilot did? Needs no labels."""
+"""The drift alarm of a gateway.
+
+Does the traffic still agree with itself as the pilot did? Needs no labels.
+"""
 
 from __future__ import annotations
 

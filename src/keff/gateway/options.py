@@ -19,12 +19,13 @@ class Options:
 
     ``strict`` refuses what differs from the plan. ``free_text``: when no path of the first round holds an
     answer, ``pass`` replies with the first path, ``refuse`` with an error, ``draw`` goes on to the policy's
-    end. ``reply`` picks among the paths that hold the winning answer. ``max_paths`` bounds what a request
-    may ask for, ``max_requests`` how many are served at once, ``replacements`` the failed upstream calls
-    that one request makes up for. ``in_flight`` paths are kept running at least, beyond what the policy
-    needs now (faster, and what is not needed is cancelled). Some requests are drawn on to ``shadow_paths``
-    after their reply: on average that adds ``shadow_budget`` of the paths that the replies cost. Seconds: ``deadline`` of a vote (None: none), ``body_seconds`` to
-    receive a body, ``quiet_seconds`` of a stream before its first comment, ``comment_seconds`` between comments.
+    end. ``reply`` picks among the paths that hold the winning answer. ``max_paths`` bounds what a request may
+    ask for, ``max_requests`` how many are served at once, ``replacements`` the failed upstream calls that one
+    request makes up for. ``in_flight`` paths are kept running at least, beyond what the policy needs now
+    (faster, and what is not needed is cancelled). Some requests are drawn on to ``shadow_paths`` after their
+    reply: on average that adds ``shadow_budget`` of the paths that the replies cost. Seconds: ``deadline`` of
+    a vote (None: none), ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first
+    comment, ``comment_seconds`` between comments.
     """
 
     strict: bool = False

@@ -14,7 +14,10 @@ LARGEST_HEAD = 32 * 1024
 
 
 class Corked:
-    """A transport that sends what is written in one turn of the loop in one piece: one system call a reply."""
+    """A transport that sends what is written in one turn of the loop in one piece.
+
+    One system call a reply.
+    """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop

@@ -21,10 +21,13 @@ TRIES = 3
 class Sink(Protocol):
     """Where the response goes."""
 
-    async def begin(
-        self, status: int, kind: str, more: Mapping[str, str], size: int | None = None
-    ) -> None: ...
-    async def part(self, body: bytes, *, last: bool = False) -> None: ...
+    async def begin(self, status: int, kind: str, more: Mapping[str, str], size: int | None = None) -> None:
+        """Send the status and the headers."""
+        ...
+
+    async def part(self, body: bytes, *, last: bool = False) -> None:
+        """Send one part of the body."""
+        ...
 
 
 async def relay(service: Service, job: Job, sink: Sink) -> None:

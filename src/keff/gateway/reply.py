@@ -99,7 +99,10 @@ def vote_object(
 
 
 def completion(name: str, path: Drawn, usage: Mapping[str, Any], vote: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reply: the response that the path came in, with this one choice; ``name`` if it has no id."""
+    """Return the reply: the response that the path came in, with this one choice.
+
+    ``name`` if it has no id.
+    """
     return {
         "id": name,
         "created": int(time.time()),

@@ -73,7 +73,10 @@ def _hostname(host: bytes) -> str:
 
 
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int, seconds: float) -> bytes:
-    """Return the body; raises Problem for what is not JSON, too large or too slow, Gone when the client left."""
+    """Return the body.
+
+    Raises Problem for what is not JSON, too large or too slow, Gone when the client left.
+    """
     if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(415, "send the request as content-type: application/json")
     try:

@@ -105,7 +105,10 @@ class Service:
         return ENCODER.encode(body).encode()[:-1]
 
     def _is_shadow(self, policy: Policy) -> bool:
-        """Choose before any vote is seen; on average shadows cost ``shadow_budget`` of what the replies cost."""
+        """Choose before any vote is seen.
+
+        On average shadows cost ``shadow_budget`` of what the replies cost.
+        """
         if policy is not self.policy or len(self._shadows) >= MOST_SHADOWS:
             return False
         mean = self._paths / self._votes if self._votes else 1.0

@@ -28,7 +28,10 @@ def failure(problem: Problem) -> bytes:
 
 
 def chunks(reply: Mapping[str, Any], *, include_usage: bool) -> Iterator[bytes]:
-    """Yield a whole reply as a stream: role, content, the end with the vote, usage where asked, ``[DONE]``."""
+    """Yield a whole reply as a stream.
+
+    Role, content, the end with the vote, usage where asked, ``[DONE]``.
+    """
     (choice,) = reply["choices"]
     base = {name: value for name, value in reply.items() if name not in ("choices", "usage", "keff")}
     base["object"] = "chat.completion.chunk"

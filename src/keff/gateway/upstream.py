@@ -101,6 +101,7 @@ class Upstream:
 
     @property
     def session(self) -> aiohttp.ClientSession:
+        """The HTTP session of the running loop."""
         assert self._session is not None, "start() comes first"
         return self._session
 

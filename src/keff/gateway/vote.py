@@ -93,8 +93,8 @@ class Vote:
     async def run(self) -> Outcome:
         """Draw until the policy stops, the deadline comes or too much fails.
 
-        Answers with what is there; raises UpstreamError or Problem (504) when that is nothing. However it ends, cancelled
-        too, every call in flight is broken off first.
+        Answers with what is there; raises UpstreamError or Problem (504) when that is nothing. However it
+        ends, cancelled too, every call in flight is broken off first.
         """
         consumed, cause = 0, "deadline"
         try:
@@ -107,7 +107,7 @@ class Vote:
         return self._outcome(consumed, cause, cancelled)
 
     async def extend(self, paths: int) -> list[str | None]:
-        """Draw on to ``paths`` after ``run`` and return the keys in launch order, up to the first lost path."""
+        """Draw on to ``paths`` after ``run``; return the keys in launch order, up to the first lost path."""
         try:
             while self._launched < paths and not self._lost:
                 self._launch(self._launched + min(self.batches.most * 4, paths - self._launched))

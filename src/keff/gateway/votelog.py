@@ -12,10 +12,10 @@ from keff.errors import UsageError
 
 
 class VoteLog:
-    """Appends to a file. Answers are canonical keys: equal where they are equal texts. They are
-    redacted to 1, 2, ... within a request unless ``answers`` is True.
+    """Appends to a file.
 
-    Neither questions nor texts of paths are ever written.
+    Answers are canonical keys: equal where they are equal texts. They are redacted to 1, 2, ... within a
+    request unless ``answers`` is True. Neither questions nor texts of paths are ever written.
     """
 
     def __init__(self, file: Path, *, answers: bool = False) -> None:

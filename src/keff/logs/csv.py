@@ -1,4 +1,7 @@
-"""CSV with named columns: one row per path (id, answer, ...), or one row per question (id, answer_1, answer_2, ...)."""
+"""CSV with named columns.
+
+One row per path (id, answer, ...), or one row per question (id, answer_1, answer_2, ...).
+"""
 
 from __future__ import annotations
 
@@ -53,22 +56,25 @@ class CsvLog:
     """Reader of comma-, semicolon- or tab-separated tables.
 
     Other columns: gold_answer, correct, tokens, confidence, slot, cluster, question, text; numbered in the
-    form with one row per question. Blank lines are skipped. A last line with too few fields and no newline was
-    torn and is left out.
+    form with one row per question. Blank lines are skipped. A last line with too few fields and no newline
+    was torn and is left out.
     """
 
     name = "csv"
 
     def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
         found = _header(path)
         return found if isinstance(found, str) else None
 
     def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
         empty: tuple[str, dict[str, Any]] = ("", {})
         row = next(self._rows(path, unheard), empty)[1]
         return LogInfo(task=optional_text(row.get("task")), model=optional_text(row.get("model")))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
         rows = self._rows(path, tell)
         found = _header(path)
         if not isinstance(found, str) and "answer" in found.names:

@@ -39,6 +39,7 @@ class InspectAi:
     name = "inspect_ai"
 
     def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
         if not path.is_file():
             return "not a file"
         with path.open("rb") as file:
@@ -52,10 +53,12 @@ class InspectAi:
         return None if head.lstrip().startswith(b"{") and b'"eval"' in head else 'no object with "eval"'
 
     def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
         about = inner(_header(path), "eval")
         return LogInfo(task=known_task(str(about.get("task", ""))), model=about.get("model"))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
         left_out = {"ended in an error": 0, "has no score": 0}
         kept = 0
         others: set[str] = set()

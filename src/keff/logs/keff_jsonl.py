@@ -1,4 +1,7 @@
-"""One JSON line per question: {"id", "gold_answer", "all_answers": [...], "all_correct": [...] (optional), ...}."""
+"""One JSON line per question.
+
+{"id", "gold_answer", "all_answers": [...], "all_correct": [...] (optional), ...}.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ class KeffJsonl:
     name = "keff_jsonl"
 
     def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
         row = first_row(path)
         if isinstance(row, str):
             return row
@@ -24,12 +28,14 @@ class KeffJsonl:
         return None if "all_answers" in row else 'the first line has no "all_answers"'
 
     def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
         row = first_row(path)
         if isinstance(row, str):
             return LogInfo()
         return said_by(row)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
         return once_each(
             (where, question_of(where, row, texts=texts)) for where, row in json_lines(path, tell)
         )

@@ -35,6 +35,7 @@ class LmEval:
     name = "lm_eval"
 
     def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
         row = first_row(path)
         if isinstance(row, str):
             return row
@@ -42,11 +43,13 @@ class LmEval:
         return f"the first line has no {' and no '.join(missing)}" if missing else None
 
     def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
         row = first_row(path)
         task = _task(path, row) if isinstance(row, dict) else None
         return LogInfo(task=task, model=path.parent.name.replace("__", "/") or None)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
         name = self.info(path).task
         task = None if name is None else plugins.load("task", name)
         seen: set[str] = set()

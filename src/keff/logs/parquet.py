@@ -1,4 +1,4 @@
-"""Parquet: one row per question with list columns as in the JSONL, or one row per path with the columns of the CSV."""
+"""Parquet: one row per question (list columns as in the JSONL) or one row per path (columns of the CSV)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class ParquetLog:
     name = "parquet"
 
     def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
         if not path.is_file():
             return "not a file"
         with path.open("rb") as file:
@@ -34,11 +35,13 @@ class ParquetLog:
         return None
 
     def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
         empty: tuple[str, dict[str, Any]] = ("", {})
         row = next(_rows(path, texts=False), empty)[1]
         return said_by(row)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
         del tell
         rows = _rows(path, texts=texts)
         if "all_answers" in _columns(path):

@@ -77,6 +77,7 @@ class Published:
     name = "published"
 
     def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
         row = first_row(path)
         if isinstance(row, str):
             return row
@@ -84,6 +85,7 @@ class Published:
         return f"the first line has no {', '.join(missing)}" if missing else None
 
     def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
         row = first_row(path)
         if isinstance(row, str):
             raise LogError(f"{path}: {row}")
@@ -92,6 +94,7 @@ class Published:
         return LogInfo(task=task_of(row), space=scorer[0] if scorer else None, model=str(model))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
         return once_each(self._questions(path, texts, tell))
 
     def _questions(self, path: Path, texts: bool, tell: Tell) -> Iterator[tuple[str, Question]]:
@@ -113,8 +116,8 @@ def check_provenance(where: str, row: Row, part: str, marks: dict[str, Mark]) ->
 def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mapping[str, Any]], list[str]]:
     """Read a whole file and list all that is wrong with it instead of stopping at the first.
 
-    Returns the questions that could be read, the provenance of each part's first row, and the problems. A torn
-    last line is no problem of the others: it is kept out and told.
+    Returns the questions that could be read, the provenance of each part's first row, and the problems. A
+    torn last line is no problem of the others: it is kept out and told.
     """
     questions: list[Question] = []
     problems: list[str] = []

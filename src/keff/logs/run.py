@@ -60,11 +60,13 @@ class RunLog:
     name = "run"
 
     def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
         if not path.is_dir():
             return "not a folder"
         return None if (path / FILE).is_file() else f"the folder has no {FILE}"
 
     def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
         with Run.open(path) as run:
             manifest, integrity = run.manifest, run.integrity()
         config = manifest.config
@@ -79,6 +81,7 @@ class RunLog:
         )
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
         del tell
         with Run.open(path) as run:
             order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}

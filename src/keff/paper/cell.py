@@ -35,8 +35,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """One model on one benchmark: all its numbers, the correlations [K, K] of its template slots, and the
-    bootstrap draws of its relative change [B]."""
+    """One model on one benchmark.
+
+    All its numbers, the correlations [K, K] of its template slots, and the bootstrap draws of its relative
+    change [B].
+    """
 
     place: Place
     numbers: dict[str, Any]
@@ -119,7 +122,10 @@ def _block(pt: Votes, rho_pt: float) -> dict[str, Any]:
 
 
 def _audit(sc: Votes, pt: Votes) -> dict[str, Any]:
-    """Return how phi over its bound changes: what is left of a fall once unequal accuracies are allowed for."""
+    """Return how phi over its bound changes.
+
+    What is left of a fall once unequal accuracies are allowed for.
+    """
     before, after = phi_audit(sc).ratio, phi_audit(pt).ratio
     return {"phi_ratio_change": after / before - 1 if before else math.nan}
 

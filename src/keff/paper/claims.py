@@ -117,14 +117,21 @@ weighted_voting.low_accuracy: gain 14.5% mean_cv 0.656 share_high_cv 74%
 weighted_voting.high_accuracy: gain 1.6% mean_cv 0.135 share_high_cv 14%
 oracle: largest_gain 1.5%
 block: cells 58 mean 1.16 std 0.30 largest 2.5
-reasoning: truncated 5.4% p 92.9% c_pilot 0.33 c 0.38 ceiling 2.67 k_eff 2.53 k_star 14 retained 99.8% net_cost 56%
+reasoning: truncated 5.4% p 92.9% c_pilot 0.33 c 0.38 ceiling 2.67 k_eff 2.53 k_star 14
+reasoning: retained 99.8% net_cost 56%
 reasoning: gap_lo -0.5% gap_hi 0.0%"""
-"""The numbers of the text, as ``where: name printed ...`` below the headline; ``cells`` is the headline itself."""
+"""The numbers of the text, as ``where: name printed ...`` below the headline.
+
+``cells`` is the headline itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One printed number beside the reproduced one; ``agrees`` within half a unit of the last printed digit."""
+    """One printed number beside the reproduced one.
+
+    ``agrees`` within half a unit of the last printed digit.
+    """
 
     table: str
     row: str
@@ -145,7 +152,10 @@ def check_headline(headline: Row) -> list[Check]:
 
 
 def printed(where: str, name: str) -> str | None:
-    """Return a number of the text as it was printed, such as ``printed("predictor", "r")``; None for others."""
+    """Return a number of the text as it was printed, such as ``printed("predictor", "r")``.
+
+    None for others.
+    """
     return _headline().get((where, name))
 
 

@@ -20,8 +20,9 @@ Maker = Callable[[], Figure]
 def draw(found: Reproduction, out: Path) -> list[Path]:
     """Write every figure that the rows allow, as PDF and SVG with the same bytes on every run.
 
-    Figure 2 (calibration) and Figure 3 (answer diversity) of the paper; the saturation curve with its ceiling,
-    the sensitivities to pilot size and epsilon, the forest of delta rho, and the correlations of template slots.
+    Figure 2 (calibration) and Figure 3 (answer diversity) of the paper; the saturation curve with its
+    ceiling, the sensitivities to pilot size and epsilon, the forest of delta rho, and the correlations of
+    template slots.
     """
     makers = _matrix(found) | _saturation(found)  # the slow ones first
     # Matplotlib is slow, and its figures have nothing to do with each other.

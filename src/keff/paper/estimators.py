@@ -78,7 +78,7 @@ def pilot_draws(votes: Votes, n: int, replicates: int, rng: np.random.Generator)
 
 
 def vote_gap(votes: Votes, k: int, replicates: int, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the 95% interval of MV@k minus MV@32, first paths each, by a cluster bootstrap over instances."""
+    """Return the 95% interval of MV@k minus MV@32 (first paths), by a cluster bootstrap over instances."""
     items = majority_prefix_items(votes)
     rows = np.stack([np.ones(votes.n), items[:, min(k, votes.k) - 1] - items[:, -1]], axis=1)
     totals = resampled_totals(group_sums(rows, votes.cluster_ids, votes.n_clusters), replicates, rng)

@@ -89,7 +89,9 @@ def _points(cells: Sequence[Cell]) -> Iterator[tuple[Benchmark, list[float], lis
 
 
 def templates(cells: Sequence[Cell]) -> Rows:
-    """Mean correlations [K, K] of template slots by benchmark over its valid cells; NaN where none is defined.
+    """Mean correlations [K, K] of template slots by benchmark over its valid cells.
+
+    NaN where none is defined.
 
     Benchmarks of one answer space share their templates, so a slot is one prompt within a benchmark.
     """

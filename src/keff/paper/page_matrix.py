@@ -1,4 +1,7 @@
-"""Where the paper's way and ours differ on two arms: tests, intervals, weighted votes, and what a fall of rho means."""
+"""Where the paper's way and ours differ on two arms.
+
+Tests, intervals, weighted votes, and what a fall of rho means.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,14 @@ def mann_whitney(numbers: Numbers) -> str | None:
     ]
     return section(
         "Whether rho falls more on QA than on Math",
-        f"A one-sided Mann-Whitney test of {found['n_qa']} QA cells against {found['n_math']} Math cells. It takes "
-        "cells for independent, and they are not: both sides have the same models, and cells of one benchmark share "
-        "their instances, so p is not the chance that it claims to be. It also takes the change of a cell for "
-        f"exact: the last row repeats the test on {found['draws']} bootstrap draws of all cells (rows, as the "
+        f"A one-sided Mann-Whitney test of {found['n_qa']} QA cells against {found['n_math']} Math "
+        "cells. It takes "
+        "cells for independent, and they are not: both sides have the same models, and cells of "
+        "one benchmark share "
+        "their instances, so p is not the chance that it claims to be. It also takes the change of "
+        "a cell for "
+        f"exact: the last row repeats the test on {found['draws']} bootstrap draws of all cells "
+        "(rows, as the "
         "paper resamples).\n\n" + beside_print(numbers, "mann_whitney", rows),
     )
 
@@ -49,8 +56,10 @@ def predictor(numbers: Numbers) -> str | None:
             ("95% interval of r (Fisher)", "", _fisher(found["r"], found["n"])),
         ]
         parts.append(
-            f"Figure 3 has {found['n']} points, one a benchmark: answer diversity under one prompt, and the change of "
-            "rho. So few points leave r wide open. They are not independent either, for all have the same models, "
+            f"Figure 3 has {found['n']} points, one a benchmark: answer diversity under one "
+            "prompt, and the change of "
+            "rho. So few points leave r wide open. They are not independent either, for all have "
+            "the same models, "
             "and both coordinates come from the same paths under one prompt.\n\n"
             + beside_print(numbers, "predictor", rows)
         )
@@ -70,14 +79,17 @@ def intervals(numbers: Numbers) -> str | None:
     header = ("estimator, and what is resampled", "exclude zero", "median width", "quartiles", "withheld")
     text = (
         "The paper resamples rows (instance x seed) of each arm on its own. Rows of one instance are not "
-        "independent, and both arms share their instances; resampling instances in both arms together respects "
-        "both. Between the first two rows only the resampling differs, between the last two only the estimator. "
+        "independent, and both arms share their instances; resampling instances in both arms "
+        "together respects "
+        "both. Between the first two rows only the resampling differs, between the last two only "
+        "the estimator. "
         "Those over instances are withheld where an arm is too near 0% or 100%.\n\n"
     )
     wider = found["wider"]
     why = (
         f"In the median cell the resampling makes the interval {_times(wider['resampling'])}, the estimator "
-        f"{_times(wider['estimator'])}. Where rows of one instance agree, they tell less than as many instances, "
+        f"{_times(wider['estimator'])}. Where rows of one instance agree, they tell less than as "
+        "many instances, "
         "which widens; what both arms share cancels, which narrows."
     )
     return section("Intervals of the change of rho", f"{text}{table(header, rows)}\n\n{why}")
@@ -100,8 +112,10 @@ def weights(numbers: Numbers) -> str | None:
     return section(
         "Weighted votes: in-sample, cross-fitted, and the best slot",
         "Accuracy weights learned on the instances that they are judged on look better than they are. The "
-        "cross-fitted gain uses weights from other instances. Where slots differ much, one slot alone can do as "
-        "well as the weighted vote or better, so the best single slot (also cross-fitted) must stand beside it."
+        "cross-fitted gain uses weights from other instances. Where slots differ much, one slot "
+        "alone can do as "
+        "well as the weighted vote or better, so the best single slot (also cross-fitted) must "
+        "stand beside it."
         "\n\n" + "\n".join(lines),
     )
 
@@ -113,9 +127,12 @@ def oracle(numbers: Numbers) -> str | None:
         return None
     return section(
         "The oracle bound under one prompt",
-        f"Over {found['cells']} self-consistency cells with slot CV up to 0.24 the in-sample oracle gains at most "
-        f"{found['largest_gain']:+.2%} and {found['mean_gain']:+.2%} on average. Slots that do not differ at all "
-        f"would give {found['mean_expected_of_equal_slots']:+.2%} on average, because the weights decide ties in "
+        f"Over {found['cells']} self-consistency cells with slot CV up to 0.24 the in-sample "
+        "oracle gains at most "
+        f"{found['largest_gain']:+.2%} and {found['mean_gain']:+.2%} on average. Slots that do not "
+        "differ at all "
+        f"would give {found['mean_expected_of_equal_slots']:+.2%} on average, because the weights "
+        "decide ties in "
         f"favour of the instances that they were learned from. Cross-fitted, the mean gain is "
         f"{found['mean_gain_cross_fitted']:+.2%}.",
     )
@@ -129,7 +146,8 @@ def block(numbers: Numbers) -> str | None:
     return section(
         "K_eff block over K_eff vote",
         f"Mean ratio {found['mean']:.3f} (std {found['std']:.3f}, largest {found['largest']:.2f}) over "
-        f"{found['cells']} cells, with the mean Pearson correlation in K_eff vote. With Eq. 3 instead the two are "
+        f"{found['cells']} cells, with the mean Pearson correlation in K_eff vote. With Eq. 3 "
+        "instead the two are "
         "one and the same number for every matrix: here the mean ratio is "
         f"{number(found['mean_with_pooled_c'], '.6f')}. The ratio measures how "
         "Pearson and Eq. 3 differ for unequal slots, not diversity that the formula misses.",
@@ -148,8 +166,10 @@ def phi(numbers: Numbers) -> str | None:
     ]
     return section(
         "Decorrelation, or unequal templates",
-        "Two votes of unequal accuracy cannot correlate fully. When templates differ in accuracy (or break the answer "
-        "format), rho falls without any independence. Divided by the largest value that the accuracies allow, the "
+        "Two votes of unequal accuracy cannot correlate fully. When templates differ in accuracy "
+        "(or break the answer "
+        "format), rho falls without any independence. Divided by the largest value that the "
+        "accuracies allow, the "
         "change is what is left.\n\n" + "\n".join(lines),
     )
 

@@ -1,4 +1,7 @@
-"""Where the paper's way and ours differ on one arm: estimates of c, votes, K*, pilots, the reasoning model."""
+"""Where the paper's way and ours differ on one arm.
+
+Estimates of c, votes, K*, pilots, the reasoning model.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,12 @@ def estimators(numbers: Numbers) -> str | None:
         return None
     corrections = _gaps(rows, "c_corrected")
     text = (
-        "The tables use the mean Pearson correlation over path columns; Eq. 3 pools p over columns. Pearson drops "
-        "columns that are constant, which is frequent for extreme accuracies in small pilots. The corrected value "
-        f"is the one-way analysis-of-variance estimate. On Table 1, Pearson minus Eq. 3 is {span(gaps, '+.4f')}"
+        "The tables use the mean Pearson correlation over path columns; Eq. 3 pools p over "
+        "columns. Pearson drops "
+        "columns that are constant, which is frequent for extreme accuracies in small pilots. The "
+        "corrected value "
+        "is the one-way analysis-of-variance estimate. On Table 1, Pearson minus Eq. 3 is "
+        f"{span(gaps, '+.4f')}"
     )
     if not corrections:
         return section(TITLE, f"{text}.")
@@ -46,9 +52,12 @@ def subsets(numbers: Numbers) -> str | None:
     ]
     return section(
         "MV@K from the first K paths, or over all subsets",
-        "The paper votes over the first K paths. Any other K of them are as good, and the average over all does "
-        "not hang on one choice, so it varies less or as much. A retention above 100% from the first paths can be "
-        "that choice alone. Even K buy nothing that the odd K before them does not buy when ties count one half. "
+        "The paper votes over the first K paths. Any other K of them are as good, and the average "
+        "over all does "
+        "not hang on one choice, so it varies less or as much. A retention above 100% from the "
+        "first paths can be "
+        "that choice alone. Even K buy nothing that the odd K before them does not buy when ties "
+        "count one half. "
         "Both intervals resample instances.\n\n" + "\n".join(lines),
     )
 
@@ -59,16 +68,21 @@ def plurality(numbers: Numbers) -> str | None:
     if not rows:
         return None
     lines = [
-        f"- {row['task']}, {row['model']}: binary majority {row['average']:.1%}, plurality {row['plurality']:.1%} "
+        f"- {row['task']}, {row['model']}: binary majority {row['average']:.1%}, plurality "
+        f"{row['plurality']:.1%} "
         f"with all paths; at K* = {row['k_star']}: {row['average_star']:.1%} and {row['plurality_star']:.1%}"
         for row in rows
     ]
     return section(
         "Binary majority vote, and the plurality that is deployed",
-        "The paper scores a binary vote on correctness: an instance counts when more than half of its paths are "
-        "right. A deployed vote returns the most frequent answer, which needs no majority: where wrong answers "
-        "differ, it can be right with fewer right paths, and go on gaining after the majority has stopped. Both "
-        "are averages over all subsets of K* paths here, so the majority is not MV@K* of Table 4, which takes the "
+        "The paper scores a binary vote on correctness: an instance counts when more than half of "
+        "its paths are "
+        "right. A deployed vote returns the most frequent answer, which needs no majority: where "
+        "wrong answers "
+        "differ, it can be right with fewer right paths, and go on gaining after the majority has "
+        "stopped. Both "
+        "are averages over all subsets of K* paths here, so the majority is not MV@K* of Table 4, "
+        "which takes the "
         "first K* paths.\n\n" + "\n".join(lines),
     )
 
@@ -84,7 +98,8 @@ def conservative(numbers: Numbers) -> str | None:
     ]
     return section(
         "K* from a point estimate, or from its lower limit",
-        "K* falls with c, so an overestimated c draws too few paths. The conservative K* uses the one-sided 90% "
+        "K* falls with c, so an overestimated c draws too few paths. The conservative K* uses the "
+        "one-sided 90% "
         "lower limit of c. K* without a cap, as in the paper's tables, can also explode for small c; the "
         "conservative one is capped at the paths recorded.\n\n" + "\n".join(lines),
     )
@@ -96,13 +111,15 @@ def pilot(numbers: Numbers) -> str | None:
     if not rows:
         return None
     lines = [
-        f"- {row['model']}, n = {row['n']}: {row['c_std']:.3f} with all seeds, {row['single_seed_c_std']:.3f} with one"
+        f"- {row['model']}, n = {row['n']}: {row['c_std']:.3f} with all seeds, "
+        f"{row['single_seed_c_std']:.3f} with one"
         for row in rows
         if row["n"] in (50, 100) and row["c_std"] is not None
     ]
     return section(
         "What a pilot of n instances can see",
-        "The paper's resamples keep all seed replicates of an instance, up to 20 paths each. A real pilot draws 4 "
+        "The paper's resamples keep all seed replicates of an instance, up to 20 paths each. A "
+        "real pilot draws 4 "
         "paths of each instance once. The standard deviation of c in both:\n\n" + "\n".join(lines),
     )
 
@@ -129,8 +146,10 @@ def reasoning(numbers: Numbers) -> str | None:
     ]
     return section(
         "The reasoning model",
-        "Our rows have no number of the paper. Cut paths count as wrong in both, as the paper has it. Where nearly "
-        "all paths are right, c rests on the few instances that are not, so c and K* of the pilot are loose, and "
+        "Our rows have no number of the paper. Cut paths count as wrong in both, as the paper has "
+        "it. Where nearly "
+        "all paths are right, c rests on the few instances that are not, so c and K* of the pilot "
+        "are loose, and "
         f"so is the vote. MV@K* minus MV of all paths is {gap} from the first paths"
         f"{_printed_gap(numbers)}, and {average} over all subsets.\n\n"
         + beside_print(numbers, "reasoning", rows),

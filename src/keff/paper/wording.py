@@ -22,7 +22,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def beside_print(numbers: Numbers, where: str, rows: Iterable[tuple[str, str, str]]) -> str:
-    """Return a table of (label, name in the paper or "", our value), with the paper's where records are its own."""
+    """Return a table of (label, name in the paper or "", our value), with the paper's on its own records."""
     known = bool(numbers["checks"]["printed_numbers"])
     header = ("", "paper", "here") if known else ("", "here")
     lines = (

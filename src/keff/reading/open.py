@@ -21,8 +21,8 @@ LABELS = tuple("ABCDEFGHIJ")
 class Opening:
     """How to read a record.
 
-    Its format and answer space (None: auto-detected), a trim, whether with texts, and the ``part`` of a log that
-    holds several records.
+    Its format and answer space (None: auto-detected), a trim, whether with texts, and the ``part`` of a log
+    that holds several records.
     """
 
     format: str | None = None

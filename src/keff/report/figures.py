@@ -95,7 +95,10 @@ def calibration(rows: Sequence[Row]) -> Figure:
 
 
 def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Figure:
-    """Draw delta rho against answer diversity: rows of benchmark, domain, diversity, delta_rho; ``fit`` is r, p."""
+    """Draw delta rho against answer diversity: rows of benchmark, domain, diversity, delta_rho.
+
+    ``fit`` is r, p.
+    """
     domains = list(dict.fromkeys(row["domain"] for row in rows))
 
     def draw(axes: Axes) -> None:
@@ -171,7 +174,10 @@ def forest(rows: Sequence[Row]) -> Figure:
 
 
 def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) -> Figure:
-    """Draw one line a model of ``y`` over ``x`` (logarithmic), with a band of ± ``spread``: pilot size, epsilon."""
+    """Draw one line a model of ``y`` over ``x`` (logarithmic), with a band of ± ``spread``.
+
+    Pilot size, epsilon.
+    """
     models = list(dict.fromkeys(row["model"] for row in rows))
 
     def draw(axes: Axes) -> None:

@@ -41,9 +41,12 @@ Path: TypeAlias = tuple[str, str | None, str, int | None]
 
 
 class Row(TypedDict):
-    """One question, under short names, for the page repeats them: its place ``n``, ``id``, gold answer ``g``,
-    question ``q``, raw paths ``p``; answers ``a``, most frequent first, as [text, votes, right votes], each
-    path's place ``v`` among them (-1 abstains), and the number of right paths ``r``."""
+    """One question, under short names, for the page repeats them.
+
+    Its place ``n``, ``id``, gold answer ``g``, question ``q``, raw paths ``p``; answers ``a``,
+    most frequent first, as [text, votes, right votes], each path's place ``v`` among them (-1
+    abstains), and the number of right paths ``r``.
+    """
 
     n: int
     id: str

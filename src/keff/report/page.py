@@ -58,9 +58,9 @@ def write_page(
     """Write the report page of some runs: one HTML file that asks nothing of the network.
 
     ``runs`` are records (opened with ``Opening(texts=True)`` to show raw paths) with their analyses;
-    ``replays`` the replay of each run where there is one; ``comparison`` that of two arms; ``bundle`` gives the script of ``make_bundle``. Vote splits and texts are embedded up
-    to a size limit, beyond it a stable sample. Raises ValueError without runs, OSError when the file cannot
-    be written.
+    ``replays`` the replay of each run where there is one; ``comparison`` that of two arms; ``bundle`` gives
+    the script of ``make_bundle``. Vote splits and texts are embedded up to a size limit, beyond it a stable
+    sample. Raises ValueError without runs, OSError when the file cannot be written.
     """
     if not runs:
         raise ValueError("a report needs at least one run")

@@ -146,7 +146,7 @@ def _end(limit: float | None) -> str:
 
 
 def difficulty(votes: Votes, found: Analysis) -> Datasets:
-    """Return the histogram of items by their share of right paths, with what two models expect in each bin."""
+    """Return the histogram of items by their share of right paths, with what two models expect per bin."""
     if votes.correct is None:
         return {}
     k, hist = votes.k, votes.hist
@@ -181,7 +181,7 @@ def _sum(law: FloatArray, start: int, stop: int) -> float:
 
 
 def frontier(found: Analysis, votes: Votes, replayed: Replay | None) -> Datasets:
-    """Return accuracy against cost of fixed K, measured and predicted, of replayed policies and of the advice."""
+    """Return accuracy against cost: fixed K measured and predicted, replayed policies, and the advice."""
     if found.plurality is None:
         return {}
     unit = 1.0 if votes.tokens is None or np.isnan(votes.tokens).any() else float(votes.tokens.mean())

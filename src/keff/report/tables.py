@@ -61,8 +61,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: its name (also its LaTeX label), caption, columns and rows; ``group`` starts a new block of
-    rows whenever the value of that column changes."""
+    """A table: its name (also its LaTeX label), caption, columns and rows.
+
+    ``group`` starts a new block of rows whenever the value of that column changes.
+    """
 
     name: str
     caption: str
@@ -108,7 +110,10 @@ def markdown(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """Return comma-separated values in full precision, under the keys of the columns; empty where undefined."""
+    """Return comma-separated values in full precision, under the keys of the columns.
+
+    Empty where undefined.
+    """
     keys = [key for column in table.columns for key in (column.key, column.spread) if key]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

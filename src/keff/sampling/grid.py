@@ -30,7 +30,9 @@ class ModelEntry(_Entry):
 
 
 class TaskEntry(_Entry):
-    """One task: a benchmark's name or a file of own questions in ``data`` (below the study file, or absolute).
+    """One task: a benchmark's name, or a file of your own questions in ``data``.
+
+    A relative path starts at the study file.
 
     ``label``, ``domain`` and ``space`` are its labels in Table 3; ``models`` limits it to some of the models.
     """

@@ -67,7 +67,8 @@ class Integrity:
             notes.append(
                 Note(
                     "collapsed_sampling",
-                    f"{shares['identical_pairs']:.0%} of the pairs of longer paths of one item are identical: {cause}",
+                    f"{shares['identical_pairs']:.0%} of the pairs of longer paths of one item are "
+                    f"identical: {cause}",
                 )
             )
         if shares["truncated"] > most.truncated:
@@ -81,7 +82,8 @@ class Integrity:
             notes.append(
                 Note(
                     "unread",
-                    f"{shares['unread']:.0%} of the paths have no answer that could be read: look at the texts",
+                    f"{shares['unread']:.0%} of the paths have no answer that could be read: look "
+                    "at the texts",
                 )
             )
         if shares["failed"] > most.failed:

@@ -43,6 +43,7 @@ class Job:
 
     @property
     def sampling(self) -> Sampling:
+        """How paths are drawn."""
         return self.order.sampling
 
 
@@ -112,7 +113,7 @@ def score(run: Run, task: Task, *, everything: bool = False) -> int:
 
 
 def save_embeddings(run: Run) -> None:
-    """Write the hidden states of a run beside it as ``embeddings.npy`` (float16, [items, K, D]), if it has any.
+    """Write the hidden states of a run, if any, beside it as ``embeddings.npy`` (float16, [items, K, D]).
 
     One item is in memory at a time.
     """

@@ -97,7 +97,8 @@ class Manifest(BaseModel):
             ) from None
         if manifest.schema_version > SCHEMA:
             raise StoreError(
-                f"{folder} was written by keff {manifest.keff_version} with schema {manifest.schema_version}; "
+                f"{folder} was written by keff {manifest.keff_version} with schema "
+                f"{manifest.schema_version}; "
                 f"this keff reads up to {SCHEMA}: upgrade keff"
             )
         return manifest

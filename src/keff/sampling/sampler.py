@@ -48,8 +48,8 @@ class Order:
 class Progress:
     """Counts of a session so far, shown while it runs.
 
-    ``total`` paths are wanted (None under a policy); ``kept`` were there before; ``done`` were drawn now; ``failed`` counts failed attempts; ``rules``
-    says how answers were found.
+    ``total`` paths are wanted (None under a policy); ``kept`` were there before; ``done`` were drawn now;
+    ``failed`` counts failed attempts; ``rules`` says how answers were found.
     """
 
     total: int | None = None
@@ -81,8 +81,8 @@ async def sample(
 ) -> Progress:
     """Draw every path that ``run`` owes for ``items`` and return the counts.
 
-    No text is held once it is committed, so memory does not grow with the number of paths. A failed request is
-    committed as an error row and tried again as a new attempt. Cancelling keeps all that was received.
+    No text is held once it is committed, so memory does not grow with the number of paths. A failed request
+    is committed as an error row and tried again as a new attempt. Cancelling keeps all that was received.
     Raises EngineError when the engine cannot work at all, or fails ``order.breaker`` times in a row.
     """
     session = _Session(run, task, engine, order, watch)
@@ -222,7 +222,10 @@ class _Session:
             await self._keep(item, span, drawn)
 
     async def _turn(self) -> None:
-        """Wait, one request at a time, until the network has had its turn: answers and new requests come first."""
+        """Wait, one request at a time, until the network has had its turn.
+
+        Answers and new requests come first.
+        """
         async with self.desk:
             await asyncio.sleep(0)
 

@@ -1,4 +1,7 @@
-"""What of the host the jail sees: the interpreter, its standard library, and the shared libraries they load."""
+"""What of the host the jail sees.
+
+The interpreter, its standard library, and the shared libraries they load.
+"""
 
 from __future__ import annotations
 

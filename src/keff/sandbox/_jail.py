@@ -16,7 +16,8 @@ _HASH_SEED = ("--setenv", "PYTHONHASHSEED", "0")
 # The names: ptrace, process_vm_readv, process_vm_writev (other processes); unshare, setns, mount, umount2,
 # pivot_root, chroot, open_tree, move_mount, fsopen, open_by_handle_at (other worlds); shmget, memfd_create,
 # msgget, semget, mq_open (memory that RLIMIT_AS does not count, in the kernel too); keyctl, add_key,
-# request_key, bpf, perf_event_open, userfaultfd, io_uring_setup (wide kernel interfaces that no answer needs).
+# request_key, bpf, perf_event_open, userfaultfd, io_uring_setup (wide kernel interfaces that no answer
+# needs).
 _DENIED = {
     "x86_64": (
         0xC000003E,
@@ -85,7 +86,10 @@ _FOREIGN_ABI = 0x40000000
 
 
 def seccomp() -> bytes:
-    """Return the filter as a classic BPF program; empty on a machine whose call numbers are not known here."""
+    """Return the filter as a classic BPF program.
+
+    Empty on a machine whose call numbers are not known here.
+    """
     if platform.machine() not in _DENIED:
         return b""
     arch, denied = _DENIED[platform.machine()]

@@ -21,10 +21,10 @@ START_SECONDS = 60.0
 class Limits:
     """What one execution may use.
 
-    ``seconds`` of wall time, counted from the program's start, and ``cpu`` seconds of processor time (whole ones), ``memory`` bytes of address
-    space, ``file_bytes`` in one file, ``open_files``, ``processes`` of the user (1: neither fork nor
-    thread), ``output`` bytes on stdout and stderr each. The wall limit is the wider one, so that a busy
-    machine does not decide what passes.
+    ``seconds`` of wall time, counted from the program's start, and ``cpu`` seconds of processor time (whole
+    ones), ``memory`` bytes of address space, ``file_bytes`` in one file, ``open_files``, ``processes`` of the
+    user (1: neither fork nor thread), ``output`` bytes on stdout and stderr each. The wall limit is the wider
+    one, so that a busy machine does not decide what passes.
     """
 
     seconds: float = 20.0

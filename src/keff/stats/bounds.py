@@ -13,8 +13,8 @@ from scipy.special import betainc, gammaln, xlog1py, xlogy
 from keff.stats.convex import Objective, minimise, simplex_prices
 from keff.stats.votes import FloatArray, Votes, as_hist
 
-# Prices of leaving a cell of an exact law unmatched. They limit the coefficients of the dual polynomial, so none
-# makes a bound wrong; high ones suit laws inside the moment space, low ones laws on its edge.
+# Prices of leaving a cell of an exact law unmatched. They limit the coefficients of the dual polynomial, so
+# none makes a bound wrong; high ones suit laws inside the moment space, low ones laws on its edge.
 UNMATCHED = (1e2, 1e4, 1e6, 1e8)
 FINEST = 2**19
 
@@ -51,10 +51,11 @@ def majority_bounds(
 
 @dataclass(frozen=True, slots=True)
 class _Dual:
-    """A dual problem over y [K0+1]: for every y, E_G target is at most
+    """A dual problem over y [K0+1].
 
-    max over theta of [target(theta) + sum_s y_s b_s(theta)] - support(y). ``find(target, b)`` proposes good y,
-    given the target and the binomial probabilities b_s on a grid of theta.
+    For every y, E_G target is at most max over theta of [target(theta) + sum_s y_s b_s(theta)] -
+    support(y). ``find(target, b)`` proposes good y, given the target and the binomial probabilities b_s on a
+    grid of theta.
     """
 
     k0: int
@@ -144,7 +145,7 @@ def _likelihood_ball(share: FloatArray, allowed: float) -> Objective:
 
 
 def _distance(share: FloatArray, b: FloatArray) -> float:
-    """Return sum_s share_s log(share_s / law_s(G)) at the most likely mixing law G on the grid, or just above.
+    """Return sum_s share_s log(share_s / law_s(G)) at the likeliest mixing law G on the grid, or just above.
 
     The dual of nonparametric maximum likelihood is the greatest weighted log of y with sum_s y_s b_s <= 1;
     its slacks are inverse to the weights of G. A law that is not quite the best only widens the bounds.

@@ -94,7 +94,7 @@ def k_retaining(curve: ArrayLike, share: float) -> int:
 
 
 def k_by_value(curve: ArrayLike, value_per_correct: float, cost_per_path: float) -> int:
-    """Return the K with the largest value_per_correct * accuracy(K) - cost_per_path * K, the least if tied."""
+    """Return the least K with the largest value_per_correct * accuracy(K) - cost_per_path * K."""
     values = _curve(curve)
     if not value_per_correct > 0 or not cost_per_path >= 0:
         raise ValueError("the value of a correct answer must be positive and the cost not negative")

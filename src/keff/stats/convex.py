@@ -66,8 +66,8 @@ def _falls(
 def simplex_prices(m: FloatArray, b: FloatArray, law: FloatArray, unmatched: float) -> FloatArray:
     """Return dual prices [K0+1] of: maximise m @ w over w >= 0 with b @ w = law.
 
-    Revised simplex with the steepest reduced cost; unmatched cells cost ``unmatched``. Prices of an unfinished
-    run are still usable: the caller checks the polynomial they define.
+    Revised simplex with the steepest reduced cost; unmatched cells cost ``unmatched``. Prices of an
+    unfinished run are still usable: the caller checks the polynomial they define.
     """
     cells = law.size
     columns = np.hstack([np.eye(cells), -np.eye(cells), b])

@@ -47,6 +47,7 @@ class Draws:
 
     @property
     def cap(self) -> int:
+        """The longest prefix."""
         return self.codes.shape[2]
 
     @property
@@ -81,6 +82,7 @@ class Draws:
 
     @cached_property
     def tallies(self) -> Tallies:
+        """The counts after each prefix of each order."""
         return _tallies(self)
 
 
@@ -187,7 +189,7 @@ class _Credit:
     def step(
         self, t: int, cell: NDArray[np.int64], count: NDArray[Any], how: tuple[Mask, Mask, Mask]
     ) -> None:
-        """Add path ``t``, which votes, and whose key leads alone now, or joins the tied leaders, or neither."""
+        """Add path ``t``, which votes; its key leads alone now, or joins the tied leaders, or neither."""
         voting, leads, joins = how
         self.right[cell] += np.where(voting, self.correct[t], 0)
         mean = self.right[cell] / np.maximum(count, 1)

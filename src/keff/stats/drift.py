@@ -80,7 +80,10 @@ def agreement_test(
 
 
 def alpha_spent(number: int, alpha: float) -> float:
-    """Return the level 6 alpha / (pi^2 j^2) of the j-th batch, j = 1, 2, ...; over all j they sum to alpha."""
+    """Return the level 6 alpha / (pi^2 j^2) of the j-th batch, j = 1, 2, ....
+
+    Over all j they sum to alpha.
+    """
     if number < 1 or not 0 < alpha < 1:
         raise ValueError("batches are numbered from 1 and alpha lies between 0 and 1")
     return 6.0 * alpha / (math.pi * number) ** 2

@@ -94,7 +94,7 @@ _Box = tuple[float, float, float, float]
 
 
 def _posterior(summary: Summary, box: _Box) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return p, c and unnormalised mass on a grid [P_CELLS, C_CELLS] over ranges of logit p and arcsin sqrt c."""
+    """Return p, c and unnormalised mass on a grid [P_CELLS, C_CELLS] over logit p and arcsin sqrt c."""
     scale = summary.effective / summary.items
     logit, angle = _midpoints(box[0], box[1], P_CELLS)[:, None], _midpoints(box[2], box[3], C_CELLS)[None, :]
     p, c = np.broadcast_arrays(1 / (1 + np.exp(-logit)), np.square(np.sin(angle)))

@@ -44,7 +44,7 @@ def mrc_weights(gains: ArrayLike) -> FloatArray:
 
 
 def symmetric_covariance(k: int, rho: float, variance: float = 1.0) -> FloatArray:
-    """Return variance * ((1-rho) I + rho 11') [K, K], the fully symmetric model of the paper's Corollary 1."""
+    """Return variance * ((1-rho) I + rho 11') [K, K], the symmetric model of the paper's Corollary 1."""
     return variance * ((1.0 - rho) * np.eye(k) + rho * np.ones((k, k)))
 
 

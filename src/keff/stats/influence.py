@@ -37,10 +37,12 @@ class Summary:
 
     @property
     def k(self) -> int:
+        """Paths per item."""
         return self.hist.size - 1
 
     @property
     def degenerate(self) -> bool:
+        """Whether every path is right, or every path wrong."""
         return self.p in (0.0, 1.0)
 
     @property

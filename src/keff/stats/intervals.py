@@ -37,8 +37,8 @@ def interval_c(
     - ``hybrid_wilson`` (default, deterministic): every c with |c_adj - c| <= t_{G-1} times the larger of the
       standard error under the beta-binomial at (p, c) and the one from influence values.
     - ``bayes``: posterior grid, for up to 8 paths.
-    - ``percentile``, ``bca``, ``bootstrap_t`` (on the scale half log((1+(K-1)c)/(1-c))): ``reps`` resamples of
-      the count bins, at a cost that does not depend on n.
+    - ``percentile``, ``bca``, ``bootstrap_t`` (on the scale half log((1+(K-1)c)/(1-c))): ``reps`` resamples
+      of the count bins, at a cost that does not depend on n.
     - ``cluster_bootstrap``: percentile limits from resampled clusters.
 
     Items that share a cluster are never taken as independent: hybrid Wilson and Bayes use the effective

@@ -114,7 +114,10 @@ def _keys(votes: Votes) -> _Keys:
 
 
 def _win_chance_of(keys: _Keys, item: IntArray, own: IntArray, k: int) -> FloatArray:
-    """Return the chance [m, k] that an answer with ``own`` votes wins in its item; equal cases are done once."""
+    """Return the chance [m, k] that an answer with ``own`` votes wins in its item.
+
+    Equal cases are done once.
+    """
     cases = np.column_stack([own, keys.size[item]])
     unique, back = np.unique(cases, axis=0, return_inverse=True)
     own, others = unique[:, 0], unique[:, 1:].copy()

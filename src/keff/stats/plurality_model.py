@@ -170,7 +170,10 @@ def _beta_laws() -> FloatArray:
 
 
 def _answering(abstained: IntArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return each item's posterior beta (a, b) [n] of the chance that a path answers; shared prior by moments."""
+    """Return each item's posterior beta (a, b) [n] of the chance that a path answers.
+
+    Shared prior by moments.
+    """
     p = (float(abstained.sum()) + 0.25) / (abstained.size * k + 0.5)
     inflation = k * float((abstained / k).var()) / (p * (1 - p))
     c = min(max((inflation - 1) / (k - 1), 0.02), 0.98)

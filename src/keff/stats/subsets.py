@@ -56,10 +56,10 @@ class SubsetChoice:
 def choose_subset(votes: Votes, rng: np.random.Generator, plan: SubsetPlan | None = None) -> SubsetChoice:
     """Choose slots by nested cross-validation over clusters; keep all unless the gain exceeds one SE.
 
-    In each outer fold the best subset of the other folds is chosen anew and scored on the fold. (A subset
-    has no parameters to fit, so an inner cross-validation would repeat the training accuracy.) The number
-    to report is ``accuracy``: the accuracy of the best of many subsets on the items that chose it is
-    optimistic by several points. Ties go to the larger subset. Raises ValueError for a plan that does not fit.
+    In each outer fold the best subset of the other folds is chosen anew and scored on the fold. (A subset has
+    no parameters to fit, so an inner cross-validation would repeat the training accuracy.) The number to
+    report is ``accuracy``: the accuracy of the best of many subsets on the items that chose it is optimistic
+    by several points. Ties go to the larger subset. Raises ValueError for a plan that does not fit.
     """
     plan = plan or SubsetPlan()
     fold = cluster_folds(votes, plan.folds, rng)

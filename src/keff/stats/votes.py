@@ -176,7 +176,7 @@ def count_correct(chunks: Iterable[NDArray[Any]], k: int) -> IntArray:
 
 
 def _row_counts(chunk: NDArray[Any]) -> IntArray:
-    """Count the ones in each row [m] by packing rows into bits and counting bits in the widest words that fit."""
+    """Count the ones in each row [m]: rows packed into bits, bits counted in the widest words that fit."""
     # Packing along the flat array is quicker, and the same when rows end on whole bytes.
     packed = np.packbits(chunk.ravel()) if chunk.shape[1] % 8 == 0 else np.packbits(chunk, axis=1)
     rows = packed.reshape(chunk.shape[0], -1)

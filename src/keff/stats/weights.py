@@ -47,7 +47,8 @@ class WeightReport:
 
     ``in_sample`` uses weights from the same items (the paper's oracle: optimistic), ``cross_fitted`` weights
     from the other folds. ``best_slot`` is the cross-fitted accuracy of the single best slot. ``gain`` is
-    cross-fitted minus uniform with its clustered standard error ``se``; ``weights`` [K] or [n, K] use all items.
+    cross-fitted minus uniform with its clustered standard error ``se``; ``weights`` [K] or [n, K] use all
+    items.
     """
 
     weights: FloatArray

@@ -32,6 +32,7 @@ class ArcChallenge(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         choices: dict[str, list[str]] = row["choices"]
         question, meta = lettered(f"Question: {text(row, 'question')}", choices["text"])
         gold = meta["labels"][choices["label"].index(row["answerKey"])] if row["answerKey"] else None

@@ -33,6 +33,7 @@ class BoolQ(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         passage, answer = text(row, "passage"), row["answer"]
         if not isinstance(answer, bool):
             raise TypeError(f"answer is {answer!r}, not true or false")

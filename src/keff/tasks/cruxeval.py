@@ -26,6 +26,7 @@ class CruxEval(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         question = f"```python\n{text(row, 'code')}\n```\n\nCall: f({row['input']})"
         return self.item(question, text(row, "output"), id=text(row, "id"))
 

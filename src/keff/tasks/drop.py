@@ -36,6 +36,7 @@ class Drop(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         golds = [each for each in dict.fromkeys(row["answers_spans"]["spans"]) if each.strip()]
         question = f"Passage: {text(row, 'passage').strip()}\n\nQuestion: {text(row, 'question')}"
         identity, cluster = text(row, "query_id"), text(row, "section_id")

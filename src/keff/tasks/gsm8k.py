@@ -28,6 +28,7 @@ class Gsm8k(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         _, mark, gold = text(row, "answer").rpartition("####")
         if not mark:
             raise TaskError("the answer has no '#### number' line")

@@ -36,6 +36,7 @@ class HellaSwag(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         scenario = f"Scenario ({text(row, 'activity_label')}): {_unmarked(text(row, 'ctx'))}"
         question, meta = lettered(scenario, [_unmarked(each) for each in row["endings"]])
         gold = meta["labels"][int(row["label"])] if row["label"] != "" else None

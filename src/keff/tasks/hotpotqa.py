@@ -32,6 +32,7 @@ class HotpotQa(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         context = row["context"]
         paragraphs = "\n\n".join(
             f"{title}\n{''.join(sentences).strip()}"

@@ -1,4 +1,7 @@
-"""Your own questions: a JSONL file with a question (or messages) and, where known, the answer on each line."""
+"""Your own questions.
+
+A JSONL file with a question (or messages) and, where known, the answer on each line.
+"""
 
 from __future__ import annotations
 

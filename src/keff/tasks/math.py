@@ -31,6 +31,7 @@ class Math(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         return self.item(
             text(row, "problem"),
             text(row, "answer"),

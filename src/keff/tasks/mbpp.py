@@ -71,6 +71,7 @@ class Mbpp(Benchmark):
         self.unsafe_exec = unsafe_exec
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         gold = {"imports": _lines(row, "test_imports"), "tests": _lines(row, "test_list")}
         parse(gold["tests"], gold["imports"])
         question = f"{text(row, 'prompt').strip()}\nThe program must pass this test:\n{gold['tests'][0]}"

@@ -33,6 +33,7 @@ class Mmlu(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         question, meta = lettered(f"Question: {text(row, 'question')}", row["choices"])
         answer = row["answer"]
         if not 0 <= answer < len(row["choices"]):

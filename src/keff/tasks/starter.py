@@ -39,7 +39,10 @@ WORKED: dict[AnswerSpace, tuple[tuple[str, str], ...]] = {
         ("Which is a color?\nA. red\nB. two\nC. cat\nD. sun", "Red is a color. The answer is A."),
     ),
 }
-"""Two worked examples of each answer space, shown as earlier turns: a very small model keeps to their form."""
+"""Two worked examples of each answer space, shown as earlier turns.
+
+A very small model keeps to their form.
+"""
 
 
 class Starter(SpacedTask):

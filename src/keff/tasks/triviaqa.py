@@ -53,6 +53,7 @@ class TriviaQa(Benchmark):
         super().__init__(**options)
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         question = f"Question: {text(row, 'question')}"
         if self.data_set.config == "rc":
             pages = (*row["entity_pages"]["wiki_context"], *row["search_results"]["search_context"])

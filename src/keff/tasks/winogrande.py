@@ -51,6 +51,7 @@ class WinoGrande(Benchmark):
             yield row
 
     def build(self, row: Row) -> Item:
+        """Turn a row that has all columns into an Item."""
         options = [text(row, "option1"), text(row, "option2")]
         question, meta = lettered(f"Sentence: {text(row, 'sentence')}", options)
         gold = meta["labels"][("1", "2").index(row["answer"])] if row["answer"] != "" else None

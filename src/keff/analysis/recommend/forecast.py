@@ -82,10 +82,11 @@ def _stop_from(table: Table, cap: int) -> Table:
 class Forecast:
     """Expected paths [C], tokens [C] and accuracies of C candidates on questions like the pilot's.
 
-    ``loss`` [C] is the share of the answer at the cap minus that of the answer given, on average;
-    ``differs`` [C] how often they differ; ``price`` [C] the accuracy that a unit of loss costs. ``share``
-    [cap + 1] is the mean share of the plurality after 0..cap paths. ``accuracy`` and ``error`` are those of plurality at the cap, ``single`` is that of one path;
-    None without labels. ``tokens`` is None where the pilot counts none.
+    ``loss`` [C] is the share of the answer at the cap minus that of the answer given, on average; ``differs``
+    [C] how often they differ; ``price`` [C] the accuracy that a unit of loss costs. ``share`` [cap + 1] is
+    the mean share of the plurality after 0..cap paths. ``accuracy`` and ``error`` are those of plurality at
+    the cap, ``single`` is that of one path; None without labels. ``tokens`` is None where the pilot counts
+    none.
     """
 
     candidates: Candidates
@@ -156,10 +157,10 @@ def item_tokens(tokens: FloatArray) -> FloatArray:
 
 
 class _Runs(NamedTuple):
-    """Distinct courses [U, cap + 1] of the two largest counts, as cells of a table, and how often each occurs [U].
+    """Distinct courses [U, cap + 1] of the two largest counts, as cells of a table, and their counts [U].
 
-    ``loss`` and ``differs`` [U, cap + 1], and the tokens ``each`` path takes [U], are means over the simulated
-    questions of that course.
+    ``loss`` and ``differs`` [U, cap + 1], and the tokens ``each`` path takes [U], are means over the
+    simulated questions of that course.
     """
 
     cell: NDArray[np.int32]

@@ -24,9 +24,12 @@ ORDERS_IN_ALL = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Replaying:
-    """How to replay: the ``cap`` that accuracy is compared with (default: 32, or all recorded paths if
-    fewer), bootstrap ``replicates``, the ``pilot`` of policies that are fitted (default: min(50, n/2) items
-    x 8 paths), and whether template slots are drawn at random in deployment (``random_slots``)."""
+    """How to replay.
+
+    ``cap`` is what accuracy is compared with (default: 32, or all recorded paths if fewer), ``replicates``
+    the number of bootstrap resamples, ``pilot`` that of policies that are fitted (default: min(50, n/2)
+    items x 8 paths), ``random_slots`` whether template slots are drawn at random in deployment.
+    """
 
     cap: int | None = None
     replicates: int = 1000
@@ -66,7 +69,8 @@ def _check(votes: Votes, rules: list[Policy], settings: Replaying) -> None:
     if votes.slots is not None and len(np.unique(votes.slots)) > 1 and not settings.random_slots:
         raise PolicyError(
             "the paths come from different template slots and are not exchangeable: replay the paths of one "
-            f"slot (PATH#{int(votes.slots[0])}), or say that deployment draws its slots at random (--random-slots)"
+            f"slot (PATH#{int(votes.slots[0])}), or say that deployment draws its slots at random "
+            "(--random-slots)"
         )
     fitted = [rule.spec for rule in rules if isinstance(rule, Fittable) and not rule.fitted]
     if fitted and votes.n_clusters < 2:

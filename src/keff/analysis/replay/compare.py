@@ -19,8 +19,11 @@ METHOD = "cluster_bootstrap"
 
 @dataclass(frozen=True)
 class Fixed:
-    """The closed-form curve of fixed K for each item: ``accuracy`` [n, T] at 1..T paths (None without
-    labels), and ``unit`` [n], the mean cost of a path in tokens (1 where tokens are unknown)."""
+    """The closed-form curve of fixed K for each item.
+
+    ``accuracy`` [n, T] is at 1..T paths (None without labels), ``unit`` [n] the mean cost of a path in tokens
+    (1 where tokens are unknown).
+    """
 
     accuracy: FloatArray | None
     unit: FloatArray

@@ -1,4 +1,7 @@
-"""Policies that a pilot fits: the pilot is drawn apart from the questions it is judged on, every time anew."""
+"""Policies that a pilot fits.
+
+The pilot is drawn apart from the questions it is judged on, every time anew.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +58,10 @@ class Refitter:
     rng: np.random.Generator
 
     def _fit(self, clusters: IntArray) -> tuple[PolicyOutcome, IntArray]:
-        """Fit to the first clusters in ``clusters`` that make up a pilot; return also the item weights
-        of the rest, as often as each cluster is listed."""
+        """Fit to the first clusters in ``clusters`` that make up a pilot.
+
+        Returns also the item weights of the rest, as often as each cluster is listed.
+        """
         ids = self.votes.cluster_ids
         sizes = np.bincount(ids)
         order = clusters[np.sort(np.unique(clusters, return_index=True)[1])]

@@ -39,7 +39,10 @@ class WeightedVote(Result):
 
 @dataclass(frozen=True, slots=True)
 class Pruning(Result):
-    """Whether fewer slots do as well: the slots to keep, and the nested cross-fitted gain of choosing them."""
+    """Whether fewer slots do as well.
+
+    The slots to keep, and the nested cross-fitted gain of choosing them.
+    """
 
     rule: str
     accuracy: float

@@ -54,7 +54,10 @@ class ArmResult(Result):
 
 @dataclass(frozen=True, slots=True)
 class Corrected(Result):
-    """The comparison by the bias-corrected c: both values, the relative and the absolute change, and of K_eff."""
+    """The comparison by the bias-corrected c.
+
+    Both values, the relative and the absolute change, and of K_eff.
+    """
 
     c: tuple[float, float]
     delta_c: Interval
@@ -89,7 +92,10 @@ class Comparison(Finding):
         name, vote = (
             ("plurality", self.delta_plurality) if self.delta_plurality else ("majority", self.delta_majority)
         )
-        return f"{self.shared_items} shared questions, rho {self.delta_rho.text('+.1%')}, {name} {vote.text('+.1%')}"
+        return (
+            f"{self.shared_items} shared questions, rho {self.delta_rho.text('+.1%')}, {name} "
+            f"{vote.text('+.1%')}"
+        )
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return both arms and the change from the first to the second."""

@@ -22,7 +22,10 @@ Band: TypeAlias = Mapping[int, Limits]
 
 @dataclass(frozen=True, slots=True)
 class KStar(Result):
-    """The paper's operating point: at the pooled c, at the one-sided 90% lower limit of c, and its interval."""
+    """The paper's operating point.
+
+    At the pooled c, at the one-sided 90% lower limit of c, and its interval.
+    """
 
     paper: int
     conservative: int

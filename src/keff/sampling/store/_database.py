@@ -50,7 +50,10 @@ def clear_errors(folder: File) -> Generator[None]:
     except sqlite3.Error as error:
         text = str(error)
         if "full" in text:
-            hint = "the disk is full: free some space and run the same command again; all committed paths are kept"
+            hint = (
+                "the disk is full: free some space and run the same command again; all "
+                "committed paths are kept"
+            )
         elif "locked" in text:
             hint = "another process is writing to it: wait for it, or use another --run folder"
         else:
