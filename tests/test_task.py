@@ -96,7 +96,7 @@ def test_rows_are_streamed() -> None:
 
 
 def test_an_id_that_comes_twice_is_refused_or_numbered() -> None:
-    with pytest.raises(TaskError, match="row 3: the id 'a' appears twice"):
+    with pytest.raises(TaskError, match="row 3: duplicate id 'a'"):
         select(Numbers(["a", "b", "a"]))
     numbered = list(items(Numbers(["a", "b", "a", "a"], repeats=True)))
     assert [(item.id, item.cluster or item.id) for item in numbered] == [

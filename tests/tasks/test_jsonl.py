@@ -95,7 +95,7 @@ def test_ids_are_content_hashes_where_they_are_absent(tmp_path: Path) -> None:
     first = [item.id for item in items(load(tmp_path, {"question": "a?"}, {"question": "b?"}))]
     again = [item.id for item in items(load(tmp_path, {"question": "b?"}, {"question": "a?", "answer": "x"}))]
     assert first == again[::-1]
-    with pytest.raises(TaskError, match=r"own\.jsonl:2: the id '7' appears twice"):
+    with pytest.raises(TaskError, match=r"own\.jsonl:2: duplicate id '7'"):
         list(items(load(tmp_path, {"id": 7, "question": "a?"}, {"id": "7", "question": "b?"})))
 
 
@@ -103,10 +103,10 @@ def test_ids_are_content_hashes_where_they_are_absent(tmp_path: Path) -> None:
     ("row", "says"),
     [
         ({"id": "b", "prompt": "x"}, 'no "question" and no "messages" \\(found: id, prompt\\)'),
-        ({"question": 5}, "question is 5, not a text"),
-        ({"question": "  "}, "not a text"),
+        ({"question": 5}, "question is 5, not a string"),
+        ({"question": "  "}, "not a string"),
         ({"messages": []}, "not a list of messages"),
-        ({"messages": ["hi"]}, "a message does not have the form"),
+        ({"messages": ["hi"]}, "malformed message: expected"),
         ({"messages": [{"role": "user", "content": None}]}, "the content of the last message"),
         ({"question": "a", "answer": {"x": 1}}, '"answer" is'),
         ({"question": "a", "id": [1]}, '"id" is'),

@@ -71,8 +71,8 @@ def _sentence(advice: Recommendation, cap: int, row: ReplayRow | None) -> str:
     paths = "some paths" if advice.expected_paths is None else _paths(advice.expected_paths)
     kept = advice.kept if row is None else row.kept
     if kept is None:
-        return f"Stop early: about {paths} a question, mostly with the answer that {cap} would give."
-    return f"Stop early: about {paths} a question keep {min(kept.value, 1):.0%} of the accuracy of {cap}."
+        return f"Stop early: about {paths} per question, mostly with the answer that {cap} would give."
+    return f"Stop early: about {paths} per question keep {min(kept.value, 1):.0%} of the accuracy of {cap}."
 
 
 def _meanwhile(advice: Recommendation) -> str:
@@ -110,7 +110,7 @@ def _saved(advice: Recommendation, cap: int) -> Tile:
     if paths is None:
         return Tile("Cost saved", "unknown", "the pilot is too short to say")
     spent = "" if advice.expected_tokens is None else f", {advice.expected_tokens:,.0f} tokens"
-    detail = f"{_paths(paths)} a question expected instead of {cap}{spent}"
+    detail = f"{_paths(paths)} per question expected instead of {cap}{spent}"
     return Tile("Cost saved", f"{max(1 - paths / cap, 0):.0%}", detail)
 
 

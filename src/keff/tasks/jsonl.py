@@ -166,7 +166,7 @@ def _gold(gold: Any) -> Any:
         return str(gold)
     if isinstance(gold, list) and gold:
         return [_gold(each) for each in cast("list[Any]", gold)]
-    raise TaskError(f'"answer" is {gold!r}: expected a text, a number, true or false, or a list of them')
+    raise TaskError(f'"answer" is {gold!r}: expected a string, a number, true or false, or a list of them')
 
 
 def _messages(row: Row) -> tuple[Message, ...]:
