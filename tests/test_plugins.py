@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from keff import plugins
-from keff.errors import PluginError
+from keff.answers import space
+from keff.errors import PluginError, TaskError
 from keff.log import find_log
 
 MODULES = {
@@ -98,6 +99,15 @@ def test_a_plugin_gets_its_options_and_says_which_it_has() -> None:
         PluginError, match=r"task good: unknown option 'dta'; did you mean data\? There are: data"
     ):
         plugins.load("task", "good", dta="x")
+
+
+def test_a_misspelt_answer_space_is_told_the_nearest(tmp_path: Path) -> None:
+    file = tmp_path / "q.jsonl"
+    file.write_text('{"question": "1 + 1?", "answer": "2"}\n')
+    with pytest.raises(TaskError, match=r"unknown answer space 'numric'; did you mean numeric\?"):
+        plugins.load("task", "jsonl", data=str(file), answer_space="numric")
+    with pytest.raises(TaskError, match=r"did you mean choice\?"):
+        space("choise")  # type: ignore[arg-type]
 
 
 def test_what_engines_declare_is_read_without_importing_them() -> None:

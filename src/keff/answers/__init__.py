@@ -16,7 +16,7 @@ from keff.answers.math import MathSpace
 from keff.answers.numeric import NumericSpace
 from keff.answers.plurality import Tally, tally
 from keff.answers.text import TextSpace
-from keff.errors import TaskError
+from keff.errors import TaskError, unknown
 from keff.records import AnswerSpace
 
 __all__ = ["Extracted", "Space", "Tally", "space", "strip_thinking", "tally"]
@@ -40,7 +40,7 @@ def space(name: AnswerSpace, **options: Any) -> Space:
     Raises TaskError for an unknown name or option.
     """
     if name not in _SPACES:
-        raise TaskError(f"unknown answer space {name!r}; there are: {', '.join(_SPACES)}")
+        raise TaskError(unknown("answer space", name, _SPACES))
     try:
         return _SPACES[name](**options)
     except TypeError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from keff import answers, plugins
-from keff.errors import LogError, TaskError, UsageError
+from keff.errors import LogError, TaskError, UsageError, unknown
 from keff.log import LogInfo, Question, find_log
 from keff.reading.ballot import Ballot, Reading, ballot
 from keff.records import AnswerSpace, Note
@@ -92,8 +92,7 @@ def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
 def reading(info: LogInfo, opening: Opening) -> Reading:
     """Return how answers are compared: as asked, else as the named task does, else as exact text."""
     if opening.answer_space is not None and opening.answer_space not in get_args(AnswerSpace):
-        known = ", ".join(get_args(AnswerSpace))
-        raise UsageError(f"--answer-space {opening.answer_space!r}: there are {known}")
+        raise UsageError(unknown("answer space", opening.answer_space, get_args(AnswerSpace)))
     name = opening.answer_space or info.space
     if name is None and info.task in plugins.names("task"):
         task = plugins.load("task", info.task)

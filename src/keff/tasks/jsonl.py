@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from keff.answers import Extracted, Space, strip_thinking
-from keff.errors import TaskError
+from keff.errors import TaskError, unknown
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 from keff.task import Judged, Located, Row
 from keff.tasks._base import SpacedTask, text
@@ -57,7 +57,8 @@ class Jsonl(SpacedTask):
         golds = [gold for row in read_file(data) if (gold := row.get("answer")) is not None]
         self.space = answer_space or infer_space(golds)
         if self.space not in get_args(AnswerSpace) or self.space == "code":
-            raise TaskError(f"unknown answer space {self.space!r} for own questions")
+            known = [name for name in get_args(AnswerSpace) if name != "code"]
+            raise TaskError(unknown("answer space", self.space, known))
         if self.space == "choice":
             self.space_options = (("labels", _labels(golds)),)
         self.name = f"jsonl:{Path(data).stem}"
