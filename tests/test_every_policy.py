@@ -34,7 +34,10 @@ SPECS = (
     "pilot_budget:0.95,a=0.8,w=0.5,cap=20",
     "lead_k:3,cap=14,weight=confidence,temperature=0.5",
 )
-NAMES = sorted(plugins.names("policy"))
+BRANCHING = {"cascade", "mix"}
+"""Policies over several branches: their own test is tests/policies/test_cascade.py."""
+
+NAMES = sorted(set(plugins.names("policy")) - BRANCHING)
 keys = st.lists(st.sampled_from(["a", "b", "c", "d", None]), min_size=32, max_size=32)
 
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, NonNegativeInt, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    NonNegativeFloat,
+    NonNegativeInt,
+    ValidationError,
+    model_validator,
+)
 
 from keff.errors import PlanError
 from keff.stats.patterns import patterns
 
-SCHEMA = 1
+SCHEMA = 2
+"""2 added branches; plans of schema 1 are read as plans without."""
 
 
 class Profile(BaseModel):
@@ -33,12 +43,38 @@ class Profile(BaseModel):
         return self
 
 
+class BranchPlan(BaseModel):
+    """One branch of a plan: how a path of it is drawn, and what it costs.
+
+    ``name`` is the one in the policy string. ``model`` is asked of ``upstream``, with the API key in the
+    environment variable ``key_env`` (all None: given when the plan is served). ``system`` and ``template``
+    replace the request's prompt, ``temperature`` and ``reasoning_effort`` its sampling. ``prompt_price`` and
+    ``output_price`` are dollars per million tokens; ``cost_per_path`` is the mean on the pilot.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(pattern=r"^[\w.-]+$")
+    model: str | None = None
+    upstream: str | None = None
+    key_env: str | None = None
+    system: str | None = None
+    template: str | None = None
+    temperature: NonNegativeFloat | None = None
+    reasoning_effort: str | None = None
+    prompt_price: NonNegativeFloat | None = None
+    output_price: NonNegativeFloat | None = None
+    cost_per_path: NonNegativeFloat | None = None
+
+
 class Plan(BaseModel):
-    """What ``keff analyze -o`` writes and ``keff serve`` deploys.
+    """What ``keff analyze -o`` and ``keff mix -o`` write and ``keff serve`` deploys.
 
     ``policy`` is a policy string; ``task`` names the task with its options (the extractor), ``space`` its
     answer space; ``config`` is what the measurement belongs to (None when it came from a log that does not
-    say) and ``fingerprint`` its hash; ``estimates`` is the object of ``keff analyze --json``.
+    say) and ``fingerprint`` its hash; ``estimates`` is the object of ``keff analyze --json`` or of ``keff mix
+    --json``. ``branches`` are those that the policy asks (none: the policy draws from one model), with their
+    costs in ``cost_unit``.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -52,6 +88,15 @@ class Plan(BaseModel):
     fingerprint: str | None = None
     estimates: dict[str, JsonValue]
     profile: Profile | None = None
+    branches: tuple[BranchPlan, ...] = ()
+    cost_unit: Literal["dollars", "tokens", "paths"] | None = None
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Plan:
+        names = [branch.name for branch in self.branches]
+        if len(set(names)) < len(names):
+            raise ValueError("two branches of the plan have the same name")
+        return self
 
     def write(self, file: Path) -> None:
         """Write the plan as JSON."""

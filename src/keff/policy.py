@@ -31,6 +31,7 @@ DRIVER_OPTIONS = ("weight", "temperature")
 
 __all__ = [
     "DEFAULT_CAP",
+    "Branching",
     "ConfidenceVote",
     "Fittable",
     "Need",
@@ -59,19 +60,25 @@ class View:
     """All that a policy may see of one item: the paths so far, in launch order.
 
     ``keys`` are canonical vote keys (None abstains: it costs, and does not vote). ``confidence`` is one
-    number per path where the policy needs it, else empty. Never the gold answer, nor how many paths a
-    recording holds.
+    number per path where the policy needs it, else empty. ``branches`` names the branch of each path
+    where there are several, else it is empty. Never the gold answer, nor how many paths a recording holds.
     """
 
     keys: Sequence[str | None]
     confidence: Sequence[float] = ()
+    branches: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Draw ``m`` more paths at once: no vote among them can make the policy stop before the last."""
+    """Draw ``m`` more paths at once: no vote among them can make the policy stop before the last.
+
+    ``branches`` names the branch of each of the ``m`` paths, in launch order; it is empty where a policy
+    knows one branch only.
+    """
 
     m: int
+    branches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +134,16 @@ class Fittable(Protocol):
 
     def fit(self, pilot: Votes) -> Policy:
         """Return the fitted policy, whose spec carries all that was fitted."""
+        ...
+
+
+@runtime_checkable
+class Branching(Protocol):
+    """A policy that draws from several branches: each ``Sample`` names the branch of every path."""
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The branches that it may ask, in the order of their first use."""
         ...
 
 
@@ -287,7 +304,7 @@ def _weighted(policy: Policy, weight: object = None, temperature: object = 1.0) 
 
 
 def _warn_if_single(policy: Policy) -> None:
-    if policy.cap < 2 or "labels" in policy.needs:
+    if policy.cap < 2 or "labels" in policy.needs or isinstance(policy, Branching):
         return
     if isinstance(policy.decide(View(["a"], [0.0])), Stop):
         text = f"{policy.spec} always stops after one path: raise its threshold, or say fixed:1"

@@ -22,6 +22,8 @@ COMMANDS = (
     "analyze",
     "compare",
     "combine",
+    "mix",
+    "join",
     "reproduce",
     "study",
     "score",

@@ -200,6 +200,19 @@ CostPerPath = Annotated[
     float | None,
     typer.Option("--cost-per-path", min=0, help="Aim: cost of one path (with --value-per-correct)."),
 ]
+BudgetDollars = Annotated[
+    float | None,
+    typer.Option("--budget-dollars", min=0, help="Aim: the most accuracy at this mean cost per question."),
+]
+Tolerance = Annotated[
+    float, typer.Option("--tolerance", min=0, max=1, help="Accuracy that a plan may lose and still save.")
+]
+Branches = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--branch", help="TOML file of one branch (model, sampling, prompt), for several; repeatable."
+    ),
+]
 Policies = Annotated[
     list[str] | None,
     typer.Option("--policy", help="A policy to replay; repeatable.", show_default="a range of them"),
@@ -224,6 +237,7 @@ Processes = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 PlanOut = Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")]
 PageOut = Annotated[Path | None, typer.Option("--report", help="Write the report page here.")]
+JoinOut = Annotated[Path, typer.Option("-o", "--out", help="The joined JSONL to write.")]
 ReportOut = Annotated[Path, typer.Option("-o", "--out", help="The page to write.")]
 ReplayOut = Annotated[
     Path | None,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from keff.analysis.estimates import Settings
+from keff.analysis.mix.choose import MixAim
+from keff.analysis.mix.study import MixSettings
 from keff.cli import _options as o
+from keff.cli._branches import draw_branches, read_branches
 from keff.cli._page import write_report
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report, takes_wishes
 from keff.cli.analyze import analyze_records, make_aim
+from keff.cli.mix import mix_runs, read_table
 from keff.reading.open import Opening, open_record
 
 
@@ -22,9 +26,18 @@ def command(
     budget: o.Budget = None,
     value_per_correct: o.ValuePerCorrect = None,
     cost_per_path: o.CostPerPath = None,
+    branch: o.Branches = None,
     json: o.Json = False,
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
+    if branch:
+        mix_runs(
+            draw_branches(read_branches(branch, wishes)),
+            MixSettings(cap, MixAim(retain=retain), read_table(wishes.prices), seed=wishes.seed),
+            out,
+            json=json,
+        )
+        return
     aim = make_aim(retain, budget, value_per_correct, cost_per_path)
     settings = Settings(epsilon=epsilon, k_max=cap, seed=wishes.seed, aim=aim)
     job, drawn = sample_as_wished(wishes)

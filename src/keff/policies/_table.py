@@ -62,12 +62,14 @@ def log_rising(a: ArrayLike, size: int) -> FloatArray:
 def lookahead(stops: Table) -> NDArray[np.int16]:
     """Return for each cell the fewest further paths after which the rule could stop; 0 stops now.
 
+    Where it can no longer stop, because ``stops`` does not hold at n = cap, the value is above cap - n.
     A further path is a vote for the leader, for the runner-up, or for neither (an abstention or another
     answer). No order of them stops earlier, whatever the rule, so drawing that many at once wastes none.
     """
     cap = len(stops) - 1
     far = cap + 1
     ahead = np.zeros(stops.shape, np.int16)
+    ahead[cap] = np.where(stops[cap], 0, far)
     v1, v2 = np.indices(stops.shape[1:])
     for n in range(cap - 1, -1, -1):
         later = np.pad(ahead[n + 1], (0, 1), constant_values=far)
@@ -94,11 +96,19 @@ class TablePolicy:
         self.cap = len(stops) - 1
         self.stops = stops.copy()
         self.stops[:, 0, :] = False
+        self._settled_at_cap = self.stops[self.cap].copy()
         self.stops[self.cap] = True
         self._table = lookahead(self.stops)
         self._ahead: list[list[list[int]]] = self._table.tolist()
         self._strength = strength
         self._kind: WeightKind = kind
+
+    @property
+    def settles(self) -> Table:
+        """Where the rule is satisfied [cap + 1] * 3: as ``stops``, but not where only the cap ends it."""
+        table = self.stops.copy()
+        table[self.cap] = self._settled_at_cap
+        return table
 
     @property
     def monotone(self) -> bool:

@@ -15,13 +15,17 @@ MILLION = 1_000_000
 
 
 class Price(BaseModel):
-    """Dollars per million tokens of one model: prompt, cached prompt (default: as prompt), and output."""
+    """Dollars per million tokens of one model: prompt, cached prompt (default: as prompt), and output.
+
+    ``path`` is dollars per path beside them, for records that count no tokens (``keff mix``).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: float = Field(ge=0)
     output: float = Field(ge=0)
     cached: float | None = Field(default=None, ge=0)
+    path: float = Field(default=0, ge=0)
 
 
 FREE = Price(prompt=0, output=0)

@@ -85,14 +85,14 @@ async def sample(
     is committed as an error row and tried again as a new attempt. Cancelling keeps all that was received.
     Raises EngineError when the engine cannot work at all, or fails ``order.breaker`` times in a row.
     """
-    session = _Session(run, task, engine, order, watch)
+    session = Session(run, task, engine, order, watch)
     session.progress.total = None if order.policy else len(items) * order.k
     units = session.policy_units(items) if order.policy else session.units(items)
-    await _bounded(units, PREPARED * session.limit)
+    await bounded(units, PREPARED * session.limit)
     return session.progress
 
 
-async def _bounded(units: Iterator[Callable[[], asyncio.Future[None]]], limit: int) -> None:
+async def bounded(units: Iterator[Callable[[], asyncio.Future[None]]], limit: int) -> None:
     """Run units, at most ``limit`` at once; the first that fails cancels the others and is raised."""
     room = asyncio.Semaphore(limit)
     running: set[asyncio.Future[None]] = set()
@@ -136,8 +136,8 @@ def _unwatched(_: Progress) -> None:
     """Nobody watches."""
 
 
-class _Session:
-    """One call of ``sample``: the run, its engine, and the counts."""
+class Session:
+    """One session of drawing into a run: its engine, and the counts."""
 
     def __init__(self, run: Run, task: Task, engine: Engine, order: Order, watch: Watch | None) -> None:
         self.run, self.task, self.engine, self.order = run, task, engine, order
@@ -154,26 +154,28 @@ class _Session:
         for item in items:
             shares = wanted(self.order.k, self.order.slots)
             spans = self.run.owed(item.id, shares)
-            self._begin(item, self.order.k - sum(span.count for span in spans))
+            self.begin(item, self.order.k - sum(span.count for span in spans))
             for span in spans:
                 for part in _split(span, self.engine.capabilities.max_n):
-                    if self._halted():
+                    if self.halted():
                         return
                     yield lambda item=item, part=part: asyncio.ensure_future(self._draw(item, part))
 
     def policy_units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
         """Yield one unit of work for each item whose policy has not stopped."""
         for item in items:
-            if self._halted():
+            if self.halted():
                 return
             yield lambda item=item: asyncio.ensure_future(self._follow_policy(item))
 
-    def _halted(self) -> bool:
+    def halted(self) -> bool:
+        """Return whether the limits of the order are reached."""
         if self.order.halt and not self.progress.stopped:
             self.progress.stopped = self.order.halt(self.progress)
         return self.progress.stopped is not None
 
-    def _begin(self, item: Item, kept: int) -> None:
+    def begin(self, item: Item, kept: int) -> None:
+        """Put an item into the run and count it, with ``kept`` paths from before."""
         self.run.put_items([item])
         self.progress.items += 1
         self.progress.kept += kept
@@ -183,22 +185,26 @@ class _Session:
         policy = self.order.policy
         assert policy is not None
         slot = self.order.slots[0]
-        self._begin(item, len(self.run.kept(item.id)))
+        self.begin(item, len(self.run.kept(item.id)))
         while True:
             view, drawn = launch_view(self.run, self.task, item, slot)
             decision = policy.decide(view)
-            if isinstance(decision, Stop) or self._halted():
+            if isinstance(decision, Stop) or self.halted():
                 return
-            target = drawn + decision.m
-            await self._draw_all(item, self.run.owed(item.id, [(slot, target)]))
-            if self.run.owed(item.id, [(slot, target)]):
+            if not await self.reach(item, drawn + decision.m):
                 return
+
+    async def reach(self, item: Item, target: int) -> bool:
+        """Draw an item up to ``target`` paths; returns whether they are there now."""
+        slot = self.order.slots[0]
+        await self._draw_all(item, self.run.owed(item.id, [(slot, target)]))
+        return not self.run.owed(item.id, [(slot, target)])
 
     async def _draw_all(self, item: Item, spans: Iterable[Span], tries: int = 1) -> None:
         """Draw spans at once, each in requests as large as the engine takes now."""
         most = self.engine.capabilities.max_n
         parts = [part for span in spans for part in _split(span, most)]
-        await _bounded(
+        await bounded(
             (lambda part=part: asyncio.ensure_future(self._draw(item, part, tries)) for part in parts),
             self.limit,
         )
@@ -209,7 +215,7 @@ class _Session:
         sampling = replace(self.order.sampling, seed=seed)
         try:
             async with self.flight:
-                if self._halted():
+                if self.halted():
                     return
                 drawn = await self.engine.generate(self.task.messages(item, span.slot), sampling, span.count)
         except EngineError as error:

@@ -1,0 +1,158 @@
+"""Which plan to take: two baselines of one branch, and the rule that prefers another to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from keff.analysis.mix.search import Plan
+from keff.errors import PolicyError
+from keff.stats.votes import FloatArray, IntArray
+
+WORTH = 1.5
+"""A gain of one standard error over the cheap baseline is worth e^1.5 times its cost."""
+
+DEAREST = 3.0
+"""The most that a gain in accuracy may cost, in costs of the cheap baseline.
+
+Both were chosen on groups of recorded branches so that, over groups, plans cost about what the cheap baseline
+costs and lose less accuracy against the best one (docs/branches-measured.md).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Replayed plans side by side: ``accuracy`` and ``cost`` [P, n], and which plans have one branch [P]."""
+
+    plans: tuple[Plan, ...]
+    accuracy: FloatArray
+    cost: FloatArray
+    single: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+    @classmethod
+    def of(cls, plans: Sequence[Plan]) -> Table:
+        """Stack plans."""
+        return cls(
+            tuple(plans),
+            np.array([plan.accuracy for plan in plans]),
+            np.array([plan.cost for plan in plans]),
+            np.array([plan.kind == "single" for plan in plans]),
+        )
+
+    def with_plans(self, plans: Sequence[Plan]) -> Table:
+        """Return the table with further plans below."""
+        if not plans:
+            return self
+        more = Table.of(plans)
+        return Table(
+            (*self.plans, *more.plans),
+            np.concatenate([self.accuracy, more.accuracy]),
+            np.concatenate([self.cost, more.cost]),
+            np.concatenate([self.single, more.single]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MixAim:
+    """What the user wants; at most one aim. Without one: no accuracy lost that the pilot can see.
+
+    ``retain``: the cheapest plan that keeps this share of the best single branch's accuracy. ``budget``: the
+    most accuracy at this mean cost per question. Or the most ``value_per_correct`` * accuracy - cost, where
+    ``cost_per_path`` prices a path when nothing else does. Raises PolicyError outside the ranges.
+    """
+
+    retain: float | None = None
+    budget: float | None = None
+    value_per_correct: float | None = None
+    cost_per_path: float | None = None
+
+    def __post_init__(self) -> None:
+        if sum(aim is not None for aim in (self.retain, self.budget, self.value_per_correct)) > 1:
+            raise PolicyError("state one aim: retain, budget in dollars, or value_per_correct")
+        if self.retain is not None and not 0 < self.retain <= 1:
+            raise PolicyError(f"retain must be above 0 and at most 1, not {self.retain:g}")
+        for name in ("budget", "value_per_correct"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < np.inf:
+                raise PolicyError(f"{name} must be above 0, not {value:g}")
+        if self.cost_per_path is not None and not 0 <= self.cost_per_path < np.inf:
+            raise PolicyError("cost_per_path must not be negative")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Places in a table: baseline A ``best``, baseline B ``cheap``, and the plan that is ``taken``."""
+
+    best: int
+    cheap: int
+    taken: int
+
+
+def choose(table: Table, rows: IntArray, clusters: IntArray, aim: MixAim) -> Choice:
+    """Choose on some questions (``rows``) of a pilot.
+
+    Baseline A, fixed before the search: the single branch's plan of highest accuracy, of equals the
+    cheapest. Baseline B: the cheapest single branch's plan within one paired standard error of A (the
+    maximum of a small pilot is often a dear branch by luck).
+    """
+    accuracy, cost = table.accuracy[:, rows], table.cost[:, rows].mean(axis=1)
+    ids = np.unique(clusters[rows], return_inverse=True)[1]
+    best, cheap = _baselines(table, accuracy, cost, ids)
+    return Choice(best, cheap, _taken(accuracy, cost, ids, (best, cheap), aim))
+
+
+def _baselines(table: Table, accuracy: FloatArray, cost: FloatArray, ids: IntArray) -> tuple[int, int]:
+    single = np.flatnonzero(table.single)
+    means = accuracy.mean(axis=1)
+    equal = single[means[single] >= means[single].max() - 1e-9]
+    best = int(equal[np.argmin(cost[equal])])
+    near = single[
+        _gain(accuracy[single], accuracy[best]) >= -_error(accuracy[single], accuracy[best], ids) - 1e-12
+    ]
+    return best, int(near[np.argmin(cost[near])])
+
+
+def _taken(
+    accuracy: FloatArray, cost: FloatArray, ids: IntArray, baselines: tuple[int, int], aim: MixAim
+) -> int:
+    best, cheap = baselines
+    means = accuracy.mean(axis=1)
+    if aim.budget is not None:
+        within = cost <= aim.budget
+        if not within.any():
+            raise PolicyError(
+                f"no plan costs at most {aim.budget:g} per question; the cheapest {cost.min():.3g}"
+            )
+        return int(np.argmax(np.where(within, means, -1) - 1e-9 * cost / cost.max()))
+    if aim.value_per_correct is not None:
+        return int(np.argmax(aim.value_per_correct * means - cost))
+    if aim.retain is not None:
+        keeps = means >= aim.retain * means[best]
+        return int(np.argmin(np.where(keeps, cost, np.inf)))
+    # One question is the least that a pilot can show: without it a plan that differs nowhere would be sure.
+    gain = _gain(accuracy, accuracy[cheap])
+    floor = 1 / len(ids)
+    z = gain / np.hypot(_error(accuracy, accuracy[cheap], ids), floor)
+    can = (gain >= -1e-12) & (cost <= DEAREST * cost[cheap])
+    worth = np.log(np.maximum(cost, 1e-300) / max(cost[cheap], 1e-300)) - WORTH * z
+    return int(np.argmin(np.where(can, worth, np.inf)))
+
+
+def _gain(accuracy: FloatArray, baseline: FloatArray) -> FloatArray:
+    return np.asarray((accuracy - baseline).mean(axis=1))
+
+
+def _error(accuracy: FloatArray, baseline: FloatArray, ids: IntArray) -> FloatArray:
+    """Return the paired standard error of each plan's gain [P], by cluster."""
+    difference = accuracy - baseline
+    deviation = difference - difference.mean(axis=1, keepdims=True)
+    units = int(ids.max()) + 1
+    if units < 2:
+        return np.full(len(accuracy), np.inf)
+    if units < len(ids):
+        indicator = np.zeros((len(ids), units))
+        indicator[np.arange(len(ids)), ids] = 1
+        deviation = deviation @ indicator
+    return np.sqrt((deviation**2).sum(axis=1) * units / (units - 1)) / len(ids)

@@ -1,0 +1,32 @@
+"""From findings to the plan that a gateway serves."""
+
+from __future__ import annotations
+
+from keff.analysis.mix.findings import MixFindings
+from keff.plan import BranchPlan, Plan
+from keff.reading.join import Aligned
+
+
+def mix_plan(group: Aligned, found: MixFindings) -> Plan:
+    """Return the plan of the recommended policy, with the branches that it may ask.
+
+    A record names the model of a branch and not its server: ``upstream`` and ``key_env`` are left empty,
+    for whoever serves the plan to fill in or to give on the command line.
+    """
+    known = {branch.name: branch for branch in found.branches}
+    branches = tuple(
+        BranchPlan(name=name, model=known[name].model, cost_per_path=known[name].cost)
+        for name in found.advice.plan.branches
+    )
+    return Plan(
+        policy=found.advice.plan.policy,
+        space=group.space,
+        branches=branches,
+        cost_unit=found.cost_unit,
+        estimates=_plain(found),
+    )
+
+
+def _plain(found: MixFindings) -> dict[str, object]:
+    """Return the findings without the frontier, which a plan does not need."""
+    return {key: value for key, value in found.to_dict().items() if key != "frontier"}

@@ -1,0 +1,146 @@
+"""What ``keff mix`` finds, as values: branches, their correlation, the frontier and the recommendation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from keff.analysis.mix.prices import Unit
+from keff.records import Interval, Note
+
+Verdict = Literal["saves", "one branch is enough", "probably saves", "pilot too small"]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchLine:
+    """One branch: accuracy ``p`` and correlation ``c`` of its paths, mean ``tokens`` and ``cost`` of a path.
+
+    ``adds`` is what the best plan over all branches has more in accuracy than the best one that costs no
+    more and leaves this branch out (0 where it is in neither); None for the only branch.
+    """
+
+    name: str
+    model: str | None
+    p: Interval
+    c: Interval
+    tokens: float | None
+    cost: float
+    adds: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line as ``--json`` shows it."""
+        return {
+            "name": self.name,
+            "model": self.model,
+            "p": self.p.value,
+            "c": self.c.value,
+            "p_interval": self.p.to_dict(),
+            "c_interval": self.c.to_dict(),
+            "tokens": self.tokens,
+            "cost": self.cost,
+            "adds": self.adds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLine:
+    """One plan on the pilot: its policy, mean accuracy and mean cost per question, and its branches."""
+
+    policy: str
+    kind: str
+    branches: tuple[str, ...]
+    accuracy: Interval
+    cost: Interval
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line as ``--json`` shows it; ``seconds`` stay null until records time their paths."""
+        return {
+            "policy": self.policy,
+            "kind": self.kind,
+            "branches": list(self.branches),
+            "accuracy": self.accuracy.to_dict(),
+            "cost": self.cost.to_dict(),
+            "seconds": None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MixAdvice:
+    """The recommended plan and what may be claimed of it.
+
+    ``cost_ratio`` and ``accuracy_difference`` are those of the rule of choice against the best single
+    branch's plan on held-out questions; ``against_cheap`` is the same pair against the cheap one.
+    """
+
+    verdict: Verdict
+    plan: PlanLine
+    cost_ratio: Interval
+    accuracy_difference: Interval
+    against_cheap: tuple[Interval, Interval]
+    questions_needed: int | None
+    because: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the advice as ``--json`` shows it."""
+        ratio, difference = self.against_cheap
+        return {
+            "verdict": self.verdict,
+            "policy": self.plan.policy,
+            "branches": list(self.plan.branches),
+            "accuracy": self.plan.accuracy.to_dict(),
+            "cost": self.plan.cost.to_dict(),
+            "cost_ratio": self.cost_ratio.to_dict(),
+            "accuracy_difference": self.accuracy_difference.to_dict(),
+            "against_cheap": {"cost_ratio": ratio.to_dict(), "accuracy_difference": difference.to_dict()},
+            "questions_needed": self.questions_needed,
+            "because": self.because,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MixFindings:
+    """All that was found of a group of branches on ``n`` shared questions.
+
+    ``c_between`` [A][A] correlates the correctness of two paths, ``r_between`` that of the questions'
+    difficulty (1: the same questions are hard for both). ``cost_unit`` says what cost is counted in.
+    """
+
+    n: int
+    clusters: int
+    paths: tuple[int, ...]
+    cap: int
+    cost_unit: Unit
+    branches: tuple[BranchLine, ...]
+    c_between: tuple[tuple[Interval, ...], ...]
+    r_between: tuple[tuple[float, ...], ...]
+    k_eff: Interval
+    frontier: tuple[PlanLine, ...]
+    best_single: PlanLine
+    cheap_single: PlanLine
+    advice: MixAdvice
+    warnings: tuple[Note, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object of ``keff mix --json``; undefined numbers are None."""
+        return {
+            "n": self.n,
+            "clusters": self.clusters,
+            "k": list(self.paths),
+            "cap": self.cap,
+            "cost_unit": self.cost_unit,
+            "branches": [branch.to_dict() for branch in self.branches],
+            "c_between": [[_known(cell.value) for cell in row] for row in self.c_between],
+            "c_between_intervals": [[cell.to_dict() for cell in row] for row in self.c_between],
+            "r_between": [[_known(value) for value in row] for row in self.r_between],
+            "k_eff_of_one_each": self.k_eff.to_dict(),
+            "frontier": [plan.to_dict() for plan in self.frontier],
+            "best_single": self.best_single.to_dict(),
+            "cheap_single": self.cheap_single.to_dict(),
+            "recommendation": self.advice.to_dict(),
+            "warnings": [{"code": note.code, "message": note.message} for note in self.warnings],
+        }
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,85 @@
+"""What a recorded path of each branch costs: dollars by its tokens, else tokens, else one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from keff.errors import UsageError
+from keff.reading.join import Aligned, Branch
+from keff.records import Note
+from keff.sampling.cost import MILLION, Price
+from keff.stats.votes import FloatArray
+
+Unit = Literal["dollars", "tokens", "paths"]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The cost of every recorded path [n, K_a] of each branch, in ``unit``."""
+
+    paths: tuple[FloatArray, ...]
+    unit: Unit
+    notes: tuple[Note, ...] = ()
+
+
+def path_costs(group: Aligned, prices: Mapping[str, Price] | None) -> Costs:
+    """Price every path: dollars with a price table, else output tokens, else one path each.
+
+    A price is looked up by the name of the branch, then by its model, each by the longest name in the
+    table that begins it. Prompts that a record does not count are not priced, which a note says. Raises
+    UsageError when some branches have no price, when a price by tokens meets a record without tokens, and
+    when nothing costs anything.
+    """
+    if prices is None:
+        if all(branch.votes.tokens is not None for branch in group.branches):
+            return Costs(tuple(_tokens(branch) for branch in group.branches), "tokens")
+        without = [branch.name for branch in group.branches if branch.votes.tokens is None]
+        note = Note("cost_in_paths", f"cost is counted in paths: {', '.join(without)} records no tokens")
+        return Costs(
+            tuple(np.ones_like(b.votes.scored(), np.float64) for b in group.branches), "paths", (note,)
+        )
+    known = {branch.name: _price(branch, prices) for branch in group.branches}
+    missing = [name for name, price in known.items() if price is None]
+    if missing:
+        raise UsageError(
+            f"no price for {', '.join(missing)}: a comparison needs one for every branch "
+            f"(the table has {', '.join(prices) or 'none'})"
+        )
+    paths = tuple(_dollars(b, price) for b in group.branches if (price := known[b.name]) is not None)
+    if not any(cost.any() for cost in paths):
+        raise UsageError("every path costs 0 at these prices: leave --prices out to count tokens or paths")
+    priced = [name for name, price in known.items() if price is not None and price.prompt > 0]
+    note = Note("prompts_not_priced", f"prompts of {', '.join(priced)} are not recorded, and not priced")
+    return Costs(paths, "dollars", (note,) if priced else ())
+
+
+def _price(branch: Branch, prices: Mapping[str, Price]) -> Price | None:
+    for name in (branch.name, branch.model):
+        fitting = [known for known in prices if name is not None and name.startswith(known)]
+        if fitting:
+            return prices[max(fitting, key=len)]
+    return None
+
+
+def _dollars(branch: Branch, price: Price) -> FloatArray:
+    cost = np.full(branch.votes.scored().shape, price.path)
+    if price.output > 0:
+        if branch.votes.tokens is None:
+            raise UsageError(
+                f"{branch.name} records no tokens: price a path instead (path = dollars in the price table)"
+            )
+        cost = cost + _tokens(branch) * price.output / MILLION
+    return cost
+
+
+def _tokens(branch: Branch) -> FloatArray:
+    """Return the tokens of each path; where a path counts none, the branch's mean stands in."""
+    assert branch.votes.tokens is not None
+    tokens = branch.votes.tokens
+    known = np.isfinite(tokens)
+    mean = float(tokens[known].mean()) if known.any() else 0.0
+    return np.where(known, tokens, mean)

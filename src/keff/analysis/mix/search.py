@@ -1,0 +1,239 @@
+"""The plans that are compared: single branches and cascades, each replayed on every question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from keff.analysis.mix.orders import (
+    Course,
+    Order,
+    Orders,
+    Running,
+    add_paths,
+    follow,
+    nothing_yet,
+    walk,
+)
+from keff.policies.cascade import Cascade, Keep, Stage, make_stage
+from keff.policies.mix import TIE, Mix
+from keff.stats.votes import FloatArray, IntArray
+
+Kind = Literal["single", "cascade", "mix"]
+
+LADDER = (3, 5, 8, 16, 32, 64)
+"""Caps that are tried, up to the one that is allowed."""
+
+FIRST = (
+    "lead_k:2,cap=2",
+    "lead_k:2,cap=4",
+    "lead_k:3,cap=3",
+    "lead_k:3,cap=5",
+    "lead_k:4,cap=4",
+    "lead_k:4,cap=6",
+)
+"""Rules of a stage that passes questions on."""
+
+SECOND = ("fixed:1", "lead_k:2,cap=4", "lead_k:2,cap=8", "lead_k:3,cap=8", "lead_k:3,cap=16")
+"""Rules of a last stage."""
+
+KEEPS: tuple[Keep, ...] = ("votes", "fresh")
+
+TRIPLES = 8
+"""So many undominated cascades of two are tried with a third stage."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One plan: its policy, its kind, the branches that it may ask, and what it does on each question [n]."""
+
+    spec: str
+    kind: Kind
+    branches: tuple[int, ...]
+    accuracy: FloatArray
+    cost: FloatArray
+
+
+def single_rules(cap: int) -> list[str]:
+    """Return the rules of one branch: one path, and leads of 2 to 4 under a ladder of caps."""
+    caps = sorted({rung for rung in (*LADDER, cap) if 2 <= rung <= cap})
+    leads = [f"lead_k:{lead},cap={rung}" for lead in (2, 3, 4) for rung in caps if rung >= 2 * lead - 1]
+    return ["fixed:1", *leads]
+
+
+def cascade_spec(stages: Sequence[tuple[str, str]], keep: Keep = "votes") -> str:
+    """Return the policy string of stages (branch, rule); one branch alone is the cascade of one stage."""
+    shown = "/".join(f"{branch}({rule})" for branch, rule in stages)
+    return f"cascade:{shown}" + (",keep=fresh" if keep == "fresh" else "")
+
+
+@lru_cache(maxsize=4096)
+def _stage(branch: str, rule: str, offset: int, last: bool) -> Stage:
+    return make_stage(branch, rule, offset, last=last)
+
+
+def singles(orders: Orders, names: Sequence[str]) -> Iterator[Plan]:
+    """Replay every rule of every single branch."""
+    for number, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
+        course = follow(_start(orders), order.codes, order.right)
+        for rule in single_rules(order.cap):
+            own = _stage(name, rule, 0, True)
+            at, _ = walk(own, course)
+            rows = np.arange(len(at))
+            accuracy, cost = orders.means(course.credit[at, rows]), orders.means(order.spent[at, rows])
+            yield Plan(cascade_spec([(name, rule)]), "single", (number,), accuracy, cost)
+
+
+def pairs(orders: Orders, names: Sequence[str]) -> Iterator[Plan]:
+    """Replay cascades of every ordered pair: the useful second stage can be the weaker and dearer one."""
+    for a, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
+        course = follow(_start(orders), order.codes, order.right)
+        for rule in FIRST:
+            first = _stage(name, rule, 0, False)
+            if first.cap > order.cap:
+                continue
+            left = _Left.after(first, course, order, orders)
+            if not len(left.rows):
+                continue
+            for b, other in enumerate(names):
+                if b != a:
+                    yield from _second(left, first, (a, b), (name, other), orders)
+
+
+def _second(
+    left: _Left, first: Stage, numbers: tuple[int, int], names: tuple[str, str], orders: Orders
+) -> Iterator[Plan]:
+    order = orders.branches[numbers[1]]
+    for keep in KEEPS:
+        offset = first.cap if keep == "votes" else 0
+        last = [_stage(names[1], rule, offset, True) for rule in SECOND]
+        most = max((stage.cap for stage in last if stage.cap <= order.cap), default=0)
+        course = follow(left.vote(keep), order.codes[:most, left.rows], order.right[:most, left.rows])
+        for stage in last:
+            if stage.cap > order.cap:
+                continue
+            further, _ = walk(stage, course)
+            accuracy, cost = left.credit.copy(), left.spent.copy()
+            accuracy[left.rows] = course.credit[further, np.arange(len(further))]
+            cost[left.rows] += order.spent[further, left.rows]
+            spec = cascade_spec([(names[0], first.spec), (names[1], stage.spec)], keep)
+            yield Plan(spec, "cascade", numbers, orders.means(accuracy), orders.means(cost))
+
+
+@dataclass(frozen=True)
+class _Left:
+    """Where a first stage left every row.
+
+    Its credit and cost [N], and the ``rows`` that it left open with their vote.
+    """
+
+    credit: FloatArray
+    spent: FloatArray
+    rows: IntArray
+    running: Running
+
+    @classmethod
+    def after(cls, stage: Stage, course: Course, order: Order, orders: Orders) -> _Left:
+        at, settled = walk(stage, course)
+        every = np.arange(len(at))
+        rows = np.flatnonzero(~settled)
+        start = nothing_yet(len(rows), orders.width)
+        vote = add_paths(start, order.codes[:, rows], order.right[:, rows], at[rows])
+        return cls(course.credit[at, every].astype(np.float64), order.spent[at, every], rows, vote)
+
+    def vote(self, keep: Keep) -> Running:
+        return self.running if keep == "votes" else self.running.demoted()
+
+
+def _start(orders: Orders) -> Running:
+    return nothing_yet(orders.branches[0].codes.shape[1], orders.width)
+
+
+def triples(orders: Orders, names: Sequence[str], plans: Sequence[Plan]) -> Iterator[Plan]:
+    """Replay a third stage behind the undominated cascades of two."""
+    chosen = [plan for plan in undominated(plans) if plan.kind == "cascade"][-TRIPLES:]
+    seen: set[tuple[int, ...]] = set()
+    for plan in chosen:
+        if plan.branches in seen:
+            continue
+        seen.add(plan.branches)
+        head = plan.spec.removeprefix("cascade:").partition("/")[0].rstrip(")").partition("(")[2]
+        keep: Keep = "fresh" if plan.spec.endswith("keep=fresh") else "votes"
+        for c, name in enumerate(names):
+            if c in plan.branches:
+                continue
+            for middle, last in (("lead_k:2,cap=4", "lead_k:2,cap=4"), ("lead_k:3,cap=5", "lead_k:3,cap=8")):
+                stages = [(names[plan.branches[0]], head), (names[plan.branches[1]], middle), (name, last)]
+                policy = make_cascade(stages, keep)
+                caps = [orders.branches[b].cap for b in (*plan.branches, c)]
+                if all(stage.cap <= cap for stage, cap in zip(policy.stages, caps, strict=True)):
+                    accuracy, cost = replay_cascade(policy, orders, names)
+                    yield Plan(policy.spec, "cascade", (*plan.branches, c), accuracy, cost)
+
+
+def make_cascade(stages: Sequence[tuple[str, str]], keep: Keep) -> Cascade:
+    """Return the cascade of stages (branch, rule)."""
+    made: list[Stage] = []
+    for number, (branch, rule) in enumerate(stages):
+        offset = sum(stage.cap for stage in made) if keep == "votes" else 0
+        made.append(_stage(branch, rule, offset, number + 1 == len(stages)))
+    return Cascade(made, keep)
+
+
+def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """Return the accuracy and cost of each question [n] under a cascade of any length."""
+    total = orders.branches[0].codes.shape[1]
+    credit, spent = np.zeros(total), np.zeros(total)
+    rows: IntArray = np.arange(total)
+    vote = _start(orders)
+    for number, stage in enumerate(policy.stages):
+        order = orders.branches[list(names).index(stage.branch)]
+        if number and policy.keep == "fresh":
+            vote = vote.demoted()
+        codes, right = order.codes[: stage.cap, rows], order.right[: stage.cap, rows]
+        course = follow(vote, codes, right)
+        at, settled = walk(stage, course)
+        credit[rows] = course.credit[at, np.arange(len(at))]
+        spent[rows] += order.spent[at, rows]
+        left = ~settled
+        vote = add_paths(vote.rows(left), codes[:, left], right[:, left], at[left])
+        rows = rows[left]
+        if not len(rows):
+            break
+    return orders.means(credit), orders.means(spent)
+
+
+def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """Return the accuracy and cost of each question [n] under a weighted vote; ties share the credit."""
+    total = orders.branches[0].codes.shape[1]
+    support = np.zeros((total, orders.width))
+    right = np.zeros((total, orders.width), np.float32)
+    spent, rows = np.zeros(total), np.arange(total)
+    for share in policy.shares:
+        order = orders.branches[list(names).index(share.branch)]
+        for code, credit in zip(order.codes[: share.k], order.right[: share.k], strict=True):
+            at = np.flatnonzero(code >= 0)
+            support[at, code[at]] += share.weight / share.k
+            right[at, code[at]] = credit[at]
+        spent += order.spent[share.k, rows]
+    best = support.max(axis=1, keepdims=True)
+    tied = (support >= best - TIE * support.sum(axis=1, keepdims=True)) & (best > 0)
+    credit = np.where(tied, right, 0).sum(axis=1) / np.maximum(tied.sum(axis=1), 1)
+    return orders.means(credit), orders.means(spent)
+
+
+def undominated(plans: Sequence[Plan]) -> list[Plan]:
+    """Return the plans that no other beats in both mean accuracy and mean cost, by cost."""
+    ordered = sorted(plans, key=lambda plan: (plan.cost.mean(), -plan.accuracy.mean()))
+    best, kept = -np.inf, list[Plan]()
+    for plan in ordered:
+        if plan.accuracy.mean() > best + 1e-9:
+            best = float(plan.accuracy.mean())
+            kept.append(plan)
+    assert all(a.cost.mean() <= b.cost.mean() for a, b in pairwise(kept))
+    return kept

@@ -1,0 +1,133 @@
+"""A pilot of several branches under one budget: each draws into a run folder of its own."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from keff.cli._preflight import limits, sample_as_wished, usage
+from keff.cli._sampling import Wishes, report
+from keff.errors import UsageError
+from keff.policies._branches import NAME
+from keff.sampling.store import Run
+
+OWN = ("engine", "model", "base_url", "temperature", "top_p", "max_tokens", "templates", "system", "k")
+"""What a branch may set for itself: options of the command line under the same names."""
+
+ROUNDS = (8, 4, 2, 1)
+"""Questions are drawn in rounds, an eighth of them first, so that a spent budget leaves branches level."""
+
+FIRST_PATHS = 4
+DEAR = 4.0
+"""A branch whose path costs this many times the cheapest one's gets half the paths, at least four."""
+
+
+def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
+    """Return the wishes of each branch: those of the command with what its TOML file sets, and its own run.
+
+    The name of a branch is ``name`` in its file, else the name of the file. Raises UsageError for a file
+    that cannot be read, an unknown field, and a name that comes twice or does not fit a policy string.
+    """
+    if len(files) < 2:
+        raise UsageError("one branch only: give --branch twice or more, or leave it out")
+    branches: dict[str, Wishes] = {}
+    for file in files:
+        given = _read(file)
+        name = str(given.pop("name", file.stem))
+        if NAME.fullmatch(name) is None:
+            raise UsageError(f"{file}: the name {name!r} may hold letters, digits, '_', '.' and '-' only")
+        if name in branches:
+            raise UsageError(f"{file}: another branch is called {name!r}; set name in one of the files")
+        options = given.pop("engine_option", {})
+        unknown = sorted(set(given) - set(OWN))
+        if unknown or not isinstance(options, Mapping):
+            shown = ", ".join(("name", *OWN, "engine_option"))
+            raise UsageError(
+                f"{file}: {', '.join(unknown) or 'engine_option'} does not fit; a branch has {shown}"
+            )
+        extra = [f"{key}={value}" for key, value in options.items()]  # pyright: ignore[reportUnknownVariableType]
+        own = {**given, "engine_option": [*(wishes.engine_option or []), *extra] or None}
+        branches[name] = replace(wishes, run=wishes.run / name, **own)
+    return branches
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: not TOML: {error}") from None
+
+
+@dataclass(slots=True)
+class _Purse:
+    """What is left of the total: tokens and dollars, None for no limit."""
+
+    tokens: int | None
+    dollars: float | None
+
+    @property
+    def empty(self) -> bool:
+        return (self.tokens is not None and self.tokens < 1) or (
+            self.dollars is not None and self.dollars <= 0
+        )
+
+
+def draw_branches(branches: Mapping[str, Wishes]) -> list[Path]:
+    """Draw the pilot of every branch, in rounds, within the one total of tokens or dollars.
+
+    Returns the run folders. The first round takes at most four paths per question and shows what a path
+    of each branch costs; dear branches then get half the paths of the others.
+    """
+    first = next(iter(branches.values()))
+    purse = _Purse(first.token_budget, first.max_cost)
+    wanted = dict(branches)
+    for number, part in enumerate(ROUNDS):
+        if number == 1:
+            wanted = _fewer_of_the_dear(branches)
+        for wishes in wanted.values():
+            if purse.empty:
+                break
+            n = None if wishes.n is None else max(-(-wishes.n // part), 1)
+            if n is None and part > 1:
+                continue
+            k = min(wishes.k, FIRST_PATHS) if number == 0 else wishes.k
+            _draw(replace(wishes, n=n, k=k, yes=wishes.yes or number > 0), purse)
+    return [wishes.run for wishes in branches.values()]
+
+
+def _draw(wishes: Wishes, purse: _Purse) -> None:
+    own = replace(wishes, token_budget=purse.tokens, max_cost=purse.dollars)
+    job, drawn = sample_as_wished(own)
+    report(job, drawn, json=False)
+    if purse.tokens is not None:
+        purse.tokens -= drawn.tokens + drawn.prompt_tokens
+    price = limits(own).price
+    if purse.dollars is not None and price is not None:
+        purse.dollars -= usage(drawn).dollars(price)
+
+
+def _fewer_of_the_dear(branches: Mapping[str, Wishes]) -> dict[str, Wishes]:
+    cost = {name: _path_cost(wishes) for name, wishes in branches.items()}
+    cheapest = min((value for value in cost.values() if value > 0), default=0.0)
+    return {
+        name: replace(wishes, k=max(wishes.k // 2, min(wishes.k, FIRST_PATHS)))
+        if cost[name] >= DEAR * cheapest > 0
+        else wishes
+        for name, wishes in branches.items()
+    }
+
+
+def _path_cost(wishes: Wishes) -> float:
+    """Return what a kept path of a branch cost on average: dollars where its price is known, else tokens."""
+    if not (wishes.run / "manifest.json").exists():
+        return 0.0
+    with Run.open(wishes.run) as run:
+        tokens = [scored.completion.tokens for item in run.items() for scored in run.kept(item.id)]
+    price = limits(wishes).price
+    mean = sum(tokens) / max(len(tokens), 1)
+    return mean * price.output if price is not None and price.output > 0 else mean

@@ -1,0 +1,35 @@
+"""Join records of several branches of the same questions into one JSONL.
+
+Questions are matched by id; what is left out is said.
+"""
+
+from __future__ import annotations
+
+import json as jsons
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.reading.join import align, joined_rows
+from keff.reading.open import Opening, open_record
+
+
+def command(
+    paths: o.Paths,
+    out: o.JoinOut,
+    format: o.Format = None,
+    answer_space: o.AnswerSpaceName = None,
+    trim: o.Trim = None,
+    json: o.Json = False,
+) -> None:
+    """Join the records."""
+    group = align([open_record(path, Opening(format, answer_space, trim)) for path in paths])
+    for note in group.notes:
+        _console.warn(note.message)
+    with out.open("w", encoding="utf-8") as file:
+        file.writelines(jsons.dumps(row, ensure_ascii=False) + "\n" for row in joined_rows(group))
+    if json:
+        paths_of = {branch.name: branch.votes.k for branch in group.branches}
+        notes = [{"code": note.code, "message": note.message} for note in group.notes]
+        _console.print_json({"out": str(out), "n": group.n, "branches": paths_of, "warnings": notes})
+        return
+    shown = ", ".join(f"{branch.name} ({branch.votes.k} paths)" for branch in group.branches)
+    _console.progress_console.print(f"{out}: {group.n} questions, {shown}", markup=False, soft_wrap=True)

@@ -1,0 +1,71 @@
+"""Say which models, prompts or temperatures to combine, in what order, and how many paths of each.
+
+Each RECORD is a run or a log of one branch, or a joined one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from keff.analysis.mix.choose import MixAim
+from keff.analysis.mix.deploy import mix_plan
+from keff.analysis.mix.study import MixSettings, combine_branches
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.cli._mix_summary import print_mix
+from keff.errors import UsageError
+from keff.policy_spec import MAX_CAP
+from keff.reading.join import align
+from keff.reading.open import Opening, open_record
+from keff.sampling.cost import Price, read_prices
+
+
+def command(
+    paths: o.Paths,
+    out: o.PlanOut = None,
+    prices: o.Prices = None,
+    cap: o.Cap = 32,
+    retain: o.Retain = None,
+    budget_dollars: o.BudgetDollars = None,
+    value_per_correct: o.ValuePerCorrect = None,
+    cost_per_path: o.CostPerPath = None,
+    tolerance: o.Tolerance = 0.01,
+    format: o.Format = None,
+    answer_space: o.AnswerSpaceName = None,
+    trim: o.Trim = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Compare the branches and recommend a plan."""
+    if budget_dollars is not None and prices is None:
+        raise UsageError("--budget-dollars needs --prices FILE")
+    if cap > MAX_CAP:
+        raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
+    aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)
+    settings = MixSettings(cap, aim, read_table(prices), tolerance, seed)
+    mix_runs(paths, settings, out, Opening(format, answer_space, trim), json=json)
+
+
+def read_table(prices: Path | None) -> dict[str, Price] | None:
+    """Read the price table, where one is given."""
+    return None if prices is None else read_prices(prices)
+
+
+def mix_runs(
+    paths: Sequence[Path],
+    settings: MixSettings,
+    out: Path | None,
+    opening: Opening | None = None,
+    *,
+    json: bool,
+) -> None:
+    """Combine the branches of some records, write the plan where asked, and print what was found."""
+    group = align([open_record(path, opening) for path in paths])
+    found = combine_branches(group, settings)
+    if out is not None:
+        mix_plan(group, found).write(out)
+    if json:
+        _console.print_json(found.to_dict())
+    else:
+        print_mix(found)

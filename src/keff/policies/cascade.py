@@ -1,0 +1,187 @@
+"""Ask branches in turn: a question that one leaves open goes to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.errors import PolicyError
+from keff.policies._branches import parts_of
+from keff.policies._table import TablePolicy, lookahead
+from keff.policy import Need, Policy, PolicySpec, Sample, Stop, View, parse_policy
+from keff.policy_spec import MAX_CAP
+
+Keep = Literal["votes", "fresh"]
+
+FRESH = 2 * MAX_CAP
+"""What a vote of a fresh stage counts in units of the stage before: more than all of its votes, which so
+decide ties only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One branch with its stopping rule.
+
+    ``ahead`` [C + 1] * 3 over (n, v1, v2) holds the paths to draw next, 0 where the rule is satisfied, and
+    more than remain where it no longer can be. ``offset`` is where its n begins: under ``keep=votes`` the
+    caps of earlier stages count as drawn, so that a later rule counts their votes too.
+    """
+
+    branch: str
+    spec: str
+    cap: int
+    offset: int
+    ahead: NDArray[np.int16]
+
+
+class Cascade:
+    """Stages in order. A stage ends when its rule is satisfied, which ends all, or no longer can be.
+
+    ``keep``: ``votes`` counts the votes of earlier stages as one's own; ``fresh`` does not, and uses them
+    to break ties only. The last stage ends as its rule does without a cascade.
+    """
+
+    needs: frozenset[Need] = frozenset({"answers"})
+
+    def __init__(self, stages: Sequence[Stage], keep: Keep) -> None:
+        self.stages = tuple(stages)
+        self.keep: Keep = keep
+        self.cap = sum(stage.cap for stage in stages)
+        shown = "/".join(f"{stage.branch}({stage.spec})" for stage in stages)
+        self.spec = f"cascade:{shown}" + (",keep=fresh" if keep == "fresh" else "")
+        self._ahead: list[list[list[list[int]]]] = [stage.ahead.tolist() for stage in stages]
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The branches in the order in which they are asked."""
+        return tuple(stage.branch for stage in self.stages)
+
+    @property
+    def monotone(self) -> bool:
+        """A vote for the leader may make a stage go on which would have passed the question on."""
+        return False
+
+    def decide(self, view: View) -> Sample | Stop:
+        """Walk the stages along the votes in launch order; the same view gives the same decision.
+
+        Raises PolicyError when the votes come from other branches than the cascade asked.
+        """
+        tallies = _Counts()
+        at = 0
+        for number, stage in enumerate(self.stages):
+            if number and self.keep == "fresh":
+                tallies.demote()
+            own, ahead = 0, self._ahead[number]
+            while True:
+                v1, v2 = tallies.top_two()
+                wanted = ahead[stage.offset + own][v1][v2]
+                if wanted == 0:
+                    return self._stop(stage, tallies, at, by_cap=own == stage.cap)
+                if wanted > stage.cap - own:
+                    break
+                taken = view.keys[at : at + wanted]
+                self._check(view, at, len(taken), stage.branch)
+                tallies.add(taken)
+                at, own = at + len(taken), own + len(taken)
+                if len(taken) < wanted:
+                    rest = wanted - len(taken)
+                    return Sample(rest, (stage.branch,) * rest)
+        raise AssertionError("the rule of the last stage stops at its cap")
+
+    def _check(self, view: View, at: int, count: int, branch: str) -> None:
+        if any(name != branch for name in view.branches[at : at + count]) or len(view.branches) < at + count:
+            raise PolicyError(f"{self.spec}: path {at + 1} should come from branch {branch}")
+
+    def _stop(self, stage: Stage, tallies: _Counts, drawn: int, *, by_cap: bool) -> Stop:
+        answer, votes, total = tallies.leader()
+        why = "the cap" if by_cap else "the lead is enough"
+        reason = f"{why} at {stage.branch}: {votes} of {total} votes after {drawn} paths"
+        return Stop(answer, votes / total if total else 0.0, "vote_share", reason)
+
+
+class _Counts:
+    """The votes of the stage in hand, ``own``, and those of all stages, ``total``.
+
+    In ``total`` the votes before a fresh stage count so little that they break ties only.
+    """
+
+    def __init__(self) -> None:
+        self.own: dict[str, int] = {}
+        self.total: dict[str, int] = {}
+        self.unit = 1
+
+    def add(self, keys: Sequence[str | None]) -> None:
+        for key in keys:
+            if key is not None:
+                self.own[key] = self.own.get(key, 0) + 1
+                self.total[key] = self.total.get(key, 0) + self.unit
+
+    def demote(self) -> None:
+        """Begin a fresh stage."""
+        self.own = {}
+        self.unit *= FRESH
+
+    def top_two(self) -> tuple[int, int]:
+        """Return the two largest counts of the stage."""
+        v1 = v2 = 0
+        for count in self.own.values():
+            if count > v1:
+                v1, v2 = count, v1
+            elif count > v2:
+                v2 = count
+        return v1, v2
+
+    def leader(self) -> tuple[str | None, int, int]:
+        """Return the leading answer, its votes in this stage and all votes of it."""
+        if not self.total:
+            return None, 0, 0
+        answer = max(self.total, key=self.total.__getitem__)
+        return answer, self.own.get(answer, 0), sum(self.own.values())
+
+
+def policy(value: str | None = None, *, keep: str = "votes") -> Policy:
+    """Return ``cascade:SMALL(lead_k:2,cap=3)/LARGE(lead_k:2,cap=8),keep=votes|fresh``.
+
+    Every stage takes a rule over counts (``lead_k``, ``fixed``, ``curtailed``, ``budget``, ...). A stage
+    passes a question on as soon as its rule can no longer be satisfied within its cap. Raises PolicyError
+    for other rules, for a branch that comes twice, and where the caps exceed 256 paths together.
+    """
+    if keep not in ("votes", "fresh"):
+        raise PolicyError(f"cascade: keep must be votes or fresh, not {keep}")
+    parts = parts_of("cascade", value)
+    stages: list[Stage] = []
+    offset = 0
+    for number, (branch, spec) in enumerate(parts):
+        last = number + 1 == len(parts)
+        stages.append(make_stage(branch, spec, offset if keep == "votes" else 0, last=last))
+        offset += stages[-1].cap
+    return Cascade(stages, keep)
+
+
+def make_stage(branch: str, spec: str, offset: int, *, last: bool) -> Stage:
+    """Return the stage of a branch whose rule begins to count at ``offset`` paths."""
+    own = _rule(spec)
+    wide = _rule(_with_cap(own.spec, own.cap + offset)) if offset else own
+    ahead = lookahead(wide.stops if last else wide.settles)
+    return Stage(branch, own.spec, own.cap, offset, ahead)
+
+
+def _rule(spec: str | PolicySpec) -> TablePolicy:
+    rule = parse_policy(spec)
+    if not isinstance(rule, TablePolicy):
+        raise PolicyError(f"cascade: a stage takes a rule over counts such as lead_k:2,cap=4, not {spec}")
+    return rule
+
+
+def _with_cap(spec: str, cap: int) -> PolicySpec:
+    """Return a rule that may draw ``cap`` paths, ``fixed`` too."""
+    if cap > MAX_CAP:
+        raise PolicyError(
+            f"cascade: its stages may draw {cap} paths together; at most {MAX_CAP} are possible"
+        )
+    parsed = PolicySpec.parse(spec)
+    return PolicySpec("fixed", cap) if parsed.name == "fixed" else parsed.with_cap(cap)

@@ -1,0 +1,104 @@
+"""Draw some paths of each of several branches in one round, then take the weighted vote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from keff.errors import PolicyError
+from keff.policies._branches import parts_of
+from keff.policy import Need, Policy, Sample, Stop, View
+from keff.policy_spec import MAX_CAP
+
+TIE = 1e-9
+"""Sums of weights this close, as a share of all weight, are a tie: rounding never decides one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of one branch: ``k`` paths whose mean weighs ``weight``, so each vote weighs weight / k."""
+
+    branch: str
+    k: int
+    weight: float
+
+
+class Mix:
+    """One round of every share, in order, and the answer with most weight (the first seen of equals)."""
+
+    needs: frozenset[Need] = frozenset({"answers"})
+    monotone = True
+
+    def __init__(self, shares: tuple[Share, ...]) -> None:
+        self.shares = shares
+        self.cap = sum(share.k for share in shares)
+        self.order = tuple(share.branch for share in shares for _ in range(share.k))
+        self.weights = tuple(share.weight / share.k for share in shares for _ in range(share.k))
+        shown = "/".join(f"{share.branch}(k={share.k},weight={_plain(share.weight)})" for share in shares)
+        self.spec = f"mix:{shown}"
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The branches in launch order."""
+        return tuple(share.branch for share in self.shares)
+
+    def decide(self, view: View) -> Sample | Stop:
+        """Ask for all paths at once, then vote.
+
+        Raises PolicyError when the votes come from other branches than the mix asked.
+        """
+        drawn = len(view.keys)
+        if tuple(view.branches[: self.cap]) != self.order[:drawn]:
+            raise PolicyError(f"{self.spec}: its paths come in the order {', '.join(self.branches)}")
+        if drawn < self.cap:
+            return Sample(self.cap - drawn, self.order[drawn:])
+        return self._vote(view)
+
+    def _vote(self, view: View) -> Stop:
+        support: dict[str, float] = {}
+        for key, weight in zip(view.keys, self.weights, strict=False):
+            if key is not None:
+                support[key] = support.get(key, 0.0) + weight
+        total = sum(support.values())
+        reason = f"all {self.cap} paths of {len(self.shares)} branches are drawn"
+        if total <= 0:
+            return Stop(None, 0.0, "weighted_share", reason)
+        top = max(support.values()) - TIE * total
+        answer = next(key for key, weight in support.items() if weight >= top)
+        return Stop(answer, support[answer] / total, "weighted_share", reason)
+
+
+def policy(value: str | None = None) -> Policy:
+    """Return ``mix:SMALL(k=3,weight=1)/LARGE(k=1,weight=2.4)``; a weight left out is 1.
+
+    Raises PolicyError for anything but counts k and weights of at least 0, one of them above 0.
+    """
+    shares = tuple(_share(branch, text) for branch, text in parts_of("mix", value))
+    if not any(share.weight for share in shares):
+        raise PolicyError("mix: at least one weight must be above 0")
+    if sum(share.k for share in shares) > MAX_CAP:
+        raise PolicyError(f"mix: at most {MAX_CAP} paths are possible")
+    return Mix(shares)
+
+
+def _share(branch: str, text: str) -> Share:
+    options: dict[str, float] = {"k": 1, "weight": 1}
+    for part in filter(None, text.split(",")):
+        name, equals, number = part.partition("=")
+        if not equals or name.strip() not in options:
+            raise PolicyError(f"mix: write {branch}({text}) as {branch}(k=3,weight=1)")
+        try:
+            options[name.strip()] = float(number)
+        except ValueError:
+            raise PolicyError(f"mix: {part!r} of {branch} is not a number") from None
+    k, weight = options["k"], options["weight"]
+    if not 1 <= k <= MAX_CAP or k != int(k):
+        raise PolicyError(f"mix: k of {branch} must be an integer from 1 to {MAX_CAP}, not {k:g}")
+    if not 0 <= weight < np.inf:
+        raise PolicyError(f"mix: the weight of {branch} must be a number of at least 0, not {weight:g}")
+    return Share(branch, int(k), weight)
+
+
+def _plain(weight: float) -> str:
+    return repr(float(weight)).removesuffix(".0")

@@ -1,0 +1,340 @@
+"""Several records of the same questions -> one group of branches, aligned by question id."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keff.errors import LogError, UsageError
+from keff.log import Question
+from keff.policies._branches import branch_name
+from keff.reading.ballot import Ballot
+from keff.reading.open import Record
+from keff.records import Note
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+FEW_SHARED = 0.5
+"""Branches that share a smaller part of their questions than this are warned about."""
+
+SHOWN = 5
+"""So many ids are named in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One branch of a group: its votes [n, K] on the shared questions, in the order of the group's ids.
+
+    ``keys`` [n][K] are its canonical answers and ``questions`` [n] what was recorded.
+    """
+
+    name: str
+    model: str | None
+    votes: Votes
+    keys: tuple[tuple[str | None, ...], ...]
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Branches on the same n questions.
+
+    Answer codes are shared by the branches of a question: equal codes are equal answers. ``credit`` [n, W]
+    is how right each answer is (its mean correctness over all recorded paths that give it, for a log may
+    call two equal answers right and wrong). ``clusters`` [n] are the independent units.
+    """
+
+    ids: tuple[str, ...]
+    branches: tuple[Branch, ...]
+    credit: FloatArray
+    clusters: IntArray
+    space: str
+    notes: tuple[Note, ...]
+
+    @property
+    def n(self) -> int:
+        """The number of shared questions."""
+        return len(self.ids)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the branches."""
+        return tuple(branch.name for branch in self.branches)
+
+    def take(self, items: Sequence[int] | IntArray) -> Aligned:
+        """Return the group of some of its questions."""
+        rows = np.asarray(items, np.int64)
+        places: list[int] = rows.tolist()
+        branches = tuple(
+            replace(
+                branch,
+                votes=branch.votes.take(rows),
+                keys=tuple(branch.keys[row] for row in places),
+                questions=tuple(branch.questions[row] for row in places),
+            )
+            for branch in self.branches
+        )
+        ids = tuple(self.ids[row] for row in places)
+        return replace(
+            self, ids=ids, branches=branches, credit=self.credit[rows], clusters=self.clusters[rows]
+        )
+
+
+def align(records: Sequence[Record]) -> Aligned:
+    """Align records by question id, one branch each; records that hold several branches give them all.
+
+    Keeps the questions that all branches share, and says how many that are. Raises UsageError for fewer
+    than two branches, for records whose answers are read in different spaces or lack gold answers, for gold
+    answers that differ, and where no question is shared.
+    """
+    stems = dict(
+        zip((record.path for record in records), own_parts([Path(r.path).stem for r in records]), strict=True)
+    )
+    ballots = [part for record in records for part in _branches_of(record, stems[record.path])]
+    if len(ballots) < 2:
+        raise UsageError("one branch only: give a record for each branch, or one with several models")
+    _check_spaces(ballots)
+    names = unique_names([name for name, _, _ in ballots])
+    rows = [_by_id(name, ballot) for name, (_, _, ballot) in zip(names, ballots, strict=True)]
+    ids = _shared(names, rows)
+    _check_gold(
+        names, ids, [[b.questions[row[i]] for i in ids] for row, (_, _, b) in zip(rows, ballots, strict=True)]
+    )
+    picked = [_pick(ballot, [row[i] for i in ids]) for row, (_, _, ballot) in zip(rows, ballots, strict=True)]
+    codes, credit = _shared_codes(picked)
+    _check_separate(names, picked, codes)
+    clusters = _clusters(ids, picked)
+    branches = tuple(
+        Branch(
+            name, model, replace(ballot.votes, answers=code, clusters=clusters), ballot.keys, ballot.questions
+        )
+        for name, (_, model, _), ballot, code in zip(names, ballots, picked, codes, strict=True)
+    )
+    notes = (*_said(names, ballots), *_coverage(names, rows, ids))
+    return Aligned(tuple(ids), branches, credit, clusters, picked[0].reading.space, notes)
+
+
+def own_parts(stems: Sequence[str]) -> list[str]:
+    """Return the names of files without the beginning that they share, up to an underscore."""
+    first, last = min(stems), max(stems)
+    shared = first if len(stems) > 1 else ""
+    while not last.startswith(shared):
+        shared = shared[:-1]
+    begin = shared.rfind("_") + 1
+    return [stem[begin:] or stem for stem in stems]
+
+
+def _branches_of(record: Record, stem: str) -> list[tuple[str, str | None, Ballot]]:
+    """Return the branches of one record: those that its columns name, its slots, or the record itself."""
+    held = record.ballot
+    columns = _columns(record)
+    if columns is None:
+        model = record.info.model
+        return [(branch_name(model or stem), model, held)]
+    branches: list[tuple[str, str | None, Ballot]] = []
+    for name in dict.fromkeys(columns):
+        places = [place for place, own in enumerate(columns) if own == name]
+        keys = tuple(tuple(row[place] for place in places) for row in held.keys)
+        questions = tuple(_paths_of(question, places) for question in held.questions)
+        votes = replace(held.votes.paths(places), slots=None)
+        branches.append((branch_name(name), name, replace(held, votes=votes, keys=keys, questions=questions)))
+    return branches
+
+
+def _columns(record: Record) -> tuple[str, ...] | None:
+    """Return the branch of each column, where the record names branches or has slots."""
+    held = record.ballot
+    named = {
+        tuple(map(str, question.meta.get("branches") or ()))[: held.votes.k] for question in held.questions
+    }
+    if len(named) > 1:
+        raise LogError(f"{record.path}: questions list their branches in different orders")
+    (columns,) = named
+    if columns:
+        return columns
+    slots = held.votes.slots
+    return None if slots is None else tuple(f"slot-{slot}" for slot in slots.tolist())
+
+
+PER_PATH = ("answers", "keys", "correct", "tokens", "confidences", "rules", "truncated", "texts")
+
+
+def _paths_of(question: Question, places: Sequence[int]) -> Question:
+    """Return a question with some of its paths."""
+    values = {name: getattr(question, name) for name in PER_PATH}
+    kept = {name: tuple(held[place] for place in places) for name, held in values.items() if held is not None}
+    meta = {key: value for key, value in question.meta.items() if key != "branches"}
+    return replace(question, **kept, slots=None, meta=meta)
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return the names with -2, -3, ... after those that were taken."""
+    seen: Counter[str] = Counter()
+    out: list[str] = []
+    for name in names:
+        seen[name] += 1
+        out.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return out
+
+
+def joined_rows(group: Aligned) -> Iterable[dict[str, Any]]:
+    """Yield one JSON-able row per shared question, its paths branch by branch, with ``branches`` beside them."""
+    lists = {"all_correct": "correct", "all_tokens": "tokens", "all_confidences": "confidences"}
+    for row, key in enumerate(group.ids):
+        questions = [branch.questions[row] for branch in group.branches]
+        sizes = [branch.votes.k for branch in group.branches]
+        told: dict[str, Any] = {
+            "id": key,
+            "gold_answer": next((q.gold for q in questions if q.gold is not None), None),
+        }
+        cluster = next((q.cluster for q in questions if q.cluster), "")
+        told |= {"cluster": cluster} if cluster else {}
+        told["answer_space"] = group.space
+        told["all_answers"] = _together([q.answers for q in questions], sizes)
+        told["all_keys"] = [k for branch in group.branches for k in branch.keys[row]]
+        for name, field in lists.items():
+            values = [getattr(question, field) for question in questions]
+            if field == "correct":
+                values = [branch.votes.scored()[row].tolist() for branch in group.branches]
+            if all(value is not None for value in values):
+                told[name] = _together(values, sizes)
+        told["branches"] = [branch.name for branch in group.branches for _ in range(branch.votes.k)]
+        yield told
+
+
+def _together(values: Sequence[Sequence[Any]], sizes: Sequence[int]) -> list[Any]:
+    return [held for value, size in zip(values, sizes, strict=True) for held in value[:size]]
+
+
+def _check_spaces(ballots: Sequence[tuple[str, str | None, Ballot]]) -> None:
+    spaces = {ballot.reading.space: name for name, _, ballot in ballots}
+    if len(spaces) > 1:
+        told = ", ".join(f"{name} as {space}" for space, name in spaces.items())
+        raise UsageError(f"answers are read in different spaces ({told}): name one with --answer-space")
+    for name, _, ballot in ballots:
+        if ballot.votes.answers is None:
+            raise UsageError(f"{name} holds correctness only: branches are combined by their answers")
+        if ballot.votes.correct is None:
+            raise UsageError(f"{name} has no gold answers: what a branch is worth needs them")
+
+
+def _by_id(name: str, ballot: Ballot) -> dict[str, int]:
+    ids = [question.id for question in ballot.questions]
+    repeated = [key for key, count in Counter(ids).items() if count > 1]
+    if repeated:
+        raise LogError(f"{name}: {_some(repeated, 'duplicate id', 'duplicate ids')}: keep one of each")
+    return {key: row for row, key in enumerate(ids)}
+
+
+def _shared(names: Sequence[str], rows: Sequence[dict[str, int]]) -> list[str]:
+    shared = [key for key in rows[0] if all(key in row for row in rows[1:])]
+    if shared:
+        return shared
+    for (a, left), (b, right) in combinations(zip(names, rows, strict=True), 2):
+        if not left.keys() & right.keys():
+            example = f"{next(iter(left))!r} in {a}, {next(iter(right))!r} in {b}"
+            raise UsageError(f"{a} and {b} share no question id: are they of the same task? ({example})")
+    raise UsageError(
+        f"no question is in all {len(rows)} branches: leave out the branch that has other questions"
+    )
+
+
+def _check_gold(names: Sequence[str], ids: Sequence[str], questions: Sequence[Sequence[Question]]) -> None:
+    first = next((row for row in questions if all(q.gold is not None for q in row)), None)
+    if first is None:
+        return
+    for name, row in zip(names, questions, strict=True):
+        differ = [
+            key
+            for key, mine, other in zip(ids, first, row, strict=True)
+            if other.gold is not None and str(mine.gold).strip() != str(other.gold).strip()
+        ]
+        if differ:
+            raise UsageError(
+                f"{name}: gold answers differ from those of the other branches on {len(differ)} of "
+                f"{len(ids)} questions ({_some(differ, 'id', 'ids')}): are they of the same task?"
+            )
+
+
+def _some(ids: Sequence[str], singular: str, plural: str) -> str:
+    shown = ", ".join(repr(key) for key in ids[:SHOWN])
+    more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
+    return f"{singular if len(ids) == 1 else plural} {shown}{more}"
+
+
+def _pick(ballot: Ballot, rows: list[int]) -> Ballot:
+    return replace(
+        ballot,
+        votes=ballot.votes.take(rows),
+        keys=tuple(ballot.keys[row] for row in rows),
+        questions=tuple(ballot.questions[row] for row in rows),
+    )
+
+
+def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray]:
+    """Number the answers of each question over all branches, and average the correctness of each."""
+    n = len(ballots[0].keys)
+    codes = [np.full((n, ballot.votes.k), -1, np.int64) for ballot in ballots]
+    tables: list[dict[str, int]] = [{} for _ in range(n)]
+    for ballot, code in zip(ballots, codes, strict=True):
+        for row, (keys, table) in enumerate(zip(ballot.keys, tables, strict=True)):
+            code[row] = [-1 if key is None else table.setdefault(key, len(table)) for key in keys]
+    width = max(1, max(map(len, tables)))
+    right, count = np.zeros((n, width)), np.zeros((n, width))
+    for ballot, code in zip(ballots, codes, strict=True):
+        place, path = np.nonzero(code >= 0)
+        np.add.at(right, (place, code[place, path]), ballot.votes.scored()[place, path])
+        np.add.at(count, (place, code[place, path]), 1)
+    return codes, right / np.maximum(count, 1)
+
+
+def _check_separate(names: Sequence[str], ballots: Sequence[Ballot], codes: Sequence[IntArray]) -> None:
+    """Refuse two branches that hold the very same paths: they say nothing of how branches correlate."""
+    for a, b in combinations(range(len(names)), 2):
+        mine, other = ballots[a].votes.tokens, ballots[b].votes.tokens
+        if mine is None or other is None:
+            continue
+        if np.array_equal(codes[a], codes[b]) and np.array_equal(mine, other):
+            raise UsageError(
+                f"{names[a]} and {names[b]} hold the same paths, to the token: branches are drawn separately "
+                "(with seeds of their own)"
+            )
+
+
+def _clusters(ids: Sequence[str], ballots: Sequence[Ballot]) -> IntArray:
+    """Number the clusters: questions that any branch puts together are together."""
+    root = list(range(len(ids)))
+
+    def find(row: int) -> int:
+        while root[row] != row:
+            root[row] = row = root[root[row]]
+        return row
+
+    for ballot in ballots:
+        first: dict[str, int] = {}
+        for row, question in enumerate(ballot.questions):
+            if question.cluster:
+                root[find(row)] = find(first.setdefault(question.cluster, row))
+    return np.unique([find(row) for row in range(len(ids))], return_inverse=True)[1].astype(np.int64)
+
+
+def _said(names: Sequence[str], ballots: Sequence[tuple[str, str | None, Ballot]]) -> Iterable[Note]:
+    for name, (_, _, ballot) in zip(names, ballots, strict=True):
+        for note in ballot.notes:
+            yield replace(note, message=f"{name}: {note.message}")
+
+
+def _coverage(names: Sequence[str], rows: Sequence[dict[str, int]], ids: Sequence[str]) -> Iterable[Note]:
+    left_out = {
+        name: len(row) - len(ids) for name, row in zip(names, rows, strict=True) if len(row) > len(ids)
+    }
+    if not left_out:
+        return
+    told = ", ".join(f"{count} of {name}" for name, count in left_out.items())
+    code = "few_shared" if len(ids) < FEW_SHARED * max(map(len, rows)) else "not_shared"
+    yield Note(code, f"all branches share {len(ids)} questions; left out: {told}")

@@ -1,0 +1,87 @@
+"""Sample under a policy over several branches: each branch draws into a run of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from keff.engine import Engine
+from keff.errors import PolicyError
+from keff.policy import Branching, Policy, Sample, Stop, View
+from keff.records import Item
+from keff.sampling.sampler import PREPARED, Order, Progress, Session, bounded, launch_view
+from keff.sampling.store import Run
+from keff.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One branch of a policy: the task as it asks it, its engine, how it draws, and the run that keeps it."""
+
+    run: Run
+    task: Task
+    engine: Engine
+    order: Order
+
+
+async def sample_branches(
+    arms: Mapping[str, Arm], items: Sequence[Item], policy: Policy
+) -> dict[str, Progress]:
+    """Draw what a policy over branches asks for every item, and return the counts of each branch.
+
+    Votes are seen in the policy's launch order, whatever the order of arrival; paths that were kept in an
+    earlier session count as drawn, so an interrupted sampling goes on where it stopped. An item whose paths
+    fail, or that meets the limits of an order, is left as it is. Raises PolicyError when the policy asks a
+    branch that is not there.
+    """
+    _check(arms, policy)
+    sessions = {name: Session(arm.run, arm.task, arm.engine, arm.order, None) for name, arm in arms.items()}
+    units = (lambda item=item: asyncio.ensure_future(_follow(item, arms, sessions, policy)) for item in items)
+    await bounded(units, PREPARED * max(session.limit for session in sessions.values()))
+    return {name: session.progress for name, session in sessions.items()}
+
+
+def _check(arms: Mapping[str, Arm], policy: Policy) -> None:
+    asked = policy.branches if isinstance(policy, Branching) else ()
+    missing = [name for name in asked if name not in arms]
+    if missing or not asked:
+        what = f"asks branch {missing[0]}" if missing else "asks one model only"
+        raise PolicyError(f"{policy.spec} {what}: the branches are {', '.join(arms)}")
+
+
+async def _follow(
+    item: Item, arms: Mapping[str, Arm], sessions: Mapping[str, Session], policy: Policy
+) -> None:
+    for name, arm in arms.items():
+        sessions[name].begin(item, len(arm.run.kept(item.id)))
+    while True:
+        view, decision = branch_view(arms, item, policy)
+        if isinstance(decision, Stop) or any(session.halted() for session in sessions.values()):
+            return
+        used, wanted = Counter(view.branches), Counter(decision.branches)
+        reached = [sessions[name].reach(item, used[name] + more) for name, more in wanted.items()]
+        if not all(await asyncio.gather(*reached)):
+            return
+
+
+def branch_view(arms: Mapping[str, Arm], item: Item, policy: Policy) -> tuple[View, Sample | Stop]:
+    """Return the kept paths of an item in the policy's launch order up to the first gap, and its decision."""
+    kept = {
+        name: launch_view(arm.run, arm.task, item, arm.order.slots[0])[0].keys for name, arm in arms.items()
+    }
+    keys: list[str | None] = []
+    asked: list[str] = []
+    used: Counter[str] = Counter()
+    while True:
+        decision = policy.decide(View(tuple(keys), branches=tuple(asked)))
+        if isinstance(decision, Stop):
+            return View(tuple(keys), branches=tuple(asked)), decision
+        for name in decision.branches:
+            if used[name] >= len(kept[name]):
+                view = View(tuple(keys), branches=tuple(asked))
+                return view, policy.decide(view)
+            keys.append(kept[name][used[name]])
+            asked.append(name)
+            used[name] += 1

@@ -1,0 +1,228 @@
+"""Plans over branches: exact accuracies, the choice between them, and claims that cover."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from keff.analysis.mix.choose import MixAim, Table, choose
+from keff.analysis.mix.claims import cross_fit
+from keff.analysis.mix.orders import draw_orders
+from keff.analysis.mix.prices import path_costs
+from keff.analysis.mix.search import Plan, pairs, replay_cascade, singles, triples, undominated
+from keff.analysis.mix.study import MixSettings, combine_branches
+from keff.errors import PolicyError, UsageError
+from keff.policies.cascade import Cascade
+from keff.policy import Sample, View, parse_policy
+from keff.reading.join import Aligned, Branch
+from keff.sampling.cost import Price
+from keff.stats.votes import FloatArray, Votes
+
+NAMES = ("small", "large")
+
+
+def group(
+    n: int, k: int, seed: int, p: tuple[float, ...] = (0.6, 0.85), tokens: tuple[float, ...] = (100, 1000)
+) -> Aligned:
+    """Branches whose chance of being right is p moved by a common difficulty; three wrong answers."""
+    rng = np.random.default_rng(seed)
+    difficulty = rng.normal(0, 1.2, n)
+    branches: list[Branch] = []
+    for number, (chance, size) in enumerate(zip(p, tokens, strict=True)):
+        theta = 1 / (1 + np.exp(-(np.log(chance / (1 - chance)) * 1.4 + difficulty)))
+        right = rng.random((n, k)) < theta[:, None]
+        answers = np.where(right, 0, rng.integers(1, 4, (n, k)))
+        votes = Votes(answers, right.astype(int), tokens=rng.gamma(9, size / 9, (n, k)))
+        keys = tuple(tuple(str(code) for code in row) for row in answers.tolist())
+        branches.append(Branch(f"b{number}" if len(p) > 2 else NAMES[number], None, votes, keys, ()))
+    credit = np.tile([1.0, 0, 0, 0], (n, 1))
+    return Aligned(tuple(map(str, range(n))), tuple(branches), credit, np.arange(n), "exact", ())
+
+
+def by_hand(policy: Cascade, aligned: Aligned, item: int) -> tuple[float, float]:
+    """Average a cascade over every order of every branch's few paths, live."""
+    spent: list[float] = []
+    right: list[float] = []
+    codes = [branch.votes.answered()[item].tolist() for branch in aligned.branches]
+    from itertools import permutations
+
+    for small, large in product(permutations(codes[0]), permutations(codes[1])):
+        queues = {"small": list(small), "large": list(large)}
+        keys: list[str | None] = []
+        asked: list[str] = []
+        while isinstance(decision := policy.decide(View(keys, branches=asked)), Sample):
+            for branch in decision.branches:
+                keys.append(str(queues[branch].pop(0)))
+                asked.append(branch)
+        spent.append(sum(1.0 if name == "small" else 10.0 for name in asked))
+        right.append(float(decision.answer == "0"))
+    return float(np.mean(right)), float(np.mean(spent))
+
+
+@pytest.mark.parametrize("keep", ["votes", "fresh"])
+def test_a_replayed_cascade_is_the_average_over_all_orders(keep: str) -> None:
+    aligned = group(6, 3, seed=1)
+    policy = parse_policy(f"cascade:small(lead_k:2,cap=2)/large(lead_k:2,cap=3),keep={keep}")
+    assert isinstance(policy, Cascade)
+    costs = [np.full((6, 3), price) for price in (1.0, 10.0)]
+    orders = draw_orders(aligned, costs, 3, np.random.default_rng(0))
+    accuracy, cost = replay_cascade(policy, orders, aligned.names)
+    for item in range(6):
+        right, spent = by_hand(policy, aligned, item)
+        assert cost[item] == pytest.approx(spent, abs=0.15 * spent + 1e-9)
+        assert accuracy[item] == pytest.approx(right, abs=0.15)
+
+
+def test_the_search_replays_as_each_policy_does_alone() -> None:
+    aligned = group(30, 8, seed=2, p=(0.6, 0.7, 0.85), tokens=(100, 300, 1000))
+    orders = draw_orders(aligned, path_costs(aligned, None).paths, 8, np.random.default_rng(0))
+    plans = [*singles(orders, aligned.names), *pairs(orders, aligned.names)]
+    plans += triples(orders, aligned.names, plans)
+    assert {plan.kind for plan in plans} == {"single", "cascade"} and max(len(p.branches) for p in plans) == 3
+    for plan in plans[:: max(1, len(plans) // 40)]:
+        policy = parse_policy(plan.spec)
+        assert isinstance(policy, Cascade)
+        accuracy, cost = replay_cascade(policy, orders, aligned.names)
+        np.testing.assert_allclose(accuracy, plan.accuracy)
+        np.testing.assert_allclose(cost, plan.cost)
+
+
+def test_one_path_of_a_branch_is_its_accuracy_and_cost() -> None:
+    aligned = group(40, 8, seed=3)
+    orders = draw_orders(aligned, path_costs(aligned, None).paths, 8, np.random.default_rng(0))
+    single = next(plan for plan in singles(orders, aligned.names) if plan.spec == "cascade:small(fixed:1)")
+    votes = aligned.branches[0].votes
+    assert votes.tokens is not None
+    assert single.accuracy.mean() == pytest.approx(votes.p, abs=0.02)
+    assert single.cost.mean() == pytest.approx(votes.tokens.mean(), rel=0.02)
+
+
+def plans(accuracy: list[list[float]], cost: list[float]) -> Table:
+    made = [
+        Plan(f"p{i}", "single" if i < 2 else "cascade", (i,), np.array(row, float), np.full(len(row), price))
+        for i, (row, price) in enumerate(zip(accuracy, cost, strict=True))
+    ]
+    return Table.of(made)
+
+
+def test_baselines_are_the_best_single_plan_and_the_cheapest_near_it() -> None:
+    half = [1.0] * 20 + [0.0] * 20
+    near = [1.0] * 19 + [0.0] * 20 + [1.0]
+    near[0] = 0.0
+    table = plans([half, near, [0.0] * 40], [10.0, 1.0, 0.1])
+    choice = choose(table, np.arange(40), np.arange(40), MixAim())
+    assert (choice.best, choice.cheap, choice.taken) == (0, 1, 1)
+
+
+def test_of_equals_the_cheapest_is_the_baseline() -> None:
+    same = [1.0] * 20 + [0.0] * 20
+    choice = choose(plans([same, same], [10.0, 1.0]), np.arange(40), np.arange(40), MixAim())
+    assert choice.best == choice.cheap == choice.taken == 1
+
+
+def test_aims() -> None:
+    table = plans([[1.0] * 9 + [0.0], [1.0] * 8 + [0.0] * 2, [1.0] * 5 + [0.0] * 5], [10.0, 4.0, 1.0])
+    rows = np.arange(10)
+    assert choose(table, rows, rows, MixAim(retain=0.85)).taken == 1
+    assert choose(table, rows, rows, MixAim(budget=9.0)).taken == 1
+    assert choose(table, rows, rows, MixAim(value_per_correct=1000)).taken == 0
+    assert choose(table, rows, rows, MixAim(value_per_correct=0.1)).taken == 2
+    with pytest.raises(PolicyError, match="cheapest"):
+        choose(table, rows, rows, MixAim(budget=0.5))
+    with pytest.raises(PolicyError, match="one aim"):
+        MixAim(retain=0.9, budget=3)
+
+
+def test_the_frontier_holds_no_dominated_plan() -> None:
+    table = plans([[1.0, 1.0], [1.0, 0.0], [1.0, 0.5], [0.0, 0.0]], [10.0, 2.0, 3.0, 4.0])
+    assert [plan.spec for plan in undominated(table.plans)] == ["p1", "p2", "p0"]
+
+
+def test_claims_of_a_fixed_choice_cover_the_truth() -> None:
+    """Where folds choose the same plans the claim is a paired comparison: its 90% interval covers 90%."""
+    rng = np.random.default_rng(5)
+    hits = np.zeros(2)
+    for _ in range(200):
+        n = 60
+        base = rng.random(n)
+        cost: FloatArray = rng.gamma(2, 1, (2, n))
+        accuracy = np.stack([base, base + rng.normal(0.02, 0.2, n)])
+        made = [Plan(f"p{i}", "single", (i,), accuracy[i], cost[i] * (1, 0.5)[i]) for i in range(2)]
+        table = Table.of(made)
+        fixed = choose(table, np.arange(n), np.arange(n), MixAim(value_per_correct=1e-9))
+        chosen = type(fixed)(0, 0, 1)
+        against, _ = cross_fit(np.arange(n), lambda _, t=table, c=chosen: (t, c), rng, splits=3)
+        ratio, gain = against.cost_ratio(), against.accuracy_difference()
+        assert None not in (ratio.lo, ratio.hi, gain.lo, gain.hi)
+        hits += [ratio.lo <= 0.5 <= ratio.hi, gain.lo <= 0.02 <= gain.hi]  # type: ignore[operator]
+    assert np.all(hits / 200 > 0.84) and np.all(hits / 200 < 0.96)
+
+
+def test_a_branch_that_is_better_and_cheaper_is_enough() -> None:
+    found = combine_branches(group(120, 8, seed=6, p=(0.9, 0.6), tokens=(50, 1000)), MixSettings(cap=8))
+    assert found.advice.verdict == "one branch is enough"
+    assert found.advice.plan.branches == ("small",)
+    assert "dominates" in [note.code for note in found.warnings]
+
+
+def test_findings_have_the_contract() -> None:
+    found = combine_branches(group(40, 8, seed=7), MixSettings(cap=8)).to_dict()
+    assert {
+        "n",
+        "branches",
+        "c_between",
+        "frontier",
+        "best_single",
+        "cheap_single",
+        "recommendation",
+        "warnings",
+    } <= set(found)
+    assert {"name", "p", "c", "tokens", "cost"} <= set(found["branches"][0])
+    advice = found["recommendation"]
+    assert {
+        "verdict",
+        "policy",
+        "accuracy",
+        "cost",
+        "cost_ratio",
+        "accuracy_difference",
+        "questions_needed",
+        "because",
+    } <= set(advice)
+    for interval in (advice["cost_ratio"], advice["accuracy_difference"]):
+        assert interval["lo"] <= interval["value"] <= interval["hi"]
+    parse_policy(advice["policy"])
+    assert all(
+        a["cost"]["value"] <= b["cost"]["value"]
+        for a, b in zip(found["frontier"], found["frontier"][1:], strict=False)
+    )
+
+
+def test_a_tiny_pilot_is_too_small() -> None:
+    found = combine_branches(group(10, 8, seed=8), MixSettings(cap=8))
+    assert found.advice.verdict == "pilot too small" and found.advice.questions_needed == 6
+
+
+def test_the_same_seed_finds_the_same() -> None:
+    aligned = group(30, 8, seed=9)
+    assert (
+        combine_branches(aligned, MixSettings(cap=8)).to_dict()
+        == combine_branches(aligned, MixSettings(cap=8)).to_dict()
+    )
+
+
+def test_prices() -> None:
+    aligned = group(20, 4, seed=10)
+    costs = path_costs(
+        aligned, {"small": Price(prompt=0, output=2), "large": Price(prompt=0, output=1, path=3)}
+    )
+    tokens = [branch.votes.tokens for branch in aligned.branches]
+    assert costs.unit == "dollars" and tokens[0] is not None and tokens[1] is not None
+    np.testing.assert_allclose(costs.paths[0], tokens[0] * 2e-6)
+    np.testing.assert_allclose(costs.paths[1], tokens[1] * 1e-6 + 3)
+    with pytest.raises(UsageError, match="no price for large"):
+        path_costs(aligned, {"small": Price(prompt=0, output=2)})
+    with pytest.raises(UsageError, match="costs 0"):
+        path_costs(aligned, {"small": Price(prompt=0, output=0), "large": Price(prompt=0, output=0)})

@@ -1,0 +1,192 @@
+"""Cascades and mixes: the grammar, decisions by hand, and replay that decides as the live policy does."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keff.analysis.mix.orders import Order, Orders
+from keff.analysis.mix.search import replay_cascade, replay_mix
+from keff.errors import PolicyError
+from keff.policies.cascade import Cascade
+from keff.policies.mix import Mix
+from keff.policy import Branching, Policy, Sample, Stop, View, parse_policy
+
+SPECS = (
+    "cascade:S(lead_k:2,cap=2)/L(lead_k:2,cap=4)",
+    "cascade:S(lead_k:2,cap=4)/L(fixed:1),keep=fresh",
+    "cascade:S(lead_k:3,cap=5)/L(lead_k:2,cap=6),keep=fresh",
+    "cascade:S(lead_k:3,cap=5)/L(budget:2,cap=6)",
+    "cascade:S(lead_k:2,cap=3)/M(lead_k:2,cap=3)/L(lead_k:3,cap=6)",
+    "cascade:S(lead_k:2,cap=3)/M(lead_k:2,cap=3)/L(lead_k:3,cap=6),keep=fresh",
+    "cascade:S(adaptive_consistency:0.9,cap=6)/L(curtailed:cap=5)",
+    "cascade:L(lead_k:2,cap=5)",
+)
+
+
+def drive(policy: Policy, queues: dict[str, list[str | None]]) -> tuple[list[str], list[str | None], Stop]:
+    """Follow a policy over queues of votes; return the branches asked, the votes and the stop."""
+    asked: list[str] = []
+    keys: list[str | None] = []
+    used = dict.fromkeys(queues, 0)
+    while isinstance(decision := policy.decide(View(keys, branches=asked)), Sample):
+        assert len(decision.branches) == decision.m >= 1
+        for branch in decision.branches:
+            asked.append(branch)
+            keys.append(queues[branch][used[branch]])
+            used[branch] += 1
+    return asked, keys, decision
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_spec_makes_the_same_cascade_again(spec: str) -> None:
+    policy = parse_policy(spec)
+    assert isinstance(policy, Branching) and policy.spec == spec == parse_policy(policy.spec).spec
+
+
+def test_a_clear_question_stays_with_the_first_branch() -> None:
+    policy = parse_policy("cascade:S(lead_k:2,cap=3)/L(fixed:1)")
+    asked, _, stop = drive(policy, {"S": ["a", "a", "b"], "L": ["c"]})
+    assert asked == ["S", "S"] and stop.answer == "a"
+
+
+def test_an_open_question_goes_on_and_keeps_its_votes() -> None:
+    policy = parse_policy("cascade:S(lead_k:2,cap=2)/L(lead_k:2,cap=4)")
+    asked, _, stop = drive(policy, {"S": ["a", "b"], "L": ["b", "b", "b", "b"]})
+    assert asked == ["S", "S", "L", "L"] and stop.answer == "b"
+
+
+def test_a_fresh_stage_counts_its_own_votes_only() -> None:
+    policy = parse_policy("cascade:S(lead_k:3,cap=4)/L(fixed:1),keep=fresh")
+    asked, _, stop = drive(policy, {"S": ["a", "a", "b", "a"], "L": ["b"]})
+    # a, a, b: no lead of three is possible any more with one path left, so the question goes on at once.
+    assert asked == ["S", "S", "S", "L"] and stop.answer == "b"
+
+
+def test_earlier_votes_break_the_ties_of_a_fresh_stage() -> None:
+    policy = parse_policy("cascade:S(lead_k:3,cap=3)/L(fixed:2),keep=fresh")
+    _, _, stop = drive(policy, {"S": ["b", "a", "b"], "L": ["a", "b"]})
+    assert stop.answer == "b"
+    _, _, silent = drive(policy, {"S": ["a", "b", "b"], "L": [None, None]})
+    assert silent.answer == "b"
+
+
+def test_a_stage_that_cannot_settle_passes_on_without_its_last_paths() -> None:
+    policy = parse_policy("cascade:S(lead_k:2,cap=3)/L(fixed:1)")
+    asked, _, _ = drive(policy, {"S": ["a", "b", "a"], "L": ["c"]})
+    assert asked == ["S", "S", "L"]
+
+
+def test_nobody_answers() -> None:
+    _, _, stop = drive(parse_policy(SPECS[0]), {"S": [None] * 9, "L": [None] * 9})
+    assert stop.answer is None and stop.weight == 0
+
+
+queues = st.lists(st.sampled_from(["0", "1", "2", None]), min_size=12, max_size=12)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@given(s=queues, m=queues, large=queues, right=st.integers(0, 2))
+@settings(max_examples=25, deadline=None)
+def test_replay_decides_as_the_live_cascade_does(
+    spec: str, s: list[str | None], m: list[str | None], large: list[str | None], right: int
+) -> None:
+    policy = parse_policy(spec)
+    assert isinstance(policy, Cascade)
+    votes = {"S": s, "M": m, "L": large}
+    asked, keys, stop = drive(policy, votes)
+    accuracy, cost = replay_cascade(policy, orders(votes, right), tuple(votes))
+    price = {"S": 1.0, "M": 10.0, "L": 100.0}
+    assert cost[0] == sum(price[name] for name in asked)
+    assert len(keys) <= policy.cap
+    if accuracy[0] in (0.0, 1.0):  # else several answers are tied, and share the credit
+        assert accuracy[0] == float(stop.answer == str(right))
+    else:
+        assert stop.answer is not None
+
+
+def orders(votes: dict[str, list[str | None]], right: int) -> Orders:
+    """One row of orders: the votes of a question in launch order."""
+    made: list[Order] = []
+    for price, keys in zip((1.0, 10.0, 100.0), votes.values(), strict=True):
+        codes = np.array([[-1 if key is None else int(key)] for key in keys], np.int16)
+        spent = price * np.arange(len(keys) + 1.0)[:, None]
+        made.append(Order(codes, (codes == right).astype(np.float32), spent))
+    return Orders(tuple(made), 1, 1, 3)
+
+
+@given(s=queues, m=queues, large=queues, right=st.integers(0, 2))
+@settings(max_examples=60, deadline=None)
+def test_replay_votes_as_the_live_mix_does(
+    s: list[str | None], m: list[str | None], large: list[str | None], right: int
+) -> None:
+    policy = parse_policy("mix:S(k=3,weight=1)/M(k=2,weight=0.71)/L(k=1,weight=1.13)")
+    assert isinstance(policy, Mix)
+    votes = {"S": s, "M": m, "L": large}
+    asked, _, stop = drive(policy, votes)
+    assert asked == ["S"] * 3 + ["M"] * 2 + ["L"]
+    accuracy, cost = replay_mix(policy, orders(votes, right), tuple(votes))
+    assert cost[0] == 3 + 20 + 100
+    if accuracy[0] in (0.0, 1.0):  # else several answers are tied, and share the credit
+        assert accuracy[0] == float(stop.answer == str(right))
+
+
+def test_a_mix_takes_one_round_and_weighs_votes_by_their_branch() -> None:
+    policy = parse_policy("mix:S(k=3)/L(k=1,weight=2.4)")
+    first = policy.decide(View([]))
+    assert first == Sample(4, ("S", "S", "S", "L"))
+    stop = policy.decide(View(["a", "a", "a", "b"], branches=["S", "S", "S", "L"]))
+    assert isinstance(stop, Stop) and stop.answer == "b" and stop.weight == pytest.approx(2.4 / 3.4)
+
+
+def test_a_cut_short_view_is_asked_for_the_rest() -> None:
+    policy = parse_policy("cascade:S(lead_k:3,cap=5)/L(fixed:1)")
+    assert policy.decide(View(["a"], branches=["S"])) == Sample(2, ("S", "S"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("cascade", "needs its branches"),
+        ("cascade:S(lead_k:2,cap=3)/S(fixed:1)", "never returns"),
+        ("cascade:S(lead_k:2,cap=3)/L(esc:3)", "rule over counts"),
+        ("cascade:S(lead_k:2,cap=3)/L(nonsense:3)", "nonsense"),
+        ("cascade:S(lead_k:2,cap=3)/L e(fixed:1)", "NAME"),
+        ("cascade:S(lead_k:2,cap=3),keep=some", "votes or fresh"),
+        ("cascade:S(lead_k:2,cap=200)/L(lead_k:2,cap=100)", "256"),
+        ("mix:S(k=3)/L(k=0)", "k of L"),
+        ("mix:S(k=3,weight=-1)", "weight of S"),
+        ("mix:S(k=3,weight=nan)", "weight of S"),
+        ("mix:S(k=3,weight=0)", "above 0"),
+        ("mix:S(paths=3)", "k=3,weight=1"),
+        ("mix:S(k=many)", "not a number"),
+    ],
+)
+def test_bad_specs_end_in_one_line(spec: str, words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        parse_policy(spec)
+
+
+@pytest.mark.parametrize("spec", [SPECS[0], "mix:S(k=1)/L(k=1)"])
+def test_votes_of_another_branch_are_refused(spec: str) -> None:
+    with pytest.raises(PolicyError, match="come"):
+        parse_policy(spec).decide(View(["a"], branches=["L"]))
+
+
+def test_a_decision_is_quick() -> None:
+    policy = parse_policy("cascade:S(lead_k:3,cap=8)/L(lead_k:3,cap=8)")
+    view = View(["a", "b"] * 6, branches=["S"] * 7 + ["L"] * 5)
+    policy.decide(view)
+    best = min(_timed(policy, view) for _ in range(20))
+    assert best < 100e-6
+
+
+def _timed(policy: Policy, view: View) -> float:
+    begun = time.perf_counter()
+    for _ in range(50):
+        policy.decide(view)
+    return (time.perf_counter() - begun) / 50
