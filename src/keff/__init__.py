@@ -6,71 +6,133 @@ Names are loaded when they are first used, so ``import keff`` stays quick.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from keff.analysis.estimates import Settings, analyze
+    from keff.analysis.estimates import Settings
+    from keff.analysis.formulas import c, k_eff, k_star, majority, plurality
+    from keff.analysis.front import analyze, combine, compare, replay
+    from keff.analysis.predict import Prediction, predict
+    from keff.analysis.results.combination import Combination
+    from keff.analysis.results.comparison import Comparison
+    from keff.analysis.results.estimates import Analysis
+    from keff.analysis.results.recommendation import Recommendation
+    from keff.analysis.results.replay import Replay
     from keff.errors import KeffError
     from keff.plan import Plan
     from keff.plugins import load
-    from keff.policy import Sample, Stop, View, parse_policy
+    from keff.policies._table import TablePolicy
+    from keff.policy import Policy, Sample, Stop, View, parse_policy
     from keff.reading.open import Record, open_record
-    from keff.records import Completion, Estimate, Item, Path, Sampling
+    from keff.records import Completion, Estimate, Interval, Item, Path, Sampling, Verdict
+    from keff.report.write import write_report
+    from keff.sampling.consistency import Consensus, self_consistency, self_consistency_sync, vote
     from keff.sampling.job import Job, execute
     from keff.sampling.sampler import Order
     from keff.sampling.store import Run
     from keff.stats.votes import Votes
+    from keff.tasks._base import SpacedTask
 
 _HOME = {
+    "Analysis": "keff.analysis.results.estimates",
+    "Combination": "keff.analysis.results.combination",
+    "Comparison": "keff.analysis.results.comparison",
     "Completion": "keff.records",
+    "Consensus": "keff.sampling.consistency",
     "Estimate": "keff.records",
+    "Interval": "keff.records",
     "Item": "keff.records",
     "Job": "keff.sampling.job",
     "KeffError": "keff.errors",
     "Order": "keff.sampling.sampler",
     "Path": "keff.records",
     "Plan": "keff.plan",
+    "Policy": "keff.policy",
+    "Prediction": "keff.analysis.predict",
+    "Recommendation": "keff.analysis.results.recommendation",
     "Record": "keff.reading.open",
+    "Replay": "keff.analysis.results.replay",
     "Run": "keff.sampling.store",
     "Sample": "keff.policy",
     "Sampling": "keff.records",
     "Settings": "keff.analysis.estimates",
+    "SpacedTask": "keff.tasks._base",
     "Stop": "keff.policy",
+    "TablePolicy": "keff.policies._table",
+    "Verdict": "keff.records",
     "View": "keff.policy",
     "Votes": "keff.stats.votes",
-    "analyze": "keff.analysis.estimates",
+    "analyze": "keff.analysis.front",
+    "c": "keff.analysis.formulas",
+    "combine": "keff.analysis.front",
+    "compare": "keff.analysis.front",
     "execute": "keff.sampling.job",
+    "k_eff": "keff.analysis.formulas",
+    "k_star": "keff.analysis.formulas",
     "load": "keff.plugins",
+    "majority": "keff.analysis.formulas",
     "open_record": "keff.reading.open",
     "parse_policy": "keff.policy",
+    "plurality": "keff.analysis.formulas",
+    "predict": "keff.analysis.predict",
+    "replay": "keff.analysis.front",
+    "self_consistency": "keff.sampling.consistency",
+    "self_consistency_sync": "keff.sampling.consistency",
+    "vote": "keff.sampling.consistency",
+    "write_report": "keff.report.write",
 }
 
 __all__ = [
+    "Analysis",
+    "Combination",
+    "Comparison",
     "Completion",
+    "Consensus",
     "Estimate",
+    "Interval",
     "Item",
     "Job",
     "KeffError",
     "Order",
     "Path",
     "Plan",
+    "Policy",
+    "Prediction",
+    "Recommendation",
     "Record",
+    "Replay",
     "Run",
     "Sample",
     "Sampling",
     "Settings",
+    "SpacedTask",
     "Stop",
+    "TablePolicy",
+    "Verdict",
     "View",
     "Votes",
     "analyze",
+    "c",
+    "combine",
+    "compare",
     "execute",
+    "k_eff",
+    "k_star",
     "load",
+    "majority",
     "open_record",
     "parse_policy",
+    "plurality",
+    "predict",
+    "replay",
+    "self_consistency",
+    "self_consistency_sync",
+    "vote",
+    "write_report",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'keff' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

@@ -42,6 +42,7 @@ EXTRA = {
     "pyarrow": "parquet",
     "datasets": "data",
     "zstandard": "inspect",
+    "narwhals": "frame",
 }
 """Which extra of keff brings an importable package."""
 

@@ -66,8 +66,9 @@ def test_the_study_in_the_documentation_and_those_that_ship_are_studies() -> Non
         assert read_study(file).name == file.stem
 
 
-def test_there_are_three_examples() -> None:
-    assert len(EXAMPLES) >= 3
+def test_the_examples_show_every_way_in() -> None:
+    ways = {"from_array", "from_frame", "own_policy", "own_task", "self_consistency"}
+    assert {example.stem for example in EXAMPLES} == ways
 
 
 def test_the_help_page_is_what_the_command_line_declares() -> None:

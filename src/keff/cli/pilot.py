@@ -7,12 +7,12 @@ from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.study import MixSettings
 from keff.cli import _options as o
 from keff.cli._branches import draw_branches, read_branches
-from keff.cli._page import write_report
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report, takes_wishes
 from keff.cli.analyze import analyze_records, make_aim
 from keff.cli.mix import mix_runs, read_table
 from keff.reading.open import Opening, open_record
+from keff.report.write import write_runs
 
 
 @takes_wishes(without=("policy", "shard"), n=(o.N, 100))
@@ -46,4 +46,4 @@ def command(
         [open_record(wishes.run, Opening(texts=page is not None))], settings, out, json=json
     )
     if page is not None:
-        write_report(found, page)
+        write_runs(found, page)

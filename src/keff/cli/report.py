@@ -13,9 +13,9 @@ from keff.analysis.arms import compare
 from keff.analysis.estimates import Settings, analyze
 from keff.cli import _console
 from keff.cli import _options as o
-from keff.cli._page import write_report
 from keff.errors import UsageError
 from keff.reading.open import Opening, open_record
+from keff.report.write import write_runs
 
 
 def command(
@@ -40,7 +40,7 @@ def command(
     settings = Settings(epsilon=epsilon, k_max=cap, seed=seed)
     records = [open_record(path, opening) for path in paths]
     comparison = compare(records[0], records[1]) if arms else None
-    write_report([(record, analyze(record, settings)) for record in records], out, comparison, seed)
+    write_runs([(record, analyze(record, settings)) for record in records], out, comparison, seed)
     if json:
         _console.print_json({"report": str(out), "runs": len(records), "bytes": out.stat().st_size})
     else:

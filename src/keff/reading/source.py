@@ -1,0 +1,117 @@
+"""One way in: a Record of whatever holds answers."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypedDict, cast
+
+import numpy as np
+
+from keff.errors import UsageError
+from keff.log import LogInfo, Question
+from keff.plugins import missing_extra
+from keff.reading.arrays import questions_of, record_of_votes
+from keff.reading.ballot import ballot
+from keff.reading.open import Opening, Record, naming, reading
+from keff.stats.votes import Votes
+
+
+class How(TypedDict, total=False):
+    """How a source is read.
+
+    ``answer_space`` says how answers are compared (default: what a log names, else exact text), ``trim``
+    uses the first K paths; ``format`` and ``part`` are for logs. The others say what means what: the name
+    of a column of a frame, or the data themselves beside an array or lists (one value per question for
+    ``id``, ``gold_answer`` and ``cluster``, one list of paths per question for the others).
+    """
+
+    answer_space: str | None
+    trim: int | None
+    format: str | None
+    part: str | None
+    id: object
+    answer: object
+    correct: object
+    gold_answer: object
+    model: object
+    slot: object
+    tokens: object
+    seconds: object
+    confidence: object
+    text: object
+    cluster: object
+
+
+OPENING = ("answer_space", "trim", "format", "part")
+WORDS = tuple(word for word in How.__annotations__ if word not in OPENING)
+
+EXPECTED = (
+    "give a path, a Record, Votes, a 0/1 array [questions, paths], nested lists of answers with gold_answer=[...], "
+    "or a data frame with one row per path"
+)
+
+
+def opening_of(how: Mapping[str, object], *, texts: bool = False) -> Opening:
+    """Return how a log is opened; raises UsageError for keywords that are not for logs."""
+    _check(how)
+    _no_words([word for word in how if word in WORDS], "a path")
+    return _opening(how, texts)
+
+
+def _opening(how: Mapping[str, Any], texts: bool = False) -> Opening:
+    return Opening(texts=texts, **{name: value for name, value in how.items() if name in OPENING})
+
+
+def record_of(source: object, how: Mapping[str, object]) -> Record:
+    """Return the record that data in memory hold: a Record, Votes, an array, nested lists or a frame.
+
+    Raises UsageError with what was expected.
+    """
+    _check(how)
+    opening = _opening(how)
+    words = {word: value for word, value in how.items() if word in WORDS}
+    if isinstance(source, Record | Votes):
+        _no_words(how, f"a {type(source).__name__}")
+        return source if isinstance(source, Record) else record_of_votes(source)
+    if isinstance(source, np.ndarray | list | tuple):
+        model = words.pop("model", None)
+        info = LogInfo(model=None if model is None else str(model))
+        name = "array" if isinstance(source, np.ndarray) else "lists"
+        return _made(name, questions_of(cast("object", source), words), info, opening)
+    if hasattr(type(source), "columns"):  # asked of the instance, a lazy frame would be resolved
+        return _made("frame", *_framed(source, words), opening)
+    raise UsageError(f"a {type(source).__name__} holds no answers: {EXPECTED}")
+
+
+def _check(how: Mapping[str, object]) -> None:
+    """Raise UsageError for a word that is none, and name the nearest."""
+    for word in how:
+        if word not in (*OPENING, *WORDS):
+            near = difflib.get_close_matches(word, (*OPENING, *WORDS), 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join((*OPENING, *WORDS))}"
+            raise UsageError(f"there is no keyword {word!r}: {hint}")
+
+
+def _no_words(words: Iterable[str], what: str) -> None:
+    given = ", ".join(words)
+    if given:
+        raise UsageError(f"{what} says by itself what it holds: leave out {given}")
+
+
+def _made(name: str, questions: list[Question], info: LogInfo, opening: Opening) -> Record:
+    with naming(Path(name)):
+        return Record(name, info, ballot(questions, reading(info, opening), trim=opening.trim))
+
+
+def _framed(frame: object, words: Mapping[str, object]) -> tuple[list[Question], LogInfo]:
+    try:
+        frames: Any = importlib.import_module("keff.reading.frames")
+    except ImportError as error:
+        raise missing_extra(error, "reading a data frame") from error
+    wrong = next((word for word, name in words.items() if not isinstance(name, str)), None)
+    if wrong is not None:
+        raise UsageError(f"{wrong} must be the name of a column of the frame, not {words[wrong]!r}")
+    return frames.frame_questions(frame, words)

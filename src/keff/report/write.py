@@ -1,0 +1,80 @@
+"""Write the report page, where its extra is installed."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Unpack, cast
+
+import numpy as np
+
+from keff.analysis import estimates
+from keff.analysis.estimates import Settings
+from keff.analysis.front import read
+from keff.analysis.replay import replay
+from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.replay import Replay
+from keff.errors import PolicyError, UsageError
+from keff.plugins import missing_extra
+from keff.reading.open import Record
+from keff.reading.source import How
+from keff.stats.votes import Votes
+
+REPLAYED = ("fixed:8", "curtailed", "lead_k:2", "lead_k:3", "adaptive_consistency:0.95", "budget:4")
+"""Rules that need no second pass over the votes: the page should be there in seconds."""
+CAP = 32
+
+
+def write_report(
+    source: object, file: str | PathLike[str], settings: Settings | None = None, **how: Unpack[How]
+) -> Path:
+    """Analyse and write one self-contained interactive HTML page; returns its path.
+
+    ``source`` is anything that ``keff.analyze`` takes, or a list of paths and Records for one page about all
+    of them. Raises PluginError with the install line where the ``report`` extra is missing, UsageError when
+    the page cannot be written.
+    """
+    settings, target = settings or Settings(), Path(file)
+    records = [read(each, how, texts=True) for each in _several(source)]
+    runs = [(record, estimates.analyze(record, settings)) for record in records]
+    try:
+        write_runs(runs, target, seed=settings.seed)
+    except OSError as error:
+        raise UsageError(f"{target}: {error.strerror or error}") from None
+    return target
+
+
+def _several(source: object) -> list[object]:
+    """Return the sources of one page: those of a list of paths and records, else the source itself."""
+    if isinstance(source, list | tuple):
+        members = list(cast("Sequence[object]", source))
+        if members and all(isinstance(each, str | PathLike | Record) for each in members):
+            return members
+    return [source]
+
+
+def write_runs(
+    runs: Sequence[tuple[Record, Analysis]], file: Path, comparison: Comparison | None = None, seed: int = 0
+) -> None:
+    """Write the page of records with their analyses; raises PluginError where the ``report`` extra is missing."""
+    try:
+        page: Any = importlib.import_module("keff.report.page")
+    except ImportError as error:
+        raise missing_extra(error, "the report page") from error
+    with page.bundle_beside() as bundle:
+        replays = [replayed(record.ballot.votes, found, seed) for record, found in runs]
+        page.write_page(runs, file, replays=replays, comparison=comparison, bundle=bundle)
+
+
+def replayed(votes: Votes, found: Analysis, seed: int) -> Replay | None:
+    """Replay the recommended policy and some others, or None where too few paths were recorded for that."""
+    chosen = found.recommendation.policy
+    if votes.k < CAP or votes.answers is None or votes.correct is None:
+        return None
+    try:
+        return replay(votes, list(dict.fromkeys(("fixed:1", *REPLAYED, chosen))), np.random.default_rng(seed))
+    except PolicyError:
+        return None  # template slots, which are not exchangeable

@@ -1,0 +1,225 @@
+"""Self-consistency for one question: paths from any AsyncOpenAI client until a policy has seen enough votes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+import openai
+
+from keff.answers import Space, space
+from keff.engines._response import choices_of, completions
+from keff.errors import EngineError, UsageError
+from keff.policy import Policy, Stop, View, parse_policy, tally
+from keff.records import AnswerSpace, Completion, Message, Verdict
+from keff.result import Finding
+from keff.sampling.sampler import SLOW_SPACES, verdict
+
+
+class Client(Protocol):
+    """An ``openai.AsyncOpenAI``, or a client that looks like it: ``client.chat.completions.create``."""
+
+    @property
+    def chat(self) -> Any:
+        """The chat resource."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Consensus(Finding):
+    """How a vote ended: the verdict, and the paths that were counted, in launch order.
+
+    ``keys`` are the canonical answers of the paths (None abstains), ``completions`` the paths themselves.
+    """
+
+    verdict: Verdict
+    keys: tuple[str | None, ...]
+    completions: tuple[Completion, ...]
+
+    @property
+    def answer(self) -> str | None:
+        """The canonical answer that won; None when no path gave one."""
+        return self.verdict.answer
+
+    @property
+    def text(self) -> str | None:
+        """The whole text of the first path that gave the answer."""
+        return None if self.answer is None else self.completions[self.keys.index(self.answer)].text
+
+    @property
+    def tokens(self) -> int:
+        """The tokens that the counted paths took."""
+        return sum(path.tokens for path in self.completions)
+
+    def line(self) -> str:
+        """Return the answer, its strength, and what it took."""
+        won = self.verdict
+        return f"{won.answer!r} with {won.kind} {won.weight:.2f} after {won.paths} paths: {won.reason}"
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return one line for each path."""
+        paths = zip(self.keys, self.completions, strict=True)
+        body = [
+            (str(place), "–" if key is None else key, str(path.tokens))
+            for place, (key, path) in enumerate(paths)
+        ]
+        return [("path", "answer", "tokens"), *body]
+
+
+def vote(answers: Iterable[str | None], space: AnswerSpace = "exact") -> Verdict:
+    """Return the plurality of some answers, equal where the answer space says so.
+
+    None and answers that are none in this space abstain; of answers that tie, the first seen wins.
+    ``weight`` is its share of the votes cast. Raises UsageError for a single text, TaskError for a space
+    that does not exist.
+
+    Example: ``keff.vote(["42", "41", "42.0"], space="numeric").answer == "42"``.
+    """
+    if isinstance(answers, str):
+        raise UsageError(f"vote takes a list of answers, not one text: [{answers[:40]!r}, ...]")
+    read = _space(space)
+    keys = [None if answer is None else read.key(answer) for answer in answers]
+    seen = tally(keys)
+    share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
+    reason = (
+        "no answers"
+        if seen.leader is None
+        else "a tie, the first seen wins"
+        if seen.v1 == seen.v2
+        else "plurality"
+    )
+    return verdict(View(keys), Stop(seen.leader, share, "vote_share", reason))
+
+
+async def self_consistency(
+    client: Client,
+    messages: str | Sequence[Message],
+    policy: str | Policy = "lead_k:3",
+    *,
+    space: AnswerSpace = "exact",
+    in_flight: int = 1,
+    **request: object,
+) -> Consensus:
+    """Answer one question by the vote of as many paths as the policy asks for.
+
+    ``client`` is any AsyncOpenAI client; ``request`` goes to its ``chat.completions.create`` as it is
+    (``model=``, ``temperature=``, ``max_tokens=``); without ``model`` the server's only one is taken.
+    ``space`` says how answers are read from the texts and compared. Votes count in launch order, whatever
+    comes back first; ``in_flight`` paths are kept going beyond what the policy needs next, and broken off
+    when it stops. Cut or refused texts without an explicit answer abstain. Raises EngineError when the
+    server fails after the client's own retries, UsageError for wrong use.
+
+    Example: ``await keff.self_consistency(client, "What is 6 x 7?", space="numeric", model="my-model")``.
+    """
+    rule = parse_policy(policy) if isinstance(policy, str) else policy
+    if "confidence" in rule.needs:
+        request.setdefault("logprobs", True)
+    request.setdefault("model", None)
+    try:
+        request["model"] = request["model"] or await _only_model(client)
+        talk = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+        return await _Paths(client, rule, _space(space), in_flight, {"messages": talk, **request}).run()
+    except openai.OpenAIError as error:
+        raise EngineError(f"the server failed: {error}") from error
+
+
+def self_consistency_sync(
+    client: Client, messages: str | Sequence[Message], policy: str | Policy = "lead_k:3", **options: Any
+) -> Consensus:
+    """Do the same as ``self_consistency`` where no event loop is running; takes the same options.
+
+    Each call opens connections of its own, so an ``http_client`` given to an AsyncOpenAI is not used.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_own_connections(client, messages, policy, options))
+    raise UsageError("an event loop is running already: await keff.self_consistency(...) instead")
+
+
+async def _own_connections(
+    client: Client, messages: str | Sequence[Message], policy: str | Policy, options: dict[str, Any]
+) -> Consensus:
+    if not isinstance(client, openai.AsyncOpenAI):
+        return await self_consistency(client, messages, policy, **options)
+    # Connections belong to the event loop that opened them, and this one ends with the call.
+    async with client.copy(http_client=openai.DefaultAsyncHttpxClient()) as own:
+        return await self_consistency(own, messages, policy, **options)
+
+
+def _space(name: AnswerSpace) -> Space:
+    # A list of answers does not say how many options a question had: any label may be an answer.
+    return space(name, labels=tuple("ABCDEFGHIJ")) if name == "choice" else space(name)
+
+
+async def _only_model(client: Any) -> str:
+    names = [str(model.id) for model in (await client.models.list()).data]
+    if len(names) != 1:
+        raise UsageError(f"say which model: model=... (the server has {', '.join(names) or 'none'})")
+    return names[0]
+
+
+@dataclass(slots=True)
+class _Paths:
+    """The paths of one question: launched as the policy asks, voting in launch order."""
+
+    client: Any
+    policy: Policy
+    space: Space
+    in_flight: int
+    request: Mapping[str, object]
+    running: list[asyncio.Task[tuple[str | None, Completion]]] = field(
+        default_factory=list[asyncio.Task[tuple[str | None, Completion]]]
+    )
+
+    async def run(self) -> Consensus:
+        """Draw until the policy stops; whatever is still in flight then is broken off."""
+        keys: list[str | None] = []
+        paths: list[Completion] = []
+        try:
+            while True:
+                view = View(tuple(keys), self._confidences(paths))
+                decision = self.policy.decide(view)
+                if isinstance(decision, Stop):
+                    return Consensus(verdict(view, decision), tuple(keys), tuple(paths))
+                needed = len(keys) + decision.m
+                self._launch(max(needed, min(self.policy.cap, len(keys) + self.in_flight)))
+                # All of this round at once, so that a failure is heard of before the others are waited for.
+                for key, path in await asyncio.gather(*self.running[len(keys) : needed]):
+                    keys.append(key)
+                    paths.append(path)
+        finally:
+            for task in self.running:
+                task.cancel()
+            await asyncio.gather(*self.running, return_exceptions=True)
+
+    def _confidences(self, paths: Sequence[Completion]) -> tuple[float, ...]:
+        if "confidence" not in self.policy.needs:
+            return ()
+        return tuple(path.logprobs.mean if path.logprobs else float("nan") for path in paths)
+
+    def _launch(self, target: int) -> None:
+        while len(self.running) < target:
+            self.running.append(asyncio.create_task(self._path(len(self.running))))
+
+    async def _path(self, index: int) -> tuple[str | None, Completion]:
+        request = dict(self.request)
+        if isinstance(request.get("seed"), int):
+            # One seed for all would draw one path again and again.
+            request["seed"] = cast("int", request["seed"]) + index
+        start = time.monotonic()
+        response = await self.client.chat.completions.create(**request)
+        body = response.model_dump()
+        (path,) = completions(body, choices_of(body)[:1], time.monotonic() - start)
+        if self.space.name in SLOW_SPACES:
+            return await asyncio.to_thread(self._key, path), path
+        return self._key(path), path
+
+    def _key(self, path: Completion) -> str | None:
+        if path.refusal:
+            return None
+        found = self.space.extract(path.text, truncated=path.finish in ("length", "cancelled"))
+        return None if found is None else self.space.key(found.answer)

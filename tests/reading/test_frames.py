@@ -1,0 +1,137 @@
+"""Frames of pandas and polars in long form say what the same answers in lists say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import keff
+from keff.errors import KeffError
+from keff.reading.source import record_of
+
+pytest.importorskip("narwhals", reason="frames need narwhals: pip install 'keff[frame]'")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+Make = Callable[[Mapping[str, Any]], Any]
+KINDS: dict[str, Make] = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "lazy": pl.LazyFrame,
+    "arrow types": lambda data: pd.DataFrame(data).convert_dtypes(dtype_backend="pyarrow"),
+}
+frames = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+
+N, K = 12, 4
+RIGHT = np.random.default_rng(0).random((N, K)) < 0.6
+ANSWERS = [["yes" if good else "no" if place else None for place, good in enumerate(row)] for row in RIGHT]
+
+
+def table() -> dict[str, list[Any]]:
+    """Return one row per path, ordered by path and then by question."""
+    places = [(item, path) for path in range(K) for item in range(N)]
+    return {
+        "question_id": [f"q{item}" for item, _ in places],
+        "prediction": [ANSWERS[item][path] for item, path in places],
+        "is_right": [bool(RIGHT[item][path]) for item, path in places],
+        "target": ["yes" for _ in places],
+        "tokens": [float(10 * item + path) for item, path in places],
+        "cluster": [f"c{item // 2}" for item, _ in places],
+        "model": ["small" for _ in places],
+    }
+
+
+NAMES = {"id": "question_id", "answer": "prediction"}
+
+
+@frames
+def test_a_frame_says_what_the_lists_say(make: Make) -> None:
+    record = record_of(make(table()), {**NAMES, "gold_answer": "target"})
+    assert [question.id for question in record.ballot.questions] == [f"q{item}" for item in range(N)]
+    assert [list(question.answers) for question in record.ballot.questions] == ANSWERS
+    assert record.info.model == "small"
+    votes = record.ballot.votes
+    assert votes.correct is not None and np.array_equal(votes.correct, RIGHT)
+    assert votes.tokens is not None and votes.tokens[3].tolist() == [30, 31, 32, 33]
+    assert votes.n_clusters == N / 2
+    tokens = [[10.0 * item + path for path in range(K)] for item in range(N)]
+    clusters = [f"c{item // 2}" for item in range(N)]
+    lists = keff.analyze(ANSWERS, gold_answer=["yes"] * N, tokens=tokens, cluster=clusters)
+    assert keff.analyze(make(table()), **NAMES, gold_answer="target") == lists
+    assert keff.analyze(make(table()), **NAMES, correct="is_right") == lists
+
+
+@frames
+def test_correctness_alone_and_no_labels_at_all(make: Make) -> None:
+    data = table()
+    scores = make({"id": data["question_id"], "correct": data["is_right"]})
+    assert keff.analyze(scores).c == keff.c(RIGHT)
+    blind = keff.analyze(make({"id": data["question_id"], "answer": data["prediction"]}))
+    assert blind.p is None
+    assert blind.agreement is not None
+
+
+@frames
+def test_numbers_with_gaps_are_compared_as_numbers(make: Make) -> None:
+    """A missing value makes floats of whole numbers in pandas: 4.0 is the answer 4."""
+    frame = make({"id": [1, 1, 2, 2], "answer": [4, None, 5, 6], "gold_answer": [4, 4, 5, 5]})
+    votes = record_of(frame, {}).ballot.votes
+    assert votes.correct is not None and votes.correct.tolist() == [[1, 0], [1, 0]]
+    assert votes.answers is not None and votes.answers[0].tolist() == [0, -1]
+
+
+@frames
+def test_answers_are_read_from_whole_texts(make: Make) -> None:
+    texts = ["I think the final answer is 4.", "So: #### 5"]
+    frame = make({"id": ["a", "a"], "text": texts, "gold_answer": ["4", "4"]})
+    assert keff.analyze(frame, answer_space="numeric").p == 0.5
+    with pytest.raises(KeffError, match="answer-space"):
+        keff.analyze(frame)
+
+
+BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    (
+        table(),
+        {**NAMES, "answer": "answers"},
+        "no column 'answers' for answer: it has question_id, prediction",
+    ),
+    (table(), {}, r"no column 'id', and none is named for it \(id=...\): it has question_id"),
+    (table(), {"id": "question_id"}, "no column 'answer'"),
+    (table() | {"model": ["a", "b"] * (N * K // 2)}, NAMES, r"several models \(a, b\)"),
+    (
+        table() | {"target": ["yes"] * (N * K - 1) + ["no"]},
+        {**NAMES, "gold_answer": "target"},
+        "gold_answer differs",
+    ),
+    (table(), {"id": ["q"] * N * K, "answer": "prediction"}, "id must be the name of a column"),
+    (table(), {"idd": "question_id"}, "did you mean id"),
+    (
+        {"id": [1, 1, 2], "answer": ["a", "b", "a"], "gold_answer": ["a"] * 3},
+        {},
+        "questions have 1 to 2 paths",
+    ),
+    ({"id": [1], "correct": [2]}, {}, "0, 1 and NaN"),
+    ({"id": [], "answer": []}, {}, "no questions"),
+]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@pytest.mark.parametrize(("data", "how", "line"), BAD)
+def test_a_frame_that_does_not_fit_is_said_in_one_line(
+    make: Make, data: dict[str, Any], how: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(KeffError, match=line) as error:
+        keff.analyze(make(data), **how)
+    assert error.value.exit_code == 2
+    assert "\n" not in str(error.value)
+
+
+def test_what_only_looks_like_a_frame_is_refused() -> None:
+    class Frame:
+        columns = ("id", "answer")
+
+    with pytest.raises(KeffError, match="no data frame"):
+        keff.analyze(Frame())

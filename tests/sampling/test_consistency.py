@@ -1,0 +1,182 @@
+"""Self-consistency through the real client against a server: votes in launch order, as every driver takes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+
+import keff
+from keff.analysis.replay.outcomes import drive
+from keff.errors import EngineError, KeffError, PolicyError, UsageError
+from keff.policy import Stop, parse_policy
+
+pytest.importorskip("uvicorn", reason="the test server needs uvicorn: pip install 'keff[serve]'")
+
+from fault_server import Script, running
+
+Connect = Callable[[Script], openai.AsyncOpenAI]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    with ExitStack() as servers:
+
+        def made(script: Script) -> openai.AsyncOpenAI:
+            url = servers.enter_context(running(script))
+            return openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=1)
+
+        yield made
+
+
+def says(*answers: str) -> Script:
+    return Script(answer=lambda _, seed: f"Let me see. The final answer is {answers[seed]}.")
+
+
+def test_the_vote_stops_when_the_policy_has_seen_enough(connect: Connect) -> None:
+    script = says("42", "41", "42", "42", "7")
+    found = keff.self_consistency_sync(
+        connect(script), "What is 6 x 7?", "lead_k:2,cap=5", space="numeric", model="stub", seed=0
+    )
+    assert (found.answer, found.verdict.paths, found.keys) == ("42", 4, ("42", "41", "42", "42"))
+    assert found.text is not None and "final answer is 42" in found.text
+    assert found.tokens == sum(path.tokens for path in found.completions) > 0
+    assert len(script.requests) == 4
+    assert {body["model"] for body in script.requests} == {"stub"}
+    assert script.requests[0]["messages"] == [{"role": "user", "content": "What is 6 x 7?"}]
+    assert [body["seed"] for body in script.requests] != [0] * 4
+    assert "'42'" in repr(found) and len(found.rows()) == 5
+
+
+def test_paths_ahead_save_rounds_and_change_nothing(connect: Connect) -> None:
+    script = says("1", "2", "1", "1", "2", "2", "2", "2")
+    how: dict[str, Any] = {"space": "numeric", "model": "stub", "seed": 0}
+    plain = keff.self_consistency_sync(connect(script), "?", "lead_k:2,cap=8", **how)
+    ahead = keff.self_consistency_sync(connect(script), "?", "lead_k:2,cap=8", in_flight=8, **how)
+    assert (ahead.keys, ahead.verdict) == (plain.keys, plain.verdict)
+
+
+def test_the_only_model_is_taken_and_several_are_named(connect: Connect) -> None:
+    script = says("5")
+    keff.self_consistency_sync(connect(script), [{"role": "user", "content": "?"}], "fixed:1", seed=0)
+    assert script.requests[0]["model"] == "stub"
+    with pytest.raises(UsageError, match=r"model=... \(the server has a, b\)"):
+        keff.self_consistency_sync(connect(Script(models=("a", "b"))), "?")
+
+
+def test_a_server_that_fails_is_an_engine_error(connect: Connect) -> None:
+    script = Script(fault=lambda *_: "500")
+    with pytest.raises(EngineError, match="the server failed"):
+        keff.self_consistency_sync(connect(script), "?", "fixed:3", model="stub")
+    with pytest.raises(EngineError, match="overloaded"):
+        keff.self_consistency_sync(
+            connect(Script(fault=lambda *_: "error_200")), "?", "fixed:1", model="stub"
+        )
+
+
+def test_confidence_is_asked_for_where_the_policy_needs_it(connect: Connect) -> None:
+    script = says("1", "2", "3")
+    found = keff.self_consistency_sync(
+        connect(script), "?", "fixed:3,weight=confidence", space="numeric", model="stub", seed=0
+    )
+    assert script.requests[0]["logprobs"] is True
+    assert found.verdict.kind == "weighted_share"
+
+
+def test_a_running_loop_is_told_to_await() -> None:
+    async def inside() -> None:
+        keff.self_consistency_sync(openai.AsyncOpenAI(api_key="none"), "?")
+
+    with pytest.raises(UsageError, match=r"await keff\.self_consistency"):
+        asyncio.run(inside())
+
+
+def test_a_wrong_policy_or_space_is_said_before_anything_is_asked() -> None:
+    client = openai.AsyncOpenAI(api_key="none", base_url="http://127.0.0.1:9")
+    with pytest.raises(PolicyError):
+        keff.self_consistency_sync(client, "?", "lead:3", model="m")
+    wrong: Any = "numbers"
+    with pytest.raises(KeffError, match="numbers"):
+        keff.self_consistency_sync(client, "?", space=wrong, model="m")
+
+
+@dataclass
+class Slow:
+    """A client of somebody else's: right answers come late, and none in the order of asking."""
+
+    texts: list[str]
+    late: str
+    asked: int = 0
+    broken_off: int = 0
+    chat: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.chat = self
+        self.completions = self
+
+    async def create(self, **_: Any) -> openai.types.chat.ChatCompletion:
+        index, self.asked = self.asked, self.asked + 1
+        text = self.texts[index]
+        try:
+            await asyncio.sleep(0.004 * (text == self.late) + 0.001 * (7 - index % 8))
+        except asyncio.CancelledError:
+            self.broken_off += 1
+            raise
+        message = {"role": "assistant", "content": text or None}
+        return openai.types.chat.ChatCompletion.model_validate(
+            {
+                "id": "x",
+                "created": 0,
+                "model": "m",
+                "object": "chat.completion",
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+            }
+        )
+
+
+@pytest.mark.parametrize(
+    "spec", ["fixed:5", "lead_k:2,cap=12", "budget:3,cap=12", "esc:3,cap=12", "curtailed:cap=12"]
+)
+@pytest.mark.parametrize("in_flight", [1, 4, 12])
+def test_votes_count_in_launch_order_whatever_comes_first(spec: str, in_flight: int) -> None:
+    policy, rng = parse_policy(spec), np.random.default_rng(5)
+    for _ in range(4):
+        texts = rng.choice(["1", "2", "3", ""], 12, p=[0.5, 0.2, 0.2, 0.1]).tolist()
+        client = Slow(texts, late="1")
+        found = keff.self_consistency_sync(client, "?", policy, in_flight=in_flight, model="m")
+        keys = [text or None for text in texts]
+        *_, (paths, stop) = drive(policy, keys, [])
+        assert isinstance(stop, Stop)
+        assert list(found.keys) == keys[:paths]
+        assert (found.verdict.answer, found.verdict.weight, found.verdict.reason) == (
+            stop.answer,
+            stop.weight,
+            stop.reason,
+        )
+        assert found.verdict.abstentions == keys[:paths].count(None)
+        assert client.asked <= min(policy.cap, paths + in_flight)
+
+
+def test_what_is_in_flight_when_the_vote_ends_is_broken_off() -> None:
+    client = Slow(["1"] * 2 + ["2"] * 10, late="2")
+    keff.self_consistency_sync(client, "?", "lead_k:2,cap=12", in_flight=12, model="m")
+    assert client.asked == 12
+    assert client.broken_off > 0
+
+
+def test_answers_are_voted_on_by_what_they_mean() -> None:
+    found = keff.vote(["42", "41", "42.0", None, "no number"], space="numeric")
+    assert (found.answer, found.weight, found.paths, found.abstentions) == ("42", pytest.approx(2 / 3), 5, 2)
+    tied = keff.vote(["b", "a"])
+    assert (tied.answer, tied.reason) == ("b", "a tie, the first seen wins")
+    assert keff.vote(["(B)", "b", "A"], space="choice").answer == "B"
+    assert keff.vote([None]).answer is None
+    assert keff.vote([]).paths == 0
+    with pytest.raises(UsageError, match="a list of answers"):
+        keff.vote("42")
