@@ -1,4 +1,4 @@
-"""A task of your own in one file: where questions come from, and how answers are read; then sample and analyse it.
+"""A task of your own in one file: where questions come from, and how answers are read.
 
     python examples/own_task.py
 
@@ -16,9 +16,10 @@ from pathlib import Path
 import keff
 from keff.records import stable_hash
 from keff.task import Example, select
+from keff.tasks import SpacedTask
 
 
-class Sums(keff.SpacedTask):
+class Sums(SpacedTask):
     """Sums of two numbers."""
 
     name = "sums"

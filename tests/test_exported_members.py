@@ -22,7 +22,7 @@ def test_no_module_takes_the_place_of_a_name() -> None:
         "def failed(name): pass\n"
         "missing = []\n"
         "for module in pkgutil.walk_packages(keff.__path__, 'keff.', onerror=failed):\n"
-        "    if module.name in ('keff.__main__', 'keff.sandbox._boot', 'keff.sandbox._probe'): continue  # scripts\n"
+        "    if module.name.endswith(('.__main__', '._boot', '._probe')): continue  # scripts\n"
         "    try: importlib.import_module(module.name)\n"
         "    except ImportError: missing.append(module.name)\n"
         "assert len(missing) < 20, missing\n"

@@ -21,17 +21,15 @@ if TYPE_CHECKING:
     from keff.errors import KeffError
     from keff.plan import Plan
     from keff.plugins import load
-    from keff.policies._table import TablePolicy
     from keff.policy import Policy, Sample, Stop, View, parse_policy
     from keff.reading.open import Record, open_record
-    from keff.records import Completion, Estimate, Interval, Item, Path, Sampling, Verdict
+    from keff.records import Completion, Estimate, Interval, Item, Path, Sampling
     from keff.report.write import write_report
-    from keff.sampling.consistency import Consensus, self_consistency, self_consistency_sync, vote
+    from keff.sampling.consistency import Consensus, Verdict, self_consistency, self_consistency_sync, vote
     from keff.sampling.job import Job, execute
     from keff.sampling.sampler import Order
     from keff.sampling.store import Run
     from keff.stats.votes import Votes
-    from keff.tasks._base import SpacedTask
 
 _HOME = {
     "Analysis": "keff.analysis.results.estimates",
@@ -56,10 +54,8 @@ _HOME = {
     "Sample": "keff.policy",
     "Sampling": "keff.records",
     "Settings": "keff.analysis.estimates",
-    "SpacedTask": "keff.tasks._base",
     "Stop": "keff.policy",
-    "TablePolicy": "keff.policies._table",
-    "Verdict": "keff.records",
+    "Verdict": "keff.sampling.consistency",
     "View": "keff.policy",
     "Votes": "keff.stats.votes",
     "analyze": "keff.analysis.front",
@@ -105,9 +101,7 @@ __all__ = [
     "Sample",
     "Sampling",
     "Settings",
-    "SpacedTask",
     "Stop",
-    "TablePolicy",
     "Verdict",
     "View",
     "Votes",

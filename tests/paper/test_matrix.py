@@ -48,19 +48,19 @@ def test_a_cell_is_the_plain_computation() -> None:
     sc, pt = arm(rng, 0.75, 0), arm(rng, 0.5, 0.5)
     numbers = measure(Place("m", layout.BENCHMARKS["gsm8k"]), (sample(sc), sample(pt)), 200, rng).numbers
     before, after = pearson(sc), pearson(pt)
-    assert numbers["delta_rho"] == pytest.approx((after - before) / before, abs=1e-9)
-    assert numbers["delta_k_eff"] == pytest.approx(8 / (1 + 7 * after) - 8 / (1 + 7 * before), abs=1e-9)
+    assert numbers.delta_rho == pytest.approx((after - before) / before, abs=1e-9)
+    assert numbers.delta_k_eff == pytest.approx(8 / (1 + 7 * after) - 8 / (1 + 7 * before), abs=1e-9)
     right = pt.sum(axis=1)
     uniform = np.where(right == 4, 0.5, right > 4).mean()
-    assert numbers["mv_pt"] == pytest.approx(uniform, abs=1e-9)
+    assert numbers.mv_pt == pytest.approx(uniform, abs=1e-9)
     accuracy = pt.mean(axis=0)
-    assert numbers["slot_cv"] == pytest.approx(accuracy.std() / accuracy.mean(), abs=1e-9)
+    assert numbers.slot_cv == pytest.approx(accuracy.std() / accuracy.mean(), abs=1e-9)
     weighted = (2 * pt - 1) @ accuracy
-    assert numbers["weighted_gain"] == pytest.approx((weighted > 0).mean() - uniform, abs=1e-9)
+    assert numbers.weighted_gain == pytest.approx((weighted > 0).mean() - uniform, abs=1e-9)
     p, spread = pt.mean(), (pt.mean(axis=1)).var(ddof=1)
     block = p * (1 - p) / spread
-    assert numbers["block_over_vote"] == pytest.approx(block / (8 / (1 + 7 * after)), abs=1e-9)
-    assert numbers["block_over_vote_pooled"] == pytest.approx(1, abs=1e-9)
+    assert numbers.block_over_vote == pytest.approx(block / (8 / (1 + 7 * after)), abs=1e-9)
+    assert numbers.block_over_vote_pooled == pytest.approx(1, abs=1e-9)
 
 
 def test_the_rows_interval_is_the_papers_independent_row_bootstrap() -> None:
@@ -72,11 +72,10 @@ def test_the_rows_interval_is_the_papers_independent_row_bootstrap() -> None:
     for _ in range(1500):
         one, two = (y[rng.integers(0, 250, 250)] for y in (sc, pt))
         plain.append(pearson(two) / pearson(one) - 1)
-    assert [numbers["rows_lo"], numbers["rows_hi"]] == pytest.approx(
-        np.quantile(plain, [0.025, 0.975]), abs=0.03
-    )
+    assert [numbers.rows_lo, numbers.rows_hi] == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.03)
     widths = {
-        name: numbers[f"{name}_hi"] - numbers[f"{name}_lo"] for name in ("rows", "paired_rho", "paired")
+        name: np.diff(numbers.limits(name) or (np.nan, np.nan))[0]
+        for name in ("rows", "paired_rho", "paired")
     }
     assert widths["paired"] > widths["rows"]
     assert widths["paired_rho"] == pytest.approx(widths["paired"], rel=0.1)
@@ -93,11 +92,11 @@ CELLS = [
 
 def test_tables_average_valid_cells() -> None:
     row = next(row for row in table3(CELLS) if row["benchmark"] == "GSM8K")
-    own = [one.numbers for one in CELLS if one.numbers["benchmark"] == "GSM8K"]
+    own = [one.numbers for one in CELLS if one.numbers.benchmark == "GSM8K"]
     assert row["n"] == 5
-    assert row["delta_rho"] == pytest.approx(np.mean([one["delta_rho"] for one in own]), abs=1e-12)
+    assert row["delta_rho"] == pytest.approx(np.mean([one.delta_rho for one in own]), abs=1e-12)
     domain = next(row for row in table8(CELLS) if row["domain"] == "QA")
-    change = [one.numbers["mv_pt"] - one.numbers["mv_sc"] for one in CELLS if one.domain == "QA"]
+    change = [one.numbers.mv_pt - one.numbers.mv_sc for one in CELLS if one.domain == "QA"]
     assert (domain["n"], domain["delta"]) == (10, pytest.approx(np.mean(change), abs=1e-12))
     assert domain["delta_std"] == pytest.approx(np.std(change, ddof=1), abs=1e-12)
     assert [row["domain"] for row in table8(CELLS)] == ["QA", "NLU", "Math"]
@@ -116,32 +115,32 @@ def test_cells_below_two_percent_count_nowhere_but_in_weighting() -> None:
 
 def test_headline_tests_are_those_of_scipy() -> None:
     found = headline(CELLS)
-    qa = [one.numbers["delta_rho"] for one in CELLS if one.domain == "QA"]
-    maths = [one.numbers["delta_rho"] for one in CELLS if one.domain == "Math"]
+    qa = [one.numbers.delta_rho for one in CELLS if one.domain == "QA"]
+    maths = [one.numbers.delta_rho for one in CELLS if one.domain == "Math"]
     test = found["mann_whitney"]
     exact = mannwhitneyu(qa, maths, alternative="less", method="exact").pvalue
     normal = mannwhitneyu(qa, maths, alternative="less", method="asymptotic").pvalue
     assert (test["p"], test["p_normal"]) == (pytest.approx(exact, rel=1e-9), pytest.approx(normal, rel=1e-9))
     assert test["share_below_0.001"] > 0.99
     points = figure3(CELLS)
-    fit = pearsonr([one["diversity"] for one in points], [one["delta_rho"] for one in points])
+    fit = pearsonr([row["diversity"] for row in points], [row["delta_rho"] for row in points])
     assert found["predictor"]["r"] == pytest.approx(fit.statistic, abs=1e-9)
     assert found["predictor"]["p"] == pytest.approx(fit.pvalue, abs=1e-9)
-    wide = [one.numbers["rows_hi"] - one.numbers["rows_lo"] for one in CELLS]
+    wide = [one.numbers.rows_hi - one.numbers.rows_lo for one in CELLS]
     assert found["precision"]["rows"]["median_width"] == pytest.approx(np.median(wide))
-    same = [one.numbers["paired_rho_hi"] - one.numbers["paired_rho_lo"] for one in CELLS]
+    same = [one.numbers.paired_rho_hi - one.numbers.paired_rho_lo for one in CELLS]
     assert found["precision"]["wider"]["resampling"] == pytest.approx(np.median(np.divide(same, wide)))
     assert found["precision"]["wider"]["estimator"] == pytest.approx(1, abs=0.1)
-    assert found["reduced"] == sum(value < 0 for value in (one.numbers["delta_rho"] for one in CELLS))
+    assert found["reduced"] == sum(value < 0 for value in (one.numbers.delta_rho for one in CELLS))
 
 
 def test_weighting_splits_by_slot_cv_and_by_accuracy() -> None:
     found = headline(CELLS)["weighted_voting"]
     numbers = [one.numbers for one in CELLS]
-    high = [one for one in numbers if one["slot_cv"] > 0.225]
+    high = [one for one in numbers if one.slot_cv > 0.225]
     assert found["high_cv"]["cells"] == len(high) > 0
-    assert found["high_cv"]["gain"] == pytest.approx(np.mean([one["weighted_gain"] for one in high]))
-    low = [one for one in numbers if one["mv_pt"] < 0.3]
+    assert found["high_cv"]["gain"] == pytest.approx(np.mean([one.weighted_gain for one in high]))
+    low = [one for one in numbers if one.mv_pt < 0.3]
     assert found["low_accuracy"]["cells"] == len(low)
 
 

@@ -1,4 +1,4 @@
-"""Self-consistency through the real client against a server: votes in launch order, as every driver takes them."""
+"""Self-consistency through the real client against a server: votes in launch order, as in every driver."""
 
 from __future__ import annotations
 

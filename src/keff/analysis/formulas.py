@@ -78,8 +78,8 @@ def plurality(source: object, **how: Unpack[How]) -> FloatArray:
     votes = _labelled(source, how)
     if votes.answers is None:
         raise UsageError(
-            "correctness alone does not say which wrong answers agree: give the answers with gold_answer=[...], "
-            "or use keff.majority"
+            "correctness alone does not say which wrong answers agree: give the answers "
+            "with gold_answer=[...], or use keff.majority"
         )
     return plurality_at_k(votes)
 

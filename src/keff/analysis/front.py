@@ -1,4 +1,4 @@
-"""What ``import keff`` offers for analysis: each takes a path, a Record, Votes, an array, lists or a frame."""
+"""What ``import keff`` offers for analysis of a path, a Record, Votes, an array, lists or a frame."""
 
 from __future__ import annotations
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from keff.paper.layout import Benchmark
 from keff.paper.records import Sample, align
+from keff.result import Json, Result
 from keff.stats.compare import ArmPlan, arm_draws, compare_arms
 from keff.stats.correlation import anova_c, correlation_matrix, pearson_c, pooled_c
 from keff.stats.diversity import k_eff, k_eff_block
@@ -17,6 +18,9 @@ from keff.stats.majority import majority_prefix
 from keff.stats.slots import phi_audit, slot_cv
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.weights import Weighting, judge_weights, oracle_optimism
+
+Kind = Literal["rows", "paired_rho", "paired"]
+"""How an interval of the relative change is made."""
 
 FLOOR = 0.02
 """Below this accuracy of one path under one prompt a cell is not valid."""
@@ -33,6 +37,58 @@ class Place:
     benchmark: Benchmark
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers(Result):
+    """The numbers of one cell: ``sc`` is the arm under one prompt, ``pt`` that of templates.
+
+    ``rows`` are limits of the paper's bootstrap; ``paired`` ours with the corrected c, ``paired_rho`` ours
+    with the paper's estimator. They are None where an arm is all right or all wrong.
+    """
+
+    model: str
+    benchmark: str
+    domain: str
+    n_sc: int
+    n_pt: int
+    p_sc: float
+    p_pt: float
+    rho_sc: float
+    rho_pt: float
+    delta_rho: float
+    delta_k_eff: float
+    mv_sc: float
+    mv_pt: float
+    diversity_sc: float | None
+    slot_cv: float
+    weighted_gain: float
+    weighted_gain_cross_fitted: float
+    best_slot_gain: float
+    sc_slot_cv: float
+    sc_oracle_gain: float
+    sc_oracle_expected: float
+    sc_gain_cross_fitted: float
+    block_over_vote: float
+    block_over_vote_pooled: float
+    phi_ratio_change: float
+    rows_lo: float | None = None
+    rows_hi: float | None = None
+    corrected: float | None = None
+    paired_lo: float | None = None
+    paired_hi: float | None = None
+    paired_rho_lo: float | None = None
+    paired_rho_hi: float | None = None
+
+    def limits(self, kind: Kind) -> tuple[float, float] | None:
+        """Return the interval of the relative change by one way of resampling; None where there is none."""
+        pairs = {
+            "rows": (self.rows_lo, self.rows_hi),
+            "paired_rho": (self.paired_rho_lo, self.paired_rho_hi),
+            "paired": (self.paired_lo, self.paired_hi),
+        }
+        lo, hi = pairs[kind]
+        return None if lo is None or hi is None else (lo, hi)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
     """One model on one benchmark.
@@ -42,7 +98,7 @@ class Cell:
     """
 
     place: Place
-    numbers: dict[str, Any]
+    numbers: Numbers
     slots: FloatArray = field(repr=False)
     draws: FloatArray | None = field(default=None, repr=False)
 
@@ -54,7 +110,11 @@ class Cell:
     @property
     def valid(self) -> bool:
         """Whether one path is right under self-consistency in at least 2% of cases, and rho is defined."""
-        return self.numbers["p_sc"] >= FLOOR and not math.isnan(self.numbers["delta_rho"])
+        return self.numbers.p_sc >= FLOOR and not math.isnan(self.numbers.delta_rho)
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return its numbers as numbers.json has them."""
+        return self.numbers.to_dict() | {"valid": self.valid}
 
 
 def measure(place: Place, arms: tuple[Sample, Sample], replicates: int, rng: np.random.Generator) -> Cell:
@@ -62,77 +122,93 @@ def measure(place: Place, arms: tuple[Sample, Sample], replicates: int, rng: np.
     sc, pt = (arm.votes for arm in align(*arms))
     rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
     relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
-    numbers: dict[str, Any] = {
-        "model": place.model,
-        "benchmark": place.benchmark.label,
-        "domain": place.benchmark.domain,
-        "n_sc": sc.n,
-        "n_pt": pt.n,
-        "p_sc": sc.p,
-        "p_pt": pt.p,
-        "rho_sc": rho_sc,
-        "rho_pt": rho_pt,
-        "delta_rho": relative,
-        "delta_k_eff": float(k_eff(pt.k, rho_pt) - k_eff(sc.k, rho_sc)),
-        "mv_sc": float(majority_prefix(sc)[-1]),
-        "mv_pt": float(majority_prefix(pt)[-1]),
-        "diversity_sc": None if arms[0].diversity is None else float(arms[0].diversity.mean()),
-        **_weighting(sc, pt, rng),
-        **_block(pt, rho_pt),
-        **_audit(sc, pt),
-    }
+    weighting, block = _weighting(sc, pt, rng), k_eff_block(pt, ddof=1)
+    numbers = Numbers(
+        model=place.model,
+        benchmark=place.benchmark.label,
+        domain=place.benchmark.domain,
+        n_sc=sc.n,
+        n_pt=pt.n,
+        p_sc=sc.p,
+        p_pt=pt.p,
+        rho_sc=rho_sc,
+        rho_pt=rho_pt,
+        delta_rho=relative,
+        delta_k_eff=float(k_eff(pt.k, rho_pt) - k_eff(sc.k, rho_sc)),
+        mv_sc=float(majority_prefix(sc)[-1]),
+        mv_pt=float(majority_prefix(pt)[-1]),
+        diversity_sc=None if arms[0].diversity is None else float(arms[0].diversity.mean()),
+        **weighting._asdict(),
+        block_over_vote=block / float(k_eff(pt.k, rho_pt)),
+        block_over_vote_pooled=_pooled_block(pt),
+        phi_ratio_change=_phi_change(sc, pt),
+    )
     slots = correlation_matrix(pt)
     if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
         return Cell(place, numbers, slots)
     draws = arm_draws(sc, pt, rng, ArmPlan("pearson", "rows", replicates)).relative
-    numbers |= _limits("rows", draws)
-    found = compare_arms(sc, pt, rng, ArmPlan("anova", "paired", replicates)).relative
-    numbers |= {"corrected": found.value, "paired_lo": found.lo, "paired_hi": found.hi}
+    rows = _limits(draws)
+    ours = compare_arms(sc, pt, rng, ArmPlan("anova", "paired", replicates)).relative
     # With the paper's estimator, too: else nobody sees what the resampling does and what the estimator.
     same = compare_arms(sc, pt, rng, ArmPlan("pearson", "paired", min(replicates, FOR_WIDTHS))).relative
-    numbers |= {"paired_rho_lo": same.lo, "paired_rho_hi": same.hi}
+    numbers = replace(
+        numbers,
+        rows_lo=rows[0],
+        rows_hi=rows[1],
+        corrected=ours.value,
+        paired_lo=ours.lo,
+        paired_hi=ours.hi,
+        paired_rho_lo=same.lo,
+        paired_rho_hi=same.hi,
+    )
     return Cell(place, numbers, slots, draws)
 
 
-def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> dict[str, Any]:
-    """Return accuracy-weighted voting over template slots, and the oracle under one prompt."""
+class _Weighting(NamedTuple):
+    """Accuracy-weighted voting over template slots, and the oracle under one prompt."""
+
+    slot_cv: float
+    weighted_gain: float
+    weighted_gain_cross_fitted: float
+    best_slot_gain: float
+    sc_slot_cv: float
+    sc_oracle_gain: float
+    sc_oracle_expected: float
+    sc_gain_cross_fitted: float
+
+
+def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> _Weighting:
     plain = judge_weights(sc, Weighting("accuracy"), rng)
-    found = judge_weights(pt, Weighting("accuracy"), rng)
+    judged = judge_weights(pt, Weighting("accuracy"), rng)
     c = min(max(anova_c(sc), 0.0), 1.0) if 0 < sc.p < 1 else 1.0
-    return {
-        "slot_cv": slot_cv(pt),
-        "weighted_gain": found.in_sample - found.uniform,
-        "weighted_gain_cross_fitted": found.gain,
-        "best_slot_gain": found.best_slot - found.uniform,
-        "sc_slot_cv": slot_cv(sc),
-        "sc_oracle_gain": plain.in_sample - plain.uniform,
-        "sc_oracle_expected": oracle_optimism(sc.p, c, sc.k, sc.n) if 0 < sc.p < 1 and c < 1 else 0.0,
-        "sc_gain_cross_fitted": plain.gain,
-    }
+    return _Weighting(
+        slot_cv=slot_cv(pt),
+        weighted_gain=judged.in_sample - judged.uniform,
+        weighted_gain_cross_fitted=judged.gain,
+        best_slot_gain=judged.best_slot - judged.uniform,
+        sc_slot_cv=slot_cv(sc),
+        sc_oracle_gain=plain.in_sample - plain.uniform,
+        sc_oracle_expected=oracle_optimism(sc.p, c, sc.k, sc.n) if 0 < sc.p < 1 and c < 1 else 0.0,
+        sc_gain_cross_fitted=plain.gain,
+    )
 
 
-def _block(pt: Votes, rho_pt: float) -> dict[str, Any]:
-    block = k_eff_block(pt, ddof=1)
-    return {
-        "block_over_vote": block / float(k_eff(pt.k, rho_pt)),
-        "block_over_vote_pooled": k_eff_block(pt) / float(k_eff(pt.k, pooled_c(pt)))
-        if 0 < pt.p < 1
-        else math.nan,
-    }
+def _pooled_block(pt: Votes) -> float:
+    return k_eff_block(pt) / float(k_eff(pt.k, pooled_c(pt))) if 0 < pt.p < 1 else math.nan
 
 
-def _audit(sc: Votes, pt: Votes) -> dict[str, Any]:
+def _phi_change(sc: Votes, pt: Votes) -> float:
     """Return how phi over its bound changes.
 
     What is left of a fall once unequal accuracies are allowed for.
     """
     before, after = phi_audit(sc).ratio, phi_audit(pt).ratio
-    return {"phi_ratio_change": after / before - 1 if before else math.nan}
+    return after / before - 1 if before else math.nan
 
 
-def _limits(name: str, draws: FloatArray) -> dict[str, Any]:
+def _limits(draws: FloatArray) -> tuple[float | None, float | None]:
     kept = draws[~np.isnan(draws)]
     if not kept.size:
-        return {f"{name}_lo": None, f"{name}_hi": None}
+        return None, None
     lo, hi = np.quantile(kept, [0.025, 0.975])
-    return {f"{name}_lo": float(lo), f"{name}_hi": float(hi)}
+    return float(lo), float(hi)

@@ -50,7 +50,7 @@ def _saturation(found: Reproduction) -> dict[str, Maker]:
 
 def _matrix(found: Reproduction) -> dict[str, Maker]:
     makers: dict[str, Maker] = {}
-    maps = {
+    maps: dict[str, Any] = {
         f"{row['benchmark']} ({row['cells']})": row["matrix"] for row in found.figures.get("templates", [])
     }
     if maps:
@@ -60,7 +60,7 @@ def _matrix(found: Reproduction) -> dict[str, Maker]:
     if rows:
         makers["figure_forest"] = partial(figures.forest, rows)
     if found.figures.get("figure3"):
-        fit = found.headline.get("predictor")
+        fit: Any = found.headline.get("predictor")
         test = (fit["r"], fit["p"]) if fit else None
         makers["figure3"] = partial(figures.predictor, found.figures["figure3"], test)
     return makers

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from keff.paper import layout
-from keff.paper.cell import FLOOR, Cell
+from keff.paper.cell import FLOOR, Cell, Kind, Numbers
 from keff.paper.layout import Benchmark
+from keff.result import Json
 from keff.stats.association import mann_whitney, pearson_test
 
 CV_SPLIT = 0.225
@@ -18,9 +19,9 @@ MV_SPLIT = 0.3
 CV_BOUND = 0.24
 BLOCK_ROWS = 20
 SIGNIFICANT = 1e-3
-PRECISIONS = ("rows", "paired_rho", "paired")
+PRECISIONS: tuple[Kind, ...] = ("rows", "paired_rho", "paired")
 
-Rows = list[dict[str, Any]]
+Rows: TypeAlias = list[dict[str, Json]]
 
 
 def table3(cells: Sequence[Cell]) -> Rows:
@@ -28,14 +29,14 @@ def table3(cells: Sequence[Cell]) -> Rows:
     rows: Rows = []
     for about in dict.fromkeys(cell.place.benchmark for cell in cells):
         valid = [cell.numbers for cell in cells if cell.place.benchmark == about and cell.valid]
-        row: dict[str, Any] = {
+        row: dict[str, Json] = {
             "domain": about.domain,
             "benchmark": about.label,
             "space": about.space,
             "n": len(valid),
         }
         names = ("delta_rho", "delta_k_eff", "rho_sc", "rho_pt", "corrected", "phi_ratio_change")
-        row |= {name: _mean([cell.get(name) for cell in valid]) for name in names}
+        row |= {name: _mean([getattr(cell, name) for cell in valid]) for name in names}
         rows.append(row)
     return rows
 
@@ -46,13 +47,13 @@ def table8(cells: Sequence[Cell]) -> Rows:
     for domain in sorted({cell.domain for cell in cells}, key=_domain_order):
         valid = [cell.numbers for cell in cells if cell.domain == domain and cell.valid]
         if valid:
-            change = np.array([one["mv_pt"] - one["mv_sc"] for one in valid])
+            change = np.array([one.mv_pt - one.mv_sc for one in valid])
             rows.append(
                 {
                     "domain": domain,
                     "n": len(valid),
-                    "mv_sc": _mean([one["mv_sc"] for one in valid]),
-                    "mv_pt": _mean([one["mv_pt"] for one in valid]),
+                    "mv_sc": _mean([one.mv_sc for one in valid]),
+                    "mv_pt": _mean([one.mv_pt for one in valid]),
                     "delta": float(change.mean()),
                     "delta_std": float(change.std(ddof=1)) if change.size > 1 else math.nan,
                 }
@@ -62,15 +63,19 @@ def table8(cells: Sequence[Cell]) -> Rows:
 
 def figure3(cells: Sequence[Cell]) -> Rows:
     """Mean answer diversity under self-consistency and mean change of rho, by benchmark that has both."""
-    rows: Rows = []
-    for about, diversity, change in _points(cells):
-        if diversity and change:
-            row = {"benchmark": about.label, "domain": about.domain, "diversity": _mean(diversity)}
-            rows.append(row | {"delta_rho": _mean(change)})
-    return rows
+    return [
+        {
+            "benchmark": about.label,
+            "domain": about.domain,
+            "diversity": _mean(diversity),
+            "delta_rho": _mean(change),
+        }
+        for about, diversity, change in _points(cells)
+        if diversity and change
+    ]
 
 
-def not_in_figure3(cells: Sequence[Cell]) -> dict[str, str]:
+def not_in_figure3(cells: Sequence[Cell]) -> dict[str, Json]:
     """Return the benchmarks that Figure 3 cannot show, and why."""
     return {
         about.label: "no valid cell" if diversity else "scores only, no answers"
@@ -83,8 +88,8 @@ def _points(cells: Sequence[Cell]) -> Iterator[tuple[Benchmark, list[float], lis
     """Yield each benchmark with the diversities of its cells and the changes of its valid ones."""
     for about in dict.fromkeys(cell.place.benchmark for cell in cells):
         own = [cell for cell in cells if cell.place.benchmark == about]
-        known = [cell.numbers["diversity_sc"] for cell in own]
-        change = [cell.numbers["delta_rho"] for cell in own if cell.valid]
+        known = [cell.numbers.diversity_sc for cell in own]
+        change = [cell.numbers.delta_rho for cell in own if cell.valid]
         yield about, [one for one in known if one is not None], change
 
 
@@ -107,25 +112,25 @@ def templates(cells: Sequence[Cell]) -> Rows:
     return rows
 
 
-def headline(cells: Sequence[Cell]) -> dict[str, Any]:
+def headline(cells: Sequence[Cell]) -> dict[str, Json]:
     """Return the counts and tests of the paper's text."""
     valid = [cell for cell in cells if cell.valid]
     if not valid:
         return {}
-    change = [cell.numbers["delta_rho"] for cell in valid]
+    change = [cell.numbers.delta_rho for cell in valid]
     return {
         "cells": len(cells),
         "valid": len(valid),
         "reduced": sum(one < 0 for one in change),
         "not_reduced": [
-            f"{c.numbers['model']} {c.numbers['benchmark']}" for c in valid if c.numbers["delta_rho"] >= 0
+            f"{c.numbers.model} {c.numbers.benchmark}" for c in valid if c.numbers.delta_rho >= 0
         ],
         "mean_delta_rho": _mean(change),
-        "mean_delta_k_eff": _mean([cell.numbers["delta_k_eff"] for cell in valid]),
+        "mean_delta_k_eff": _mean([cell.numbers.delta_k_eff for cell in valid]),
         "range_delta_rho": [min(change), max(change)],
         "mann_whitney": _mann_whitney(valid),
         "precision": _precision(valid),
-        "predictor": _predictor(figure3(cells)),
+        "predictor": _predictor(cells),
         "not_in_figure3": not_in_figure3(cells),
         "weighted_voting": _weighted_voting(cells),
         "oracle": _oracle(cells),
@@ -133,14 +138,14 @@ def headline(cells: Sequence[Cell]) -> dict[str, Any]:
     }
 
 
-def _mann_whitney(valid: Sequence[Cell]) -> dict[str, Any] | None:
+def _mann_whitney(valid: Sequence[Cell]) -> dict[str, Json] | None:
     """Test whether rho falls more on QA cells than on Math cells, and how often on bootstrapped cells."""
     qa = [cell for cell in valid if cell.domain == "QA"]
     math_cells = [cell for cell in valid if cell.domain == "Math"]
     if not qa or not math_cells:
         return None
-    x, y = ([cell.numbers["delta_rho"] for cell in side] for side in (qa, math_cells))
-    found: dict[str, Any] = {"n_qa": len(qa), "n_math": len(math_cells)}
+    x, y = ([cell.numbers.delta_rho for cell in side] for side in (qa, math_cells))
+    found: dict[str, Json] = {"n_qa": len(qa), "n_math": len(math_cells)}
     found["p_normal"] = float(mann_whitney(x, y, "less", "normal").p)
     found["p"] = float(mann_whitney(x, y, "less").p)
     draws = [
@@ -151,15 +156,15 @@ def _mann_whitney(valid: Sequence[Cell]) -> dict[str, Any] | None:
     return found | {"share_below_0.001": float(np.mean(again < SIGNIFICANT)), "draws": int(whole.sum())}
 
 
-def _precision(valid: Sequence[Cell]) -> dict[str, Any]:
+def _precision(valid: Sequence[Cell]) -> dict[str, Json]:
     """Return widths of the cells' intervals and how many exclude zero.
 
     ``rows`` is the paper's, ``paired`` ours, and ``paired_rho`` has the estimator of the one and the
     resampling of the other. ``wider`` is by how much the median cell's interval grows with each step.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, Json] = {}
     for name in PRECISIONS:
-        known = [limits for limits in (_limits(cell, name) for cell in valid) if limits is not None]
+        known = [limits for limits in (cell.numbers.limits(name) for cell in valid) if limits is not None]
         widths = [hi - lo for lo, hi in known]
         found[name] = {
             "cells": len(known),
@@ -168,40 +173,42 @@ def _precision(valid: Sequence[Cell]) -> dict[str, Any]:
             "iqr": np.quantile(widths, [0.25, 0.75]).tolist() if widths else None,
             "exclude_zero": sum(lo > 0 or hi < 0 for lo, hi in known),
         }
-    steps = {"resampling": ("rows", "paired_rho"), "estimator": ("paired_rho", "paired")}
-    return found | {"wider": {step: _ratio(valid, *names) for step, names in steps.items()}}
+    steps: dict[str, tuple[Kind, Kind]] = {
+        "resampling": ("rows", "paired_rho"),
+        "estimator": ("paired_rho", "paired"),
+    }
+    found["wider"] = {step: _ratio(valid, *names) for step, names in steps.items()}
+    return found
 
 
-def _limits(cell: Cell, name: str) -> tuple[float, float] | None:
-    lo, hi = cell.numbers.get(f"{name}_lo"), cell.numbers.get(f"{name}_hi")
-    return None if lo is None or hi is None else (lo, hi)
-
-
-def _ratio(valid: Sequence[Cell], first: str, second: str) -> float | None:
+def _ratio(valid: Sequence[Cell], first: Kind, second: Kind) -> float | None:
     """Return the median over cells of the width of the second interval over that of the first."""
-    pairs = [(_limits(cell, first), _limits(cell, second)) for cell in valid]
+    pairs = [(cell.numbers.limits(first), cell.numbers.limits(second)) for cell in valid]
     ratios = [(two[1] - two[0]) / (one[1] - one[0]) for one, two in pairs if one and two and one[1] > one[0]]
     return float(np.median(ratios)) if ratios else None
 
 
-def _predictor(points: Rows) -> dict[str, Any] | None:
+def _predictor(cells: Sequence[Cell]) -> dict[str, Json] | None:
+    points = [
+        (_mean(diversity), _mean(change)) for _, diversity, change in _points(cells) if diversity and change
+    ]
     if len(points) < 3:
         return None
-    r, p = pearson_test([one["diversity"] for one in points], [one["delta_rho"] for one in points])
+    r, p = pearson_test([x for x, _ in points], [y for _, y in points])
     return {"n": len(points), "r": r, "p": p}
 
 
-def _weighted_voting(cells: Sequence[Cell]) -> dict[str, Any] | None:
-    known = [cell.numbers for cell in cells if not math.isnan(cell.numbers["slot_cv"])]
+def _weighted_voting(cells: Sequence[Cell]) -> dict[str, Json] | None:
+    known = [cell.numbers for cell in cells if not math.isnan(cell.numbers.slot_cv)]
     if len(known) < 3:
         return None
-    r, p = pearson_test([one["slot_cv"] for one in known], [one["weighted_gain"] for one in known])
+    r, p = pearson_test([one.slot_cv for one in known], [one.weighted_gain for one in known])
 
-    def high_cv(one: dict[str, Any]) -> bool:
-        return one["slot_cv"] > CV_SPLIT
+    def high_cv(one: Numbers) -> bool:
+        return one.slot_cv > CV_SPLIT
 
-    def low_mv(one: dict[str, Any]) -> bool:
-        return one["mv_pt"] < MV_SPLIT
+    def low_mv(one: Numbers) -> bool:
+        return one.mv_pt < MV_SPLIT
 
     return {
         "cells": len(known),
@@ -215,44 +222,44 @@ def _weighted_voting(cells: Sequence[Cell]) -> dict[str, Any] | None:
     }
 
 
-def _side(cells: Sequence[dict[str, Any]], chosen: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+def _side(cells: Sequence[Numbers], chosen: Callable[[Numbers], bool]) -> dict[str, Json]:
     kept = [one for one in cells if chosen(one)]
     return {
         "cells": len(kept),
-        "mean_cv": _mean([one["slot_cv"] for one in kept]),
-        "gain": _mean([one["weighted_gain"] for one in kept]),
-        "gain_cross_fitted": _mean([one["weighted_gain_cross_fitted"] for one in kept]),
-        "best_slot_gain": _mean([one["best_slot_gain"] for one in kept]),
+        "mean_cv": _mean([one.slot_cv for one in kept]),
+        "gain": _mean([one.weighted_gain for one in kept]),
+        "gain_cross_fitted": _mean([one.weighted_gain_cross_fitted for one in kept]),
+        "best_slot_gain": _mean([one.best_slot_gain for one in kept]),
     }
 
 
 def _share(
-    cells: Sequence[dict[str, Any]],
-    chosen: Callable[[dict[str, Any]], bool],
-    also: Callable[[dict[str, Any]], bool],
-) -> dict[str, Any]:
+    cells: Sequence[Numbers],
+    chosen: Callable[[Numbers], bool],
+    also: Callable[[Numbers], bool],
+) -> dict[str, Json]:
     kept = [one for one in cells if chosen(one)]
     return {"share_high_cv": sum(map(also, kept)) / len(kept) if kept else None}
 
 
-def _oracle(cells: Sequence[Cell]) -> dict[str, Any] | None:
-    near = [cell.numbers for cell in cells if cell.numbers["sc_slot_cv"] <= CV_BOUND]
+def _oracle(cells: Sequence[Cell]) -> dict[str, Json] | None:
+    near = [cell.numbers for cell in cells if cell.numbers.sc_slot_cv <= CV_BOUND]
     if not near:
         return None
     return {
         "cells": len(near),
-        "largest_gain": max(one["sc_oracle_gain"] for one in near),
-        "mean_gain": _mean([one["sc_oracle_gain"] for one in near]),
-        "mean_expected_of_equal_slots": _mean([one["sc_oracle_expected"] for one in near]),
-        "mean_gain_cross_fitted": _mean([one["sc_gain_cross_fitted"] for one in near]),
+        "largest_gain": max(one.sc_oracle_gain for one in near),
+        "mean_gain": _mean([one.sc_oracle_gain for one in near]),
+        "mean_expected_of_equal_slots": _mean([one.sc_oracle_expected for one in near]),
+        "mean_gain_cross_fitted": _mean([one.sc_gain_cross_fitted for one in near]),
     }
 
 
-def _blocks(cells: Sequence[Cell]) -> dict[str, Any] | None:
+def _blocks(cells: Sequence[Cell]) -> dict[str, Json] | None:
     usable = [
-        cell.numbers for cell in cells if cell.numbers["p_pt"] >= FLOOR and cell.numbers["n_pt"] >= BLOCK_ROWS
+        cell.numbers for cell in cells if cell.numbers.p_pt >= FLOOR and cell.numbers.n_pt >= BLOCK_ROWS
     ]
-    ratios = np.array([one["block_over_vote"] for one in usable if math.isfinite(one["block_over_vote"])])
+    ratios = np.array([one.block_over_vote for one in usable if math.isfinite(one.block_over_vote)])
     if not ratios.size:
         return None
     return {
@@ -260,7 +267,7 @@ def _blocks(cells: Sequence[Cell]) -> dict[str, Any] | None:
         "mean": float(ratios.mean()),
         "std": float(ratios.std()),
         "largest": float(ratios.max()),
-        "mean_with_pooled_c": _mean([one["block_over_vote_pooled"] for one in usable]),
+        "mean_with_pooled_c": _mean([one.block_over_vote_pooled for one in usable]),
     }
 
 

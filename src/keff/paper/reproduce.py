@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, cast
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,8 +22,9 @@ from keff.paper.records import Loaded, Sample, load_matrix, load_series
 from keff.paper.saturation import Entry
 from keff.paper.tables import make
 from keff.report.tables import render
+from keff.result import Json, plain
 
-Rows = list[dict[str, Any]]
+Rows: TypeAlias = list[dict[str, Json]]
 
 METHOD = "fork" if os.name == "posix" else "spawn"
 """How processes are started: forked where that is possible, for nothing needs importing again."""
@@ -48,21 +48,23 @@ class Reproduction:
 
     tables: dict[str, Rows] = field(default_factory=dict[str, Rows])
     figures: dict[str, Rows] = field(default_factory=dict[str, Rows])
-    headline: dict[str, Any] = field(default_factory=dict[str, Any])
-    cells: Rows = field(default_factory=list[dict[str, Any]])
+    headline: dict[str, Json] = field(default_factory=dict[str, Json])
+    cells: Rows = field(default_factory=list[dict[str, Json]])
     missing: list[str] = field(default_factory=list[str])
     problems: list[str] = field(default_factory=list[str])
     checks: list[claims.Check] = field(default_factory=list[claims.Check])
 
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Json]:
         """Return everything as plain values, NaN and infinities as None."""
-        found = asdict(self)
-        found["checks"] = {
+        differ = [check for check in self.checks if not check.agrees]
+        checks = {
             "printed_numbers": len(self.checks),
-            "agree": sum(one.agrees for one in self.checks),
-            "differ": [asdict(one) for one in self.checks if not one.agrees],
+            "agree": len(self.checks) - len(differ),
+            "differ": differ,
         }
-        return cast("dict[str, Any]", _plain(found))
+        return {field.name: plain(getattr(self, field.name)) for field in fields(self)} | {
+            "checks": plain(checks)
+        }
 
 
 def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
@@ -190,7 +192,7 @@ def _entry(series: layout.Series, sample: Sample) -> Entry:
 def _matrix(result: Reproduction, cells: Sequence[Cell]) -> None:
     if not cells:
         return
-    result.cells = [cell.numbers | {"valid": cell.valid} for cell in cells]
+    result.cells = [cell.to_dict() for cell in cells]
     result.tables["table3"] = matrix.table3(cells)
     result.tables["table8"] = matrix.table8(cells)
     result.headline |= matrix.headline(cells)
@@ -198,13 +200,3 @@ def _matrix(result: Reproduction, cells: Sequence[Cell]) -> None:
     points = matrix.figure3(cells)
     if points:
         result.figures["figure3"] = points
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in cast("Sequence[Any]", value)]
-    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from keff.paper.estimators import (
     vote_gap,
 )
 from keff.paper.records import Sample
+from keff.result import Json
 from keff.stats import choose
 from keff.stats.correlation import anova_c, correctness_agreement, pooled_c
 from keff.stats.diversity import ceiling, k_eff, percent_of_ceiling
@@ -29,7 +30,7 @@ from keff.stats.intervals import interval_c, interval_mean
 from keff.stats.majority import majority_at_k, majority_at_k_items, majority_binomial, majority_prefix
 from keff.stats.plurality import plurality_at_k
 from keff.stats.runs import cross_run_c
-from keff.stats.votes import Votes
+from keff.stats.votes import FloatArray, Votes
 
 KS = (4, 8, 16, 32)
 EPSILONS = (0.01, 0.025, 0.05, 0.1)
@@ -38,7 +39,7 @@ PILOT_REPLICATES = 500
 PILOT_PATHS = 400
 QUERIES = 1000
 
-Rows = list[dict[str, Any]]
+Rows: TypeAlias = list[dict[str, Json]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def table1(sample: Sample) -> Rows:
         votes = prefix(sample.votes, k)
         mean, deviation = per_seed(votes.scored().mean(axis=1), sample)
         tokens = None if votes.tokens is None else float(votes.tokens.sum(axis=1).mean())
-        row = {"k": k, "p": mean, "p_std": deviation, "tokens": tokens, "k_eff": 1.0}
+        row: dict[str, Json] = {"k": k, "p": mean, "p_std": deviation, "tokens": tokens, "k_eff": 1.0}
         if k > 1:
             c = rho(votes)
             row |= {
@@ -110,7 +111,7 @@ def table4(entries: Sequence[Entry], replicates: int, seed: int) -> Rows:
 
 def adaptive_k(
     sample: Sample, replicates: int, rng: np.random.Generator, epsilon: float = 0.025
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Return one row of Table 4 (all but the names)."""
     votes = sample.votes
     c = rho(votes, PILOT_K)
@@ -164,7 +165,7 @@ def table9(sample: Sample) -> Rows:
     ]
 
 
-def reasoning(sample: Sample, replicates: int, seed: int) -> dict[str, Any]:
+def reasoning(sample: Sample, replicates: int, seed: int) -> dict[str, Json]:
     """Return the numbers of the appendix on the reasoning model beside its table."""
     votes = sample.votes
     c = rho(votes)
@@ -234,11 +235,12 @@ def figure2(entries: Sequence[Entry]) -> Rows:
         ks = ks_of(entry.sample.votes)[1:]
         found = held_out(entry.sample, ks) if ks else {}
         for place, k in enumerate(ks):
-            values = {one: float(column[place]) for one, column in found.items()}
-            rows.append({"model": entry.model, "task": entry.task, "k": k} | values)
+            row: dict[str, Json] = {"model": entry.model, "task": entry.task, "k": k}
+            row |= {name: float(column[place]) for name, column in found.items()}
+            rows.append(row)
     return rows
 
 
-def _defined(draws: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _defined(draws: FloatArray) -> FloatArray:
     kept = draws[~np.isnan(draws)]
     return kept if kept.size else np.array([math.nan])

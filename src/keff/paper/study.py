@@ -80,7 +80,7 @@ def _fill(
                 result.tables.setdefault(name, []).extend(about | row for row in rows)
         result.figures["figure2"] = saturation.figure2(entries)
     if found:
-        result.cells = [cell.numbers | {"valid": cell.valid} for cell in found]
+        result.cells = [cell.to_dict() for cell in found]
         result.tables["table3"] = matrix.table3(found)
         result.tables["table8"] = matrix.table8(found)
         result.headline |= matrix.headline(found)

@@ -81,7 +81,8 @@ def _graded(rows: Sequence[Sequence[object]], data: Mapping[str, object]) -> lis
     wrong = next((value for row in kept for value in row if value not in (0, 1)), None)
     if wrong is not None:
         raise UsageError(
-            f"an array of correctness holds 0, 1 and NaN (missing), not {wrong}; for answers give gold_answer=[...]"
+            f"an array of correctness holds 0, 1 and NaN (missing), not {wrong}; "
+            "for answers give gold_answer=[...]"
         )
     beside = [word for word in data if word in PER_PATH]
     if beside and any(len(row) < len(whole) for row, whole in zip(kept, rows, strict=True)):
@@ -128,8 +129,10 @@ def _line(columns: Mapping[str, list[object]], place: int) -> dict[str, object]:
 
 
 def _scalar(value: object) -> object:
-    """Return a scalar of NumPy as Python's own, and a whole number as an integer: one missing value makes
-    floats of a whole column."""
+    """Return a scalar of NumPy as Python's own, and a whole number as an integer.
+
+    One missing value makes floats of a whole column.
+    """
     value = cast("object", value.item()) if isinstance(value, np.generic) else value
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

@@ -16,7 +16,7 @@ from keff.reading.arrays import PER_PATH, PER_QUESTION, questions_of
 Cells = Sequence[object]
 WORDS = ("answer", "model", *PER_QUESTION, *PER_PATH)
 FORMS = ("answer", "correct", "text")
-"""What a path may be known by: its answer, else its correctness, else the text that the answer is read from."""
+"""What a path may be known by: its answer, else its correctness, else the text to read it from."""
 
 
 def frame_questions(native: object, columns: Mapping[str, str]) -> tuple[list[Question], LogInfo]:

@@ -49,8 +49,8 @@ OPENING = ("answer_space", "trim", "format", "part")
 WORDS = tuple(word for word in How.__annotations__ if word not in OPENING)
 
 EXPECTED = (
-    "give a path, a Record, Votes, a 0/1 array [questions, paths], nested lists of answers with gold_answer=[...], "
-    "or a data frame with one row per path"
+    "give a path, a Record, Votes, a 0/1 array [questions, paths], nested lists of answers with "
+    "gold_answer=[...], or a data frame with one row per path"
 )
 
 

@@ -59,7 +59,7 @@ def _several(source: object) -> list[object]:
 def write_runs(
     runs: Sequence[tuple[Record, Analysis]], file: Path, comparison: Comparison | None = None, seed: int = 0
 ) -> None:
-    """Write the page of records with their analyses; raises PluginError where the ``report`` extra is missing."""
+    """Write the page of analysed records; raises PluginError where the ``report`` extra is missing."""
     try:
         page: Any = importlib.import_module("keff.report.page")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Self-consistency for one question: paths from any AsyncOpenAI client until a policy has seen enough votes."""
+"""Self-consistency for one question: paths from any AsyncOpenAI client, as many as a policy asks for."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import openai
 from keff.answers import Space, space
 from keff.engines._response import choices_of, completions
 from keff.errors import EngineError, UsageError
-from keff.policy import Policy, Stop, View, parse_policy, tally
-from keff.records import AnswerSpace, Completion, Message, Verdict
-from keff.result import Finding
-from keff.sampling.sampler import SLOW_SPACES, verdict
+from keff.policy import Policy, Stop, View, WeightKind, parse_policy, tally
+from keff.records import AnswerSpace, Completion, Message
+from keff.result import Finding, Result
+from keff.sampling.sampler import SLOW_SPACES
 
 
 class Client(Protocol):
@@ -26,6 +26,29 @@ class Client(Protocol):
     def chat(self) -> Any:
         """The chat resource."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Result):
+    """The outcome of a vote.
+
+    ``answer`` is a canonical key (None: nobody gave one), ``weight`` the strength named by ``kind``
+    (``vote_share``, ``posterior``, ``e_value`` or ``weighted_share``), ``paths`` how many were drawn,
+    ``abstentions`` how many of them gave no answer, ``reason`` why sampling stopped.
+    """
+
+    answer: str | None
+    weight: float
+    kind: WeightKind
+    paths: int
+    abstentions: int
+    reason: str
+
+    @classmethod
+    def of(cls, keys: Sequence[str | None], stop: Stop) -> Verdict:
+        """Return what a policy's stop after these votes means."""
+        abstentions = sum(key is None for key in keys)
+        return cls(stop.answer, stop.weight, stop.kind, len(keys), abstentions, stop.reason)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -91,7 +114,7 @@ def vote(answers: Iterable[str | None], space: AnswerSpace = "exact") -> Verdict
         if seen.v1 == seen.v2
         else "plurality"
     )
-    return verdict(View(keys), Stop(seen.leader, share, "vote_share", reason))
+    return Verdict.of(keys, Stop(seen.leader, share, "vote_share", reason))
 
 
 async def self_consistency(
@@ -184,7 +207,7 @@ class _Paths:
                 view = View(tuple(keys), self._confidences(paths))
                 decision = self.policy.decide(view)
                 if isinstance(decision, Stop):
-                    return Consensus(verdict(view, decision), tuple(keys), tuple(paths))
+                    return Consensus(Verdict.of(keys, decision), tuple(keys), tuple(paths))
                 needed = len(keys) + decision.m
                 self._launch(max(needed, min(self.policy.cap, len(keys) + self.in_flight)))
                 # All of this round at once, so that a failure is heard of before the others are waited for.
