@@ -7,6 +7,11 @@ benchmark, and its upstream answers with the record of another model or temperat
 same record (no drift). A drift counts as big when the mean pairwise agreement of the two whole records
 differs by at least as much as in the simulated big drift, 0.26. Aims: of 20 big drifts at least 16 found
 within three times the simulated median delay of 24 requests; of 20 undrifted replays at most 4 alarms.
+
+A second part, without HTTP, measures smaller changes of agreement (.07 to .12) at the rule that plans deploy, which
+draws two paths first: how often an alarm comes within 500 requests when the score is the agreement of those two, the
+stop of the rule (what the gateway uses), and the agreement of four paths, as shadow draws would give it. The 5% of
+false alarms holds for exchangeable traffic: questions that come in bursts of one kind are not.
 Pairs are taken evenly from all that are big enough, seeds are 0, 1, 2, ..., and the recorded paths of each
 question are put into random order, because these records hold them sorted.
 """
@@ -18,13 +23,25 @@ import itertools
 import logging
 import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
+
+from keff.gateway.monitor import stops_at
+from keff.policy import parse_policy
+from keff.stats.conformal import ConformalMartingale
+from keff.stats.drift import stop_score
+from keff.stats.patterns import agreeing_pairs, pattern_code
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from drift_rig import BIG, MEDIAN_DELAY, Record, delay, read  # noqa: E402
+from drift_rig import BIG, MEDIAN_DELAY, PATHS, PILOT, Record, delay, read  # noqa: E402
 
+Score = Callable[[list[str | None]], float]
+SMALL = (0.07, 0.12)
+DEPLOYED = "budget:1.6,b=8"
 RECORDS = ROOT.parent / "shared" / "data" / "recorded"
 
 
@@ -39,6 +56,53 @@ def big_pairs(records: list[Record], wanted: int) -> list[tuple[Record, Record]]
     return [pairs[place * len(pairs) // wanted] for place in range(min(wanted, len(pairs)))]
 
 
+def first_agree(m: int) -> Score:
+    """Return the score of the agreeing pairs among the first m paths."""
+    return lambda keys: float(agreeing_pairs(m)[pattern_code(keys, m)])
+
+
+def stop_of(spec: str) -> Score:
+    """Return the score of when a rule stops, as the gateway takes it."""
+    policy = parse_policy(spec)
+    return lambda keys: stop_score(keys, stops_at(policy, keys, PATHS), PATHS)
+
+
+def alarms(pilot: Record, traffic: Record, score: Score, seed: int, requests: int) -> bool:
+    """Return whether the martingale alarms within so many requests; the pilot is ``PILOT`` questions."""
+    rng = np.random.default_rng(seed)
+    order: list[str] = rng.permutation(sorted(pilot.keys)).tolist()
+
+    def scored(record: Record, question: str) -> float:
+        keys = [record.keys[question][place] for place in rng.permutation(PATHS)]
+        return score([None if key is None else str(key) for key in keys])
+
+    stream = ConformalMartingale([scored(pilot, q) for q in order[:PILOT]], rng.spawn(1)[0], 0.05)
+    return any(stream.update(scored(traffic, q)).alarm for q in order[PILOT : PILOT + requests])
+
+
+def deployed(records: list[Record], runs: int, requests: int = 500) -> None:
+    """Print how often small changes are found, by score, and the false alarms of each."""
+    level = {record.name: record.agreement for record in records}
+    pairs = [
+        (pilot, traffic)
+        for pilot, traffic in itertools.permutations(records, 2)
+        if SMALL[0] <= abs(level[pilot.name] - level[traffic.name]) <= SMALL[1]
+    ]
+    scores = {
+        "first two": first_agree(2),
+        "stop of the rule": stop_of(DEPLOYED),
+        "first four": first_agree(4),
+    }
+    for name, score in scores.items():
+        hits = [alarms(*pairs[seed * 7 % len(pairs)], score, seed, requests) for seed in range(runs)]
+        quiet = [records[seed % len(records)] for seed in range(runs)]
+        false = [alarms(record, record, score, 1000 + seed, requests) for seed, record in enumerate(quiet)]
+        print(
+            f"claim: change of agreement by .07 to .12 found within {requests} requests, {DEPLOYED}, score: {name} "
+            f"| {sum(hits)} of {runs}, false alarms {sum(false)} of {runs} | false: at most 5%"
+        )
+
+
 def short(record: Record) -> str:
     """Return a record's name without that of the benchmark."""
     return record.name.removeprefix("cruxeval_output_")
@@ -51,11 +115,17 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--quiet-requests", type=int, default=500)
+    parser.add_argument(
+        "--deployed", type=int, default=100, help="runs of the second part; alone with --runs 0"
+    )
     arguments = parser.parse_args()
     logging.getLogger("keff.gateway").setLevel(logging.ERROR)
     records = [read(file) for file in sorted(RECORDS.glob("cruxeval_output_*.jsonl"))]
     if not records:
         print(f"skipped: no recorded answers in {RECORDS}")
+        return
+    deployed(records, arguments.deployed)
+    if not arguments.runs:
         return
     limit, delays = 3 * MEDIAN_DELAY, list[int]()
     for seed, (pilot, traffic) in enumerate(big_pairs(records, arguments.runs)):

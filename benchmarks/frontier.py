@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 
-from keff.analysis.estimates import vote_gain
 from keff.analysis.recommend import Aim, advise
 from keff.analysis.recommend.forecast import candidates, forecast
 from keff.analysis.recommend.prior import Belief, Line, Prior
@@ -28,11 +27,11 @@ from keff.analysis.replay.outcomes import expectations, run
 from keff.policies._table import Table
 from keff.policy import parse_policy
 from keff.reading.open import Opening, open_record
-from keff.stats import choose
 from keff.stats.correlation import agreement_items
 from keff.stats.draws import Draws, permuted
 from keff.stats.mixture import COMPONENTS, partition_log_law, vote_counts
 from keff.stats.plurality import plurality_at_k_items
+from keff.stats.verdict import judge_voting
 from keff.stats.votes import FloatArray, Votes
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "recorded"
@@ -224,7 +223,7 @@ def recommended(cells: list[Cell], judged: list[Cell], pilots: int, paths: int) 
             priors[cell.kin] = fit_prior([other for other in cells if other.kin != cell.kin])
         for seed in range(pilots):
             pilot, others = cell.pilot(seed, paths)
-            verdict = choose.verdict(*(vote_gain(pilot, CAP) or (None, None)))
+            verdict = judge_voting(pilot, CAP).verdict
             found = forecast(pilot, CAP, np.random.default_rng(0), priors[cell.kin])
             for name, aim in AIMS.items():
                 advice = advise(pilot, found, aim, verdict)

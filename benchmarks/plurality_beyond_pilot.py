@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.stats import plurality_model
+from keff.stats.answer_model import AnswerModel
 from keff.stats.plurality import plurality_at_k, plurality_at_k_items
 from keff.stats.votes import Votes
 
@@ -78,15 +79,14 @@ def line(curve: NDArray[np.float64], first: int, power: float) -> list[float]:
 
 def mixture(votes: Votes) -> list[float]:
     """Return gains of the answer model with a free-form law of theta and g, by EM from a flat start."""
-    model = plurality_model._Model(votes, max(TARGETS))
+    model = AnswerModel(votes, max(TARGETS))
     likelihood = model.posterior / model.prior
     weight = np.full(model.prior.size, 1 / model.prior.size)
     for _ in range(300):
         weight *= (1 / (likelihood @ weight)) @ likelihood / votes.n
     posterior = likelihood * weight
     posterior /= posterior.sum(axis=1, keepdims=True)
-    now = model._credit_at(PILOT_PATHS)
-    return [float(np.sum((model._credit_at(k) - now) * posterior) / votes.n) for k in TARGETS]
+    return [float(np.sum(model.step(k) * posterior) / votes.n) for k in TARGETS]
 
 
 @dataclass

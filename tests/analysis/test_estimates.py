@@ -8,18 +8,26 @@ import numpy as np
 import pytest
 
 from keff.analysis.curves import prediction_ks
-from keff.analysis.estimates import Settings, analyze, make_plan, vote_gain
+from keff.analysis.estimates import Settings, analyze, make_plan
+from keff.analysis.results.estimates import Analysis
 from keff.log import LogInfo, Question
 from keff.policy import parse_policy
 from keff.reading.ballot import Reading, ballot
 from keff.reading.open import Record
-from keff.stats.votes import Votes
 
 EXACT = Reading(lambda answer: answer, lambda answer, gold: answer == gold)
 
 
 def record(rows: list[list[str]], **fields: Any) -> Record:
     questions = [Question(str(i), tuple(row), gold="r", **fields) for i, row in enumerate(rows)]
+    return Record("log", LogInfo(), ballot(questions, EXACT))
+
+
+def scored(rows: list[list[str | None]], correct: list[list[int]]) -> Record:
+    questions = [
+        Question(str(i), tuple(row), correct=tuple(marks))
+        for i, (row, marks) in enumerate(zip(rows, correct, strict=True))
+    ]
     return Record("log", LogInfo(), ballot(questions, EXACT))
 
 
@@ -91,11 +99,53 @@ def test_a_tiny_pilot_says_so_and_names_a_safe_default() -> None:
     assert found.policy.startswith("adaptive_consistency:0.95")
 
 
-def test_the_gain_of_a_vote_needs_labels() -> None:
-    votes = simulated(0.6, 0.4, 30, 8).ballot.votes
-    assert vote_gain(votes, 8) is not None
-    assert vote_gain(votes, 32) is not None
-    assert vote_gain(Votes(answers=votes.answers, correct=None), 8) is None
+def codes_of(found: Analysis) -> set[str]:
+    return {warning.code for warning in found.warnings}
+
+
+def test_edges_are_named_and_claim_nothing() -> None:
+    """All abstain, all answers differ, all are equal, two questions: a warning, and no accuracy from nowhere."""
+    rng = np.random.default_rng(4)
+    right = (rng.random((40, 8)) < 0.4).astype(int).tolist()
+    silent = analyze(scored([[None] * 8] * 40, [[0] * 8] * 40), Settings())
+    assert "all_abstain" in codes_of(silent)
+    assert silent.recommendation.verdict == "single path"
+    assert silent.predicted.plurality[32].value == pytest.approx(0, abs=0.01)
+    apart = analyze(scored([[f"a{j}" for j in range(8)]] * 40, right), Settings())
+    assert "all_different" in codes_of(apart)
+    assert apart.predicted.plurality[32].value == pytest.approx(float(np.mean(right)), abs=0.01)
+    alike = analyze(scored([["a"] * 8] * 40, [[i % 2] * 8 for i in range(40)]), Settings())
+    assert "all_equal" in codes_of(alike)
+    assert alike.predicted.plurality[32].value == pytest.approx(0.5, abs=0.01)
+    two = analyze(scored([["a", "b", "a", "a"]] * 2, [[1, 0, 1, 1]] * 2), Settings())
+    assert "few_questions" in codes_of(two)
+    assert two.recommendation.verdict == "pilot too small"
+
+
+def test_columns_of_different_accuracy_are_told_without_slot_labels() -> None:
+    rng = np.random.default_rng(3)
+    correct = (rng.random((100, 8)) < np.linspace(0.95, 0.2, 8)).astype(int)
+    answers = [["r" if x else f"w{rng.integers(3)}" for x in row] for row in correct]
+    found = analyze(scored(answers, correct.tolist()), Settings())
+    assert "mixed_columns" in codes_of(found)
+    assert found.c.method == "mixed columns"
+    assert found.c.value > found.c_anova + 0.02
+    assert found.k_eff.value <= 8 or "k_eff_above_k" in codes_of(found)
+
+
+def test_no_estimate_lies_outside_its_own_interval() -> None:
+    rng = np.random.default_rng(8)
+    for n, k in ((2, 2), (3, 4), (5, 8), (12, 3), (30, 8)):
+        correct = rng.integers(0, 2, (n, k))
+        answers = np.where(correct, "r", rng.choice(["x", "y"], (n, k))).tolist()
+        # Bounds beyond the recorded paths are slow, and have no value to lie outside of.
+        found = analyze(scored(answers, correct.tolist()), Settings(k_max=k))
+        one = [found.c, found.right_answers_meet, found.recommendation.voting.gain]
+        many = [*found.predicted.plurality.values()]
+        many += [*(found.predicted.beta_binomial or {}).values()]
+        for interval in [*one, *many]:
+            if interval and interval.limits:
+                assert interval.lo <= interval.value <= interval.hi
 
 
 def test_extraction_is_counted_by_slot() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keff.analysis.replay import Replaying, markdown, replay
+from keff.analysis.replay import Bench, Replaying, markdown, replay
 from keff.analysis.replay.compare import Means, with_frontier
 from keff.analysis.replay.outcomes import drive, expectations, run
 from keff.analysis.replay.refit import Pilot
@@ -281,3 +281,20 @@ def test_a_cap_beyond_the_records_is_told_what_works() -> None:
     for spec in ("fixed:11", "curtailed:cap=11"):
         with pytest.raises(PolicyError, match=r"records hold 10: write (fixed:10|curtailed:cap=10)$"):
             replay(records(k=10), [spec], rng())
+
+
+def test_the_noise_of_the_drawn_orders_is_what_repeats_of_them_show() -> None:
+    """Replay the same record with other orders: the stated variance is that of the means."""
+    rng = np.random.default_rng(0)
+    right = (rng.random((12, 16)) < rng.beta(1, 1, 12)[:, None]).astype(np.int64)
+    votes = Votes(np.where(right > 0, 0, rng.integers(1, 4, right.shape)), right)
+    rule, means, stated = parse_policy("lead_k:2,cap=12"), list[float](), list[float]()
+    for seed in range(60):
+        bench = Bench.of(votes, [rule], 12, np.random.default_rng(seed))
+        short = Bench(votes, permuted(votes, 12, 40, np.random.default_rng(seed)), bench.fixed, bench.rng, {})
+        outcome = short.outcome(rule)
+        means.append(float(outcome.accuracy.mean()))
+        stated.append(float(outcome.noise.sum()) / votes.n**2)
+    assert np.var(means) == pytest.approx(np.mean(stated), rel=0.5)
+    # As many orders as replay draws leave little of it.
+    assert np.sqrt(bench.outcome(rule).noise.sum()) / votes.n < 0.001

@@ -14,9 +14,10 @@ import pytest
 
 from gateway_rig import make_plan
 from keff.errors import UsageError
-from keff.gateway.monitor import Monitor, StateFile, pattern_paths, thinned
+from keff.gateway.monitor import Monitor, StateFile, pattern_paths, pilot_stops, stops_at, thinned
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
+from keff.stats.drift import stop_score
 from keff.stats.patterns import pattern_code, patterns
 
 BASE, BIG = (0.8, 0.6), (0.55, 0.45)
@@ -93,6 +94,69 @@ def test_thinning_is_a_draw_without_replacement() -> None:
     assert Counter(thinned(whole, 4, rng).tolist()) == {6: 5, 3: 4, 2: 3, 1: 2, 0: 1}
     with pytest.raises(ValueError, match="cannot be thinned"):
         thinned(whole, 5, rng)
+
+
+def with_votes(rng: np.random.Generator, policy: str, truth: tuple[float, float], items: int = 100) -> Plan:
+    """Return a plan whose profile also tells when a rule would have stopped."""
+    table, votes = [0] * len(patterns(8)), list[tuple[int, ...]]()
+    for keys in traffic(*truth, items, 8, rng):
+        table[pattern_code(keys, 8)] += 1
+        votes.append(tuple(sorted(Counter(keys).values(), reverse=True)))
+    return make_plan(policy, profile=Profile(paths=8, table=tuple(table), votes=tuple(votes)))
+
+
+RULE = "budget:1.6,b=8"
+
+
+def test_the_stop_of_a_rule_is_what_the_rule_does_live() -> None:
+    policy = parse_policy(RULE)
+    assert stops_at(policy, ["a", "a", "b"], 8) == 2
+    assert stops_at(policy, ["a", "b", "a", "a"], 8) == 4
+    assert stops_at(policy, ["a", "b"] * 8, 8) is None
+    assert stops_at(policy, [None, None, "a"], 8) is None
+    scores = [stop_score(keys, stop, 8) for keys, stop in ((["a", "a"], 2), (["a", "b", "a", "a"], 4))]
+    assert scores[0] > scores[1] > stop_score(["a", "b"] * 4, None, 8)
+
+
+def test_the_pilots_stops_are_those_of_fresh_draws_of_it() -> None:
+    """A question of 6 to 2 votes: two random paths agree with chance (30 + 2)/56."""
+    n = 4000
+    table = tuple(n if pattern == (6, 2) else 0 for pattern in patterns(8))
+    profile = Profile(paths=8, table=table, votes=((6, 2),) * n)
+    scores = pilot_stops(parse_policy(RULE), profile, np.random.default_rng(0))
+    first = np.mean(np.array(scores) > -2)
+    assert abs(first - 32 / 56) < 4 * np.sqrt(0.25 / n)
+
+
+def stopped(truth: tuple[float, float], seed: int, requests: int, *, votes: bool) -> bool:
+    rng = np.random.default_rng(seed)
+    plan = with_votes(rng, RULE, BASE)
+    if not votes and plan.profile is not None:
+        plan = plan.model_copy(update={"profile": plan.profile.model_copy(update={"votes": None})})
+    policy = parse_policy(plan.policy)
+    monitor = Monitor(plan, policy)
+    for keys in traffic(*truth, requests, 32, rng):
+        monitor.observe(keys[: stops_at(policy, keys, 32)])
+        if monitor.alarms["martingale"]:
+            return True
+    return False
+
+
+def test_stops_find_more_than_the_first_two_paths() -> None:
+    moderate = (0.68, 0.5)
+    by_stop = sum(stopped(moderate, seed, 250, votes=True) for seed in range(30))
+    by_pair = sum(stopped(moderate, seed, 250, votes=False) for seed in range(30))
+    assert by_stop > by_pair
+
+
+def test_stops_of_exchangeable_traffic_alarm_in_at_most_one_of_twenty() -> None:
+    # 5% of 60, and two standard errors.
+    assert sum(stopped(BASE, 500 + seed, 200, votes=True) for seed in range(60)) <= 6
+
+
+def test_a_profile_of_other_votes_is_refused() -> None:
+    with pytest.raises(ValueError, match="votes of every item"):
+        Profile(paths=4, table=(1, 0, 0, 0, 0), votes=((4,), (4,)))
 
 
 def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:

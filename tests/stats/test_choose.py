@@ -18,7 +18,6 @@ from keff.stats.choose import (
     k_within,
     k_within_probably,
     net_cost,
-    verdict,
 )
 from keff.stats.diversity import marginal_gain
 from keff.stats.influence import summarise
@@ -145,22 +144,3 @@ def test_costs():
     assert amortised_cost(4, 1000) == pytest.approx(0.1375)
     assert break_even(6) == 16
     assert break_even(32) == math.inf
-
-
-@pytest.mark.parametrize(
-    ("lo", "hi", "said"),
-    [
-        (-0.05, -0.01, "do not vote"),
-        (-0.05, -1e-9, "do not vote"),
-        (-0.02, 0.004, "single path"),
-        (0.0, 0.0, "single path"),
-        (-0.004, 0.005, "sample"),
-        (0.01, 0.05, "sample"),
-        (-0.005, 0.02, "pilot too small"),
-        (-0.1, 0.1, "pilot too small"),
-        (None, None, "pilot too small"),
-        (math.nan, 0.1, "pilot too small"),
-    ],
-)
-def test_verdict_rule(lo, hi, said):
-    assert verdict(lo, hi) == said

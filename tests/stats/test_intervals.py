@@ -10,6 +10,7 @@ from keff.stats.choose import k_star_interval
 from keff.stats.correlation import anova_c, pooled_from_hist, unbias
 from keff.stats.fits import bayes_fits, bootstrap_fits, resampled_hist
 from keff.stats.influence import influence, model_variance, standard_error, summarise
+from keff.stats.fits import Fits
 from keff.stats.intervals import bootstrap_means, interval_c, interval_majority, interval_mean, majority_fits
 from keff.stats.votes import Votes
 
@@ -250,3 +251,16 @@ def test_bootstrap_means_weigh_items_of_uneven_clusters_alike():
     values = np.array([[1.0], [1.0], [1.0], [0.0]])
     drawn = bootstrap_means(values, np.array([0, 0, 0, 1]), np.random.default_rng(1), 2000)
     assert set(np.round(drawn[:, 0], 6)) == {0.0, 0.75, 1.0}
+
+
+def test_the_laws_own_error_widens_the_majority_beyond_two_paths():
+    """With certain p and c the interval is the law's alone: logit-normal, with LAW_SD (1 - 2/k)."""
+    sure = Fits(np.array([0.7]), np.array([0.4]), np.array([1.0]))
+    assert sure.majority_interval([0.7], 1) == sure.majority_interval([0.7], 2) == pytest.approx((0.7, 0.7))
+    for k in (4, 32):
+        value = 0.75
+        lo, hi = sure.majority_interval([value], k)
+        step = 1.96 * LAW_SD * (1 - 2 / k)
+        odds = value / (1 - value) * np.exp([-step, step])
+        assert (lo, hi) == pytest.approx(tuple(odds / (1 + odds)), abs=0.01)
+    assert 0 <= sure.majority_interval([0.0], 32)[0] <= sure.majority_interval([1.0], 32)[1] <= 1

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from keff.stats import plurality_model
+from keff.stats import answer_model
 from keff.stats.plurality import plurality_at_k
 from keff.stats.plurality_model import predict_plurality
 from keff.stats.votes import Votes
@@ -18,11 +18,11 @@ from keff.stats.votes import Votes
 
 def test_likelihood_tells_scattered_from_agreeing_answers() -> None:
     w = np.array([6])
-    agree = plurality_model._likelihood(np.array([2]), w, np.array([1]))[0]
-    scatter = plurality_model._likelihood(np.array([2]), w, np.array([6]))[0]
+    agree = answer_model.likelihood(np.array([2]), w, np.array([1]))[0]
+    scatter = answer_model.likelihood(np.array([2]), w, np.array([6]))[0]
     assert np.all(np.diff(agree[8]) < 0)
     assert np.all(np.diff(scatter[8]) > 0)
-    assert np.argmax(agree[:, 0]) == np.abs(plurality_model.THETA - 0.25).argmin()
+    assert np.argmax(agree[:, 0]) == np.abs(answer_model.THETA - 0.25).argmin()
 
 
 def draw(n: int, k: int, law: tuple[float, float], g: float, rng: np.random.Generator) -> Votes:

@@ -82,7 +82,11 @@ def _beta_binomial(votes: Votes, ks: list[int], level: float) -> dict[int, Inter
         return None
     fits, curve = majority_fits(votes), majority_curve(ks[-1], votes.p, c)
     curves, method = fits.majority(ks[-1]), majority_method(votes.k)
-    return {k: Interval(float(curve[k - 1]), *fits.interval(curves[:, k - 1], level), method) for k in ks}
+    out: dict[int, Interval] = {}
+    for k in ks:
+        value, (lo, hi) = float(curve[k - 1]), fits.majority_interval(curves[:, k - 1], k, level)
+        out[k] = Interval(value, min(lo, value), max(hi, value), f"{method}, with the law's error")
+    return out
 
 
 def usable_c(votes: Votes) -> float | None:

@@ -20,18 +20,28 @@ from keff.reading.open import Record
 from keff.records import Estimate, Interval, Note
 from keff.sampling.manifest import Config
 from keff.stats import choose
+from keff.stats.columns import column_test, mixed_c
 from keff.stats.correlation import agreement, anova_c, fleiss_kappa, pearson_c, pooled_c
 from keff.stats.diversity import ceiling, k_eff, k_eff_block, percent_of_ceiling
-from keff.stats.intervals import interval_c, interval_mean
+from keff.stats.edges import edge_notes
+from keff.stats.intervals import interval_c
+from keff.stats.meeting import right_answers_meet
+from keff.stats.mixture import vote_counts
 from keff.stats.patterns import pattern_codes, pattern_table
-from keff.stats.plurality import flip, plurality_at_k_items, plurality_share
-from keff.stats.plurality_model import predict_plurality
+from keff.stats.plurality import flip, plurality_share
+from keff.stats.verdict import judge_voting
 from keff.stats.votes import Votes
 
 PROFILE_PATHS = 8
 """The drift alarm thins these to the paths that every request draws."""
 
 MANY_ABSTENTIONS = 0.2
+
+_ABOVE_K = Note(
+    "k_eff_above_k",
+    "c came out negative, so K_eff is above K: paths of a question differ more than chance would have it, or the "
+    "record is too small to show that they are alike.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,8 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     correlation = _correlation(votes, settings, notes)
     curves = _curves(votes, settings)
     answers = _label_free(votes, notes)
+    meeting = _meeting(votes, settings, notes)
+    notes.extend(edge_notes(votes))
     integrity = _integrity(record, notes)
     return Analysis(
         n=votes.n,
@@ -65,6 +77,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         **correlation._asdict(),
         **curves._asdict(),
         **answers._asdict(),
+        right_answers_meet=meeting,
         recommendation=_recommendation(votes, settings),
         extraction=_extraction(record.ballot),
         integrity=integrity,
@@ -96,7 +109,11 @@ def _correlation(votes: Votes, settings: Settings, notes: list[Note]) -> _Correl
         notes.append(Note("too_few", f"one {what} says nothing about correlation"))
         return _Correlation()
     c = interval_c(votes, level=settings.level)
+    if column_test(votes, np.random.default_rng(settings.seed)).mixed:
+        c = mixed_c(votes, np.random.default_rng(settings.seed), settings.level)
     notes.extend(c.warnings)
+    if c.value < 0:
+        notes.append(_ABOVE_K)
     pearson, dropped = pearson_c(votes)
     return _Correlation(
         c=c.interval,
@@ -174,11 +191,18 @@ def _label_free(votes: Votes, notes: list[Note]) -> _Answers:
     )
 
 
+def _meeting(votes: Votes, settings: Settings, notes: list[Note]) -> Interval | None:
+    if votes.answers is None or votes.correct is None or votes.k < 2:
+        return None
+    r = right_answers_meet(votes, settings.level).r
+    notes.extend(r.warnings)
+    return r.interval
+
+
 def _recommendation(votes: Votes, settings: Settings) -> Recommendation:
-    gain = vote_gain(votes, settings.k_max)
-    verdict = choose.verdict(*(gain or (None, None))) if votes.correct is not None else "sample"
+    voting = judge_voting(votes, settings.k_max)
     advice = recommend(
-        votes, settings.aim, verdict, cap=settings.k_max, rng=np.random.default_rng(settings.seed)
+        votes, settings.aim, voting.verdict, cap=settings.k_max, rng=np.random.default_rng(settings.seed)
     )
     expected = advice.expected
     return Recommendation(
@@ -192,6 +216,7 @@ def _recommendation(votes: Votes, settings: Settings) -> Recommendation:
         expected_tokens=advice.expected_tokens,
         expected_cost=_cost(advice.expected_paths, settings.aim.cost_per_path),
         because=advice.because,
+        voting=voting,
     )
 
 
@@ -205,25 +230,6 @@ def _cost(paths: float | None, each: float | None) -> Interval | None:
     if paths is None or each is None:
         return None
     return Interval(paths * each, None, None, "expected paths x cost per path")
-
-
-def vote_gain(votes: Votes, cap: int, level: float = 0.9) -> tuple[float, float] | None:
-    """Return the interval of plurality@cap minus plurality@1, or None when it cannot be known.
-
-    Up to the recorded K: subset averages with a cluster-robust t interval. Beyond, the predicted gain from K
-    to the cap is added; half widths add, as if the two errors went together.
-    """
-    if votes.correct is None or votes.answers is None or votes.k < 2 or votes.n < 2:
-        return None
-    items = plurality_at_k_items(votes)
-    seen = interval_mean(items[:, min(cap, votes.k) - 1] - items[:, 0], votes.clusters, level)
-    if seen.lo is None or seen.hi is None:
-        return None
-    if cap <= votes.k:
-        return seen.lo, seen.hi
-    (forecast,) = predict_plurality(votes, [cap], level)
-    lo, hi = forecast.gain.lo, forecast.gain.hi
-    return None if lo is None or hi is None else (seen.lo + lo, seen.hi + hi)
 
 
 def _extraction(ballot: Ballot) -> Mapping[int, Mapping[str, int]] | None:
@@ -258,7 +264,9 @@ def profile(votes: Votes) -> Profile | None:
     m = min(votes.k, PROFILE_PATHS)
     if votes.answers is None or votes.slots is not None or m < 2:
         return None
-    return Profile(paths=m, table=tuple(pattern_table(pattern_codes(votes, m), m).tolist()))
+    counts = vote_counts(votes.paths(range(m)))[0]
+    held = tuple(tuple(sorted((v for v in row if v), reverse=True)) for row in counts.tolist())
+    return Profile(paths=m, table=tuple(pattern_table(pattern_codes(votes, m), m).tolist()), votes=held)
 
 
 def make_plan(record: Record, analysis: Analysis) -> Plan:

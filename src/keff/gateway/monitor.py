@@ -21,6 +21,7 @@ from keff.plan import Plan, Profile
 from keff.policy import Policy, Sample, View
 from keff.records import stable_hash
 from keff.stats.conformal import ConformalMartingale, ShiryaevRoberts, StreamState
+from keff.stats.drift import stop_score
 from keff.stats.patterns import agreeing_pairs, pattern_code, patterns
 from keff.stats.votes import IntArray
 
@@ -64,6 +65,39 @@ def thinned(profile: Profile, m: int, rng: np.random.Generator) -> IntArray:
     return np.concatenate(pairs)
 
 
+def stops_at(policy: Policy, keys: Sequence[str | None], most: int) -> int | None:
+    """Return after how many of the first ``most`` paths a policy stops, or None for later.
+
+    It is asked round by round, as a request is, so a stopped request holds all the keys that this looks at;
+    paths that are missing (a server gave fewer) count as abstentions.
+    """
+    n = 0
+    while True:
+        decision = policy.decide(View([*keys[:n], *[None] * (n - len(keys))]))
+        if not isinstance(decision, Sample):
+            return n
+        if n + decision.m > most:
+            return None
+        n += decision.m
+
+
+def by_stops(policy: Policy, profile: Profile) -> bool:
+    """Return whether the alarm can look at when a policy stops: the profile tells, and votes alone decide."""
+    return profile.votes is not None and policy.needs <= {"answers"} and policy.cap > 1
+
+
+def pilot_stops(policy: Policy, profile: Profile, rng: np.random.Generator) -> list[float]:
+    """Return the ``stop_score`` of every item of the pilot, its paths in a random order."""
+    scores: list[float] = []
+    for votes in profile.votes or ():
+        keys: list[str | None] = [None] * profile.paths
+        keys[: sum(votes)] = [str(code) for code, count in enumerate(votes) for _ in range(count)]
+        order: list[int] = rng.permutation(profile.paths).tolist()
+        drawn = [keys[place] for place in order]
+        scores.append(stop_score(drawn, stops_at(policy, drawn, profile.paths), profile.paths))
+    return scores
+
+
 class StateFile:
     """Keeps the monitors' state over restarts, by plan; one process at a time may hold the file."""
 
@@ -96,19 +130,26 @@ class StateFile:
 class Monitor:
     """Two alarms over one stream of requests: ``martingale`` (ever) and ``shiryaev_roberts`` (late changes).
 
-    ``observe`` takes the first m keys of each request that follows the plan, in any order of requests.
+    ``observe`` takes the keys of each request that follows the plan, in any order of requests. Where the
+    profile tells when the policy would have stopped on the pilot, the stop is the score: rules draw two or
+    three paths first, and what those show is little (``by_stops``). Else it is the agreement of the first m.
     """
 
     def __init__(self, plan: Plan, policy: Policy, file: StateFile | None = None) -> None:
         assert plan.profile is not None, "a plan without a profile has no drift alarm"
         self.m, self.shadow_only = pattern_paths(policy, plan.profile)
+        self._policy = policy if by_stops(policy, plan.profile) and not self.shadow_only else None
+        self._most = plan.profile.paths
         self._name = stable_hash(plan.profile.model_dump(mode="json"), self.m, plan.fingerprint, policy.spec)
         self._file, self._saved_at = file, time.monotonic()
         saved = file.load(self._name) if file else None
         self._pairs = agreeing_pairs(self.m)
         if saved is None:
             rng = np.random.default_rng(int(self._name[:15], 16))
-            pilot = thinned(plan.profile, self.m, rng).tolist()
+            if self._policy is None:
+                pilot = thinned(plan.profile, self.m, rng).tolist()
+            else:
+                pilot = pilot_stops(self._policy, plan.profile, rng)
             one, two = rng.spawn(2)
             self._martingale = ConformalMartingale(pilot, one, ALPHA)
             self._late = ShiryaevRoberts(pilot, two, RUN_LENGTH)
@@ -126,8 +167,11 @@ class Monitor:
         return {"martingale": self._martingale.alarm, "shiryaev_roberts": self._late.alarm}
 
     def observe(self, keys: Sequence[str | None]) -> None:
-        """Take one request: its keys in launch order, at least m of them."""
-        score = float(self._pairs[pattern_code(keys, self.m)])
+        """Take one request: all of its keys in launch order, at least m of them."""
+        if self._policy is None:
+            score = float(self._pairs[pattern_code(keys, self.m)])
+        else:
+            score = stop_score(keys, stops_at(self._policy, keys, self._most), self._most)
         self.seen += 1
         for name, stream in (("martingale", self._martingale), ("shiryaev_roberts", self._late)):
             before = stream.alarm

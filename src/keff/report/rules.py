@@ -1,10 +1,15 @@
-"""What a stopping rule does, in words."""
+"""What a stopping rule does, in words that are true for any number of answers."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
 
 from keff import plugins
 from keff.errors import KeffError
 from keff.policies import TablePolicy
+from keff.policies._table import legal
 from keff.policy import parse_policy
 from keff.policy_spec import PolicySpec
 
@@ -15,7 +20,7 @@ def in_words(spec: str) -> str:
     """Return what a policy does, in one sentence.
 
     A rule that sees only votes is told by its stops: where it ends with no vote against the leader, with one,
-    with two, and its cap. Others are told by the first line of their documentation.
+    with two, what third answers change, and its cap. Others are told by the first line of their documentation.
     """
     if spec == "fixed:1":
         return "One path, no vote."
@@ -26,26 +31,72 @@ def in_words(spec: str) -> str:
         return ""
     if name == "fixed":
         return f"Always {policy.cap} paths, then the most frequent answer."
-    if isinstance(policy, TablePolicy) and name != "curtailed":
-        return _stops(policy)
-    return plugins.summaries("policy").get(name, "")
+    stops = Stops.of(policy) if isinstance(policy, TablePolicy) and name != "curtailed" else None
+    return plugins.summaries("policy").get(name, "") if stops is None else stops.sentence()
 
 
-def _stops(policy: TablePolicy) -> str:
-    places = [f"{ahead} to {against}" for against, ahead in enumerate(leads(policy)) if ahead]
-    if not places:
-        return f"Draw {policy.cap} paths, then take the most frequent answer."
-    shown = places[0] if len(places) == 1 else f"{', '.join(places[:-1])} or {places[-1]}"
-    return f"Stop when the vote stands at {shown}; closer votes go on, up to {policy.cap} paths."
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """Where a rule stops before its ``cap``, read off its whole table.
 
-
-def leads(policy: TablePolicy) -> list[int]:
-    """Return the fewest votes for the leader that stop against 0, 1 and 2 votes for the next; 0 for never.
-
-    Two answers are in play and no path abstains; a stop at the cap is not counted.
+    ``leads`` are the votes of the leader at which it stops against 0, 1 and 2 votes for the next answer (0
+    for never), whatever else was drawn; with two answers and no abstention it stops at no closer vote.
+    ``closer`` is the least number of paths after which a closer vote against at most two stops, which takes
+    third answers or abstentions (None for never), and ``ahead`` the least lead that ever stops against three
+    or more (None for never).
     """
-    found: list[int] = []
-    for against in range(MOST_DISSENT + 1):
-        ahead = range(against + 1, policy.cap - against)
-        found.append(next((v1 for v1 in ahead if policy.stops[v1 + against, v1, against]), 0))
-    return found
+
+    cap: int
+    leads: tuple[int, ...]
+    closer: int | None
+    ahead: int | None
+
+    @classmethod
+    def of(cls, policy: TablePolicy) -> Stops | None:
+        """Read a rule's table; None for a rule that these words cannot tell."""
+        cap, before = policy.cap, policy.stops[: policy.cap] & legal(policy.cap)[: policy.cap]
+        leads = tuple(_lead(before, against) for against in range(MOST_DISSENT + 1))
+        n, v1, v2 = np.nonzero(before)
+        near = v2 <= MOST_DISSENT
+        needed = np.array([lead or cap + 1 for lead in leads])[np.minimum(v2, MOST_DISSENT)]
+        early = n[near & (v1 < needed)]
+        far = (v1 - v2)[~near]
+        found = cls(
+            cap, leads, int(early.min()) if early.size else None, int(far.min()) if far.size else None
+        )
+        return found if found._always(before) else None
+
+    def _always(self, before: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> bool:
+        """Return whether a vote that is said to stop does so whatever else was drawn."""
+        n, v1 = np.indices(before.shape[:2])
+        for against, lead in enumerate(self.leads):
+            said = (v1 >= lead) & (v1 + against <= n) if lead else np.zeros(n.shape, np.bool_)
+            if not np.all(before[:, :, against][said]):
+                return False
+        return True
+
+    def sentence(self) -> str:
+        """Return the rule in words."""
+        places = [f"{lead} to {against}" for against, lead in enumerate(self.leads) if lead]
+        if not places and self.closer is None and self.ahead is None:
+            return f"Draw {self.cap} paths, then take the most frequent answer."
+        parts = [f"Stop when the vote stands at {_any_of(places)}"] if places else []
+        if self.closer is not None:
+            closer = f"closer votes stop from path {self.closer} on at the earliest"
+            parts.append(f"{closer}, where other answers or abstentions took paths" if places else closer)
+        if self.ahead == 1 and self.closer is not None:
+            parts.append("against 3 votes or more it asks for less the fewer paths are left")
+        elif self.ahead is not None:
+            parts.append(f"against 3 votes or more it takes a lead of at least {self.ahead}")
+        text = "; ".join([*parts, f"else go on, up to {self.cap} paths."])
+        return text[0].upper() + text[1:]
+
+
+def _lead(before: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], against: int) -> int:
+    """Return the fewest votes that stop against so many when two answers share all paths; 0 for never."""
+    ahead = range(against + 1, len(before) - against)
+    return next((v1 for v1 in ahead if before[v1 + against, v1, against]), 0)
+
+
+def _any_of(places: list[str]) -> str:
+    return places[0] if len(places) == 1 else f"{', '.join(places[:-1])} or {places[-1]}"

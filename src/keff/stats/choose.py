@@ -1,4 +1,4 @@
-"""How many paths to draw: the paper's K*, its honest versions, costs, pilot size and the verdict."""
+"""How many paths to draw: the paper's K*, its honest versions, costs, and what can be said about voting."""
 
 from __future__ import annotations
 
@@ -115,21 +115,6 @@ def amortised_cost(k: int, queries: int, k_max: int = 32, pilot_paths: int = 400
 def break_even(k: int, k_max: int = 32, pilot_paths: int = 400) -> float:
     """Return after how many queries the pilot is repaid, ceil(pilot/(K_max-K)); infinite if K = K_max."""
     return math.inf if k >= k_max else float(math.ceil(pilot_paths / (k_max - k)))
-
-
-def verdict(lo: float | None, hi: float | None, delta: float = 0.005) -> Recommendation:
-    """Return what the 90% interval of plurality@K minus plurality@1 says about voting.
-
-    hi < 0: do not vote. hi < delta: a single path. lo > -delta: sample. Else, or without an interval: the
-    pilot is too small.
-    """
-    if lo is None or hi is None or math.isnan(lo) or math.isnan(hi):
-        return "pilot too small"
-    if hi < 0:
-        return "do not vote"
-    if hi < delta:
-        return "single path"
-    return "sample" if lo > -delta else "pilot too small"
 
 
 def _curve(curve: ArrayLike) -> FloatArray:

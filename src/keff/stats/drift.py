@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +88,20 @@ def alpha_spent(number: int, alpha: float) -> float:
     if number < 1 or not 0 < alpha < 1:
         raise ValueError("batches are numbered from 1 and alpha lies between 0 and 1")
     return 6.0 * alpha / (math.pi * number) ** 2
+
+
+def stop_score(keys: Sequence[Hashable | None], stop: int | None, most: int) -> float:
+    """Return a drift score of one request from when its rule stopped: more when its paths agree more.
+
+    ``keys`` are the answer keys in launch order (None abstains), ``stop`` the paths at which the rule stops, None
+    for not within ``most``, the paths that the pilot has of each question. The score is minus the stop, later
+    than all of them for None, with the leader's share of those paths between 0 and 0.9 to tell equal stops
+    apart. Exchangeable where requests are: the rule sees nothing but the votes.
+    """
+    n = most if stop is None else stop
+    votes = Counter(key for key in keys[:n] if key is not None)
+    share = max(votes.values(), default=0) / max(n, 1)
+    return 0.9 * share - (most + 1 if stop is None else stop)
 
 
 class BatchMonitor:

@@ -6,16 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, logit, ndtri
 
 from keff.stats.betabinomial import log_likelihood, majority_curve
 from keff.stats.correlation import pooled_from_sums, unbias
 from keff.stats.influence import Summary
+from keff.stats.learned import LAW_SD
 from keff.stats.resampling import resampled_totals
 from keff.stats.votes import FloatArray
 
 P_CELLS, C_CELLS = 111, 100
 WIDEST_LOGIT = 9.5
 NEGLIGIBLE = 1e-9
+_NORMAL: FloatArray = np.asarray(ndtri((np.arange(21) + 0.5) / 21), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,23 @@ class Fits:
     def majority(self, k_max: int) -> FloatArray:
         """Return the beta-binomial majority curve of every pair [m, k_max]."""
         return majority_curve(k_max, self.p, self.c)
+
+    def majority_interval(self, values: ArrayLike, k: int, level: float = 0.95) -> tuple[float, float]:
+        """Return the interval of the majority of ``k`` paths, whose fitted ``values`` [m] are given.
+
+        Each is spread by the law's own error, normal on the logit scale with a standard deviation of
+        ``stats.learned.LAW_SD`` for each unit of 1 - 2/k: one and two paths fix the accuracy alone.
+        """
+        spread = LAW_SD * max(1 - 2 / k, 0.0)
+        share = np.clip(np.asarray(values, np.float64), 1e-12, 1 - 1e-12)
+        if spread == 0:
+            return self.interval(share, level)
+        shifted = expit(logit(share)[:, None] + spread * _NORMAL)
+        return Fits(
+            np.repeat(self.p, _NORMAL.size),
+            np.repeat(self.c, _NORMAL.size),
+            np.repeat(self.weight, _NORMAL.size),
+        ).interval(shifted.ravel(), level)
 
     def interval(self, values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
         """Return the equal-tailed interval of a quantity that takes ``values`` [m] at the pairs."""

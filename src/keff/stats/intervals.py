@@ -54,6 +54,9 @@ def interval_c(
         return Estimate(summary.adjusted, None, None, method, summary.units, summary.k, notes)
     draw = rng if rng is not None else np.random.default_rng(0)
     lo, hi, more = _limits(summary, method, level, draw, reps)
+    # A few items can put c below the least that exchangeable votes of their accuracy allow.
+    lo = None if lo is None else min(lo, summary.adjusted)
+    hi = None if hi is None else max(hi, summary.adjusted)
     return Estimate(summary.adjusted, lo, hi, method, summary.units, summary.k, notes + more)
 
 
@@ -72,8 +75,8 @@ def interval_majority(
     """Return the beta-binomial majority vote of ``k`` paths with an interval over plausible (p, c).
 
     The value is the vote at the mean accuracy and max(c_adj, 0). ``method`` is ``bayes`` (the default up to
-    8 recorded paths) or ``cluster_bootstrap`` (the default beyond). It carries sampling error, not that of
-    the model: see the distribution-free bounds. Raises ValueError for one path or one item.
+    8 recorded paths) or ``cluster_bootstrap`` (the default beyond). It carries sampling error and what the
+    beta-binomial law erred on left-out recorded workloads. Raises ValueError for one path or one item.
     """
     summary = summarise(source)
     used = method or majority_method(summary.k)
@@ -83,7 +86,7 @@ def interval_majority(
     fits = majority_fits(summary, used, rng)
     c = 1.0 if summary.degenerate else min(max(summary.adjusted, 0.0), 1.0)
     value = float(majority_beta_binomial(k, summary.p, c))
-    lo, hi = fits.interval(fits.majority(k)[:, -1], level)
+    lo, hi = fits.majority_interval(fits.majority(k)[:, -1], k, level)
     return Estimate(value, min(lo, value), max(hi, value), used, summary.units, summary.k, notes)
 
 

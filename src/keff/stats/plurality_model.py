@@ -1,4 +1,4 @@
-"""Plurality at more paths than the pilot has: a model of each item's answers, fitted to the pilot."""
+"""Plurality at more paths than the pilot has: a model of answers, and a line in 1/K where right answers differ."""
 
 from __future__ import annotations
 
@@ -6,48 +6,63 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betainc, betaln, gammaln, stdtrit, xlog1py, xlogy
+from scipy.special import stdtrit
 
 from keff.records import Estimate, Note
+from keff.stats.answer_model import AnswerModel
+from keff.stats.learned import LINE_SD, MODEL_SD
+from keff.stats.meeting import Meeting, ratio_by_weights, right_answers_meet
 from keff.stats.plurality import plurality_at_k_items
-from keff.stats.scatter import expected_credit, log_ways
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import FloatArray, Votes
 
-# Chance of a correct path, even in the angle: dense where items are always right or always wrong.
-THETA: FloatArray = np.sin(np.linspace(0.0, np.pi / 2, 31)) ** 2
-# How wrong answers scatter: near 0 they agree, at 20 they rarely meet.
-SCATTER: FloatArray = np.array([0.1, 0.4, 1.0, 2.5, 6.0, 20.0])
-FITTING_ROUNDS = 6
 JUDGED_FACTOR = 4
-# The model's own error, as the sampling error of this many items: from 35 recorded runs, docs/statistics.md.
-WORTH_ITEMS = 100
+REPLICATES = 300
+FIRST_OF_LINE = 3
+"""The line in 1/K goes through plurality at 3 to K0 paths: at 1 and 2 there is no vote to speak of."""
+
+LINE_RULES = 0.5
+"""From this weight of the line on, its sign is what the forecast's sign rests on."""
+
 _FAR = Note("far_extrapolation", "The model was judged only up to four times the paths of the pilot.")
+_SIGN = Note(
+    "sign_unknown",
+    "Right answers may differ and the pilot's curve does not say whether accuracy rises or falls with more "
+    "paths than it has: draw at most as many.",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class PluralityForecast:
-    """The plurality accuracy at ``k`` paths, and its ``gain`` over the K0 paths of the pilot."""
+    """The plurality accuracy at ``k`` paths, its ``gain`` over the K0 paths of the pilot, and over one path.
+
+    ``sign_known`` is False where the line in 1/K decides and it does not say whether the gain is positive.
+    ``error`` is the standard error of ``over_one`` by sampling, ``between`` that of workloads on top of it.
+    """
 
     k: int
     plurality: Estimate
     gain: Estimate
+    over_one: Estimate
+    sign_known: bool
+    error: float
+    between: float
 
 
 def predict_plurality(votes: Votes, ks: Sequence[int], level: float = 0.95) -> tuple[PluralityForecast, ...]:
     """Predict plurality@k for each of ``ks`` from a pilot of n items x K0 paths, with intervals.
 
-    Up to K0 the value is the exact average over subsets of paths. Beyond, the gain over plurality@K0 is
-    predicted and added to it: an item's path is correct with chance theta, wrong answers scatter by a
-    Chinese restaurant process of concentration g, and items abstain at beta-distributed rates. The laws of
-    theta (a beta) and g are fitted to the pilot; then each item's expected vote is averaged over its
-    posterior. The mean gain d is shrunk to d * d^2 / (d^2 + se^2), with se its standard error over items.
+    Up to K0 the value is the exact average over subsets of paths. Beyond, a gain is added to plurality@K0:
+    (1 - w) times that of the ``AnswerModel``, which takes right paths to share one answer, plus w times that
+    of the least-squares line in 1/k through k = 3..K0, which does not; w is the chance that fewer than 0.8 of
+    the pairs of right paths hold one answer (``right_answers_meet``). The sum is kept within 0 and the share
+    of items of which any path answers.
 
-    Intervals are for the items' population at ``level``: Wilson's on the number of clusters for the
-    plurality; for the gain Student's t on the model's spread of gains over items, with the sampling error
-    of 100 items added for the model's own error. Assumes exchangeable paths, and correct paths that share
-    one answer. The errors measured on recorded runs, and where predicting no gain is as good, are in
-    docs/statistics.md. Deterministic. Raises ValueError without answers or gold labels, for fewer than two
-    items or paths, and for k < 1.
+    Intervals are for the items' population at ``level``: the standard error of the whole by cluster bootstrap
+    (300 resamples, fixed seed), widened by what left-out workloads erred beyond it, a standard deviation
+    proportional to 1/K0 - 1/k (``stats.learned``). Student's t for the gains, Wilson's form for the level.
+    Where the line has the larger weight and the 95% interval of its slope holds zero, or the curve turned
+    within the pilot, ``sign_known`` is False. Deterministic. Raises ValueError without answers or gold
+    labels, for fewer than two items or paths, and for k < 1.
     """
     if votes.n < 2 or votes.k < 2:
         raise ValueError("predicting a plurality takes at least two items with two paths each")
@@ -55,128 +70,124 @@ def predict_plurality(votes: Votes, ks: Sequence[int], level: float = 0.95) -> t
         raise ValueError("ks must hold one or more numbers of paths, each at least 1")
     if not 0 < level < 1:
         raise ValueError("level must lie between 0 and 1")
-    items = plurality_at_k_items(votes)
-    model = _Model(votes, max(ks)) if max(ks) > votes.k else None
-    return tuple(_forecast(votes, items, model, k, level) for k in ks)
+    return _Forecaster(votes, ks).forecasts(level)
 
 
-def _forecast(
-    votes: Votes, items: FloatArray, model: _Model | None, k: int, level: float
-) -> PluralityForecast:
-    now, units = float(items[:, -1].mean()), votes.n_clusters
-    if model is None or k <= votes.k:
-        step = items[:, k - 1] - items[:, -1]
-        gain, spread, method = float(step.mean()), float(step.std()), "subsets"
-    else:
-        gain, spread = model.gain(k, units)
-        spread *= (1 + units / WORTH_ITEMS) ** 0.5
-        method = "answer_model"
-    notes = (_FAR,) if k > JUDGED_FACTOR * votes.k else ()
-    value = min(max(now + gain, 0.0), 1.0)
-    lo, hi = _wilson(value, units, level)
-    half = float(stdtrit(max(units - 1, 1), (1 + level) / 2)) * spread / max(units - 1, 1) ** 0.5
-    return PluralityForecast(
-        k=k,
-        plurality=Estimate(value, lo, hi, method, units, k, notes),
-        gain=Estimate(gain, gain - half, gain + half, method, units, k, notes),
-    )
+class _Forecaster:
+    """The sample and its bootstrap resamples: row 0 of ``weights`` [1 + B, n] is the sample itself."""
+
+    def __init__(self, votes: Votes, ks: Sequence[int]) -> None:
+        self.votes, self.ks, self.units = votes, ks, votes.n_clusters
+        self.weights = _weights(votes)
+        self.curves = self.weights @ plurality_at_k_items(votes)
+        self.curves /= self.weights.sum(axis=1, keepdims=True)
+        self.beyond = [k for k in dict.fromkeys(ks) if k > votes.k]
+        if self.beyond:
+            self.meeting = right_answers_meet(votes)
+            self.line_share = _line_share(self.weights, self.meeting)
+            self.model = AnswerModel(votes, max(self.beyond))
+            self.modelled = self.model.gains(self.beyond, self.weights)
+            self.slope = _slopes(self.curves)
+
+    def forecasts(self, level: float) -> tuple[PluralityForecast, ...]:
+        return tuple(
+            self._inside(k, level) if k <= self.votes.k else self._outside(k, level) for k in self.ks
+        )
+
+    def _inside(self, k: int, level: float) -> PluralityForecast:
+        at, whole, one = self.curves[:, k - 1], self.curves[:, -1], self.curves[:, 0]
+        return self._forecast(k, (at, at - whole, at - one), "subsets", 0.0, level)
+
+    def _outside(self, k: int, level: float) -> PluralityForecast:
+        k0 = self.votes.k
+        by_model = self.modelled[:, self.beyond.index(k)]
+        by_line = self.slope * (1 / k - 1 / k0)
+        now, one = self.curves[:, -1], self.curves[:, 0]
+        gain = (1 - self.line_share) * by_model + self.line_share * by_line
+        most = np.maximum(self.model.answering(k), now)
+        level_at = np.clip(now + gain, 0.0, most)
+        method = "line in 1/K" if self.line_share[0] > LINE_RULES else "answer_model"
+        between = MODEL_SD + float(self.line_share[0]) * (LINE_SD - MODEL_SD)
+        extra = float(np.hypot(between * (1 / k0 - 1 / k), self._least_error(k)))
+        return self._forecast(k, (level_at, level_at - now, level_at - one), method, extra, level)
+
+    def _least_error(self, k: int) -> float:
+        """Return an error for the gain where resamples do not differ: that of items as the model has them."""
+        return self.model.spread(k) / max(self.units - 1, 1) ** 0.5 if self.modelled.std() < 1e-3 else 0.0
+
+    def _sign_known(self) -> bool:
+        if self.line_share[0] <= LINE_RULES:
+            return True
+        lo, hi = np.quantile(self.slope[1:], [0.025, 0.975])
+        return bool(lo > 0 or hi < 0) and not _turned(self.curves)
+
+    def _forecast(
+        self, k: int, rows: tuple[FloatArray, FloatArray, FloatArray], method: str, extra: float, level: float
+    ) -> PluralityForecast:
+        sign = k <= self.votes.k or self._sign_known()
+        notes = ((_FAR,) if k > JUDGED_FACTOR * self.votes.k else ()) + (() if sign else (_SIGN,))
+        shares, *differences = rows
+        lo, hi = self._wilson(shares, extra, level)
+        values = [self._t(row, extra, level) for row in differences]
+        gain, over_one = (
+            Estimate(value, value - half, value + half, method, self.units, k, notes)
+            for value, half in values
+        )
+        return PluralityForecast(
+            k=k,
+            plurality=Estimate(float(shares[0]), lo, hi, method, self.units, k, notes),
+            gain=gain,
+            over_one=over_one,
+            sign_known=sign,
+            error=float(differences[1][1:].std()),
+            between=extra,
+        )
+
+    def _t(self, row: FloatArray, extra: float, level: float) -> tuple[float, float]:
+        t = float(stdtrit(max(self.units - 1, 1), (1 + level) / 2))
+        return float(row[0]), t * float(np.hypot(row[1:].std(), extra))
+
+    def _wilson(self, row: FloatArray, extra: float, level: float) -> tuple[float, float]:
+        """Return Wilson's interval, t in place of z, at the number of items that have this much error."""
+        share = min(max(float(row[0]), 0.0), 1.0)
+        t = float(stdtrit(max(self.units - 1, 1), (1 + level) / 2))
+        binomial = share * (1 - share) / self.units
+        size = self.units
+        if binomial > 0:
+            size = self.units * binomial / (max(binomial, float(row[1:].var())) + extra**2)
+        centre = (share + t * t / (2 * size)) / (1 + t * t / size)
+        half = t / (1 + t * t / size) * (share * (1 - share) / size + t * t / (4 * size * size)) ** 0.5
+        return max(min(centre - half, share), 0.0), min(max(centre + half, share), 1.0)
 
 
-def _wilson(share: float, n: int, level: float) -> tuple[float, float]:
-    """Return Wilson's interval with Student's t in place of the normal quantile."""
-    t = float(stdtrit(max(n - 1, 1), (1 + level) / 2))
-    centre = (share + t * t / (2 * n)) / (1 + t * t / n)
-    half = t / (1 + t * t / n) * (share * (1 - share) / n + t * t / (4 * n * n)) ** 0.5
-    return max(centre - half, 0.0), min(centre + half, 1.0)
+def _weights(votes: Votes) -> FloatArray:
+    """Return a row of ones and resampled counts of the items, whole clusters together [1 + B, n]."""
+    groups, rng = votes.n_clusters, np.random.default_rng(0)
+    drawn = rng.multinomial(groups, np.full(groups, 1 / groups), REPLICATES)
+    return np.vstack([np.ones(votes.n), drawn[:, votes.cluster_ids]]).astype(np.float64)
 
 
-class _Model:
-    """The fitted laws of correctness, scatter and abstention, and each item's posterior [n, theta * g]."""
-
-    def __init__(self, votes: Votes, k_max: int) -> None:
-        answers, correct = votes.answered(), votes.scored()
-        abstained = np.sum(answers < 0, axis=1)
-        right = correct.sum(axis=1)
-        wrong = votes.k - abstained - right
-        distinct = _distinct(np.where(correct > 0, -1, answers))
-        likelihood = _likelihood(right, wrong, distinct)
-        self.prior = _fit(likelihood)
-        joint = likelihood.reshape(votes.n, -1) * self.prior
-        self.posterior = joint / joint.sum(axis=1, keepdims=True)
-        self.k0 = votes.k
-        self.answering = _answering(abstained, votes.k)
-        self.credit = expected_credit(k_max, THETA, SCATTER).reshape(k_max + 1, -1)
-
-    def gain(self, k: int, units: int) -> tuple[float, float]:
-        """Return the shrunk mean gain from K0 to k paths, and the prior's spread of gains over items."""
-        step = self._credit_at(k) - self._credit_at(self.k0)
-        item = np.sum(step * self.posterior, axis=1)
-        mean, error = float(item.mean()), float(item.var()) / max(units - 1, 1)
-        typical = step.mean(axis=0)
-        spread = float(self.prior @ (typical - self.prior @ typical) ** 2) ** 0.5
-        return mean * mean**2 / (mean**2 + error) if mean else 0.0, spread
-
-    def _credit_at(self, k: int) -> FloatArray:
-        """Return the expected credit [n, theta * g] of k paths, some of which abstain."""
-        a, b = self.answering
-        j = np.arange(k + 1)
-        log_law = log_ways(k, j) + betaln(j + a[:, None], k - j + b[:, None]) - betaln(a, b)[:, None]
-        return np.exp(log_law) @ self.credit[: k + 1]
+def _line_share(weights: FloatArray, meeting: Meeting) -> FloatArray:
+    """Return the chance that right answers do not meet, of the sample and its resamples [1 + B]."""
+    ratio = ratio_by_weights(weights, meeting)
+    return meeting.chance_below(ratio - ratio[0])
 
 
-def _distinct(codes: IntArray) -> IntArray:
-    """Return how many different non-negative codes each row [n, K] holds."""
-    ordered = np.sort(codes, axis=1)
-    new = np.diff(ordered, axis=1, prepend=-1) > 0
-    return np.sum(new & (ordered >= 0), axis=1)
+def _slopes(curves: FloatArray) -> FloatArray:
+    """Return the least-squares slopes [B] of plurality curves [B, K0] against 1/k through k = 3..K0."""
+    k0 = curves.shape[1]
+    x: FloatArray = 1 / np.arange(min(FIRST_OF_LINE, k0 - 1), k0 + 1, dtype=np.float64)
+    x_c = x - x.mean()
+    return np.asarray(curves[:, -x.size :] @ x_c / (x_c @ x_c), np.float64)
 
 
-def _likelihood(right: IntArray, wrong: IntArray, distinct: IntArray) -> FloatArray:
-    """Return the likelihood [n, theta, g] of each item's votes, up to a factor of the item.
-
-    Of a partition of wrong answers the number of blocks is sufficient for g (Ewens' sampling formula).
-    """
-    by_theta = xlogy(right[:, None], THETA) + xlog1py(wrong[:, None], -THETA)
-    by_g = distinct[:, None] * np.log(SCATTER) + gammaln(SCATTER) - gammaln(SCATTER + wrong[:, None])
-    log = by_theta[:, :, None] + by_g[:, None, :]
-    return np.exp(log - log.max(axis=(1, 2), keepdims=True))
-
-
-def _fit(likelihood: FloatArray) -> FloatArray:
-    """Return fitted weights [theta * g]: the posterior mean over beta laws, times weights of g by EM."""
-    n = likelihood.shape[0]
-    laws = _beta_laws()
-    g = np.full(SCATTER.size, 1 / SCATTER.size)
-    theta = laws.mean(axis=0)
-    for _ in range(FITTING_ROUNDS):
-        fit = np.log((likelihood @ g) @ laws.T).sum(axis=0)
-        weight = np.exp(fit - fit.max())
-        theta = (weight / weight.sum()) @ laws
-        share = np.einsum("ntg,t,g->ng", likelihood, theta, g)
-        share /= share.sum(axis=1, keepdims=True)
-        g = (share.sum(axis=0) + 1 / SCATTER.size) / (n + 1)
-    return (theta[:, None] * g).ravel()
-
-
-def _beta_laws() -> FloatArray:
-    """Return beta laws over THETA [m, theta], for a grid of means and intraclass correlations."""
-    mean = np.sin(np.linspace(0.1, np.pi / 2 - 0.1, 24))[:, None] ** 2
-    c = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96])
-    angle = np.linspace(0.0, np.pi / 2, THETA.size)
-    edges = np.r_[0.0, np.sin((angle[1:] + angle[:-1]) / 2) ** 2, 1.0]
-    a, b = (mean * (1 - c) / c).ravel(), ((1 - mean) * (1 - c) / c).ravel()
-    laws = np.diff(betainc(a[:, None], b[:, None], edges), axis=1)
-    return np.maximum(laws, 1e-300)
-
-
-def _answering(abstained: IntArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return each item's posterior beta (a, b) [n] of the chance that a path answers.
-
-    Shared prior by moments.
-    """
-    p = (float(abstained.sum()) + 0.25) / (abstained.size * k + 0.5)
-    inflation = k * float((abstained / k).var()) / (p * (1 - p))
-    c = min(max((inflation - 1) / (k - 1), 0.02), 0.98)
-    size = (1 - c) / c
-    silent = abstained.astype(np.float64)
-    return (1 - p) * size + (k - silent), p * size + silent
+def _turned(curves: FloatArray) -> bool:
+    """Return whether the curve's later half goes against its earlier half, beyond chance (80%)."""
+    k0 = curves.shape[1]
+    if k0 < FIRST_OF_LINE + 2:
+        return False
+    middle = (FIRST_OF_LINE + k0) // 2
+    early = curves[:, middle - 1] - curves[:, FIRST_OF_LINE - 1]
+    late = curves[:, -1] - curves[:, middle - 1]
+    lo, hi = np.quantile(late[1:], [0.1, 0.9])
+    return bool((early[0] > 0 and hi < 0) or (early[0] < 0 and lo > 0))

@@ -39,6 +39,13 @@ class Means:
     curve: FloatArray
     unit: FloatArray
 
+    def with_noise(self, noise: FloatArray | None, rng: np.random.Generator) -> Means:
+        """Add the random error of the drawn orders to the accuracy of each replicate; ``noise`` [n] by item."""
+        if noise is None:
+            return self
+        error = float(np.sqrt(noise.sum())) / len(noise)
+        return replace(self, accuracy=self.accuracy + error * rng.standard_normal(self.accuracy.shape))
+
     def kept(self, cap: int) -> FloatArray:
         """Return the share of the accuracy at ``cap``; NaN where that is 0."""
         full = self.curve[cap - 1]

@@ -19,7 +19,8 @@ from keff.stats.votes import FloatArray, IntArray
 class PolicyOutcome:
     """Expectations for each item [n]: paths, rounds, and where known accuracy and tokens.
 
-    ``agrees`` is the chance of the same answer as plurality at the cap on the same draws.
+    ``agrees`` is the chance of the same answer as plurality at the cap on the same draws; ``noise`` the
+    variance of ``accuracy`` that comes from drawing finitely many orders (None: exact).
     """
 
     paths: FloatArray
@@ -27,6 +28,7 @@ class PolicyOutcome:
     agrees: FloatArray
     accuracy: FloatArray | None
     tokens: FloatArray | None
+    noise: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Walks:
     rounds: IntArray
     answer: NDArray[np.int16]
     credit: FloatArray | None
+
+
+def at_once(policy: Policy) -> bool:
+    """Return whether a policy follows many orders of drawing at once, itself or by its rule."""
+    return isinstance(policy, Vectorised) or isinstance(getattr(policy, "rule", None), Vectorised)
 
 
 def run(policy: Policy, draws: Draws) -> Walks:

@@ -66,6 +66,7 @@ class Analysis(Finding):
     pairs of columns, of which ``c_pearson_dropped`` were constant. ``k_eff`` = K/(1+(K-1)c), ``ceiling`` =
     1/c, and ``percent_of_ceiling`` what K paths reach of it. ``majority`` and ``plurality`` are exact
     averages over subsets at 1..K paths, ``flip`` how often the answer after k paths is not that of all.
+    ``right_answers_meet`` is the share of pairs of right paths that hold one answer.
     Shares are between 0 and 1; what needs gold answers is None without them.
     """
 
@@ -92,6 +93,7 @@ class Analysis(Finding):
     kappa: float | None
     plurality_share: Curve | None
     flip: Curve | None
+    right_answers_meet: Interval | None
     recommendation: Recommendation
     extraction: Mapping[int, Mapping[str, int]] | None
     integrity: Mapping[str, float | None] | None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from keff.records import Interval
 from keff.result import Finding, Result, number
 from keff.stats.choose import Recommendation as Verdict
+from keff.stats.verdict import Verdict as Voting
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Recommendation(Finding):
     ``expected_paths`` and ``expected_tokens`` are means per question, ``expected_cost`` is in units of the
     cost per path that was stated. ``replayed`` is what the policy keeps on all recorded questions, and
     ``optimism`` by how much that exceeds ``kept``. ``baseline`` is the policy that savings are measured
-    against. None stands for what the record cannot say.
+    against. ``voting`` is what the labels say about voting at all, with the gain it rests on. None stands for
+    what the record cannot say.
     """
 
     verdict: Verdict
@@ -57,6 +59,7 @@ class Recommendation(Finding):
     expected_seconds: Seconds | None = None
     pilot_cost: float | None = None
     pays_back_after: float | None = None
+    voting: Voting | None = None
 
     def line(self) -> str:
         """Return verdict, policy and expected paths."""

@@ -1,0 +1,52 @@
+"""Exchangeable columns: the test's size and power, and c without the columns' own accuracies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from keff.stats.columns import column_test, mixed_c
+from keff.stats.correlation import anova_c
+from keff.stats.votes import Votes
+
+
+def matrix(n: int, shifts: NDArray[np.float64], spread: float, rng: np.random.Generator) -> Votes:
+    """Paths right when a question's normal ease plus the column's shift beats a normal error."""
+    ease = spread * rng.standard_normal((n, 1))
+    return Votes.from_correct((ease + shifts + rng.standard_normal((n, shifts.size)) > 0).astype(int))
+
+
+def test_p_values_are_uniform_without_mixed_columns() -> None:
+    rng = np.random.default_rng(1)
+    p = np.array([column_test(matrix(25, np.zeros(6), 1.0, rng), rng).p for _ in range(400)])
+    for level in (0.05, 0.2, 0.5):
+        assert np.mean(p <= level) == pytest.approx(level, abs=3 * (level * (1 - level) / 400) ** 0.5 + 0.01)
+
+
+def test_unequal_columns_raise_the_alarm_and_equal_ones_hardly_ever() -> None:
+    rng = np.random.default_rng(2)
+    unequal = [column_test(matrix(100, np.linspace(1.6, -0.8, 8), 0.5, rng), rng).mixed for _ in range(4)]
+    equal = [column_test(matrix(60, np.zeros(8), 1.0, rng), rng).mixed for _ in range(150)]
+    assert all(unequal)
+    assert sum(equal) <= 3
+
+
+def test_c_without_the_columns_accuracies() -> None:
+    """Independent paths of unequal accuracy: c is 0 with the columns taken out, and below 0 otherwise."""
+    rng, shifts = np.random.default_rng(3), np.linspace(1.6, -0.8, 8)
+    records = [matrix(80, shifts, 0.0, rng) for _ in range(150)]
+    found = [mixed_c(votes, rng, reps=400) for votes in records]
+    assert np.mean([c.value for c in found]) == pytest.approx(0.0, abs=0.01)
+    assert np.mean([anova_c(votes) for votes in records]) < -0.03
+    assert 0.88 <= np.mean([c.lo <= 0.0 <= c.hi for c in found]) <= 0.99
+    whole = matrix(40_000, shifts, 1.0, rng)
+    cells = np.cov(whole.scored(), rowvar=False)
+    between = (cells.sum() - np.trace(cells)) / 56
+    assert mixed_c(whole, rng, reps=50).value == pytest.approx(between / (np.trace(cells) / 8), abs=1e-6)
+
+
+def test_one_column_is_refused_and_no_variance_is_no_alarm() -> None:
+    with pytest.raises(ValueError, match="one column"):
+        column_test(Votes.from_correct([[1], [0]]), np.random.default_rng(0))
+    assert column_test(Votes.from_correct([[1, 1], [0, 0]]), np.random.default_rng(0)).p == 1.0
