@@ -8,9 +8,12 @@ same record (no drift). A drift counts as big when the mean pairwise agreement o
 differs by at least as much as in the simulated big drift, 0.26. Aims: of 20 big drifts at least 16 found
 within three times the simulated median delay of 24 requests; of 20 undrifted replays at most 4 alarms.
 
-A second part, without HTTP, measures smaller changes of agreement (.07 to .12) at the rule that plans deploy, which
-draws two paths first: how often an alarm comes within 500 requests when the score is the agreement of those two, the
-stop of the rule (what the gateway uses), and the agreement of four paths, as shadow draws would give it. The 5% of
+A second part, without HTTP, measures smaller changes of agreement (.07 to .12) at the rule that plans
+deploy, which
+draws two paths first: how often an alarm comes within 500 requests when the score is the agreement of those
+two, the
+stop of the rule (what the gateway uses), and the agreement of four paths, as shadow draws would give it.
+The 5% of
 false alarms holds for exchangeable traffic: questions that come in bursts of one kind are not.
 Pairs are taken evenly from all that are big enough, seeds are 0, 1, 2, ..., and the recorded paths of each
 question are put into random order, because these records hold them sorted.
@@ -98,7 +101,8 @@ def deployed(records: list[Record], runs: int, requests: int = 500) -> None:
         quiet = [records[seed % len(records)] for seed in range(runs)]
         false = [alarms(record, record, score, 1000 + seed, requests) for seed, record in enumerate(quiet)]
         print(
-            f"claim: change of agreement by .07 to .12 found within {requests} requests, {DEPLOYED}, score: {name} "
+            f"claim: change of agreement by .07 to .12 found within {requests} requests, {DEPLOYED}, "
+            f"score: {name} "
             f"| {sum(hits)} of {runs}, false alarms {sum(false)} of {runs} | false: at most 5%"
         )
 

@@ -1,7 +1,9 @@
 """The shared recorded generations as votes, with the families that are left out whole.
 
-A record belongs to one family by data set (aime2024, gpqa, each exam, ...) and to one by source (who published
-it), whatever the model. Paths of every question are put into random order by a stated seed: renze rows hold six
+A record belongs to one family by data set (aime2024, gpqa, each exam, ...) and to one by source (who
+published
+it), whatever the model. Paths of every question are put into random order by a stated seed: renze rows hold
+six
 temperatures in order, and cruxeval rows are ordered by sample.
 """
 

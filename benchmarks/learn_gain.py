@@ -1,19 +1,25 @@
-"""Learn the constants of ``keff.stats.learned`` from the shared recorded generations, families counting alike.
+"""Learn the constants of ``keff.stats.learned`` from the shared recorded generations, families counting
+alike.
 
-``python -m benchmarks.learn_gain [--write]`` prints the file, and how far each constant moves when any one family
+``python -m benchmarks.learn_gain [--write]`` prints the file, and how far each constant moves when any one
+family
 is left out, by data set and by source. What is learned:
 
     MODEL_SD, LINE_SD   what predictions of plurality beyond the pilot err, beyond the pilot's own sampling: a
-                        standard deviation for each unit of 1/K0 - 1/k, for the answer model on workloads whose
+                        standard deviation for each unit of 1/K0 - 1/k, for the answer model on workloads
+                        whose
                         right answers meet and for the line in 1/k on the others
     LAW_SD              the same for the beta-binomial majority, on the logit scale, for each unit of 1 - 2/k
-    GAIN_MEAN, GAIN_SD  the gain of plurality at the cap (32, or all recorded paths) over one path, for each unit
+    GAIN_MEAN, GAIN_SD  the gain of plurality at the cap (32, or all recorded paths) over one path, for each
+    unit
                         of the variance of correctness within questions: mean over families, and standard
                         deviation of one workload around it
 
 Pilots of min(50, n/2) questions and 4 or 8 paths. A mean square is taken over the pilots of a record, the
-records of a family and then over families, less the pilots' own sampling variance (times 1 - m/n, for the truth is
-that of the same finite record). A standard deviation from m families is enlarged by the ratio of the 95% quantiles of
+records of a family and then over families, less the pilots' own sampling variance (times 1 - m/n, for the
+truth is
+that of the same finite record). A standard deviation from m families is enlarged by the ratio of the 95%
+quantiles of
 Student's t with m degrees of freedom and of the normal law: 2.2 for two families, 1.08 for seventeen.
 """
 
@@ -45,14 +51,17 @@ NORMAL = 1.96
 LEAST_WITHIN = 0.005
 """A record whose paths are all but alike says nothing about what a vote brings."""
 
-TEMPLATE = '''"""Constants learned from recorded generations, all made by ``python -m benchmarks.learn_gain --write``.
+TEMPLATE = '''"""Constants learned from recorded generations, all made by ``python -m benchmarks.learn_gain
+--write``.
 
-{families} families of {workloads} recorded workloads by data set, each family counting alike. The ranges are those of
+{families} families of {workloads} recorded workloads by data set, each family counting alike. The ranges
+are those of
 the constant when any one family is left out, by data set or by source.
 """
 
 MODEL_SD = {MODEL_SD:.3g}
-"""Standard deviation of what the answer model errs in plurality@k beyond sampling, for each unit of 1/K0 - 1/k.
+"""Standard deviation of what the answer model errs in plurality@k beyond sampling, for each unit of 1/K0 -
+1/k.
 {MODEL_SD_range}"""
 
 LINE_SD = {LINE_SD:.3g}

@@ -1,11 +1,16 @@
-"""How often the beta-binomial's interval of majority at 32 paths covers, on recorded workloads that are left out.
+"""How often the beta-binomial's interval of majority at 32 paths covers, on recorded workloads that are
+left out.
 
 ``python -m benchmarks.majority_law [--draws 20]``
 
-Pilots of 50 x 8 and 100 x 8 (at most half of a record) from every record with at least 48 paths; the truth is the
-exact subset average of the whole record. A pilot of half a record errs less than one of endless questions: "whole"
-shrinks the interval by sqrt(1 - m/n). The law's own error comes from the other families by data set. Beside the model
-stands no prediction at all, the majority measured at 8 paths: where its error is smaller, the model adds nothing.
+Pilots of 50 x 8 and 100 x 8 (at most half of a record) from every record with at least 48 paths; the truth
+is the
+exact subset average of the whole record. A pilot of half a record errs less than one of endless questions:
+"whole"
+shrinks the interval by sqrt(1 - m/n). The law's own error comes from the other families by data set. Beside
+the model
+stands no prediction at all, the majority measured at 8 paths: where its error is smaller, the model adds
+nothing.
 """
 
 from __future__ import annotations
@@ -83,11 +88,13 @@ def main() -> None:
         }
         what = f"beta-binomial majority at {K}, {size} x {PATHS}, {len(runs)} pilots"
         print(
-            f"claim: {what}: coverage of its 95% interval, as from endless questions, without the law's error "
+            f"claim: {what}: coverage of its 95% interval, as from endless questions, without the law's "
+            f"error "
             f"| {share['plain']:.1%}, {share['whole']:.1%}, {share['without_law']:.1%} | about 95%"
         )
         print(
-            f"claim: {what}: error of the model, of no prediction | {rmse['model']:.2%}, {rmse['none']:.2%} | "
+            f"claim: {what}: error of the model, of no prediction | {rmse['model']:.2%}, "
+            f"{rmse['none']:.2%} | "
         )
 
 

@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.verdicts [--runs 200]``
 
-Simulated: pilots of 50 x 8 from workloads whose true gain of plurality at 32 over one path is -5, -2, 0, +0.5 or
+Simulated: pilots of 50 x 8 from workloads whose true gain of plurality at 32 over one path is -5, -2, 0,
++0.5 or
 +2 points, by four makers whose one knob is turned to that gain on 4000 questions:
 
     two answers    questions whose paths are right with chance .4 or .6 (or .95, that do not matter)
@@ -184,7 +185,8 @@ def main() -> None:
         worst[gain] = max(worst.get(gain, 0.0), found.share("sample"))
     for gain, most in ((-0.05, 0.05), (-0.02, 0.2)):
         print(
-            f"claim: sample where the true gain is {100 * gain:.0f} points, worst of the makers, {options.runs} pilots of "
+            f"claim: sample where the true gain is {100 * gain:.0f} points, worst of the makers, "
+            f"{options.runs} pilots of "
             f"50 x 8 | {worst[gain]:.1%} | at most {most:.0%}"
         )
     recorded(options.draws)

@@ -29,7 +29,8 @@ class Profile(BaseModel):
     """Label-free picture of the pilot's votes that the drift alarm compares traffic with.
 
     ``paths`` is how many paths of each item were looked at, ``table`` counts the items that show each
-    pattern, in the order of ``stats.patterns.patterns(paths)``. ``votes`` holds for each item the votes of its
+    pattern, in the order of ``stats.patterns.patterns(paths)``. ``votes`` holds for each item the votes of
+    its
     answers, largest first, without the paths that abstained: what it takes to say when a rule would have
     stopped (None in plans of keff 0.1).
     """

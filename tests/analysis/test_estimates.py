@@ -104,7 +104,7 @@ def codes_of(found: Analysis) -> set[str]:
 
 
 def test_edges_are_named_and_claim_nothing() -> None:
-    """All abstain, all answers differ, all are equal, two questions: a warning, and no accuracy from nowhere."""
+    """All abstain, all differ, all are equal, two questions: a warning, and no accuracy from nowhere."""
     rng = np.random.default_rng(4)
     right = (rng.random((40, 8)) < 0.4).astype(int).tolist()
     silent = analyze(scored([[None] * 8] * 40, [[0] * 8] * 40), Settings())

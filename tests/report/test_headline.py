@@ -20,7 +20,8 @@ from keff.report.rules import in_words
 TOLD = {
     "fixed:1": "One path, no vote.",
     "fixed:8": "Always 8 paths, then the most frequent answer.",
-    "lead_k:3": "Stop when the vote stands at 3 to 0, 4 to 1 or 5 to 2; against 3 votes or more it takes a lead of at least 3; "
+    "lead_k:3": "Stop when the vote stands at 3 to 0, 4 to 1 or 5 to 2; against 3 votes or more it takes "
+    "a lead of at least 3; "
     "else go on, up to 32 paths.",
     "lead_k:3,cap=4": "Stop when the vote stands at 3 to 0; else go on, up to 4 paths.",
 }

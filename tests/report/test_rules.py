@@ -1,4 +1,4 @@
-"""Every rule is played against its own sentence, read as a person would, with up to six answers and abstentions."""
+"""Every rule is played against its own sentence, with up to six answers and abstentions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPECS = [
 
 
 def said_of(sentence: str, v1: int, v2: int, n: int, others: int) -> bool | None:
-    """Return what a sentence says of a state before the cap: stop (True), go on (False), or leaves open (None)."""
+    """Return what a sentence says of a state: stop (True), go on (False), or it leaves open (None)."""
     places = {int(low): int(high) for high, low in re.findall(r"(\d+) to (\d+)", sentence)}
     if v2 in places and v1 >= places[v2]:
         return True

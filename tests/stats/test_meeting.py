@@ -10,7 +10,7 @@ from keff.stats.votes import Votes
 
 
 def draw(n: int, r_law: tuple[float, float], rng: np.random.Generator) -> Votes:
-    """Six paths of accuracy .7; a right path holds key 0 with the question's own chance q, else one of its own."""
+    """Six paths of accuracy .7; a right one holds key 0 with the question's own chance q, else its own."""
     right = (rng.random((n, 6)) < 0.7).astype(np.int64)
     shared = rng.random((n, 6)) < rng.beta(*r_law, n)[:, None]
     answers = np.where(right > 0, np.where(shared, 0, 10 + np.arange(6)), 1)

@@ -39,7 +39,7 @@ def test_the_posterior_is_that_of_draws_near_the_measurement() -> None:
 
 
 def leaning(right: float, n: int, rng: np.random.Generator, k: int = 8) -> Votes:
-    """Four answers a question, of which the right one is favoured in a share ``right`` of them, else a wrong one."""
+    """Four answers; the right one is favoured in a share ``right`` of the questions, else a wrong one."""
     lean = np.full((n, 4), 0.5)
     lean[np.arange(n), np.where(rng.random(n) < right, 0, 1)] += 2.0
     shares = rng.standard_gamma(lean)

@@ -39,7 +39,8 @@ MANY_ABSTENTIONS = 0.2
 
 _ABOVE_K = Note(
     "k_eff_above_k",
-    "c came out negative, so K_eff is above K: paths of a question differ more than chance would have it, or the "
+    "c came out negative, so K_eff is above K: paths of a question differ more than chance would have "
+    "it, or the "
     "record is too small to show that they are alike.",
 )
 

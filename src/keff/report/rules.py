@@ -20,7 +20,8 @@ def in_words(spec: str) -> str:
     """Return what a policy does, in one sentence.
 
     A rule that sees only votes is told by its stops: where it ends with no vote against the leader, with one,
-    with two, what third answers change, and its cap. Others are told by the first line of their documentation.
+    with two, what third answers change, and its cap. Others are told by the first line of their
+    documentation.
     """
     if spec == "fixed:1":
         return "One path, no vote."

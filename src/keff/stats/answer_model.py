@@ -45,7 +45,8 @@ class AnswerModel:
         """Return the mean gain over K0 paths at each of ``ks`` [B, ks], for item weights [B, n].
 
         A row of ones is the sample itself, a row of multinomial counts a bootstrap resample: the law of theta
-        is fitted anew to each, that of g is the sample's. The mean d is shrunk to d * d^2 / (d^2 + se^2), with
+        is fitted anew to each, that of g is the sample's. The mean d is shrunk to d * d^2 / (d^2 + se^2),
+        with
         se its standard error over the sample's items.
         """
         flat = self._likelihood.reshape(self._likelihood.shape[0], -1)

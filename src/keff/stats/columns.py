@@ -39,8 +39,10 @@ def column_test(votes: Votes, rng: np.random.Generator) -> ColumnTest:
     """Test whether paths are exchangeable within questions, by how unequal the accuracies of columns are.
 
     The sum of squared deviations of column totals, scaled as Cochran's Q, against its law when the columns of
-    every question are permuted at random: chi-square with K - 1 degrees of freedom for large records and far from an
-    alarm, up to 5000 permutations else. Needs no slot labels. A p-value of 1 where nothing varies within questions. Raises
+    every question are permuted at random: chi-square with K - 1 degrees of freedom for large records and
+    far from an
+    alarm, up to 5000 permutations else. Needs no slot labels. A p-value of 1 where nothing varies within
+    questions. Raises
     ValueError without gold labels or for one path.
     """
     if votes.k < 2:
@@ -63,7 +65,7 @@ def column_test(votes: Votes, rng: np.random.Generator) -> ColumnTest:
 
 
 def _cochran(totals: IntArray, votes: Votes) -> FloatArray:
-    """Return Cochran's Q of column totals [..., K]; all-right and all-wrong questions may be left out of them."""
+    """Return Cochran's Q of column totals [..., K]; questions that are all right or wrong may miss."""
     right, k = votes.counts, votes.k
     within = float(np.sum(right * (k - right))) / k
     apart = totals - totals.mean(axis=-1, keepdims=True)
@@ -92,7 +94,8 @@ def mixed_c(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps: i
 
 
 MIXED = (
-    "The columns differ in accuracy more than paths of one model and one prompt do (p < .001): they are taken "
+    "The columns differ in accuracy more than paths of one model and one prompt do (p < .001): they are "
+    "taken "
     "as different voters, and c is what is left when their accuracies are taken out. Curves describe drawing "
     "columns at random."
 )

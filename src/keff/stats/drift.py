@@ -93,7 +93,8 @@ def alpha_spent(number: int, alpha: float) -> float:
 def stop_score(keys: Sequence[Hashable | None], stop: int | None, most: int) -> float:
     """Return a drift score of one request from when its rule stopped: more when its paths agree more.
 
-    ``keys`` are the answer keys in launch order (None abstains), ``stop`` the paths at which the rule stops, None
+    ``keys`` are the answer keys in launch order (None abstains), ``stop`` the paths at which the rule
+    stops, None
     for not within ``most``, the paths that the pilot has of each question. The score is minus the stop, later
     than all of them for None, with the leader's share of those paths between 0 and 0.9 to tell equal stops
     apart. Exchangeable where requests are: the rule sees nothing but the votes.

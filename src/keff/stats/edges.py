@@ -32,13 +32,15 @@ def _few(units: int) -> str:
 
 def _of_answers(votes: Votes) -> list[Note]:
     if np.all(votes.answered() < 0):
-        text = "No path gave an answer that could be read: there is nothing to vote on. Check how answers are read."
+        what = "No path gave an answer that could be read: there is nothing to vote on."
+        text = f"{what} Check how answers are read."
         return [Note("all_abstain", text)]
     agree = agreement(votes)
     if agree == 0.0:
-        text = "No two paths of any question gave the same answer: a vote has nothing to count. Check how answers are compared."
+        what = "No two paths of any question gave the same answer: a vote has nothing to count."
+        text = f"{what} Check how answers are compared."
         return [Note("all_different", text)]
     if agree == 1.0:
-        text = "All paths of every question gave the same answer: was one completion copied, or the temperature 0?"
+        text = "All paths of every question gave the same answer: a copied completion, or temperature 0?"
         return [Note("all_equal", text)]
     return []

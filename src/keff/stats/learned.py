@@ -5,7 +5,8 @@ the constant when any one family is left out, by data set or by source.
 """
 
 MODEL_SD = 0.069
-"""Standard deviation of what the answer model errs in plurality@k beyond sampling, for each unit of 1/K0 - 1/k.
+"""Standard deviation of what the answer model errs in plurality@k beyond sampling, for each unit of 1/K0 -
+1/k.
 Left out: 0.0576 to 0.0724."""
 
 LINE_SD = 0.234

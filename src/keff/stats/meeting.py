@@ -16,14 +16,14 @@ LEAST_QUESTIONS = 20
 """With fewer questions that have two right paths, r is not known."""
 
 MEETS = 0.8
-"""Below this r, a plurality of right paths is split over several keys, and a model of one right key misleads."""
+"""Below this r, right paths are split over several keys, and a model of one right key misleads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """What pairs of right paths say: ``r`` with its interval, and a smoothed r (``centre``) with its ``error``.
+    """What pairs of right paths say: r with its interval, and a smoothed r (``centre``) with its error.
 
-    ``same`` and ``pairs`` [n] are the pairs of right paths of each question, and those with one key.
+    ``pairs`` [n] are the pairs of right paths of each question, ``same`` [n] those of them with one key.
     """
 
     r: Estimate
@@ -55,7 +55,8 @@ def right_answers_meet(votes: Votes, level: float = 0.95) -> Meeting:
     imagined clusters of half the mean weight, one that meets and one that does not: without them a pilot
     whose right answers all meet would claim certainty. Student's t with (clusters - 1) degrees of freedom,
     cut at 0 and 1. The value is NaN, with the warning ``meeting_unknown``, below 20 questions with two right
-    paths; ``chance_below`` is then still what the few pairs say. Raises ValueError without answers or gold labels.
+    paths; ``chance_below`` is then still what the few pairs say. Raises ValueError without answers or gold
+    labels.
     """
     same, pairs = right_pairs(votes)
     questions = int(np.sum(pairs > 0))

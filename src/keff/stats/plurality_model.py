@@ -1,4 +1,4 @@
-"""Plurality at more paths than the pilot has: a model of answers, and a line in 1/K where right answers differ."""
+"""Plurality at more paths than the pilot has: by a model of answers, or by a line in 1/K."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import Votes
 
 ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 16
-"""So many orders over all questions leave the mean of a rule a random error of about a tenth of a point, whatever
+"""So many orders over all questions leave the mean of a rule a random error of about a tenth of a point,
+whatever
 the number of questions: well below what their sampling leaves."""
 
 MOST_ORDERS = 4000

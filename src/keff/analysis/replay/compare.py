@@ -40,7 +40,7 @@ class Means:
     unit: FloatArray
 
     def with_noise(self, noise: FloatArray | None, rng: np.random.Generator) -> Means:
-        """Add the random error of the drawn orders to the accuracy of each replicate; ``noise`` [n] by item."""
+        """Add the random error of the drawn orders to the accuracies; ``noise`` [n] is by item."""
         if noise is None:
             return self
         error = float(np.sqrt(noise.sum())) / len(noise)
