@@ -48,12 +48,8 @@ class Group:
 
 def groups(data: Path) -> Iterator[Group]:
     """Yield the shared groups: whole, and without the branch that dominates them."""
-    for name, space in (
-        ("gpqa_diamond", "choice"),
-        ("math500", "exact"),
-        ("aime2024", "exact"),
-        ("aime2025", "exact"),
-    ):
+    spaces = {"gpqa_diamond": "choice", "math500": "exact", "aime2024": "exact", "aime2025": "exact"}
+    for name, space in spaces.items():
         begin = f"boinf_{name}_"
         branches = tuple(sorted(file.stem[len(begin) :] for file in data.glob(f"{begin}*.jsonl")))
         yield Group(name, begin, space, branches)
@@ -61,12 +57,12 @@ def groups(data: Path) -> Iterator[Group]:
             others = tuple(branch for branch in branches if not branch.startswith("Qwen3-30B"))
             yield Group(f"{name}, without Qwen3-30B", begin, space, others)
     sets = {
-        "CRUXEval-O, open models": "codellama-7b_t0.2 codellama-34b_t0.8 codellama-34b+cot_t0.8 deepseek-base-6.7b_t0.8 "
-        "deepseek-instruct-33b_t0.8",
+        "CRUXEval-O, open models": "codellama-7b_t0.2 codellama-34b_t0.8 codellama-34b+cot_t0.8 "
+        "deepseek-base-6.7b_t0.8 deepseek-instruct-33b_t0.8",
         "CRUXEval-O, with GPT": "gpt-3.5-turbo-0613_t0.8 gpt-3.5-turbo-0613+cot_t0.2 gpt-4-0613+cot_t0.8 "
         "mixtral-8x7b_t0.8 phind_t0.8",
-        "CRUXEval-O, small": "phi-1_t0.8 deepseek-base-1.3b_t0.8 starcoderbase-7b_t0.8 codellama-python-7b_t0.8 "
-        "codellama-13b+cot_t0.8",
+        "CRUXEval-O, small": "phi-1_t0.8 deepseek-base-1.3b_t0.8 starcoderbase-7b_t0.8 "
+        "codellama-python-7b_t0.8 codellama-13b+cot_t0.8",
     }
     for name, branches in sets.items():
         yield Group(name, OUTPUT, "literal", tuple(branches.split()))
@@ -211,8 +207,8 @@ def main() -> None:
         line = row(group.name, aligned, judge(aligned, table, given.pilots))
         rows.append(line)
         print(
-            "| {group} | {n} | {branches} | {over_a:.2f} | {over_b:.2f} | {gain:+.2f} (se {se:.2f}; one pilot "
-            "{se_one_pilot:.2f}) | {one_branch:.0%} |".format(**line),
+            "| {group} | {n} | {branches} | {over_a:.2f} | {over_b:.2f} | {gain:+.2f} (se {se:.2f}; "
+            "one pilot {se_one_pilot:.2f}) | {one_branch:.0%} |".format(**line),
             flush=True,
         )
     for field in ("over_a", "over_b"):

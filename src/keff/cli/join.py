@@ -6,6 +6,7 @@ Questions are matched by id; what is left out is said.
 from __future__ import annotations
 
 import json as jsons
+
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.reading.join import align, joined_rows

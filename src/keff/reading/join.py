@@ -183,7 +183,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def joined_rows(group: Aligned) -> Iterable[dict[str, Any]]:
-    """Yield one JSON-able row per shared question, its paths branch by branch, with ``branches`` beside them."""
+    """Yield one JSON-able row per shared question, with ``branches`` beside its paths."""
     lists = {"all_correct": "correct", "all_tokens": "tokens", "all_confidences": "confidences"}
     for row, key in enumerate(group.ids):
         questions = [branch.questions[row] for branch in group.branches]

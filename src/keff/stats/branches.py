@@ -37,7 +37,7 @@ class Between:
 
     @property
     def c(self) -> FloatArray:
-        """The correlation of two paths' correctness [A, A]: across branches, and within one on the diagonal."""
+        """The correlation of two paths' correctness [A, A]; on the diagonal, within a branch."""
         return _divided(self.latent, np.sqrt(np.outer(self.variance, self.variance)))
 
     @property

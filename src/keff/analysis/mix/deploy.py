@@ -5,6 +5,7 @@ from __future__ import annotations
 from keff.analysis.mix.findings import MixFindings
 from keff.plan import BranchPlan, Plan
 from keff.reading.join import Aligned
+from keff.result import Json
 
 
 def mix_plan(group: Aligned, found: MixFindings) -> Plan:
@@ -27,6 +28,6 @@ def mix_plan(group: Aligned, found: MixFindings) -> Plan:
     )
 
 
-def _plain(found: MixFindings) -> dict[str, object]:
+def _plain(found: MixFindings) -> dict[str, Json]:
     """Return the findings without the frontier, which a plan does not need."""
     return {key: value for key, value in found.to_dict().items() if key != "frontier"}

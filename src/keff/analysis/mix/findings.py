@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from keff.analysis.mix.prices import Unit
 from keff.records import Interval, Note
+from keff.result import Json, plain
 
 Verdict = Literal["saves", "one branch is enough", "probably saves", "pilot too small"]
 
@@ -28,15 +28,15 @@ class BranchLine:
     cost: float
     adds: float | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the line as ``--json`` shows it."""
         return {
             "name": self.name,
             "model": self.model,
             "p": self.p.value,
             "c": self.c.value,
-            "p_interval": self.p.to_dict(),
-            "c_interval": self.c.to_dict(),
+            "p_interval": self.p,
+            "c_interval": self.c,
             "tokens": self.tokens,
             "cost": self.cost,
             "adds": self.adds,
@@ -53,14 +53,14 @@ class PlanLine:
     accuracy: Interval
     cost: Interval
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the line as ``--json`` shows it; ``seconds`` stay null until records time their paths."""
         return {
             "policy": self.policy,
             "kind": self.kind,
             "branches": list(self.branches),
-            "accuracy": self.accuracy.to_dict(),
-            "cost": self.cost.to_dict(),
+            "accuracy": self.accuracy,
+            "cost": self.cost,
             "seconds": None,
         }
 
@@ -81,18 +81,18 @@ class MixAdvice:
     questions_needed: int | None
     because: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the advice as ``--json`` shows it."""
         ratio, difference = self.against_cheap
         return {
             "verdict": self.verdict,
             "policy": self.plan.policy,
             "branches": list(self.plan.branches),
-            "accuracy": self.plan.accuracy.to_dict(),
-            "cost": self.plan.cost.to_dict(),
-            "cost_ratio": self.cost_ratio.to_dict(),
-            "accuracy_difference": self.accuracy_difference.to_dict(),
-            "against_cheap": {"cost_ratio": ratio.to_dict(), "accuracy_difference": difference.to_dict()},
+            "accuracy": self.plan.accuracy,
+            "cost": self.plan.cost,
+            "cost_ratio": self.cost_ratio,
+            "accuracy_difference": self.accuracy_difference,
+            "against_cheap": {"cost_ratio": ratio, "accuracy_difference": difference},
             "questions_needed": self.questions_needed,
             "because": self.because,
         }
@@ -121,26 +121,23 @@ class MixFindings:
     advice: MixAdvice
     warnings: tuple[Note, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """Return the object of ``keff mix --json``; undefined numbers are None."""
-        return {
+        table: dict[str, object] = {
             "n": self.n,
             "clusters": self.clusters,
-            "k": list(self.paths),
+            "k": self.paths,
             "cap": self.cap,
             "cost_unit": self.cost_unit,
             "branches": [branch.to_dict() for branch in self.branches],
-            "c_between": [[_known(cell.value) for cell in row] for row in self.c_between],
-            "c_between_intervals": [[cell.to_dict() for cell in row] for row in self.c_between],
-            "r_between": [[_known(value) for value in row] for row in self.r_between],
-            "k_eff_of_one_each": self.k_eff.to_dict(),
+            "c_between": [[cell.value for cell in row] for row in self.c_between],
+            "c_between_intervals": self.c_between,
+            "r_between": self.r_between,
+            "k_eff_of_one_each": self.k_eff,
             "frontier": [plan.to_dict() for plan in self.frontier],
             "best_single": self.best_single.to_dict(),
             "cheap_single": self.cheap_single.to_dict(),
             "recommendation": self.advice.to_dict(),
-            "warnings": [{"code": note.code, "message": note.message} for note in self.warnings],
+            "warnings": self.warnings,
         }
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+        return {name: plain(value) for name, value in table.items()}

@@ -176,7 +176,7 @@ def walk(stage: Stage, course: Course) -> tuple[IntArray, NDArray[np.bool_]]:
     rows = course.v1.shape[1]
     at = np.zeros(rows, np.int64)
     settled = np.zeros(rows, np.bool_)
-    going: IntArray = np.arange(rows)
+    going = np.arange(rows, dtype=np.int64)
     while len(going):
         here = at[going]
         step = stage.ahead[stage.offset + here, course.v1[here, going], course.v2[here, going]]

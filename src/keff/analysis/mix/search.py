@@ -189,7 +189,7 @@ def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tup
     """Return the accuracy and cost of each question [n] under a cascade of any length."""
     total = orders.branches[0].codes.shape[1]
     credit, spent = np.zeros(total), np.zeros(total)
-    rows: IntArray = np.arange(total)
+    rows = np.arange(total, dtype=np.int64)
     vote = _start(orders)
     for number, stage in enumerate(policy.stages):
         order = orders.branches[list(names).index(stage.branch)]
@@ -202,7 +202,7 @@ def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tup
         spent[rows] += order.spent[at, rows]
         left = ~settled
         vote = add_paths(vote.rows(left), codes[:, left], right[:, left], at[left])
-        rows = rows[left]
+        rows = np.asarray(rows[left], np.int64)
         if not len(rows):
             break
     return orders.means(credit), orders.means(spent)
