@@ -41,3 +41,19 @@ def test_a_foreign_or_newer_file_is_refused(tmp_path: Path, text: str, line: str
 def test_a_missing_plan_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="keff analyze -o"):
         Plan.read(tmp_path / "none.json")
+
+
+def test_a_plan_of_schema_1_is_read_as_one_without_branches(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    old = PLAN.model_dump(mode="json", exclude={"branches", "cost_unit"}) | {"schema_version": 1}
+    file.write_text(json.dumps(old))
+    plan = Plan.read(file)
+    assert plan.branches == () and plan.policy == PLAN.policy
+
+
+def test_branches_of_a_plan_have_names_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    twice = PLAN.model_dump(mode="json") | {"branches": [{"name": "a"}, {"name": "a"}]}
+    file.write_text(json.dumps(twice))
+    with pytest.raises(PlanError, match="not a plan"):
+        Plan.read(file)

@@ -1,0 +1,129 @@
+"""``keff mix``, ``keff join`` and ``keff pilot --branch``: the contract, the plan, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import command_line
+from keff.plan import Plan
+from keff.policy import parse_policy
+
+MODELS = {"small": (0.65, 100), "large": (0.9, 900)}
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """40 questions x 6 paths of two models whose difficulties go together."""
+    folder = tmp_path_factory.mktemp("mix")
+    rng = np.random.default_rng(1)
+    difficulty = rng.normal(0, 1, 40)
+    files: list[Path] = []
+    for name, (p, tokens) in MODELS.items():
+        theta = 1 / (1 + np.exp(-(np.log(p / (1 - p)) * 1.3 + difficulty)))
+        rows: list[dict[str, Any]] = [
+            {
+                "id": str(i),
+                "gold_answer": "0",
+                "model": name,
+                "all_answers": [str(a) for a in np.where(rng.random(6) < theta[i], 0, rng.integers(1, 4, 6))],
+                "all_tokens": rng.integers(tokens // 2, tokens, 6).tolist(),
+            }
+            for i in range(40)
+        ]
+        file = folder / f"{name}.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        files.append(file)
+    return files
+
+
+def test_the_json_contract_and_the_plan(logs: list[Path], tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    done = command_line.keff("mix", *logs, "--cap", "6", "--json", "-o", plan)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [branch["name"] for branch in found["branches"]] == ["small", "large"]
+    assert found["n"] == 40 and found["cost_unit"] == "tokens" and len(found["c_between"]) == 2
+    advice = found["recommendation"]
+    written = Plan.read(plan)
+    assert written.schema_version == 2 and written.policy == advice["policy"]
+    assert [branch.name for branch in written.branches] == advice["branches"]
+    parse_policy(written.policy)
+
+
+def test_the_table_names_the_recommendation(logs: list[Path]) -> None:
+    done = command_line.keff("mix", *logs, "--cap", "6")
+    assert done.returncode == 0, done.stderr
+    assert "recommended" in done.stdout and "held out" in done.stdout
+
+
+def test_a_joined_record_gives_the_same(logs: list[Path], tmp_path: Path) -> None:
+    joined = tmp_path / "joined.jsonl"
+    assert command_line.keff("join", *logs, "-o", joined).returncode == 0
+    apart = json.loads(command_line.keff("mix", *logs, "--cap", "6", "--json").stdout)
+    together = json.loads(command_line.keff("mix", joined, "--cap", "6", "--json").stdout)
+    assert together["recommendation"]["policy"] == apart["recommendation"]["policy"]
+    assert together["c_between"] == apart["c_between"]
+
+
+def test_prices_of_some_branches_only(logs: list[Path], tmp_path: Path) -> None:
+    table = tmp_path / "prices.toml"
+    table.write_text('["small"]\nprompt = 0\noutput = 1\n')
+    done = command_line.keff("mix", *logs, "--prices", table)
+    assert done.returncode == 2 and "no price for large" in done.stderr
+
+
+def test_a_budget_in_dollars_needs_prices(logs: list[Path]) -> None:
+    done = command_line.keff("mix", *logs, "--budget-dollars", "1")
+    assert done.returncode == 2 and "--prices" in done.stderr
+
+
+def test_a_pilot_of_two_branches(tmp_path: Path) -> None:
+    questions = tmp_path / "q.jsonl"
+    rows = [{"id": str(i), "question": f"{i}+{i}?", "answer": str(2 * i)} for i in range(24)]
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files: list[object] = []
+    for name, p in (("small", 0.6), ("large", 0.9)):
+        file = tmp_path / f"{name}.toml"
+        file.write_text(f'engine = "fake"\nmodel = "{name}"\n[engine_option]\np = {p}\nseed = {len(name)}\n')
+        files += ["--branch", file]
+    run = tmp_path / "run"
+    done = command_line.keff(
+        "pilot", questions, "--answer-space", "numeric", *files, "--run", run, "--n", "24", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["n"] == 24 and [branch["name"] for branch in found["branches"]] == ["small", "large"]
+    assert {folder.name for folder in run.iterdir()} == {"small", "large"}
+
+
+def test_one_budget_stops_all_branches_level(tmp_path: Path) -> None:
+    questions = tmp_path / "q.jsonl"
+    rows = [{"id": str(i), "question": f"{i}+{i}?", "answer": str(2 * i)} for i in range(64)]
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files: list[object] = []
+    for name, seed in (("a", 1), ("b", 2)):
+        file = tmp_path / f"{name}.toml"
+        file.write_text(f'engine = "fake"\nmodel = "{name}"\n[engine_option]\nseed = {seed}\n')
+        files += ["--branch", file]
+    done = command_line.keff(
+        "pilot", questions, "--answer-space", "numeric", *files, "--run", tmp_path / "run",
+        "--n", "64", "--token-budget", "6000", "--concurrency", "1", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["n"] >= 14
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("[", "not TOML"), ('name = "a b"', "may hold letters"), ("colour = 1", "colour does not fit")],
+)
+def test_bad_branch_files_end_in_one_line(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "branch.toml"
+    file.write_text(text)
+    done = command_line.keff("pilot", "starter", "--branch", file, "--branch", file, "--run", tmp_path / "r")
+    assert done.returncode == 2 and words in done.stderr
