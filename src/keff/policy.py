@@ -23,7 +23,7 @@ from keff.policy_spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
 
-Need = Literal["answers", "confidence", "text", "labels"]
+Need = Literal["answers", "confidence", "text", "labels", "branches"]
 WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share"]
 
 DRIVER_OPTIONS = ("weight", "temperature")
@@ -45,6 +45,7 @@ __all__ = [
     "View",
     "WeightKind",
     "Weighting",
+    "for_one_model",
     "format_spec",
     "parse_policy",
     "tally",
@@ -216,6 +217,13 @@ def parse_policy(text: str | PolicySpec) -> Policy:
         policy = _weighted(policy, **driver)
     _warn_if_single(policy)
     return policy
+
+
+def for_one_model(policy: Policy, wanted_by: str) -> None:
+    """Raise PolicyError for a policy over several branches where only one model is asked."""
+    if isinstance(policy, Branching):
+        names = ", ".join(policy.branches)
+        raise PolicyError(f"{policy.spec} asks the branches {names}, and {wanted_by} draws from one model")
 
 
 @dataclass(frozen=True, slots=True)

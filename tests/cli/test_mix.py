@@ -83,14 +83,7 @@ def test_a_budget_in_dollars_needs_prices(logs: list[Path]) -> None:
 
 
 def test_a_pilot_of_two_branches(tmp_path: Path) -> None:
-    questions = tmp_path / "q.jsonl"
-    rows = [{"id": str(i), "question": f"{i}+{i}?", "answer": str(2 * i)} for i in range(24)]
-    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    files: list[object] = []
-    for name, p in (("small", 0.6), ("large", 0.9)):
-        file = tmp_path / f"{name}.toml"
-        file.write_text(f'engine = "fake"\nmodel = "{name}"\n[engine_option]\np = {p}\nseed = {len(name)}\n')
-        files += ["--branch", file]
+    questions, files = two_branches(tmp_path, 24)
     run = tmp_path / "run"
     done = command_line.keff(
         "pilot", questions, "--answer-space", "numeric", *files, "--run", run, "--n", "24", "--json"
@@ -127,3 +120,37 @@ def test_bad_branch_files_end_in_one_line(tmp_path: Path, text: str, words: str)
     file.write_text(text)
     done = command_line.keff("pilot", "starter", "--branch", file, "--branch", file, "--run", tmp_path / "r")
     assert done.returncode == 2 and words in done.stderr
+
+
+def two_branches(tmp_path: Path, n: int) -> tuple[Path, list[object]]:
+    questions = tmp_path / "q.jsonl"
+    rows = [{"id": str(i), "question": f"{i}+{i}?", "answer": str(2 * i)} for i in range(n)]
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files: list[object] = []
+    for name, p in (("small", 0.6), ("large", 0.9)):
+        file = tmp_path / f"{name}.toml"
+        file.write_text(f'engine = "fake"\nmodel = "{name}"\n[engine_option]\np = {p}\nseed = {len(name)}\n')
+        files += ["--branch", file]
+    return questions, files
+
+
+def test_sampling_under_a_cascade_asks_the_second_branch_less(tmp_path: Path) -> None:
+    questions, files = two_branches(tmp_path, 30)
+    wishes = ["sample", questions, "--answer-space", "numeric", *files, "--run", tmp_path / "run"]
+    policy = "cascade:small(lead_k:2,cap=4)/large(fixed:1),keep=fresh"
+    done = command_line.keff(*wishes, "--policy", policy, "--json")
+    assert done.returncode == 0, done.stderr
+    drawn = {name: own["drawn"] for name, own in json.loads(done.stdout)["branches"].items()}
+    assert 60 <= drawn["small"] <= 120 and 0 < drawn["large"] < 30
+    again = command_line.keff(*wishes, "--policy", policy, "--json")
+    assert [own["drawn"] for own in json.loads(again.stdout)["branches"].values()] == [0, 0]
+
+
+def test_a_cascade_without_its_branches_is_refused(tmp_path: Path) -> None:
+    questions, files = two_branches(tmp_path, 3)
+    wishes = ["sample", questions, "--answer-space", "numeric", "--run", tmp_path / "run"]
+    spec = "cascade:small(lead_k:2,cap=4)/other(fixed:1)"
+    alone = command_line.keff(*wishes, "--engine", "fake", "--policy", spec)
+    assert alone.returncode == 2 and "draws from one model" in alone.stderr
+    missing = command_line.keff(*wishes, *files, "--policy", spec)
+    assert missing.returncode == 2 and "asks branch other" in missing.stderr

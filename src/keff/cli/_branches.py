@@ -1,17 +1,24 @@
-"""A pilot of several branches under one budget: each draws into a run folder of its own."""
+"""Several branches under one budget, in a pilot or under a policy: each draws into a run of its own."""
 
 from __future__ import annotations
 
+import asyncio
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from keff.cli._preflight import limits, sample_as_wished, usage
+from keff.cli._preflight import is_paid, limits, sample_as_wished, usage
 from keff.cli._sampling import Wishes, report
 from keff.errors import UsageError
 from keff.policies._branches import NAME
+from keff.policy import Policy, parse_policy
+from keff.sampling.branches import Arm, sample_branches
+from keff.sampling.cost import Price
+from keff.sampling.job import Job, configuration
+from keff.sampling.sampler import Halt, Progress
 from keff.sampling.store import Run
 
 OWN = ("engine", "model", "base_url", "temperature", "top_p", "max_tokens", "templates", "system", "k")
@@ -131,3 +138,61 @@ def _path_cost(wishes: Wishes) -> float:
     price = limits(wishes).price
     mean = sum(tokens) / max(len(tokens), 1)
     return mean * price.output if price is not None and price.output > 0 else mean
+
+
+def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, Progress]:
+    """Sample under a policy over several branches, within one total of tokens or dollars.
+
+    Raises UsageError where a paid run was not agreed to with ``--yes``.
+    """
+    wishes = next(iter(branches.values()))
+    if any(is_paid(own) for own in branches.values()) and not wishes.yes:
+        raise UsageError("branches may cost money: give a --token-budget or --max-cost, and add --yes")
+    policy = parse_policy(wishes.policy or "")
+    till = _Till(_Purse(wishes.token_budget, wishes.max_cost))
+    jobs: dict[str, Job] = {}
+    for name, own in branches.items():
+        job = replace(own, policy=None).job()
+        jobs[name] = replace(job, order=replace(job.order, halt=till.halt(name, limits(own).price)))
+    return asyncio.run(_sample(jobs, policy))
+
+
+@dataclass(slots=True)
+class _Till:
+    """Counts what all branches spent against one purse."""
+
+    purse: _Purse
+    tokens: dict[str, int] = field(default_factory=dict[str, int])
+    dollars: dict[str, float] = field(default_factory=dict[str, float])
+
+    def halt(self, name: str, price: Price | None) -> Halt:
+        """Return the rule that stops a branch when all of them together reach the total."""
+
+        def reason(progress: Progress) -> str | None:
+            self.tokens[name] = progress.tokens + progress.prompt_tokens
+            self.dollars[name] = 0.0 if price is None else usage(progress).dollars(price)
+            most, dollars = self.purse.tokens, self.purse.dollars
+            if most is not None and sum(self.tokens.values()) >= most:
+                return f"the token budget of {most:,} is spent by all branches together"
+            if dollars is not None and sum(self.dollars.values()) >= dollars:
+                return f"the cost limit of ${dollars:g} is reached by all branches together"
+            return None
+
+        return reason
+
+
+async def _sample(jobs: Mapping[str, Job], policy: Policy) -> dict[str, Progress]:
+    items = next(iter(jobs.values())).items()
+    async with AsyncExitStack() as stack:
+        arms: dict[str, Arm] = {}
+        for name, job in jobs.items():
+            stack.push_async_callback(job.engine.close)
+            await job.engine.start()
+            config = configuration(job, items[0])
+            run = stack.enter_context(
+                Run.write(
+                    job.folder, config, n=len(items), k=job.order.k, policy=policy.spec, options=job.options
+                )
+            )
+            arms[name] = Arm(run, job.task, job.engine, job.order)
+        return await sample_branches(arms, items, policy)

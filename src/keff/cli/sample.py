@@ -5,13 +5,39 @@ Raising n or K later keeps what is there.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from keff.cli import _options as o
+from keff.cli._branches import read_branches, sample_under_policy
+from keff.cli._console import print_json, progress_console
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report, takes_wishes
+from keff.errors import UsageError
 
 
 @takes_wishes()
-def command(wishes: Wishes, json: o.Json = False) -> None:
+def command(wishes: Wishes, branch: o.Branches = None, json: o.Json = False) -> None:
     """Draw what the run still owes."""
+    if branch:
+        _sample_branches(wishes, branch, json=json)
+        return
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=json)
+
+
+def _sample_branches(wishes: Wishes, files: list[Path], *, json: bool) -> None:
+    if wishes.policy is None:
+        raise UsageError("--branch needs --policy, such as 'cascade:small(lead_k:2,cap=4)/large(fixed:1)'")
+    drawn = sample_under_policy(read_branches(files, wishes))
+    if json:
+        runs = {
+            name: {"drawn": own.done, "kept_before": own.kept, "failed": own.failed, "tokens": own.tokens}
+            for name, own in drawn.items()
+        }
+        print_json({"run": str(wishes.run), "branches": runs})
+        return
+    for name, own in drawn.items():
+        line = f"{wishes.run / name}: {own.done} paths drawn, {own.kept} kept from before"
+        if own.stopped:
+            line += f"; stopped: {own.stopped}"
+        progress_console.print(line, markup=False, soft_wrap=True)

@@ -45,7 +45,7 @@ class Cascade:
     to break ties only. The last stage ends as its rule does without a cascade.
     """
 
-    needs: frozenset[Need] = frozenset({"answers"})
+    needs: frozenset[Need] = frozenset({"answers", "branches"})
 
     def __init__(self, stages: Sequence[Stage], keep: Keep) -> None:
         self.stages = tuple(stages)

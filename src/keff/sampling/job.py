@@ -10,6 +10,7 @@ import numpy as np
 
 from keff.engine import Engine
 from keff.errors import UsageError
+from keff.policy import for_one_model
 from keff.records import Item, Sampling, stable_hash
 from keff.sampling.manifest import Config, sampling_config
 from keff.sampling.sampler import Order, Progress, Watch, sample
@@ -91,6 +92,8 @@ def configuration(job: Job, first: Item) -> Config:
 
 
 def _check(order: Order) -> None:
+    if order.policy is not None:
+        for_one_model(order.policy, "a run")
     if order.policy is not None and len(order.slots) > 1:
         raise UsageError("a stopping policy needs exchangeable paths: use --templates none or one template")
     if len(order.slots) > order.k:

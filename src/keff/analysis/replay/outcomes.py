@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.policy import Policy, Sample, Stop, Vectorised, View, Weighting
+from keff.policy import Policy, Sample, Stop, Vectorised, View, Weighting, for_one_model
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray
 
@@ -48,6 +48,7 @@ def at_once(policy: Policy) -> bool:
 
 def run(policy: Policy, draws: Draws) -> Walks:
     """Drive a policy along every order of drawing."""
+    for_one_model(policy, "a replayed record")
     if "confidence" in policy.needs and draws.confidences is None:
         raise PolicyError(f"{policy.spec} needs a confidence for each path, and these records have none")
     if isinstance(policy, Vectorised):
