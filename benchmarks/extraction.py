@@ -131,8 +131,8 @@ def math_rate(shared: Path) -> None:
     distinct = {a for row in rows(shared, "boinf_math500*") for a in row["all_answers"] if a}
     math = space("math")
     math.key(r"\sqrt{2}+x")
-    _forms.canonical_form.cache_clear()
-    _symbolic.canonical.cache_clear()
+    _forms._remembered.cache_clear()
+    _symbolic.sought.cache_clear()
     began = time.perf_counter()
     for answer in distinct:
         math.key(answer)

@@ -26,8 +26,10 @@ from keff.engines.recorded import Recorded
 from keff.errors import EngineError
 from keff.gateway.extraction import Reader
 from keff.gateway.upstream import Answer, UpstreamError
-from keff.gateway.vote import Batches, Drawn, Rules, Vote
+from keff.gateway.vote import Drawn, Rules, Vote
 from keff.policy import Policy, Stop, parse_policy, tally
+from keff.protocol.refusals import Refusal
+from keff.protocol.sharing import Sharing
 from keff.records import Completion, Item, Logprobs, Message, Sampling, path_seed, stable_hash
 from keff.sampling.job import Job, execute
 from keff.sampling.sampler import Order, launch_view
@@ -161,7 +163,7 @@ def sampled(folder: Path, task: Task, engine: Paced, policy: Policy, pace: Pace)
 async def served(task: Task, engine: Paced, policy: Policy, pace: Pace) -> dict[str, Ended]:
     """Answer all questions at once by the gateway's vote, which reads the answers in its own way."""
     reader = Reader(space("numeric"))
-    batches = Batches(pace.most)
+    batches = Sharing(pace.most)
 
     async def judge(answer: Answer) -> list[Drawn]:
         return [
@@ -175,7 +177,7 @@ async def served(task: Task, engine: Paced, policy: Policy, pace: Pace) -> dict[
             try:
                 drawn = await engine.generate(task.messages(item, 0), Sampling(seed=seed), n)
             except EngineError as error:
-                raise UpstreamError(str(error), transient=error.transient, wait=TICK) from error
+                raise UpstreamError(str(error), Refusal(0, wait=TICK), transient=error.transient) from error
             return Answer([choice(one) for one in drawn], {})
 
         outcome = await Vote(Rules(policy, in_flight=pace.flight), call, judge, batches).run()

@@ -53,7 +53,8 @@ class Engine(Protocol):
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         """Draw n paths; path i uses the seed ``sampling.seed + i``.
 
-        Returns exactly n completions in that order, or raises EngineError. Cancelling the call cancels the
+        Returns the first n completions in that order, or fewer (at least one) where one request cannot draw
+        so many, and the sampler asks for the others; or raises EngineError. Cancelling the call cancels the
         request upstream where the server allows it.
         """
         ...

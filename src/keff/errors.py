@@ -61,12 +61,13 @@ class RunError(KeffError):
 class EngineError(RunError):
     """The model or its server failed.
 
-    ``transient`` says whether trying the same request again may help.
+    ``transient`` says whether trying the same request again may help; ``refused`` that the server refuses
+    this request, and may take others (a prompt too long, a field it does not know).
     """
 
-    def __init__(self, message: str, *, transient: bool = True) -> None:
+    def __init__(self, message: str, *, transient: bool = True, refused: bool = False) -> None:
         super().__init__(message)
-        self.transient = transient
+        self.transient, self.refused = transient, refused
 
 
 class StoreError(RunError):

@@ -93,7 +93,8 @@ class Completion:
     paths are kept, the first path of a request carries these two and its other paths carry 0, so sums add.
     ``refusal`` is set when the model or a filter declined. ``seconds`` is the wall time of the request.
     ``embedding`` is the path's hidden state as little-endian float16 (``np.frombuffer(..., "<f2")``), from
-    engines that keep it.
+    engines that keep it. ``estimated``: the server gave no count of tokens that can be right, so ``tokens``
+    is an estimate, and what it billed for the prompt may be unknown.
     """
 
     text: str
@@ -106,6 +107,7 @@ class Completion:
     logprobs: Logprobs | None = None
     seconds: float = 0.0
     embedding: bytes | None = field(default=None, repr=False)
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,11 +72,11 @@ CORPUS = [
 def no_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The space as it is without the extra."""
     monkeypatch.setattr(_symbolic, "available", lambda: False)
-    _symbolic.canonical.cache_clear()
-    _forms.canonical_form.cache_clear()
+    _symbolic.sought.cache_clear()
+    _forms._remembered.cache_clear()
     yield
-    _symbolic.canonical.cache_clear()
-    _forms.canonical_form.cache_clear()
+    _symbolic.sought.cache_clear()
+    _forms._remembered.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "answer"), CORPUS)

@@ -391,8 +391,18 @@ def test_a_head_that_does_not_come_closes_the_connection(
 def test_addresses_and_methods_that_are_not_there(serve: Serve) -> None:
     rig = serve()
     assert httpx2.get(rig.url + "/chat/completions").status_code == 405
-    missing = httpx2.post(rig.url + "/embeddings", json={})
-    assert (missing.status_code, missing.json()["error"]["type"]) == (404, "not_found_error")
+    for path in (
+        "/none",
+        "/v1",
+        "/v1//embeddings",
+        "/v1/../secret",
+        "/v1/%2e%2e/secret",
+        "/v1/./x",
+        "/v2/embeddings",
+    ):
+        with socket.create_connection(("127.0.0.1", _port(rig))) as client:
+            client.sendall(f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n".encode())
+            assert client.recv(100).startswith(b"HTTP/1.1 404"), path
 
 
 def test_more_requests_than_allowed_are_told_to_wait(serve: Serve) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -13,8 +14,9 @@ from gateway_rig import QUESTION, make_plan
 from keff.gateway.errors import Problem
 from keff.gateway.plan_defaults import terms_of
 from keff.gateway.request import read_ask
-from keff.gateway.request_policy import policy_of_plan, settled
+from keff.gateway.request_policy import Maker, policy_of_plan
 
+MAKER = Maker()
 GOOD: dict[str, Any] = {"model": "stub", "messages": QUESTION}
 
 
@@ -122,7 +124,7 @@ def test_any_json_is_understood_or_refused(body: dict[str, Any], own: Any, valid
     try:
         ask = read_ask(json.dumps(body).encode(), {})
         terms_of(plan).apply(ask.body)
-        policy = settled(policy_of_plan(plan.policy), ask.wish, 16)
+        policy = asyncio.run(MAKER.settled(policy_of_plan(plan.policy), ask.wish, 16))
     except Problem as problem:
         assert 400 <= problem.status < 500
     else:

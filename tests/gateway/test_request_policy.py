@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from keff.errors import PlanError
+from keff.gateway import request_policy
 from keff.gateway.errors import Problem
 from keff.gateway.request import Wish
-from keff.gateway.request_policy import policy_of_plan, settled
+from keff.gateway.request_policy import KEPT, KEPT_CAP, Maker, policy_of_plan
+from keff.policy import Policy
 
 PLAN = policy_of_plan("budget:4,cap=24")
+
+
+def settled(plan: Policy, wish: Wish, most: int, maker: Maker | None = None) -> Policy:
+    return asyncio.run((maker or Maker()).settled(plan, wish, most))
 
 
 @pytest.mark.parametrize(
@@ -41,9 +49,19 @@ def test_the_policy_of_a_request(wish: Wish, spec: str) -> None:
         Wish(policy="fixed:33,cap=33"),
         Wish(policy="lead_k:3,cap=256"),
         Wish(policy="budget:3,b=1,cap=64"),
+        Wish(policy="pilot_budget:0.91, cap =256"),
+        Wish(policy="pilot_budget:0.91,cap= 256"),
+        Wish(policy="pilot_budget :0.91,\tcap\t=\t2_5_6"),
+        Wish(policy="fixed : 256"),
+        Wish(policy=" fixed:value =256"),
+        Wish(policy="pilot_budget:0.91,cap=1e2000"),
     ],
 )
-def test_more_paths_than_allowed_are_refused(wish: Wish) -> None:
+def test_more_paths_than_allowed_are_refused_before_a_table_is_made(
+    wish: Wish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However they are written: a table grows with the cube of its cap."""
+    monkeypatch.setattr(request_policy, "parse_policy", lambda _: pytest.fail("it was made"))
     with pytest.raises(Problem, match="more than the 32") as problem:
         settled(PLAN, wish, 32)
     assert problem.value.code == "too_many_paths"
@@ -56,6 +74,16 @@ def test_a_wrong_policy_is_refused(spec: str) -> None:
     with pytest.raises(Problem) as problem:
         settled(PLAN, Wish(policy=spec), 32)
     assert problem.value.code == "invalid_policy"
+
+
+def test_few_policies_of_requests_are_kept_and_no_large_ones() -> None:
+    maker = Maker()
+    for cap in range(2, 64):
+        assert settled(PLAN, Wish(policy="lead_k:2", cap=cap), 64, maker).cap == cap
+    assert len(maker._kept) == KEPT
+    assert all(policy.cap <= KEPT_CAP for policy in maker._kept.values())
+    again = settled(PLAN, Wish(policy="lead_k:2", cap=KEPT_CAP), 64, maker)
+    assert settled(PLAN, Wish(policy="lead_k:2", cap=KEPT_CAP), 64, maker) is again
 
 
 def test_a_plan_that_needs_labels_is_not_served() -> None:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from keff.gateway.errors import Problem
 from keff.gateway.upstream import Answer, UpstreamError
-from keff.gateway.vote import Batches, Drawn, Outcome, Rules, Vote
+from keff.gateway.vote import Drawn, Outcome, Rules, Vote
 from keff.policy import Policy, Stop, View, parse_policy
+from keff.protocol.refusals import Refusal
+from keff.protocol.sharing import Sharing
 
 pytestmark = pytest.mark.anyio
 KEYS = ("7", "8", None)
@@ -43,7 +45,7 @@ class Server:
             self.cancelled.append(start)
             raise
         if n > self.most:
-            raise UpstreamError("n is too large", 400, transient=False)
+            raise UpstreamError("n is too large", Refusal(400), transient=False)
         if error := self.fails(start, tries):
             raise error
         choices = [{"index": i, "key": self.keys[start + i]} for i in range(min(n, self.gives))]
@@ -54,7 +56,7 @@ class Server:
 
     def vote(self, policy: str | Policy, most: int = 1, **rules: Any) -> Vote:
         made = parse_policy(policy) if isinstance(policy, str) else policy
-        return Vote(Rules(made, **rules), self.call, self.judge, Batches(most))
+        return Vote(Rules(made, **rules), self.call, self.judge, Sharing(most))
 
 
 def in_order(policy: Policy, keys: Sequence[str | None]) -> tuple[int, Stop]:
@@ -118,7 +120,7 @@ async def test_paths_beyond_the_decision_are_cancelled() -> None:
 
 async def test_a_failed_path_is_drawn_again_in_its_place() -> None:
     keys = ["7", "8", "7", "7", "7"]
-    flaky = UpstreamError("stumbled", 500, wait=0.001)
+    flaky = UpstreamError("stumbled", Refusal(500, wait=0.001))
     server = Server(keys, fails=lambda start, tries: flaky if start in (1, 3) and tries < 3 else None)
     outcome = await server.vote("fixed:5").run()
     assert [path.key for path in outcome.paths] == keys
@@ -127,7 +129,7 @@ async def test_a_failed_path_is_drawn_again_in_its_place() -> None:
 
 
 async def test_beyond_the_budget_those_that_are_there_vote() -> None:
-    dead = UpstreamError("down", 500, wait=0.001)
+    dead = UpstreamError("down", Refusal(500, wait=0.001))
     server = Server(["7", "8", "7", "8"], fails=lambda start, _: dead if start in (1, 3) else None)
     outcome = await server.vote("fixed:4", replacements=5).run()
     assert (outcome.cause, outcome.stop.answer, len(outcome.paths)) == ("failures", "7", 2)
@@ -135,7 +137,7 @@ async def test_beyond_the_budget_those_that_are_there_vote() -> None:
 
 
 async def test_an_upstream_that_is_down_is_given_up_soon() -> None:
-    dead = UpstreamError("down", wait=0.001)
+    dead = UpstreamError("down", Refusal(0, wait=0.001))
     server = Server(["7"] * 4, fails=lambda *_: dead)
     with pytest.raises(UpstreamError, match="down"):
         await server.vote("fixed:4", replacements=1000).run()
@@ -143,7 +145,7 @@ async def test_an_upstream_that_is_down_is_given_up_soon() -> None:
 
 
 async def test_a_refused_request_is_not_tried_again() -> None:
-    server = Server(["7"] * 4, fails=lambda *_: UpstreamError("bad", 400, transient=False))
+    server = Server(["7"] * 4, fails=lambda *_: UpstreamError("bad", Refusal(400), transient=False))
     with pytest.raises(UpstreamError, match="bad"):
         await server.vote("fixed:4").run()
     assert len(server.asked) == 4
@@ -177,15 +179,15 @@ async def test_a_server_that_refuses_or_ignores_n_is_asked_for_fewer(most: int, 
     vote = server.vote("fixed:8", most=8)
     outcome = await vote.run()
     assert [path.key for path in outcome.paths] == keys
-    assert vote.batches.most <= min(most, gives)
+    assert vote.sharing.most <= min(most, gives)
 
 
 async def test_a_bad_request_teaches_nothing_about_n() -> None:
-    server = Server(["7"] * 8, fails=lambda *_: UpstreamError("bad", 400, transient=False))
+    server = Server(["7"] * 8, fails=lambda *_: UpstreamError("bad", Refusal(400), transient=False))
     vote = server.vote("fixed:8", most=8)
     with pytest.raises(UpstreamError):
         await vote.run()
-    assert vote.batches.most == 8
+    assert vote.sharing.most == 8
 
 
 @pytest.mark.parametrize(("mode", "paths"), [("pass", 4), ("draw", 32)])

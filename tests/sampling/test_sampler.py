@@ -78,7 +78,7 @@ def test_failures_are_rows_of_their_own_and_are_tried_again(tmp_path: Path) -> N
     failed = [row for row in rows(tmp_path) if row[5] is not None]
     assert len(kept) == 240 == len({row[:3] for row in kept})
     assert len(failed) == progress.failed > 0
-    assert all("a failure was asked for" in row[5] and row[4] is None for row in failed)
+    assert all("simulated failure" in row[5] and row[4] is None for row in failed)
 
 
 def test_what_failed_for_good_is_owed_by_the_next_session(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from keff.answers._base import Extracted, Space
+from keff.answers._symbolic import limited, warm
 from keff.answers._visible import strip_thinking
 from keff.answers.binary import BinarySpace
 from keff.answers.choice import ChoiceSpace
@@ -19,7 +20,20 @@ from keff.answers.text import TextSpace
 from keff.errors import TaskError, unknown
 from keff.records import AnswerSpace
 
-__all__ = ["Extracted", "Space", "Tally", "space", "strip_thinking", "tally"]
+__all__ = [
+    "SLOW_SPACES",
+    "Extracted",
+    "Space",
+    "Tally",
+    "limited",
+    "space",
+    "strip_thinking",
+    "tally",
+    "warm",
+]
+
+SLOW_SPACES = frozenset[AnswerSpace]({"math", "code"})
+"""Answer spaces in which reading one answer may take long: it is done in a thread, so that requests go on."""
 
 _SPACES: dict[AnswerSpace, Callable[..., Space]] = {
     "numeric": NumericSpace,

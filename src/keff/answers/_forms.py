@@ -27,9 +27,25 @@ _PAIRS = {"(": ")", "[": "]"}
 PROSE = re.compile(r"(?<![\\a-zA-Z])(?!(?:sqrt|sinh|cosh|tanh|frac|[pbvB]?matrix|cases|array)\b)[a-zA-Z]{4,}")
 
 
-@lru_cache(maxsize=2**17)
 def canonical_form(answer: str) -> str | None:
-    """Return the canonical form of an answer; None if nothing is left of it."""
+    """Return the canonical form of an answer; None if nothing is left of it.
+
+    Where the time is limited (``_symbolic.limited``) and over, the form that needs no worker; it is not
+    remembered.
+    """
+    try:
+        return _remembered(answer)
+    except _symbolic.NoTimeError:
+        with _symbolic.without_workers():
+            return _sought(answer)
+
+
+@lru_cache(maxsize=2**17)
+def _remembered(answer: str) -> str | None:
+    return _sought(answer)
+
+
+def _sought(answer: str) -> str | None:
     return settled(lambda text: _form(normalise(fold(text)), 0), answer) or None
 
 

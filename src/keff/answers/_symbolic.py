@@ -14,6 +14,11 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 
@@ -36,10 +41,18 @@ class Worker:
             text=True,
             encoding="utf-8",
         )
-        self.alive = self._read(START_SECONDS) is not None
+        self.alive, self.started = True, False
+
+    def ready(self) -> bool:
+        """Wait until the process has started; False when it does not."""
+        if self.alive and not self.started:
+            self.started = self.alive = self._read(START_SECONDS) is not None
+        return self.alive
 
     def ask(self, text: str, seconds: float) -> str | None:
         """Return the canonical form; None if there is none or the time is over (then the worker is dead)."""
+        if not self.ready():
+            return None
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(text) + "\n")
@@ -87,13 +100,26 @@ class Pool:
         with self._lock:
             if self._owner != os.getpid():
                 self._idle, self._owner = [], os.getpid()
-            worker = self._idle.pop() if self._idle else None
+            # The one that has waited longest: it has surely started.
+            worker = self._idle.pop(0) if self._idle else None
         worker = worker or Worker()
-        answer = worker.ask(text, seconds) if worker.alive else None
+        answer = worker.ask(text, seconds)
+        if worker.started and not worker.alive:
+            # Replaced at once, so that the next string need not wait for a start.
+            worker = Worker()
         with self._lock:
             if worker.alive:
                 self._idle.append(worker)
         return answer
+
+    def add(self, most: int) -> None:
+        """Start one worker more, unless ``most`` are idle."""
+        with self._lock:
+            enough = len(self._idle) >= most
+        worker = None if enough else Worker()
+        if worker is not None and worker.ready():
+            with self._lock:
+                self._idle.append(worker)
 
     def close(self) -> None:
         """End all idle workers of this process."""
@@ -113,10 +139,73 @@ def available() -> bool:
     return find_spec("math_verify") is not None and find_spec("latex2sympy2_extended") is not None
 
 
-@lru_cache(maxsize=2**16)
+@dataclass(slots=True)
+class Limit:
+    """Until when (``time.monotonic``) forms may be sought; ``missed`` once one was not, for want of time."""
+
+    end: float
+    missed: bool = False
+
+
+_limit: ContextVar[Limit | None] = ContextVar("limit", default=None)
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
+
+
+@contextmanager
+def limited(seconds: float) -> Generator[Limit]:
+    """Let all that is read within take ``seconds`` by the clock; at 0 only forms that are known are found.
+
+    For a service, where one answer must not hold up others. Elsewhere the limit is processor time, so that
+    a busy machine finds the same forms.
+    """
+    limit = Limit(time.monotonic() + seconds)
+    token = _limit.set(limit)
+    try:
+        yield limit
+    finally:
+        _limit.reset(token)
+
+
+@contextmanager
+def without_workers() -> Generator[None]:
+    """Find no form by a worker."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
+class NoTimeError(Exception):
+    """There is no time to look for a form, which says nothing about the string: not remembered."""
+
+
+def warm(workers: int) -> None:
+    """Have so many workers ready, where the extra is installed; called by as many threads at once."""
+    if available():
+        POOL.add(workers)
+
+
 def canonical(text: str) -> str | None:
     """Return the canonical form of a normalised expression.
 
     None without the extra, in time-out, or unparsable.
+
+    Raises NoTimeError where the time is limited and over.
     """
-    return POOL.ask(text) if available() and len(text) <= MOST_CHARACTERS else None
+    if _alone.get() or not available() or len(text) > MOST_CHARACTERS:
+        return None
+    return sought(text)
+
+
+@lru_cache(maxsize=2**16)
+def sought(text: str) -> str | None:
+    """Ask a worker. What it cannot do in time is remembered as having no form."""
+    limit = _limit.get()
+    if limit is None:
+        return POOL.ask(text)
+    seconds = limit.end - time.monotonic()
+    if seconds <= 0:
+        limit.missed = True
+        raise NoTimeError
+    return POOL.ask(text, min(seconds, SECONDS))

@@ -79,6 +79,8 @@ def main() -> None:
     """Serve until standard input ends."""
     warnings.simplefilter("ignore")
     limit_memory()
+    # The first expression of a process takes a second or two (the grammar is built): before anybody waits.
+    canonical(r"\frac{x+1}{2}")
     replies, sys.stdout = sys.stdout, sys.stderr
     replies.write("ready\n")
     replies.flush()

@@ -319,6 +319,10 @@ UpstreamKeyEnv = Annotated[
         "--upstream-key-env", metavar="NAME", help="Environment variable with the API key of the upstream."
     ),
 ]
+ForwardHeader = Annotated[
+    list[str] | None,
+    typer.Option("--forward-header", metavar="X-NAME", help="Header of clients to pass on (repeatable)."),
+]
 State = Annotated[
     str | None,
     typer.Option(

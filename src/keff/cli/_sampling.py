@@ -7,7 +7,7 @@ import importlib
 import inspect
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +26,9 @@ from keff.records import Message, Sampling, stable_hash
 from keff.sampling import sampler
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
 from keff.task import Task, select
+
+NAMED = 5
+"""Refused questions that are named in a line; all of them are in ``--json``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +199,8 @@ def report(job: Job, drawn: sampler.Progress, *, json: bool) -> None:
                 "tokens": drawn.tokens,
                 "abstained": drawn.abstained,
                 "truncated": drawn.truncated,
+                "estimated": drawn.estimated,
+                "refused": drawn.refused,
                 "stopped": drawn.stopped,
             }
         )
@@ -203,9 +208,19 @@ def report(job: Job, drawn: sampler.Progress, *, json: bool) -> None:
     line = f"{job.folder}: {drawn.done} paths drawn, {drawn.kept} kept from before, {drawn.items} items"
     if drawn.failed:
         line += f"; {drawn.failed} attempts failed: run the same command to try them again"
+    if drawn.refused:
+        line += f"; {refusals(drawn.refused)}"
+    if drawn.estimated:
+        line += f"; tokens of {drawn.estimated} paths are estimates: the server's own counts cannot be right"
     if drawn.stopped:
         line += f"; stopped: {drawn.stopped}"
     progress_console.print(line, markup=False, soft_wrap=True)
+
+
+def refusals(refused: Mapping[str, str]) -> str:
+    """Return which questions the server refused, and what it said of the first."""
+    named = ", ".join(list(refused)[:NAMED]) + (", ..." if len(refused) > NAMED else "")
+    return f"{len(refused)} questions were refused ({named}): {next(iter(refused.values()))}"
 
 
 async def _draw(job: Job) -> sampler.Progress:

@@ -16,13 +16,14 @@ from keff.cli import _options as o
 from keff.errors import UsageError
 from keff.plan import Plan
 from keff.plugins import missing_extra
+from keff.protocol.address import base_url, checked_key
 from keff.sampling.cost import Price, price_of, read_prices
 
 try:
     from keff.gateway.options import Options
     from keff.gateway.plan_defaults import terms_of
     from keff.gateway.server import Deployment, serve
-    from keff.gateway.upstream import Address, base_url
+    from keff.gateway.upstream import Address
 except ImportError as error:
     raise missing_extra(error, "keff serve") from error
 
@@ -47,6 +48,7 @@ def command(
     connections: o.Connections = 512,
     token_env: o.TokenEnv = None,
     upstream_key_env: o.UpstreamKeyEnv = None,
+    forward_header: o.ForwardHeader = None,
     state: o.State = None,
     shadow_budget: o.ShadowBudget = 0.02,
     cap: o.ShadowCap = 32,
@@ -69,10 +71,11 @@ def command(
         shadow_paths=cap,
         deadline=deadline,
         price=_price(found, model, prices),
+        forward_headers=tuple(name.lower() for name in forward_header or ()),
         token=_secret(token_env, "--token-env"),
     )
     address = Address(
-        url=base_url(upstream),
+        url=base_url(upstream, "--upstream", "--upstream-key-env"),
         key=_secret(upstream_key_env, "--upstream-key-env"),
         connections=connections,
         path_seconds=path_timeout,
@@ -97,7 +100,7 @@ def command(
 def _secret(name: str | None, flag: str) -> str:
     if name is None:
         return ""
-    value = os.environ.get(name, "")
+    value = checked_key(os.environ.get(name, ""), name)
     if not value:
         raise UsageError(f"{flag} {name}: the environment has no such variable, or it is empty")
     return value

@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
-from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI, AsyncStream
 
-from keff.engines._response import Assembler, RepeatedError, choices_of, entries, fields
 from keff.errors import EngineError
+from keff.protocol.address import Mask
+from keff.protocol.assemble import Assembler
+from keff.protocol.events import DONE, Events, data_of
+from keff.protocol.patience import pause
+from keff.protocol.refusals import Refusal, refusal_of
+from keff.protocol.reply import RepeatedError, choices_of, filtered_response
+from keff.protocol.unpack import ENCODINGS, Body, BodyError
+from keff.protocol.values import decoded, entries, fields
+
+T = TypeVar("T")
+
+CONNECT = 2.5
+"""Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute.
+
+Two requests
+in turn, each with three retries and the pauses between them."""
+
+LIST_SECONDS = 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is and how patient to be; the key is never shown."""
+    """Where a server is and how patient to be.
+
+    ``timeout`` bounds one request from its start to its last byte.
+    """
 
     url: str
     key: str
     key_name: str
     max_retries: int
     timeout: float
-
-
-CONNECT = 2.5
-"""Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute.
-
-That is two requests in turn, each with the client's three retries and the pauses between them.
-"""
 
 
 class UnsupportedError(Exception):
@@ -45,17 +59,31 @@ class UnsupportedError(Exception):
         self.error, self.sure = error, sure
 
 
+class _RefusedError(Exception):
+    """The server answered with an error status."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
 class Transport:
     """One server and its pool of connections."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._client = AsyncOpenAI(
+        self._mask = Mask([address.key])
+        self._client = httpx2.AsyncClient(
             base_url=address.url,
-            api_key=address.key or "none",
-            max_retries=address.max_retries,
-            timeout=_patience(address.timeout),
-            default_headers={"User-Agent": f"keff/{version('keff')}"},
+            headers={
+                "Authorization": f"Bearer {address.key or 'none'}",
+                "User-Agent": f"keff/{version('keff')}",
+                "Accept-Encoding": ENCODINGS,
+            },
+            # The deadline of a whole request is ours: these would begin anew with every byte that comes.
+            timeout=httpx2.Timeout(None, connect=min(CONNECT, address.timeout)),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=256),
+            follow_redirects=True,
         )
 
     async def models(self) -> list[str]:
@@ -63,105 +91,134 @@ class Transport:
 
         Raises EngineError, not transient, when the server cannot be reached or refuses the key.
         """
-        client = self._client.with_options(max_retries=0, timeout=_patience(30))
         try:
-            answer = await client.get("/models", cast_to=httpx2.Response)
-            listed = entries(fields(json.loads(answer.content)).get("data"))
-        except APIStatusError as error:
-            if error.status_code in (404, 405, 501):
+            async with self._answer("GET", "models", None, LIST_SECONDS) as response:
+                raw = await self._whole(response)
+            listed = entries(fields(decoded(raw)).get("data"))
+        except _RefusedError as error:
+            if error.refusal.status in (404, 405, 501):
                 return []
-            raise self.error(self._status_error(error)[0], transient=False) from None
-        except APIError as error:
-            raise self.error(self._api_error(error), transient=False) from None
+            raise self.error(self._status_line(error.refusal), transient=False) from None
+        except httpx2.TransportError as error:
+            raise self.error(_broken(error), transient=False) from None
+        except EngineError as error:
+            raise self.error(str(error), transient=False) from None
         except ValueError:
             raise self.error("/models is not JSON: is this an OpenAI server?", transient=False) from None
-        return [str(one.get("id")) for one in listed]
+        return [str(entry.get("id")) for entry in listed]
 
-    async def chat(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send one chat request and return the whole response, streamed or not.
+    async def chat(self, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+        """Send one chat request and return what ``read`` makes of the whole response, streamed or not.
 
         Raises EngineError, or UnsupportedError when the server says that the request itself is wrong.
+        Whatever reading an answer raises is a transient EngineError: one odd answer must not end a run.
         """
+        raw = json.dumps(body).encode()
         try:
-            response = await (self._streamed(body) if body.get("stream") else self._whole(body))
+            response = await self._patient(raw, body.get("stream"))
             choices_of(response)
-            return response
-        except APIStatusError as error:
-            if stopped_by_filter(error):
-                return filtered_response(error, body.get("n", 1))
-            failure = self.error(*self._status_error(error))
-            refused = error.status_code in (400, 422)
-            raise (UnsupportedError(failure, sure=True) if refused else failure) from None
-        except APIError as error:
-            raise self.error(self._api_error(error)) from None
+            return read(response)
+        except _RefusedError as error:
+            refusal = error.refusal
+            if refusal.filtered:
+                return read(filtered_response(refusal.message, body.get("n", 1)))
+            failure = self._refused(refusal)
+            raise (UnsupportedError(failure, sure=True) if failure.refused else failure) from None
+        except RepeatedError as error:
+            failure = self.error(str(error))
+            raise (UnsupportedError(failure, sure=False) if body.get("n", 1) > 1 else failure) from None
         except EngineError as error:
-            failure = self.error(str(error), transient=error.transient)
-            smaller = isinstance(error, RepeatedError) and body.get("n", 1) > 1
-            raise (UnsupportedError(failure, sure=False) if smaller else failure) from None
-        except httpx2.HTTPError as error:
-            raise self.error(f"the connection broke ({type(error).__name__})") from None
+            raise self.error(str(error), error.transient, error.refused) from None
+        except BodyError as error:
+            raise self.error(f"the answer cannot be taken: {error}") from None
         except ValueError:
             raise self.error("the answer is not JSON, or was cut short") from None
+        except Exception as error:
+            raise self.error(f"the answer cannot be read ({type(error).__name__})") from error
 
-    async def _whole(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        answer = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=dict(body))
-        return fields(json.loads(answer.content))
+    async def _patient(self, body: bytes, streamed: Any) -> dict[str, Any]:
+        """Make one request, and again while the server is busy or does not answer at all."""
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                async with self._answer("POST", "chat/completions", body, self._address.timeout) as response:
+                    if streamed and "event-stream" in response.headers.get("content-type", ""):
+                        return await self._streamed(response)
+                    return fields(decoded(await self._whole(response)))
+            except _RefusedError as error:
+                if not error.refusal.transient or tries > self._address.max_retries:
+                    raise
+                asked = error.refusal.wait
+            except httpx2.TransportError as error:
+                if tries > self._address.max_retries:
+                    raise EngineError(_broken(error)) from None
+                asked = None
+            await asyncio.sleep(pause(tries, asked, first=FIRST_PAUSE, longest=LONGEST_PAUSE))
 
-    async def _streamed(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        parts = Assembler()
-        stream = await self._client.post(
-            "/chat/completions",
-            cast_to=object,
-            body=dict(body),
-            stream=True,
-            stream_cls=AsyncStream[object],
-        )
-        async with stream:
-            async for chunk in stream:
-                parts.take(fields(chunk))
+    @asynccontextmanager
+    async def _answer(
+        self, method: str, path: str, body: bytes | None, seconds: float
+    ) -> AsyncGenerator[httpx2.Response]:
+        """Give the response to one request, all within ``seconds``.
+
+        Raises _RefusedError for an error status.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                headers = {"content-type": "application/json"} if body is not None else None
+                async with self._client.stream(method, path, content=body, headers=headers) as response:
+                    if response.status_code >= 300:
+                        raw = await self._whole(response)
+                        raise _RefusedError(
+                            refusal_of(response.status_code, raw, response.headers, self._mask)
+                        )
+                    yield response
+        except TimeoutError:
+            raise EngineError(f"no answer within {seconds:g} s") from None
+
+    @staticmethod
+    async def _whole(response: httpx2.Response) -> bytes:
+        body = Body(response.headers.get("content-encoding"))
+        parts = [body.take(part) async for part in response.aiter_raw()]
+        body.end()
+        return b"".join(parts)
+
+    @staticmethod
+    async def _streamed(response: httpx2.Response) -> dict[str, Any]:
+        parts, events, body = Assembler(), Events(), Body(response.headers.get("content-encoding"))
+        async for part in response.aiter_raw():
+            for event in events.feed(body.take(part)):
+                data = data_of(event)
+                if data and data != DONE:
+                    parts.take(fields(decoded(data)))
         return parts.response()
 
-    def error(self, message: str, transient: bool = True) -> EngineError:
+    def error(self, message: str, transient: bool = True, refused: bool = False) -> EngineError:
         """Return an EngineError of one line that names the address and never the key."""
-        line = " ".join(message.split())
-        if self._address.key:
-            line = line.replace(self._address.key, "***")
-        return EngineError(f"{self._address.url}: {line}", transient=transient)
+        line = self._mask(f"{self._address.url}: {message}")
+        return EngineError(line, transient=transient, refused=refused)
 
-    def _status_error(self, error: APIStatusError) -> tuple[str, bool]:
-        """Return what an HTTP error says, and whether it may pass."""
-        code, detail = error.status_code, fields(error.body)
-        said = str(detail.get("message") or error.message)[:300]
-        if code in (401, 403):
-            return f"HTTP {code}: {said}; check the key in ${self._address.key_name}", False
-        spent = detail.get("code") == "insufficient_quota"
-        return f"HTTP {code}: {said}", (code in (408, 409, 429) or code >= 500) and not spent
+    def _refused(self, refusal: Refusal) -> EngineError:
+        return self.error(
+            self._status_line(refusal),
+            refusal.transient,
+            refused=not refusal.transient and not refusal.fatal,
+        )
 
-    def _api_error(self, error: APIError) -> str:
-        if isinstance(error.__cause__, httpx2.ConnectTimeout):
-            return "cannot be reached (nothing there answers)"
-        if isinstance(error, APITimeoutError):
-            return f"no answer within {self._address.timeout:g} s"
-        if isinstance(error, APIConnectionError):
-            return f"cannot be reached ({error.__cause__ or error})"
-        return f"the server answered with an error: {error.message}"
+    def _status_line(self, refusal: Refusal) -> str:
+        line = f"HTTP {refusal.status}: {refusal.message}"
+        check = refusal.status in (401, 403)
+        return f"{line}; check the key in ${self._address.key_name}" if check else line
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._client.aclose()
 
 
-def _patience(seconds: float) -> httpx2.Timeout:
-    return httpx2.Timeout(seconds, connect=min(CONNECT, seconds))
-
-
-def stopped_by_filter(error: APIStatusError) -> bool:
-    """Return whether a content filter stopped a request."""
-    return error.status_code == 400 and bool(re.search("content_filter|content_policy", str(error.body)))
-
-
-def filtered_response(error: APIStatusError, n: int) -> dict[str, Any]:
-    """Return the response that n paths stopped by a content filter stand for."""
-    said = str(fields(error.body).get("message") or error.message)
-    choice = {"message": {"content": "", "refusal": said}, "finish_reason": "content_filter"}
-    return {"choices": [{"index": index, **choice} for index in range(n)], "usage": {"completion_tokens": 0}}
+def _broken(error: httpx2.TransportError) -> str:
+    if isinstance(error, httpx2.ConnectTimeout):
+        return "cannot be reached (nothing there answers)"
+    if isinstance(error, httpx2.ConnectError):
+        return f"cannot be reached ({error})"
+    return f"the connection broke ({type(error).__name__})"

@@ -31,10 +31,11 @@ import xllamacpp
 
 from keff.engine import Capabilities
 from keff.engines._context import Need, context_size
-from keff.engines._form import chat_body, template_thinking
 from keff.engines._gguf import locate, sha256
-from keff.engines._response import Assembler, choices_of, completions
 from keff.errors import EngineError, UsageError
+from keff.protocol.assemble import Assembler
+from keff.protocol.form import chat_body, template_thinking
+from keff.protocol.reply import choices_of, completions
 from keff.records import Completion, Message, Sampling
 
 N_CTX = 1024
@@ -181,7 +182,8 @@ class LlamaCpp:
             response = answer.parts.response()
             return completions(response, choices_of(response), time.perf_counter() - begun)
         except EngineError as error:
-            raise EngineError(f"engine llamacpp: {error}", transient=error.transient) from None
+            line = f"engine llamacpp: {error}"
+            raise EngineError(line, transient=error.transient, refused=error.refused) from None
 
     @staticmethod
     def _ask(server: xllamacpp.Server, body: dict[str, Any], answer: _Answer) -> None:

@@ -1,10 +1,11 @@
 """Any OpenAI-compatible server: a hosted API, vLLM, SGLang, llama.cpp, Ollama or a gateway.
 
-The key is read from the environment and goes nowhere else. Several paths share one request (and one
-reading of the prompt) where the server allows it and the tokens of each path can be counted, which needs
+The key is read from the environment and goes nowhere else. Several paths share one request (and one reading
+of the prompt) where the server allows it and the tokens of each path can be counted, which needs
 log-probabilities; otherwise each path is its own request. The first requests find out, and the answer is
-remembered. Path i carries the seed ``seed + i`` either way. The client retries 408, 409, 429, 5xx and
-broken connections, and waits as long as Retry-After says; what still fails is an EngineError.
+remembered. Path i carries the seed ``seed + i`` either way. 408, 409, 425, 429, 5xx and broken connections
+are tried again, after as long as Retry-After says; what still fails is an EngineError. ``timeout`` bounds
+one request as a whole, so a server that sends a byte now and then holds no path for ever.
 
 A refusal or a content filter is an outcome, not an error. Hidden thinking that the server keeps apart
 becomes ``reasoning``; thinking segments inside the text stay there. Closing the connection, which
@@ -13,28 +14,26 @@ cancelling does, stops a path on vLLM, SGLang and llama.cpp; ``stream=True`` doe
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from keff.engine import Capabilities
-from keff.engines._form import chat_body, effort_thinking, json_object, template_thinking
-from keff.engines._response import choices_of, completions
 from keff.engines._transport import Address, Transport, UnsupportedError
 from keff.errors import EngineError, UsageError
+from keff.protocol.address import base_url as checked_url
+from keff.protocol.address import checked_key
+from keff.protocol.form import chat_body, effort_thinking, json_object, template_thinking
+from keff.protocol.reply import choices_of, completions
+from keff.protocol.sharing import Sharing
 from keff.records import Completion, Message, Sampling
 
 HOSTED = "api.openai.com"
 SHARED_N = 8
 """Paths in one request when nothing else is said: enough to share the prompt, few enough to lose little."""
-
-ODD = 3
-"""Answers in a row with too few paths, or with one twice, after which a server is taken to share no requests:
-one may be a passing fault, and the paths that it lacks are asked for again either way."""
 
 
 def engine(
@@ -61,7 +60,8 @@ def engine(
     request, as JSON or a mapping, such as ``{"top_k": 20}``. ``omit``: names of fields, by comma, that the
     server does not take, such as ``seed``. Raises UsageError for options that do not fit.
     """
-    url = normalized(base_url or os.environ.get("OPENAI_BASE_URL") or f"https://{HOSTED}/v1")
+    given = base_url or os.environ.get("OPENAI_BASE_URL") or f"https://{HOSTED}/v1"
+    url = checked_url(given, "engine openai: base_url", "api_key_env")
     hosted = urlsplit(url).hostname == HOSTED
     if n_per_request != "auto" and int(n_per_request) < 1:
         raise UsageError("engine openai: n_per_request must be auto or at least 1")
@@ -96,16 +96,6 @@ class Options:
     omit: frozenset[str] = frozenset()
 
 
-def normalized(url: str) -> str:
-    """Return a base URL with ``/v1`` where it has no path; raises UsageError for what is not http(s)."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"engine openai: {url!r} is not an http address")
-    if parts.username or parts.password:
-        raise UsageError("engine openai: put the key into the environment, not into the address")
-    return urlunsplit(parts._replace(path=parts.path.rstrip("/") or "/v1", query="", fragment=""))
-
-
 class OpenAI:
     """See the module."""
 
@@ -118,16 +108,21 @@ class OpenAI:
         self._logprobs = options.logprobs
         self._length_field = "max_completion_tokens" if options.effort else "max_tokens"
         most = options.n or (SHARED_N if options.logprobs else 1)
-        self.capabilities = Capabilities(most, parallel, logprobs=options.logprobs)
+        self._sharing = Sharing(most)
+        self._parallel = parallel
         self._transport: Transport | None = None
-        self._odd_in_row = 0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the server is known to do by now."""
+        return Capabilities(self._sharing.most, self._parallel, logprobs=self._logprobs)
 
     async def start(self) -> None:
         """Reach the server and settle on the model; raises EngineError when that cannot work."""
         if self._transport is not None:
             return
         options = self._options
-        key = os.environ.get(options.api_key_env, "")
+        key = checked_key(os.environ.get(options.api_key_env, ""), options.api_key_env)
         if not key and urlsplit(options.url).hostname == HOSTED:
             raise EngineError(f"set the environment variable {options.api_key_env}", transient=False)
         address = Address(options.url, key, options.api_key_env, options.max_retries, options.timeout)
@@ -145,55 +140,30 @@ class OpenAI:
     def identity(self) -> dict[str, Any]:
         """Return the model and the extra fields; not the address, so a run goes on when the server moves."""
         options = self._options
-        found = {"engine": self.name, "model": self._model, "extra_body": dict(options.extra_body)}
-        return found | {"omit": sorted(options.omit), "thinking": "effort" if options.effort else "template"}
+        named = {"engine": self.name, "model": self._model, "extra_body": dict(options.extra_body)}
+        return named | {"omit": sorted(options.omit), "thinking": "effort" if options.effort else "template"}
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw n paths in as few requests as the server allows; see ``Engine.generate``."""
-        most = self.capabilities.max_n
-        if n > most:
-            return await self._parts(messages, sampling, n, most)
+        """Draw at most n paths in one request, or in one less after a refusal; see ``Engine.generate``."""
+        n = min(n, self._sharing.most)
         try:
             drawn = await self._draw(messages, sampling, n)
         except UnsupportedError as refusal:
             if n == 1:
                 raise refusal.error from None
-            drawn = await self._parts(messages, sampling, n, n // 2)
-            self._note_odd(n // 2, sure=refusal.sure)
-            return drawn
-        if len(drawn) < n:
-            self._note_odd(1)
-            rest = replace(sampling, seed=sampling.seed + len(drawn))
-            drawn += await self._parts(messages, rest, n - len(drawn), 1)
-        elif n > 1:
-            self._odd_in_row = 0
+            # Was it n? The same request for one path tells, and is drawn in any case.
+            drawn = await self._single(messages, sampling)
+            if refusal.sure:
+                self._sharing.refused(n)
+                return drawn
+        self._sharing.came(n, len(drawn))
         return drawn
 
-    def _note_odd(self, n: int, *, sure: bool = False) -> None:
-        """Ask for at most n paths from now on, once the server said so or was odd several times in a row."""
-        self._odd_in_row += 1
-        if sure or self._odd_in_row >= ODD:
-            self._at_most(n)
-
-    def _at_most(self, n: int) -> None:
-        self.capabilities = replace(self.capabilities, max_n=min(self.capabilities.max_n, n))
-
-    async def _parts(
-        self, messages: Sequence[Message], sampling: Sampling, n: int, most: int
-    ) -> list[Completion]:
-        """Draw n paths as requests of at most ``most``; when one fails the others are cancelled."""
-        tasks = [
-            asyncio.ensure_future(
-                self.generate(messages, replace(sampling, seed=sampling.seed + start), min(most, n - start))
-            )
-            for start in range(0, n, most)
-        ]
+    async def _single(self, messages: Sequence[Message], sampling: Sampling) -> list[Completion]:
         try:
-            return [path for part in await asyncio.gather(*tasks) for path in part]
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            return await self._draw(messages, sampling, 1)
+        except UnsupportedError as refusal:
+            raise refusal.error from None
 
     async def _draw(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         """Send one request, again without what the server says it does not know, and read the answer."""
@@ -202,9 +172,12 @@ class OpenAI:
             raise EngineError("engine openai: start() comes before generate()", transient=False)
         while True:
             body, begun = self._body(messages, sampling, n), time.perf_counter()
-            try:
-                response = await transport.chat(body)
+
+            def read(response: dict[str, Any], begun: float = begun) -> list[Completion]:
                 return self._read(response, n, time.perf_counter() - begun)
+
+            try:
+                return await transport.chat(body, read)
             except UnsupportedError as refusal:
                 if not self._simplify(str(refusal), body):
                     raise
@@ -235,9 +208,8 @@ class OpenAI:
 
     def _forget_logprobs(self) -> None:
         self._logprobs = False
-        self.capabilities = replace(self.capabilities, logprobs=False)
         if self._options.n is None:
-            self._at_most(1)
+            self._sharing.most = 1
 
     def _read(self, response: dict[str, Any], n: int, seconds: float) -> list[Completion]:
         drawn = completions(response, choices_of(response), seconds)

@@ -41,8 +41,8 @@ from transformers.utils import logging
 
 from keff.engine import Capabilities
 from keff.engines._gguf import locate
-from keff.engines._response import summarize
 from keff.errors import EngineError, UsageError
+from keff.protocol.tokens import summarize
 from keff.records import Completion, Message, Sampling
 
 Embedding = Literal["none", "mean", "last"]
@@ -227,7 +227,8 @@ class Transformers:
         )
         length, most = prompt["input_ids"].shape[1], self._model.config.max_position_embeddings
         if length >= most:
-            raise EngineError(f"the prompt has {length} tokens and the model takes {most}", transient=False)
+            line = f"the prompt has {length} tokens and the model takes {most}"
+            raise EngineError(line, transient=False, refused=True)
         return prompt.to(self._settings.device)
 
     def _ends(self) -> list[int]:

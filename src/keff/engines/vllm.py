@@ -27,9 +27,10 @@ from typing import Any
 from vllm import LLM, SamplingParams
 
 from keff.engine import Capabilities
-from keff.engines._form import json_object, template_thinking
-from keff.engines._response import finish_reason, summarize
 from keff.errors import EngineError, UsageError
+from keff.protocol.form import json_object, template_thinking
+from keff.protocol.reply import finish_reason
+from keff.protocol.tokens import summarize
 from keff.records import Completion, Message, Sampling
 
 
@@ -164,7 +165,8 @@ class Vllm:
             if len(batch) > 1:
                 return [outcome for request in batch for outcome in self._draw([request])]
             wrong = {"ValueError", "VLLMClientError"} & {kind.__name__ for kind in type(error).__mro__}
-            return [EngineError(f"vLLM failed: {' '.join(str(error).split())}", transient=not wrong)]
+            line = f"vLLM failed: {' '.join(str(error).split())}"
+            return [EngineError(line, transient=not wrong, refused=bool(wrong))]
 
     def _ask(self, batch: list[_Request]) -> list[list[Completion]]:
         begun = time.perf_counter()

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from keff.gateway.chat import Chat
 from keff.gateway.errors import Problem
 from keff.gateway.exchange import JSON, Receive, Scope, Send
+from keff.gateway.passage import passes
 from keff.gateway.routes import Pages
 from keff.gateway.security import Guard
 from keff.gateway.service import Service
@@ -23,7 +24,10 @@ from keff.gateway.service import Service
 log = logging.getLogger("keff.gateway")
 
 CHAT = "/v1/chat/completions"
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+ALIVE = ("/healthz", "/health", "/health/liveliness", "/health/liveness")
+READY = ("/readyz", "/health/readiness")
+OPEN_PATHS = frozenset({*ALIVE, *READY})
+MODELS = "/v1/models"
 
 
 class Front:
@@ -43,6 +47,9 @@ class Front:
             if scope["path"] == CHAT and scope["method"] == "POST":
                 await self.chat(scope, receive, send)
                 return
+            if passes(scope["path"]) and not _is_own(scope["path"]):
+                await self.chat.through(scope, receive, send)
+                return
         await self.rest(scope, receive, send)
 
     async def _refuse(self, problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,6 +59,10 @@ class Front:
             log.info(json.dumps({"event": "refused", "status": problem.status, "client": caller}))
         response = Response(problem.body(), problem.status, problem.headers, media_type=JSON)
         await response(scope, receive, send)
+
+
+def _is_own(path: str) -> bool:
+    return path in (CHAT, MODELS) or path.startswith(f"{MODELS}/")
 
 
 async def _unrouted(_: Request, error: Exception) -> Response:
@@ -68,6 +79,7 @@ def application(service: Service, guard: Guard) -> Front:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         await service.upstream.start()
+        service.pool.warm(service.reader)
         try:
             yield
         finally:
@@ -76,10 +88,10 @@ def application(service: Service, guard: Guard) -> Front:
     rest = Starlette(
         routes=[
             Route(CHAT, chat, methods=["POST"]),
-            Route("/v1/models", pages.models),
+            Route(MODELS, pages.models),
             Route("/v1/models/{name:path}", pages.model),
-            Route("/healthz", pages.healthz),
-            Route("/readyz", pages.readyz),
+            *(Route(path, pages.healthz) for path in ALIVE),
+            *(Route(path, pages.readyz) for path in READY),
             Route("/metrics", pages.metrics),
         ],
         exception_handlers={HTTPException: _unrouted},

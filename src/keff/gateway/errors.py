@@ -32,15 +32,24 @@ class Problem(Exception):
     """A request ends with an HTTP error; the text is one line that says what to do."""
 
     def __init__(
-        self, status: int, message: str, *, code: str | None = None, param: str | None = None
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        kind: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.code, self.param = status, code, param
-        self.headers = HEADERS.get(status, {})
+        self.status, self.code, self.param, self._kind = status, code, param, kind
+        self.headers = headers or HEADERS.get(status, {})
 
     def error(self) -> dict[str, Any]:
         """Return the object that stands under ``error``."""
-        kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        kind = self._kind or KINDS.get(
+            self.status, "invalid_request_error" if self.status < 500 else "server_error"
+        )
         return {"message": str(self), "type": kind, "param": self.param, "code": self.code}
 
     def body(self) -> bytes:

@@ -28,6 +28,7 @@ class Exchange:
     send: Send
     status: int = 0
     job: Job | None = None
+    passed: bool = False
 
     async def begin(self, status: int, kind: str, more: Mapping[str, str], size: int | None = None) -> None:
         """Send the head of the response."""
@@ -38,9 +39,12 @@ class Exchange:
             told["content-length"] = str(size)
         if job is not None and job.paths:
             told["x-keff-paths"] = str(job.paths)
+        if job is not None:
+            told |= job.limits
         if job is not None and job.stale:
             told["x-keff-stale-plan"] = ", ".join(job.stale)
-        head = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
+        # A name in a plan may be in any script; a header is Latin-1.
+        head = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in told.items()]
         await self.send({"type": "http.response.start", "status": status, "headers": head})
 
     async def whole(self, status: int, body: bytes, more: Mapping[str, str]) -> None:

@@ -10,13 +10,12 @@ from importlib.metadata import entry_points
 from typing import Any, cast, get_args
 
 from keff import plugins
-from keff.answers import Space, space, strip_thinking
-from keff.engines._response import fields, finish_reason, text_of
+from keff.answers import SLOW_SPACES, Space, space, strip_thinking
 from keff.errors import PlanError
 from keff.plan import Plan
+from keff.protocol.reply import finish_reason
+from keff.protocol.values import fields, text_of
 from keff.records import AnswerSpace
-
-SLOW_SPACES = frozenset({"math"})
 
 LETTERS = ("A", "B", "C", "D", "E")
 
@@ -134,14 +133,21 @@ def reader_of(plan: Plan, answer_space: str | None = None) -> Reader:
         raise PlanError(f"the answer space {name!r} cannot be served: name another with --answer-space")
     if answer_space is not None:
         return Reader(_space(name))
-    task = plan.task or {}
-    options = cast("dict[str, Any]", task.get("options") or {})
+    options = fields(fields(plan.task).get("options"))
     if plan.task is None and name == "exact":
         raise PlanError("the plan does not say how answers are read from texts: set --answer-space")
     if options.get("scorer"):
         raise PlanError("the plan's answers were read by a scorer, which needs gold answers: --answer-space")
-    regex = options.get("answer_regex")
-    return Reader(_space(name), re.compile(regex) if regex else None, _foreign(options))
+    return Reader(_space(name), _compiled(options.get("answer_regex")), _foreign(options))
+
+
+def _compiled(regex: Any) -> re.Pattern[str] | None:
+    if regex is None or regex == "":
+        return None
+    try:
+        return re.compile(regex)
+    except (re.error, TypeError, OverflowError, RecursionError) as error:
+        raise PlanError(f"the plan's answer expression cannot be used: {error}") from None
 
 
 def _space(name: str) -> Space:

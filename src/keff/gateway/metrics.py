@@ -12,10 +12,13 @@ PATHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 HELP = {
     "keff_requests_total": "Chat requests by HTTP status (499: the client left), and all that the "
     "guard refused.",
+    "keff_passed_total": "Requests of other paths of the API, passed through, by HTTP status.",
     "keff_votes_total": "Voted requests by why they stopped.",
-    "keff_paths_total": "Paths by what became of them: voted, abstained, unused, cancelled, shadow, relayed.",
+    "keff_paths_total": "Paths by what became of them: voted, abstained, unused, cancelled, shadow, relayed, "
+    "abandoned (their request failed or was left).",
     "keff_upstream_failures_total": "Upstream calls that failed.",
     "keff_tokens_total": "Tokens that the upstream billed.",
+    "keff_odd_usage_total": "Upstream answers whose usage cannot be right; it is not counted.",
     "keff_dollars_total": "Dollars that they cost, where a price is given.",
     "keff_stale_total": "Requests that state something else than the plan, by what.",
     "keff_vote_log_errors_total": "Rows of the vote log that could not be written.",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
 from keff.errors import UsageError
 from keff.sampling.cost import Price
+
+HEADER = re.compile(r"x-[a-z0-9-]+")
 
 FreeText = Literal["pass", "refuse", "draw"]
 Reply = Literal["shortest", "first"]
@@ -25,7 +28,8 @@ class Options:
     (faster, and what is not needed is cancelled). Some requests are drawn on to ``shadow_paths`` after their
     reply: on average that adds ``shadow_budget`` of the paths that the replies cost. Seconds: ``deadline`` of
     a vote (None: none), ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first
-    comment, ``comment_seconds`` between comments.
+    comment, ``comment_seconds`` between comments. ``forward_headers`` are those of a client, in lower case,
+    that the upstream gets too.
     """
 
     strict: bool = False
@@ -44,6 +48,7 @@ class Options:
     quiet_seconds: float = 1.0
     comment_seconds: float = 5.0
     price: Price | None = None
+    forward_headers: tuple[str, ...] = ()
     token: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
@@ -53,6 +58,9 @@ class Options:
             raise UsageError("the deadline must be above 0 seconds")
         if not 1 <= self.max_paths <= 256 or not 1 <= self.in_flight <= 256:
             raise UsageError("the most paths and the paths in flight must lie between 1 and 256")
+        for name in self.forward_headers:
+            if not HEADER.fullmatch(name) or name == "x-api-key" or name.startswith("x-keff"):
+                raise UsageError(f"--forward-header {name!r}: name a header of your own, such as x-tenant")
         if self.free_text not in ("pass", "refuse", "draw"):
             raise UsageError(f"free text is pass, refuse or draw, not {self.free_text}")
         if self.reply not in ("shortest", "first"):

@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from keff.engines._form import effort_thinking, template_thinking
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from keff.errors import PlanError
 from keff.plan import Plan
+from keff.protocol.form import effort_thinking, template_thinking
+from keff.protocol.values import fields
+from keff.sampling.manifest import Config
 
 LENGTHS = ("max_tokens", "max_completion_tokens")
 SYSTEM_ROLES = ("system", "developer")
@@ -23,6 +28,9 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "response_format": ({"type": "text"},),
 }
 """Fields that change paths, with the values that do nothing."""
+
+OURS = frozenset({"messages", "n", "seed", "stream", "stream_options", "keff"})
+"""Fields of an upstream call that the gateway decides itself."""
 
 ENGINE_FIELDS: dict[str, dict[str, Any]] = {"llamacpp": {"top_k": 0, "min_p": 0.0}}
 """What an engine of keff says beyond the sampling of a plan, where a server's own default differs."""
@@ -101,35 +109,95 @@ def _same(stated: Any, value: Any) -> bool:
     return stated == value
 
 
+class _Sampling(BaseModel):
+    """What a gateway reads of a plan's sampling; the rest is ignored."""
+
+    model_config = ConfigDict(strict=True)
+
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    stop: list[str] = Field(default_factory=list[str])
+    thinking: int | None = Field(default=None, ge=0)
+
+
+class _Engine(BaseModel):
+    """What a gateway reads of a plan's engine."""
+
+    model_config = ConfigDict(strict=True)
+
+    engine: str | None = None
+    model: str | None = None
+    thinking: str | None = None
+    extra_body: dict[str, JsonValue] | None = None
+    omit: list[str] | None = None
+
+
+class _Measured(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    engine: _Engine = _Engine()
+    sampling: _Sampling = _Sampling()
+    system: str | None = None
+
+
+def _measured(plan: Plan) -> _Measured:
+    """Read what a plan was measured on.
+
+    Raises PlanError for one that was changed by hand or cannot be served.
+    """
+    config = plan.config or {}
+    if plan.fingerprint is not None and _fingerprint(config) != plan.fingerprint:
+        raise PlanError("the plan's configuration is not the one of its fingerprint: make the plan again")
+    parts = {name: config[name] for name in ("engine", "sampling") if name in config}
+    system = fields(fields(plan.task).get("options")).get("system")
+    try:
+        measured = _Measured.model_validate({**parts, "system": system})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise PlanError(f"the plan cannot be served: {where}: {first['msg']}") from None
+    decided = sorted(OURS & (measured.engine.extra_body or {}).keys())
+    if decided:
+        raise PlanError(
+            f"the plan cannot be served: its extra_body sets {decided[0]}, which a gateway decides"
+        )
+    return measured
+
+
+def _fingerprint(config: dict[str, Any]) -> str | None:
+    try:
+        return Config.model_validate(config).fingerprint
+    except ValidationError:
+        return None
+
+
 def terms_of(plan: Plan, model: str | None = None) -> Terms:
-    """Return the terms of a plan; ``model`` is the model's name upstream (default: the plan's own)."""
+    """Return the terms of a plan; ``model`` is the model's name upstream (default: the plan's own).
+
+    Raises PlanError for a plan that was changed by hand, or that holds what no request can.
+    """
     if plan.config is None:
         return Terms(upstream=model, names=frozenset({model} if model else ()))
-    engine = cast("dict[str, Any]", plan.config.get("engine") or {})
-    sampling = cast("dict[str, Any]", plan.config.get("sampling") or {})
-    measured = str(engine.get("model") or "") or None
-    alias = measured.removesuffix(".gguf") if measured else None
-    effort = engine.get("thinking") == "effort"
-    options = cast("dict[str, Any]", (plan.task or {}).get("options") or {})
-    omit = set(cast("list[str]", engine.get("omit") or ()))
+    measured = _measured(plan)
+    engine, sampling = measured.engine, measured.sampling
+    alias = engine.model.removesuffix(".gguf") if engine.model else None
+    omit = set(engine.omit or ())
     return Terms(
         known=True,
         upstream=model or alias,
-        names=frozenset(name for name in (model, measured, alias) if name),
-        system=options.get("system"),
+        names=frozenset(name for name in (model, engine.model, alias) if name),
+        system=measured.system,
         fields={name: value for name, value in _stated(engine, sampling).items() if name not in omit},
-        length=sampling.get("max_tokens") if "max_tokens" not in omit else None,
-        length_field="max_completion_tokens" if effort else "max_tokens",
+        length=sampling.max_tokens if "max_tokens" not in omit else None,
+        length_field="max_completion_tokens" if engine.thinking == "effort" else "max_tokens",
     )
 
 
-def _stated(engine: Mapping[str, Any], sampling: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        name: sampling[name] for name in ("temperature", "top_p") if sampling.get(name) is not None
-    }
-    if sampling.get("stop"):
-        found["stop"] = list(sampling["stop"])
-    think = effort_thinking if engine.get("thinking") == "effort" else template_thinking
-    found |= think(sampling.get("thinking"))
-    found |= ENGINE_FIELDS.get(str(engine.get("engine")), {})
-    return found | dict(cast("Mapping[str, Any]", engine.get("extra_body") or {}))
+def _stated(engine: _Engine, sampling: _Sampling) -> dict[str, Any]:
+    given = {"temperature": sampling.temperature, "top_p": sampling.top_p, "stop": sampling.stop or None}
+    stated: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    think = effort_thinking if engine.thinking == "effort" else template_thinking
+    stated |= think(sampling.thinking)
+    stated |= ENGINE_FIELDS.get(str(engine.engine), {})
+    return stated | (engine.extra_body or {})

@@ -5,10 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 15.0
 """Within this time a connection must have sent the head of a request."""
+
+STALLED_SECONDS = 15.0
+"""Within this time a client must take some of what was sent to it."""
+
+LINGER_SECONDS = 0.5
+"""So long a connection stays open whose request was answered before its body was there: closed at once, the
+answer could be lost with the rest of the body."""
 
 LARGEST_HEAD = 32 * 1024
 
@@ -45,14 +53,58 @@ class Corked:
 
 
 class TimedProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection whose next request head does not come in time."""
+    """HTTP/1.1 that closes a connection whose next request head does not come in time.
+
+    It also closes one whose client does not read.
+    """
 
     _head_timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Start the clock."""
+        # Nothing may wait in our memory unnoticed: whatever the system does not take at once counts as
+        # paused.
+        transport.set_write_buffer_limits(high=0)
         super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type]
         self._watch_head()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, but not for what is left of this one."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self.loop.call_later(LINGER_SECONDS, self._close_unread, self.cycle)
+
+    def _close_unread(self, cycle: Any) -> None:
+        if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        """Watch whether the client reads."""
+        super().pause_writing()
+        self._watch_write(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        """It has read everything."""
+        super().resume_writing()
+        self._stop_write_timer()
+
+    def _watch_write(self, waiting: int) -> None:
+        self._stop_write_timer()
+        self._write_timer = self.loop.call_later(STALLED_SECONDS, self._write_late, waiting)
+
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _write_late(self, waiting: int) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left < waiting:
+            self._watch_write(left)
+        else:
+            # Closing would wait for the client too.
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Stop the clock while a request is being answered."""
@@ -65,6 +117,7 @@ class TimedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the clock."""
         self._stop_timer()
+        self._stop_write_timer()
         super().connection_lost(exc)
 
     def _answering(self) -> bool:

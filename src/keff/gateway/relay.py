@@ -1,4 +1,7 @@
-"""One path, streamed as it comes: nothing is voted on, so the upstream's bytes pass unchanged."""
+"""One path, streamed as it comes.
+
+Nothing is voted on, so the upstream's events pass unchanged, and are counted.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from keff.gateway import stream
 from keff.gateway.errors import Problem
 from keff.gateway.service import Job, Service
 from keff.gateway.upstream import UpstreamError
-from keff.gateway.vote import BACKOFF
+from keff.gateway.vote import rest_after
+from keff.protocol.events import DONE, Events, data_of
+from keff.protocol.values import decoded, fields
 
 TRIES = 3
 
@@ -30,35 +35,89 @@ class Sink(Protocol):
         ...
 
 
+class Meter:
+    """Passes the events of a stream on and counts what it cost.
+
+    The upstream is always asked for its usage; the event that holds it is kept back from a client that did
+    not ask. A stream that ends before its usage is counted by its events, about one per token.
+    """
+
+    def __init__(self, *, pass_usage: bool) -> None:
+        self._events, self._pass_usage = Events(), pass_usage
+        self.usage: Any = None
+        self.deltas = 0
+
+    def feed(self, part: bytes) -> bytes:
+        """Return what of the stream goes on to the client."""
+        return b"".join(event for event in self._events.feed(part) if self._goes_on(event))
+
+    def rest(self) -> bytes:
+        """Return what is left of an event that never ended."""
+        return self._events.rest
+
+    def _goes_on(self, event: bytes) -> bool:
+        if b'"usage"' not in event:
+            self.deltas += event.startswith(b"data:") and DONE not in event[:16]
+            return True
+        try:
+            chunk = fields(decoded(data_of(event)))
+        except ValueError:
+            return True
+        self.usage = chunk.get("usage") or self.usage
+        empty = chunk.get("choices") == []
+        self.deltas += not empty
+        return self._pass_usage or not empty
+
+    def cost(self) -> Any:
+        """Return the usage, the upstream's own or what the events tell."""
+        return self.usage or {"completion_tokens": self.deltas}
+
+
 async def relay(service: Service, job: Job, sink: Sink) -> None:
     """Relay a streamed call; a call that fails before its first byte is made again."""
-    more: dict[str, Any] = {"stream": True}
-    if job.ask.stream_options is not None:
-        more["stream_options"] = job.ask.stream_options
-    body = job.body(0, 1)[:-1] + b"," + json.dumps(more).encode()[1:]
-    for tries in range(1, TRIES + 1):
+    options: dict[str, Any] = {**(job.ask.stream_options or {}), "include_usage": True}
+    metered = True
+    tries = 0
+    while True:
+        tries += 1
+        # Without its options where a server does not know them: then the events are counted.
+        more = {"stream": True, "stream_options": options if metered else job.ask.stream_options}
         try:
-            async with service.upstream.relay(body, job.headers) as response:
-                job.stop, job.paths = "off", 1
-                await _copied(response, sink)
-                service.metrics.count("keff_paths_total", became="relayed")
-                return
+            await _relayed(service, job, sink, {name: value for name, value in more.items() if value})
+            return
         except UpstreamError as error:
             service.metrics.count("keff_upstream_failures_total")
-            if tries == TRIES or not error.transient:
+            service.charge(job, error.usage)
+            if error.status in (400, 422) and metered and not job.ask.include_usage:
+                metered, tries = False, tries - 1
+            elif tries == TRIES or not error.transient:
                 raise
-            await asyncio.sleep(error.wait or BACKOFF * tries)
+            else:
+                await asyncio.sleep(rest_after(error, tries))
 
 
-async def _copied(response: aiohttp.ClientResponse, sink: Sink) -> None:
+async def _relayed(service: Service, job: Job, sink: Sink, more: Mapping[str, Any]) -> None:
+    body = job.body(0, 1)[:-1] + b"," + json.dumps(more).encode()[1:]
+    async with service.upstream.relay(body, job.headers, job.caller.query) as response:
+        job.stop, job.paths = "off", 1
+        meter = Meter(pass_usage=job.ask.include_usage)
+        try:
+            await _copied(response, sink, meter)
+            service.metrics.count("keff_paths_total", became="relayed")
+        finally:
+            # However it ends: a client that leaves has cost what was generated for it.
+            service.charge(job, meter.cost())
+
+
+async def _copied(response: aiohttp.ClientResponse, sink: Sink, meter: Meter) -> None:
     kind = response.headers.get("content-type", "text/event-stream")
     await sink.begin(200, kind, {"cache-control": "no-cache", "x-accel-buffering": "no"})
     try:
         async for part in response.content.iter_any():
-            await sink.part(part)
-        await sink.part(b"", last=True)
-    except (aiohttp.ClientError, OSError):
-        broken = Problem(
-            502, "the upstream closed the connection in the middle of its answer", code="upstream_failed"
-        )
+            if passed := meter.feed(part):
+                await sink.part(passed)
+        await sink.part(meter.rest(), last=True)
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        line = "the upstream closed the connection in the middle of its answer"
+        broken = Problem(502, line, code="upstream_failed")
         await sink.part(b"\n\n" + stream.failure(broken), last=True)

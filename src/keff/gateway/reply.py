@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from keff.engines._response import fields, text_of
 from keff.gateway.options import Reply
 from keff.gateway.vote import Drawn, Outcome
+from keff.protocol.tokens import Counts, counts_of
+from keff.protocol.values import MOST_TOKENS, count, fields, text_of
 from keff.records import stable_hash
 from keff.sampling.cost import Price, Usage
 
@@ -37,24 +38,29 @@ def total_usage(paths: Iterable[Drawn]) -> dict[str, Any]:
     return total
 
 
-def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
+def _add(total: dict[str, Any], more: Mapping[str, Any], *, details: bool = True) -> None:
+    """Add what can be added; ``details`` are one level deep. What is negative or absurd is left out."""
     for name, value in more.items():
         before = total.get(name)
-        if type(value) is int or type(value) is float:
-            total[name] = value + (before if isinstance(before, int | float) else 0)
-        elif isinstance(value, dict):
+        if isinstance(value, dict):
+            if not details or isinstance(before, int | float):
+                continue
             total[name] = inner = fields(before)
-            _add(inner, cast("dict[str, Any]", value))
+            _add(inner, cast("dict[str, Any]", value), details=False)
+        elif not isinstance(before, dict) and (amount := _amount(value)) is not None:
+            total[name] = amount + (before or 0)
 
 
-def billed(usage: Mapping[str, Any]) -> Usage:
-    """Return a usage object as what a price applies to."""
-    cached = fields(usage.get("prompt_tokens_details")).get("cached_tokens")
-    return Usage(
-        int(usage["prompt_tokens"]),
-        int(cached) if isinstance(cached, int | float) else 0,
-        int(usage["completion_tokens"]),
-    )
+def _amount(value: Any) -> int | float | None:
+    """Return a number of tokens, or of dollars or seconds, which some servers add to their usage."""
+    return value if isinstance(value, float) and 0 <= value <= MOST_TOKENS else count(value)
+
+
+def uncounted(paths: Iterable[Drawn]) -> int:
+    """Return how many upstream answers gave no usage that can be right: their tokens are in no sum."""
+    bodies = {id(path.body): path.body for path in paths}
+    counts = [counts_of(body.get("usage")) for body in bodies.values()]
+    return sum(given.odd or given.output is None for given in counts)
 
 
 def votes_of(paths: Sequence[Drawn]) -> dict[str, int]:
@@ -73,7 +79,7 @@ def vote_object(
 ) -> dict[str, Any]:
     """Return the ``keff`` object of a reply."""
     stop, votes = outcome.stop, votes_of(outcome.paths)
-    cast_votes, bill = sum(votes.values()), billed(usage)
+    cast_votes, bill = sum(votes.values()), counts_of(usage)
     answer = None if stop.answer is None else shown(stop.answer)
     return {
         "policy": policy,
@@ -92,10 +98,15 @@ def vote_object(
         "cost": {
             "prompt_tokens": bill.prompt,
             "cached_tokens": bill.cached,
-            "completion_tokens": bill.output,
-            "dollars": None if price is None else bill.dollars(price),
+            "completion_tokens": bill.output or 0,
+            "uncounted_answers": uncounted((*outcome.paths, *outcome.unused)),
+            "dollars": None if price is None else _usage(bill).dollars(price),
         },
     }
+
+
+def _usage(bill: Counts) -> Usage:
+    return Usage(bill.prompt, bill.cached, bill.output or 0)
 
 
 def completion(name: str, path: Drawn, usage: Mapping[str, Any], vote: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from keff.gateway.errors import Problem
+
+LONGEST_DEADLINE = 1_000_000
 
 OWN = "keff"
 OWN_FIELDS = ("policy", "cap", "k", "deadline_s")
@@ -76,10 +77,13 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
         line = "n must be 1: the gateway draws the paths itself and gives one answer; see keff.policy"
         raise Problem(400, line, param="n", code="unsupported_value")
     options = _typed(body, "stream_options", dict)
+    seed = _typed(body, "seed", int)
+    if seed is not None and not -(2**63) <= seed < 2**63:
+        raise Problem(400, "seed must be an integer of at most 64 bits", param="seed")
     return Ask(
         body,
         _wish(body.pop(OWN, None), headers),
-        seed=_typed(body, "seed", int),
+        seed=seed,
         stream=bool(_typed(body, "stream", bool)),
         stream_options=options,
     )
@@ -146,8 +150,9 @@ def _checked(found: dict[str, Any]) -> Wish:
     if deadline is not None:
         if isinstance(deadline, bool) or not isinstance(deadline, int | float):
             raise Problem(400, "keff.deadline_s must be a number", param="keff.deadline_s")
-        if not 0 < deadline < math.inf:
-            raise Problem(400, "keff.deadline_s must be above 0 seconds", param="keff.deadline_s")
+        if not 0 < deadline <= LONGEST_DEADLINE:
+            line = f"keff.deadline_s must be above 0 and at most {LONGEST_DEADLINE:,} seconds"
+            raise Problem(400, line, param="keff.deadline_s")
     if found.get("k") is not None and (policy is not None or found.get("cap") is not None):
         raise Problem(400, "keff.k stands alone: leave keff.policy and keff.cap out", param="keff.k")
     return Wish(**found)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
-from functools import cache, lru_cache
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 from keff import plugins
 from keff.errors import PlanError, PolicyError, unknown
@@ -14,6 +17,13 @@ from keff.policy_spec import PolicySpec
 
 SERVABLE = frozenset({"answers", "confidence"})
 """What a view in a gateway carries."""
+
+KEPT, KEPT_CAP = 8, 32
+"""How many policies of requests are kept, and up to which cap.
+
+A client with a wish of its own does not pay for a table each time; larger ones are made anew, so that they
+fill no memory.
+"""
 
 
 def policy_of_plan(spec: str) -> Policy:
@@ -29,39 +39,70 @@ def policy_of_plan(spec: str) -> Policy:
     return policy
 
 
-def settled(plan: Policy, wish: Wish, most: int) -> Policy:
-    """Return the policy for a request; raises Problem (400) for a wrong one or more than ``most`` paths."""
-    if wish.k is None and wish.policy is None and wish.cap is None:
-        return plan
-    try:
-        spec = _asked(plan, wish)
-        _check_size(spec, most)
-        policy = _parsed(str(spec))
-    except PolicyError as error:
-        raise Problem(400, str(error), param="keff.policy", code="invalid_policy") from None
+class Maker:
+    """Makes the policies that requests ask for.
+
+    Checked before they are made, in one thread, few of them kept.
+
+    A table grows with the cube of its cap. A client that asks for another one with every request shares one
+    thread with others that do, and stops nobody else.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="policies")
+        self._kept: OrderedDict[str, Policy] = OrderedDict()
+
+    async def settled(self, plan: Policy, wish: Wish, most: int) -> Policy:
+        """Return the policy for a request.
+
+        Raises Problem (400) for a wrong one, or for more than ``most`` paths.
+        """
+        if wish.k is None and wish.policy is None and wish.cap is None:
+            return plan
+        try:
+            spec = str(_asked(plan, wish, most))
+            if spec not in self._kept:
+                loop = asyncio.get_running_loop()
+                policy = await loop.run_in_executor(self._thread, made, spec, most)
+                if policy.cap > KEPT_CAP:
+                    return policy
+                self._kept[spec] = policy
+        except PolicyError as error:
+            raise Problem(400, str(error), param="keff.policy", code="invalid_policy") from None
+        self._kept.move_to_end(spec)
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return self._kept[spec]
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def made(spec: str, most: int) -> Policy:
+    """Return the policy of a spec whose size was checked; raises Problem (400) or PolicyError."""
+    policy = _parsed(spec)
     if policy.cap > most:
         raise _too_many(policy.cap, most)
     if not policy.needs <= SERVABLE:
         line = f"{spec} needs {', '.join(sorted(policy.needs - SERVABLE))}, which a request does not have"
-        raise Problem(400, line, param="keff.policy", code="invalid_policy")
+        raise PolicyError(line)
     return policy
 
 
-def _asked(plan: Policy, wish: Wish) -> PolicySpec:
-    """Return the spec that a request asks for: cheap, whatever its text holds."""
+def _asked(plan: Policy, wish: Wish, most: int) -> PolicySpec:
+    """Return the spec that a request asks for, its size checked: cheap, whatever its text holds."""
     if wish.k is not None:
-        return PolicySpec("fixed", wish.k)
-    spec = PolicySpec.parse("fixed:1" if wish.policy == "off" else wish.policy or plan.spec)
-    if spec.name not in _names():
-        raise PolicyError(unknown("policy", spec.name, sorted(_names())))
-    return spec if wish.cap is None else spec.with_cap(wish.cap)
-
-
-def _check_size(spec: PolicySpec, most: int) -> None:
-    """Refuse a large policy before it is made: its table grows with the cube of its cap."""
+        spec = PolicySpec("fixed", wish.k)
+    else:
+        spec = PolicySpec.parse("fixed:1" if wish.policy == "off" else wish.policy or plan.spec)
+        if spec.name not in _names():
+            raise PolicyError(unknown("policy", spec.name, sorted(_names())))
+        spec = spec if wish.cap is None else spec.with_cap(wish.cap)
     for size in (spec.cap, spec.options.get("cap")):
         if isinstance(size, int | float) and size > most:
             raise _too_many(int(min(size, 1e9)), most)
+    return spec
 
 
 def _too_many(asked: int, most: int) -> Problem:
@@ -74,7 +115,6 @@ def _names() -> frozenset[str]:
     return frozenset(plugins.names("policy"))
 
 
-@lru_cache(maxsize=8)
 def _parsed(spec: str) -> Policy:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PolicyWarning)

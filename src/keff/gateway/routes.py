@@ -8,12 +8,12 @@ import time
 from starlette.requests import Request
 from starlette.responses import Response
 
-from keff.engines._response import entries
 from keff.gateway.errors import Problem
 from keff.gateway.exchange import JSON
 from keff.gateway.security import Guard
 from keff.gateway.service import Service
-from keff.gateway.upstream import UpstreamError
+from keff.gateway.upstream import NOBODY, UpstreamError
+from keff.protocol.values import entries
 
 READY_SECONDS = 2.0
 
@@ -46,8 +46,9 @@ class Pages:
         return _told(Problem(404, missing, code="model_not_found"))
 
     async def _listed(self, request: Request) -> bytes:
-        sent = None if self.guard.has_token else request.headers.get("authorization")
-        return await self.service.upstream.models(self.service.upstream.headers(sent))
+        query = request.scope.get("query_string", b"")
+        caller = self.guard.caller(dict(request.scope["headers"]), query, ())
+        return await self.service.upstream.models(caller)
 
     async def healthz(self, _: Request) -> Response:
         """Say that the process is alive."""
@@ -65,7 +66,7 @@ class Pages:
 
     async def _upstream_answers(self) -> bool:
         try:
-            await self.service.upstream.models(self.service.upstream.headers(None))
+            await self.service.upstream.models(NOBODY)
         except UpstreamError as error:
             return 400 <= error.status < 500
         return True

@@ -6,15 +6,21 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from keff.errors import UsageError
 from keff.gateway.errors import Gone, Problem
+from keff.gateway.upstream import Caller
 
 Receive = Callable[[], Any]
+
+KEY_HEADERS = (b"api-key", b"x-api-key")
+"""Where some clients put their key instead of ``Authorization``: those of Azure, and of Anthropic."""
+
+HANDED_ON = frozenset({b"traceparent", b"tracestate", b"openai-organization", b"openai-project"})
 
 DISCARD = 8
 """A body up to this many times too large is read to its end and refused; beyond, the connection closes."""
@@ -59,9 +65,29 @@ class Guard:
                 raise Problem(403, "without a token the gateway answers to 127.0.0.1 and localhost only")
             return
         kind, _, token = headers.get(b"authorization", b"").partition(b" ")
-        given = hashlib.sha256(token.strip()).digest()
-        if not (hmac.compare_digest(given, self._hash) and kind.lower() == b"bearer"):
+        shown = [
+            token if kind.lower() == b"bearer" else b"",
+            *(headers.get(name, b"") for name in KEY_HEADERS),
+        ]
+        if not any(self._is_token(given.strip()) for given in shown):
             raise Problem(401, "the token is missing or wrong", code="invalid_api_key")
+
+    def _is_token(self, given: bytes) -> bool:
+        return hmac.compare_digest(hashlib.sha256(given).digest(), self._hash or b"")
+
+    def caller(self, headers: Mapping[bytes, bytes], query: bytes, forwarded: Collection[str]) -> Caller:
+        """Return what the upstream gets of a client.
+
+        Some headers, the query, and its key unless that is for us.
+        """
+        keys = () if self.has_token else (b"authorization", *KEY_HEADERS)
+        if not forwarded and not query and not (HANDED_ON & headers.keys()):
+            more: dict[str, str] = {}
+        else:
+            names = [*HANDED_ON, *(name.encode() for name in forwarded)]
+            more = {name.decode(): headers[name].decode("latin-1") for name in names if name in headers}
+        shown = {name.decode(): headers[name].decode("latin-1") for name in keys if name in headers}
+        return Caller(shown, more, query.decode("latin-1"))
 
 
 @lru_cache(maxsize=64)
@@ -79,6 +105,11 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int,
     """
     if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(415, "send the request as content-type: application/json")
+    return await received(receive, most, seconds)
+
+
+async def received(receive: Receive, most: int, seconds: float) -> bytes:
+    """Return a body of any type; raises Problem for one too large or too slow, Gone when the client left."""
     try:
         async with asyncio.timeout(seconds):
             return await _received(receive, most)

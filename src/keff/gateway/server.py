@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import gc
@@ -13,12 +14,13 @@ import sys
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import uvicorn
 
 from keff.errors import RunError
-from keff.gateway.app import application
+from keff.gateway.app import Front, application
 from keff.gateway.extraction import reader_of
 from keff.gateway.monitor import Monitor, StateFile
 from keff.gateway.options import Options
@@ -28,9 +30,9 @@ from keff.gateway.request_policy import policy_of_plan
 from keff.gateway.security import Guard, check_exposure
 from keff.gateway.service import Service
 from keff.gateway.upstream import Address, Upstream
-from keff.gateway.vote import Batches
 from keff.gateway.votelog import VoteLog
 from keff.plan import Plan
+from keff.protocol.sharing import Sharing
 
 log = logging.getLogger("keff.gateway")
 
@@ -84,7 +86,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
         rng=rng,
         monitor=monitor,
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
-        batches=Batches(deployment.upstream_n),
+        sharing=Sharing(deployment.upstream_n),
     )
 
 
@@ -104,8 +106,9 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         log.info(json.dumps({"event": "listening", "url": f"http://{shown}:{port}/v1", **_summary(service)}))
+        front = application(service, Guard(options.token))
         config = uvicorn.Config(
-            application(service, Guard(options.token)),
+            front,
             http=TimedProtocol,
             ws="none",
             lifespan="on",
@@ -122,21 +125,44 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(COLLECT_EVERY)
-        _Server(config).run(sockets=[listener])
+        _Server(config, front).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
-    """A server that ends well when it is told to: the signal is not raised again after the drain."""
+    """A server that ends well when it is told to: the signal is not raised again after the drain.
+
+    A second signal answers what is still in flight with 503, and saves what must outlive the process all
+    the same.
+    """
+
+    def __init__(self, config: uvicorn.Config, front: Front) -> None:
+        super().__init__(config)
+        self._front = front
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal."""
+        self._loop = asyncio.get_running_loop()
+        await super().serve(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin the drain; at the second signal, end it."""
+        if self.should_exit and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._front.chat.break_off)
+        else:
+            super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         """Let SIGTERM and SIGINT begin the drain."""
-        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGTERM, signal.SIGINT)}
+        before = {
+            number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)
+        }
         try:
             yield
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _summary(service: Service) -> dict[str, object]:

@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
-from keff.engines._response import fields, summarize, token_logprobs
+from keff.gateway.desk import Desk, Pool
 from keff.gateway.errors import Problem
-from keff.gateway.extraction import Reader
+from keff.gateway.extraction import Read, Reader
 from keff.gateway.metrics import Metrics
 from keff.gateway.monitor import Monitor
 from keff.gateway.options import Options
 from keff.gateway.plan_defaults import Terms
-from keff.gateway.reply import billed, completion, total_usage, vote_object, winner
+from keff.gateway.reply import completion, total_usage, vote_object, winner
 from keff.gateway.request import Ask
-from keff.gateway.request_policy import settled
-from keff.gateway.upstream import Answer, Upstream
-from keff.gateway.vote import Batches, Drawn, Outcome, Rules, Vote
+from keff.gateway.request_policy import Maker
+from keff.gateway.upstream import NOBODY, Answer, Caller, Upstream, UpstreamError
+from keff.gateway.vote import Drawn, Outcome, Rules, Vote
 from keff.gateway.votelog import VoteLog
 from keff.policy import Policy
+from keff.protocol.sharing import Sharing
+from keff.protocol.tokens import counts_of, summarize, token_logprobs
+from keff.protocol.values import encoded, fields
+from keff.sampling.cost import Usage
 
 log = logging.getLogger("keff.gateway")
 
-ENCODER = json.JSONEncoder(separators=(",", ":"))
 MOST_SHADOWS = 16
 """Shadow requests drawn on at once; while there are as many, no new request becomes one."""
 
 
 @dataclass(slots=True)
 class Job:
-    """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes."""
+    """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
+
+    ``tokens`` are those billed so far, ``limits`` the rate limits that the upstream told last.
+    """
 
     name: str
     ask: Ask
@@ -43,12 +48,14 @@ class Job:
     stale: list[str]
     shadow: bool
     as_json: bool
+    caller: Caller = NOBODY
     head: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     vote: Vote | None = None
     stop: str = ""
     paths: int = 0
     tokens: int = 0
+    limits: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def body(self, start: int, n: int) -> bytes:
         """Return the upstream body of paths ``start`` to ``start + n - 1``; a stated seed counts up."""
@@ -69,21 +76,23 @@ class Service:
     rng: np.random.Generator
     monitor: Monitor | None = None
     vote_log: VoteLog | None = None
-    batches: Batches = field(default_factory=lambda: Batches(1))
+    sharing: Sharing = field(default_factory=lambda: Sharing(1))
+    pool: Pool = field(default_factory=Pool)
+    maker: Maker = field(default_factory=Maker)
     metrics: Metrics = field(default_factory=Metrics)
     in_flight: int = 0
     _shadows: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _votes: int = 0
     _paths: int = 0
 
-    def job(self, name: str, ask: Ask, client: str | None) -> Job:
+    async def job(self, name: str, ask: Ask, caller: Caller) -> Job:
         """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
         stale = self.terms.apply(ask.body)
         if stale and self.options.strict:
             line = f"this gateway serves its plan only; the request differs in {', '.join(stale)}"
             raise Problem(404 if stale[0] == "model" else 400, line, param=stale[0], code="stale_plan")
         most = max(self.options.max_paths, self.policy.cap)
-        policy = settled(self.policy, ask.wish, most)
+        policy = await self.maker.settled(self.policy, ask.wish, most)
         as_json = str(fields(ask.body.get("response_format")).get("type")).startswith("json")
         if self.options.append_answer_format and not as_json and not ask.body.get("tools"):
             ask.body["messages"] = with_contract(ask.body["messages"], self.reader.space.contract)
@@ -94,15 +103,20 @@ class Service:
             stale,
             self._is_shadow(policy),
             as_json,
+            caller,
             self._head(ask, policy),
-            self.upstream.headers(client),
+            self.upstream.headers(caller),
         )
 
     def _head(self, ask: Ask, policy: Policy) -> bytes:
         body = ask.body
         if "confidence" in policy.needs:
             body = body | {"logprobs": True}
-        return ENCODER.encode(body).encode()[:-1]
+        try:
+            return encoded(body)[:-1]
+        except ValueError:
+            line = "the request holds a number beyond what a float can hold, or is nested too deeply"
+            raise Problem(400, line) from None
 
     def _is_shadow(self, policy: Policy) -> bool:
         """Choose before any vote is seen.
@@ -120,11 +134,18 @@ class Service:
         vote = job.vote = self._vote(job)
         try:
             outcome = await vote.run()
+        except BaseException:
+            # Failed, or left by its client: what came back was billed all the same, and is not lost from
+            # sight.
+            job.paths = len(vote.drawn)
+            self.metrics.count("keff_paths_total", job.paths, became="abandoned")
+            self.metrics.count("keff_upstream_failures_total", vote.failed)
+            raise
         finally:
             # A vote calls for its job: held by it in turn, both would wait for the garbage collector.
             job.vote = None
+        self._note(job, outcome)
         reply = self._reply(job, outcome)
-        self._note(job, outcome, reply["usage"], reply["keff"]["cost"]["dollars"])
         if job.shadow and outcome.cause == "policy":
             self._start_shadow(job, vote)
         return reply
@@ -140,23 +161,42 @@ class Service:
             options.free_text,
         )
 
-        def call(start: int, n: int) -> Awaitable[Answer]:
-            return self.upstream.draw(job.body(start, n), job.headers)
+        async def call(start: int, n: int) -> Answer:
+            try:
+                answer = await self.upstream.draw(job.body(start, n), job.headers, job.caller.query)
+            except UpstreamError as error:
+                self.charge(job, error.usage)
+                raise
+            # Counted as it comes: what a request cost does not hang on how it ends.
+            self.charge(job, answer.body.get("usage"))
+            job.limits = answer.limits or job.limits
+            return answer
+
+        desk = Desk(self.reader, self.pool, as_json=job.as_json)
 
         async def judge(answer: Answer) -> list[Drawn]:
-            if self.reader.slow:
-                return await asyncio.to_thread(self._read, job, answer)
-            return self._read(job, answer)
+            return [
+                self._path(job, choice, answer.body, await desk.read(choice)) for choice in answer.choices
+            ]
 
         # A server may refuse n > 1 at temperature 0, which says nothing about other requests.
         greedy = job.ask.body.get("temperature") == 0
-        return Vote(rules, call, judge, Batches(1) if greedy else self.batches)
+        return Vote(rules, call, judge, Sharing(1) if greedy else self.sharing)
 
-    def _read(self, job: Job, answer: Answer) -> list[Drawn]:
-        return [self._path(job, choice, answer.body) for choice in answer.choices]
+    def charge(self, job: Job, usage: Any) -> None:
+        """Count what one upstream answer was billed at."""
+        given = counts_of(usage)
+        bill = Usage(given.prompt, given.cached, given.output or 0)
+        job.tokens += bill.prompt + bill.output
+        count = self.metrics.count
+        count("keff_tokens_total", bill.prompt, kind="prompt")
+        count("keff_tokens_total", bill.output, kind="completion")
+        if given.odd:
+            count("keff_odd_usage_total")
+        if self.options.price is not None:
+            count("keff_dollars_total", bill.dollars(self.options.price))
 
-    def _path(self, job: Job, choice: dict[str, Any], body: dict[str, Any]) -> Drawn:
-        read = self.reader.read(choice, as_json=job.as_json)
+    def _path(self, job: Job, choice: dict[str, Any], body: dict[str, Any], read: Read) -> Drawn:
         if "confidence" not in job.policy.needs:
             return Drawn(choice, body, read.key, read.truncated)
         summary = summarize(token_logprobs(choice))
@@ -177,10 +217,9 @@ class Service:
             vote_object(outcome, job.policy.spec, job.stale, usage, price),
         )
 
-    def _note(self, job: Job, outcome: Outcome, usage: Mapping[str, Any], dollars: float | None) -> None:
-        keys = [path.key for path in outcome.paths]
-        bill, count = billed(usage), self.metrics.count
-        job.stop, job.paths, job.tokens = outcome.cause, len(keys), bill.prompt + bill.output
+    def _note(self, job: Job, outcome: Outcome) -> None:
+        keys, count = [path.key for path in outcome.paths], self.metrics.count
+        job.stop, job.paths = outcome.cause, len(keys)
         abstained = keys.count(None)
         for became, paths in (
             ("voted", len(keys) - abstained),
@@ -191,9 +230,6 @@ class Service:
             count("keff_paths_total", paths, became=became)
         count("keff_votes_total", stop=outcome.cause)
         count("keff_upstream_failures_total", outcome.failed)
-        count("keff_tokens_total", bill.prompt, kind="prompt")
-        count("keff_tokens_total", bill.output, kind="completion")
-        count("keff_dollars_total", dollars or 0.0)
         self.metrics.observe("keff_request_paths", len(keys))
         if not (job.shadow and outcome.cause == "policy"):
             self._write(job, keys)
@@ -241,6 +277,8 @@ class Service:
             self.monitor.save()
         if self.vote_log is not None:
             self.vote_log.close()
+        self.pool.close()
+        self.maker.close()
         await self.upstream.close()
 
     def gauges(self) -> dict[str, float]:

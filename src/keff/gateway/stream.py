@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from keff.engines._response import fields
 from keff.gateway.errors import Problem
+from keff.protocol.values import fields, sendable
 
 DONE = b"data: [DONE]\n\n"
 
 
 def event(value: Mapping[str, Any]) -> bytes:
     """Return one event."""
-    return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
+    return b"data: " + sendable(value) + b"\n\n"
 
 
 def comment(text: str) -> bytes:

@@ -3,77 +3,109 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, cast
-from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 from yarl import URL
 
-from keff.engines._response import entries, fields
-from keff.errors import UsageError
+from keff.errors import EngineError
 from keff.gateway.errors import Problem
+from keff.protocol.address import Mask
+from keff.protocol.refusals import UNKNOWN, Refusal, refusal_of
+from keff.protocol.reply import RepeatedError, choices_of
+from keff.protocol.unpack import ENCODINGS, LARGEST, Body, BodyError
+from keff.protocol.values import decoded, fields
 
-LARGEST_ANSWER = 64 * 2**20
-TRANSIENT = frozenset({408, 409, 425, 429})
-DECODER = json.JSONDecoder()
 KNOWN_STATUSES = frozenset(HTTPStatus)
-LONGEST_WAIT = 10.0
 JSON_TYPE = "application/json"
-UNKNOWN = "no reason given"
+TOLD_BACK = "x-ratelimit-"
+BROKEN = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
+"""What goes wrong on the wire; BodyError is a ValueError."""
+
+Headers = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the upstream is: its base URL (with ``/v1``), the gateway's own key there, limits and times."""
+    """Where the upstream is: its base URL (with ``/v1``), the gateway's own key there, limits and times.
+
+    ``path_seconds`` bound one call from its start to its last byte.
+    """
 
     url: str
-    key: str = ""
+    key: str = field(default="", repr=False)
     connections: int = 512
     path_seconds: float = 600.0
     connect_seconds: float = 5.0
 
 
-def base_url(url: str) -> str:
-    """Return a base URL with ``/v1`` where it has no path; raises UsageError for what is not http(s)."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"--upstream {url!r} is not an http address")
-    if parts.username or parts.password:
-        raise UsageError("--upstream: put the key into the environment (--upstream-key-env)")
-    return urlunsplit(parts._replace(path=parts.path.rstrip("/") or "/v1", query="", fragment=""))
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a client sent that the upstream gets too.
+
+    Its key (where the gateway has none), and some headers.
+    """
+
+    keys: Headers = field(default_factory=dict[str, str], repr=False)
+    headers: Headers = field(default_factory=dict[str, str])
+    query: str = ""
+
+
+NOBODY = Caller()
 
 
 class UpstreamError(Exception):
     """One upstream call failed.
 
-    ``status`` is 0 when there was no HTTP answer. ``transient`` says whether the same call may work later;
-    ``wait`` how long the server asks to wait.
+    ``refusal`` is what it answered (status 0: nothing over HTTP). ``transient`` says whether the same call
+    may work later, ``repeated`` that it gave one path twice; ``usage`` is what a useless answer was billed
+    at.
     """
 
-    def __init__(self, message: str, status: int = 0, *, transient: bool = True, wait: float = 0.0) -> None:
+    def __init__(
+        self,
+        message: str,
+        refusal: Refusal | None = None,
+        *,
+        transient: bool = True,
+        repeated: bool = False,
+        usage: Any = None,
+    ) -> None:
         super().__init__(message)
-        self.status, self.transient, self.wait = status, transient, wait
+        self.refusal = refusal or Refusal(0, message)
+        self.transient, self.repeated, self.usage = transient, repeated, usage
+
+    @property
+    def status(self) -> int:
+        """The HTTP status, or 0."""
+        return self.refusal.status
 
     def problem(self) -> Problem:
-        """Return what the client is told: its own faults with the upstream's status, all else as 502."""
-        if self.status == 429:
-            return Problem(429, f"the upstream is at its rate limit: {self}", code="upstream_rate_limit")
-        if self.transient or not 400 <= self.status < 500:
+        """Return what the client is told: its own faults as the upstream said them, all else as 502."""
+        said = self.refusal
+        if said.status == 429:
+            wait = None if said.wait is None else {"retry-after": f"{max(1, round(said.wait))}"}
+            return Problem(
+                429, said.message, code=said.code or "upstream_rate_limit", kind=said.kind, headers=wait
+            )
+        if self.transient or not 400 <= said.status < 500:
             return Problem(502, f"the upstream failed: {self}", code="upstream_failed")
-        status = self.status if self.status in KNOWN_STATUSES else 400
-        return Problem(status, str(self), code="upstream_refused")
+        status = said.status if said.status in KNOWN_STATUSES else 400
+        return Problem(
+            status, said.message, code=said.code or "upstream_refused", kind=said.kind, param=said.param
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One upstream response: the choices, in order of their indices, and the whole body."""
+    """One upstream response: the choices, in order of their indices, the whole body, and its rate limits."""
 
     choices: list[dict[str, Any]]
     body: dict[str, Any]
+    limits: Headers = field(default_factory=dict[str, str])
 
 
 class Upstream:
@@ -91,7 +123,12 @@ class Upstream:
             total=self.address.path_seconds, sock_connect=self.address.connect_seconds
         )
         self._session = aiohttp.ClientSession(
-            connector=limits, timeout=times, cookie_jar=aiohttp.DummyCookieJar(), raise_for_status=False
+            connector=limits,
+            timeout=times,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            raise_for_status=False,
+            # Unpacked here, within bounds: aiohttp has none.
+            auto_decompress=False,
         )
 
     async def close(self) -> None:
@@ -105,94 +142,137 @@ class Upstream:
         assert self._session is not None, "start() comes first"
         return self._session
 
-    def headers(self, client: str | None) -> dict[str, str]:
+    def headers(self, caller: Caller) -> dict[str, str]:
         """Return the headers of a call: the gateway's own key, or what the client sent if there is none."""
-        found = {"content-type": JSON_TYPE, "accept": JSON_TYPE}
-        if self.address.key:
-            found["authorization"] = f"Bearer {self.address.key}"
-        elif client is not None:
-            found["authorization"] = client
-        return found
+        sent = {
+            "content-type": JSON_TYPE,
+            "accept": JSON_TYPE,
+            "accept-encoding": ENCODINGS,
+            **caller.headers,
+        }
+        return sent | self.keys(caller)
 
-    async def draw(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def keys(self, caller: Caller) -> dict[str, str]:
+        """Return the headers by which a call shows who makes it."""
+        return {"authorization": f"Bearer {self.address.key}"} if self.address.key else dict(caller.keys)
+
+    def url(self, path: str, query: str) -> URL:
+        """Return the address of a path of the API, with the client's query."""
+        return URL(f"{self.address.url}{path}{'?' + query if query else ''}", encoded=True)
+
+    async def draw(self, body: bytes, headers: Headers, query: str = "") -> Answer:
         """Make one chat call; raises UpstreamError. Cancelling closes the connection."""
+        url = self.url("/chat/completions", query) if query else self._chat
         try:
             async with self.session.post(
-                self._chat, data=aiohttp.BytesPayload(body), headers=headers, allow_redirects=False
+                url, data=aiohttp.BytesPayload(body), headers=headers, allow_redirects=False
             ) as response:
-                status, waits = response.status, response.headers.get("retry-after")
-                raw = await _limited(response)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise UpstreamError(_plain(error)) from None
-        if status != 200:
-            raise self.refusal(status, raw, waits)
-        return _answer(raw)
+                raw = await limited(response)
+        except BROKEN as error:
+            raise UpstreamError(plain(error)) from None
+        if response.status != 200:
+            raise self.refusal(response.status, raw, response.headers, headers)
+        return self._answer(raw, _limits(response.headers), headers)
 
-    def refusal(self, status: int, raw: bytes, waits: str | None = None) -> UpstreamError:
+    def refusal(self, status: int, raw: bytes, headers: Headers, sent: Headers) -> UpstreamError:
         """Return the error for a response that is not 200.
 
         What a server says about a key may repeat the key, so of that nothing is handed on.
         """
-        transient = status in TRANSIENT or not 400 <= status < 500
         if status in (401, 403) and self.address.key:
             return UpstreamError("it refused the gateway's key", transient=False)
+        said = refusal_of(status, raw, headers, self._mask(sent))
         if status in (401, 403):
-            return UpstreamError("the upstream refused the key", status, transient=False)
-        message = _message(raw).replace(self.address.key or "\0", "***")
-        return UpstreamError(f"{message} (HTTP {status})", status, transient=transient, wait=_seconds(waits))
+            said = replace(said, message="the upstream refused the key")
+        return UpstreamError(f"{said.message} (HTTP {status})", said, transient=said.transient)
+
+    def _mask(self, sent: Headers) -> Mask:
+        keys = (sent.get(name, "") for name in ("authorization", "api-key", "x-api-key"))
+        return Mask([self.address.key, *(key.rpartition(" ")[2] for key in keys)])
+
+    def _answer(self, raw: bytes, limits: Headers, sent: Headers) -> Answer:
+        body = parsed(raw)
+        try:
+            return Answer(cast("list[dict[str, Any]]", choices_of(body)), body, limits)
+        except EngineError as error:
+            line = self._mask(sent)(str(error), 500)
+            repeated = isinstance(error, RepeatedError)
+            raise UpstreamError(
+                line, transient=error.transient, repeated=repeated, usage=body.get("usage")
+            ) from None
 
     @contextlib.asynccontextmanager
-    async def relay(self, body: bytes, headers: Mapping[str, str]) -> AsyncGenerator[aiohttp.ClientResponse]:
+    async def relay(
+        self, body: bytes, headers: Headers, query: str = ""
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Open a streamed chat call and give its response; raises UpstreamError when that is not a stream."""
-        times = aiohttp.ClientTimeout(
-            total=None, sock_connect=self.address.connect_seconds, sock_read=self.address.path_seconds
-        )
+        asked = {**headers, "accept-encoding": "identity"}
         try:
             response = await self.session.post(
-                self._chat, data=body, headers=headers, timeout=times, allow_redirects=False
+                self.url("/chat/completions", query), data=body, headers=asked, allow_redirects=False
             )
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise UpstreamError(_plain(error)) from None
+        except BROKEN as error:
+            raise UpstreamError(plain(error)) from None
         try:
+            raw = b"" if _is_stream(response) else await self._read(response)
             if response.status != 200:
-                raise self.refusal(
-                    response.status, await _limited(response), response.headers.get("retry-after")
-                )
-            if response.content_type != "text/event-stream":
-                raise UpstreamError(_unstreamed(await _limited(response)))
+                raise self.refusal(response.status, raw, response.headers, headers)
+            if not _is_stream(response):
+                raise self._unstreamed(raw, headers)
             yield response
         finally:
             response.close()
 
-    async def models(self, headers: Mapping[str, str]) -> bytes:
+    @staticmethod
+    async def _read(response: aiohttp.ClientResponse) -> bytes:
+        try:
+            return await limited(response)
+        except BROKEN as error:
+            raise UpstreamError(plain(error)) from None
+
+    def _unstreamed(self, raw: bytes, sent: Headers) -> UpstreamError:
+        reason = refusal_of(200, raw, {}, self._mask(sent)).message
+        return UpstreamError("its answer is not a stream of events" if reason == UNKNOWN else reason)
+
+    async def models(self, caller: Caller) -> bytes:
         """Return the list of models as the upstream gives it; raises UpstreamError."""
+        headers = self.headers(caller)
         times = aiohttp.ClientTimeout(total=10, sock_connect=self.address.connect_seconds)
         try:
-            call = self.session.get(f"{self.address.url}/models", headers=headers, timeout=times)
+            call = self.session.get(self.url("/models", caller.query), headers=headers, timeout=times)
             async with call as response:
-                raw = await _limited(response)
-                if response.status != 200:
-                    raise self.refusal(response.status, raw)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise UpstreamError(_plain(error)) from None
-        _parsed(raw)
+                raw = await limited(response)
+        except BROKEN as error:
+            raise UpstreamError(plain(error)) from None
+        if response.status != 200:
+            raise self.refusal(response.status, raw, response.headers, headers)
+        parsed(raw)
         return raw
 
 
-async def _limited(response: aiohttp.ClientResponse) -> bytes:
-    if response.content_length is not None and response.content_length <= LARGEST_ANSWER:
+async def limited(response: aiohttp.ClientResponse) -> bytes:
+    """Return a response's body, unpacked; raises BodyError for one that is too large."""
+    encoding = response.headers.get("content-encoding")
+    if encoding is None and response.content_length is not None and response.content_length <= LARGEST:
         return await response.read()
-    parts: list[bytes] = []
-    size = 0
-    async for part in response.content.iter_any():
-        size += len(part)
-        if size > LARGEST_ANSWER:
-            raise UpstreamError(f"its answer is larger than {LARGEST_ANSWER} bytes", transient=False)
-        parts.append(part)
+    body = Body(encoding)
+    parts = [body.take(part) async for part in response.content.iter_any()]
+    body.end()
     return b"".join(parts)
 
 
-def _plain(error: Exception) -> str:
+def _is_stream(response: aiohttp.ClientResponse) -> bool:
+    return response.status == 200 and response.content_type == "text/event-stream"
+
+
+def _limits(headers: Headers) -> Headers:
+    return {name: value for name, value in headers.items() if name.lower().startswith(TOLD_BACK)}
+
+
+def plain(error: Exception) -> str:
+    """Return in a few words what went wrong on the wire."""
+    if isinstance(error, BodyError):
+        return f"its answer cannot be taken: {error}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return "it cannot be reached"
     if isinstance(error, TimeoutError):
@@ -200,50 +280,12 @@ def _plain(error: Exception) -> str:
     return f"the connection broke ({type(error).__name__})"
 
 
-def _parsed(raw: bytes) -> dict[str, Any]:
+def parsed(raw: bytes) -> dict[str, Any]:
+    """Return the JSON object that an answer holds; raises UpstreamError."""
     try:
-        found: Any = DECODER.decode(raw.decode())
-    except (ValueError, RecursionError):
-        raise UpstreamError("its answer is not JSON") from None
-    if not isinstance(found, dict):
-        raise UpstreamError("its answer is not a JSON object")
-    return cast("dict[str, Any]", found)
-
-
-def _answer(raw: bytes) -> Answer:
-    body = _parsed(raw)
-    if body.get("error"):
-        raise UpstreamError(_message(raw))
-    choices = entries(body.get("choices"))
-    if not choices or not all(fields(choice.get("message")) for choice in choices):
-        raise UpstreamError("its answer is not a chat completion")
-    if len(choices) > 1:
-        choices.sort(key=_index)
-    return Answer(choices, body)
-
-
-def _index(choice: Mapping[str, Any]) -> int:
-    index = choice.get("index")
-    return index if isinstance(index, int) else 0
-
-
-def _message(raw: bytes) -> str:
-    try:
-        body = fields(json.loads(raw))
-    except (ValueError, RecursionError):
-        return UNKNOWN
-    error = body.get("error") or body.get("detail") or body.get("message")
-    text = fields(error).get("message") or (error if isinstance(error, str) else None)
-    return " ".join(str(text).split())[:500] if text else UNKNOWN
-
-
-def _unstreamed(raw: bytes) -> str:
-    reason = _message(raw)
-    return "its answer is not a stream of events" if reason == UNKNOWN else reason
-
-
-def _seconds(waits: str | None) -> float:
-    try:
-        return min(max(float(waits or 0), 0.0), LONGEST_WAIT)
+        body = decoded(raw)
     except ValueError:
-        return 0.0
+        raise UpstreamError("its answer is not JSON") from None
+    if not isinstance(body, dict):
+        raise UpstreamError("its answer is not a JSON object")
+    return fields(cast("Any", body))

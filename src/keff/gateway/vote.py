@@ -14,11 +14,13 @@ from keff.gateway.errors import Problem
 from keff.gateway.options import FreeText
 from keff.gateway.upstream import Answer, UpstreamError
 from keff.policy import Policy, Stop, View, tally
+from keff.protocol.patience import pause
+from keff.protocol.sharing import Sharing
 
 HOPELESS = 8
 """Failed calls without one success after which a request is given up."""
 
-BACKOFF, LONGEST_BACKOFF = 0.1, 2.0
+FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.2, 2.0, 10.0
 
 Cause = Literal["policy", "deadline", "failures", "free_text"]
 
@@ -67,13 +69,6 @@ class Outcome:
     cancelled: int
 
 
-class Batches:
-    """How many paths one upstream call may ask for; lowered when the server refuses or ignores ``n``."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-
-
 @dataclass(slots=True)
 class Vote:
     """One vote; ``run`` it once. ``drawn`` fills up while it runs, by launch position."""
@@ -81,7 +76,7 @@ class Vote:
     rules: Rules
     call: Call
     judge: Judge
-    batches: Batches
+    sharing: Sharing
     drawn: dict[int, Drawn] = field(default_factory=dict[int, Drawn])
     failed: int = 0
     _launched: int = 0
@@ -110,7 +105,7 @@ class Vote:
         """Draw on to ``paths`` after ``run``; return the keys in launch order, up to the first lost path."""
         try:
             while self._launched < paths and not self._lost:
-                self._launch(self._launched + min(self.batches.most * 4, paths - self._launched))
+                self._launch(self._launched + min(self.sharing.most * 4, paths - self._launched))
                 await self._settled(self._launched)
         finally:
             await self._break_off()
@@ -145,7 +140,7 @@ class Vote:
 
     def _launch(self, target: int) -> None:
         while self._launched < target:
-            n = min(self.batches.most, target - self._launched)
+            n = min(self.sharing.most, target - self._launched)
             self._running[asyncio.create_task(self._span(self._launched, n))] = self._launched
             self._launched += n
 
@@ -160,7 +155,7 @@ class Vote:
         """Draw paths ``start`` to ``start + n - 1``; what fails is drawn again, in its place."""
         tries = 0
         while n:
-            most = min(n, self.batches.most)
+            most = min(n, self.sharing.most)
             try:
                 got = await self._draw(start, most)
             except UpstreamError as error:
@@ -170,8 +165,8 @@ class Vote:
                 if not error.transient or self._spent():
                     self._lost.update(range(start, start + n))
                     return
-                await asyncio.sleep(error.wait or min(BACKOFF * 2**tries, LONGEST_BACKOFF))
                 tries += 1
+                await asyncio.sleep(rest_after(error, tries))
             else:
                 start, n = start + got, n - got
 
@@ -181,19 +176,20 @@ class Vote:
     async def _draw(self, start: int, n: int) -> int:
         """Make one call and keep its paths; returns how many came.
 
-        A server that refuses several paths but gives one, or gives fewer than asked, is asked for fewer
-        from then on.
+        A server that refuses several paths but gives one is asked for fewer from then on, as is one that
+        gives fewer than asked again and again.
         """
         try:
             answer = await self.call(start, n)
         except UpstreamError as error:
+            if error.repeated:
+                self.sharing.came(n, 0)
             if n == 1 or error.status not in (400, 422):
                 raise
             answer = await self.call(start, 1)
-            self.batches.most = min(self.batches.most, (n + 1) // 2 if n > 2 else 1)
+            self.sharing.refused(n)
         else:
-            if len(answer.choices) < n:
-                self.batches.most = min(self.batches.most, len(answer.choices))
+            self.sharing.came(n, len(answer.choices))
         paths = await self.judge(answer)
         for place, path in enumerate(paths[:n]):
             self.drawn[start + place] = path
@@ -215,6 +211,11 @@ class Vote:
         unused = tuple(path for index, path in self.drawn.items() if index >= consumed)
         stop = self._stop or cut_short(paths, cause)
         return Outcome(stop, cause, paths, unused, self.failed, cancelled)
+
+
+def rest_after(error: UpstreamError, tries: int) -> float:
+    """Return the seconds to wait before a failed call is made again."""
+    return pause(tries, error.refusal.wait, first=FIRST_PAUSE, longest=LONGEST_PAUSE, obeyed=LONGEST_ASKED)
 
 
 def cut_short(paths: Sequence[Drawn], cause: Cause) -> Stop:

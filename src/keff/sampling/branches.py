@@ -40,6 +40,8 @@ async def sample_branches(
     sessions = {name: Session(arm.run, arm.task, arm.engine, arm.order, None) for name, arm in arms.items()}
     units = (lambda item=item: asyncio.ensure_future(_follow(item, arms, sessions, policy)) for item in items)
     await bounded(units, PREPARED * max(session.limit for session in sessions.values()))
+    for session in sessions.values():
+        session.end()
     return {name: session.progress for name, session in sessions.items()}
 
 

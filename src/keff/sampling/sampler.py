@@ -7,21 +7,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from keff.answers import SLOW_SPACES
 from keff.engine import Capabilities, Engine
 from keff.errors import EngineError
 from keff.policy import Policy, Stop, View
+from keff.protocol.patience import pause
 from keff.records import Completion, Item, Path, Sampling, path_seed
 from keff.sampling.store import Run, Span
 from keff.task import Judged, Task
-
-SLOW_SPACES = frozenset({"math", "code"})
-"""Answer spaces whose judging may take long: judged in a thread, so that requests go on."""
 
 BEYOND_FLIGHT = 8
 PREPARED = 2
 """Units of work for each request in flight: the next ones are ready, and the last ones are being kept."""
 
 LONGEST_BACKOFF = 30.0
+
+REFUSED_QUESTIONS = 5
+"""Different questions that the server refuses, before any path was drawn, after which it takes none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,9 @@ class Progress:
     """Counts of a session so far, shown while it runs.
 
     ``total`` paths are wanted (None under a policy); ``kept`` were there before; ``done`` were drawn now;
-    ``failed`` counts failed attempts; ``rules`` says how answers were found.
+    ``failed`` counts failed attempts; ``estimated`` paths have no count of tokens from the server that can
+    be right; ``refused`` names the questions that it did not take, with its reason; ``rules`` says how
+    answers were found.
     """
 
     total: int | None = None
@@ -62,6 +66,8 @@ class Progress:
     cached_tokens: int = 0
     abstained: int = 0
     truncated: int = 0
+    estimated: int = 0
+    refused: dict[str, str] = field(default_factory=dict[str, str])
     rules: Counter[str] = field(default_factory=Counter[str])
     stopped: str | None = None
 
@@ -82,13 +88,16 @@ async def sample(
     """Draw every path that ``run`` owes for ``items`` and return the counts.
 
     No text is held once it is committed, so memory does not grow with the number of paths. A failed request
-    is committed as an error row and tried again as a new attempt. Cancelling keeps all that was received.
-    Raises EngineError when the engine cannot work at all, or fails ``order.breaker`` times in a row.
+    is committed as an error row and tried again as a new attempt. Cancelling keeps all that was received. A
+    question that the server refuses is not asked again in this session; the others go on. Raises
+    EngineError when the engine cannot work at all, refuses every question, or fails ``order.breaker`` times
+    in a row.
     """
     session = Session(run, task, engine, order, watch)
     session.progress.total = None if order.policy else len(items) * order.k
     units = session.policy_units(items) if order.policy else session.units(items)
     await bounded(units, PREPARED * session.limit)
+    session.end()
     return session.progress
 
 
@@ -148,6 +157,8 @@ class Session:
         self.flight = asyncio.Semaphore(self.limit)
         self.desk = asyncio.Lock()
         self.breaker = order.breaker or self.limit + BEYOND_FLIGHT
+        self.fruitful = run.count()["paths"] > 0
+        self.refused: dict[tuple[str, int], EngineError] = {}
 
     def units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
         """Yield one unit of work for each request of a fixed-K run."""
@@ -210,22 +221,33 @@ class Session:
         )
 
     async def _draw(self, item: Item, span: Span, tries: int = 1) -> None:
-        """Draw one span in one request, and what failed again."""
+        """Draw one span in one request, what failed again, and then what one request could not hold."""
+        if span.count > self.engine.capabilities.max_n:
+            # The server has taught the engine a smaller n since this span was cut.
+            await self._draw_all(item, [span], tries)
+            return
         seed = path_seed(self.order.sampling.seed, item.id, span.slot, span.start)
         sampling = replace(self.order.sampling, seed=seed)
         try:
             async with self.flight:
-                if self.halted():
+                if self.halted() or (item.id, span.slot) in self.refused:
                     return
                 drawn = await self.engine.generate(self.task.messages(item, span.slot), sampling, span.count)
+                if not drawn:
+                    raise EngineError("the engine gave no path and no reason")
         except EngineError as error:
             self._note_failure(span, error)
             if error.transient and tries < self.order.attempts:
-                await asyncio.sleep(min(self.order.backoff * 2 ** (tries - 1), LONGEST_BACKOFF))
+                await asyncio.sleep(
+                    pause(tries, None, first=2 * self.order.backoff, longest=2 * LONGEST_BACKOFF)
+                )
                 await self._draw_all(item, [replace(span, attempt=span.attempt + 1)], tries + 1)
         else:
-            self.failures_in_row = 0
-            await self._keep(item, span, drawn)
+            self.failures_in_row, self.fruitful = 0, True
+            drawn = drawn[: span.count]
+            await self._keep(item, replace(span, count=len(drawn)), drawn)
+            if rest := span.count - len(drawn):
+                await self._draw_all(item, [replace(span, start=span.start + len(drawn), count=rest)], tries)
 
     async def _turn(self) -> None:
         """Wait, one request at a time, until the network has had its turn.
@@ -240,11 +262,26 @@ class Session:
             seed = path_seed(self.order.sampling.seed, span.item, span.slot, index)
             yield Path(span.item, span.slot, index, span.attempt, seed)
 
+    def end(self) -> None:
+        """Raise EngineError when all that was asked was refused and the run holds nothing."""
+        if self.refused and not self.fruitful:
+            raise self._refuses_all(next(iter(self.refused.values())))
+
+    def _refuses_all(self, error: EngineError) -> EngineError:
+        questions = len(self.progress.refused)
+        return EngineError(
+            f"the server refused {questions} different questions and answered none, the last with: {error}",
+            transient=False,
+        )
+
     def _note_failure(self, span: Span, error: EngineError) -> None:
-        if not error.transient and self.progress.done == 0:
+        if not error.transient and not error.refused and self.progress.done == 0:
             raise error
         self.run.add([replace(path, error=str(error)) for path in self._paths(span)])
         self.progress.failed += span.count
+        if error.refused:
+            self._note_refusal(span, error)
+            return
         self.failures_in_row += 1
         self.watch(self.progress)
         if self.failures_in_row >= self.breaker:
@@ -253,6 +290,14 @@ class Session:
                 "drawn paths are kept: run the same command again when the engine works",
                 transient=False,
             )
+
+    def _note_refusal(self, span: Span, error: EngineError) -> None:
+        """Ask this question no more. It says nothing about the others, unless none was ever answered."""
+        self.refused[span.item, span.slot] = error
+        self.progress.refused.setdefault(span.item, str(error))
+        self.watch(self.progress)
+        if not self.fruitful and len(self.progress.refused) >= REFUSED_QUESTIONS:
+            raise self._refuses_all(error)
 
     async def _keep(self, item: Item, span: Span, drawn: Sequence[Completion]) -> None:
         billed = [drawn[0], *(replace(done, prompt_tokens=0, cached_tokens=0) for done in drawn[1:])]
@@ -269,6 +314,7 @@ class Session:
         progress.prompt_tokens += sum(done.prompt_tokens for done in billed)
         progress.cached_tokens += sum(done.cached_tokens for done in billed)
         progress.abstained += sum(one.key is None for one in judged)
+        progress.estimated += sum(done.estimated for done in drawn)
         progress.truncated += sum(done.finish == "length" for done in drawn)
         progress.rules.update(one.rule for one in judged)
         self.watch(progress)

@@ -26,7 +26,7 @@ from keff.records import Item, Path
 from keff.sampling.integrity import LONG, Integrity
 from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store._database import DATABASE, clear_errors, connect, take_lock
-from keff.sampling.store._rows import Scored, path_row, scored
+from keff.sampling.store._rows import Scored, path_row, scored, storable
 from keff.stats.votes import FloatArray
 from keff.task import Judged
 
@@ -204,7 +204,10 @@ class Run:
     def add_scores(self, scores: Sequence[tuple[Path, Judged]], version: str) -> None:
         """Keep what was read from paths under a task version; newer readings replace older ones."""
         rows = [
-            (p.item, p.slot, p.index, p.attempt, version, j.answer, j.key, j.correct, j.rule)
+            (
+                *(p.item, p.slot, p.index, p.attempt, version),
+                *(storable(j.answer), storable(j.key), j.correct, j.rule),
+            )
             for p, j in scores
         ]
         with clear_errors(self.folder), self._database:

@@ -51,9 +51,9 @@ def path_row(path: Path) -> tuple[Any, ...]:
         path.index,
         path.attempt,
         path.seed,
-        None if path.completion is None else _storable(done.text),
-        _storable(done.reasoning),
-        _storable(done.refusal),
+        None if path.completion is None else storable(done.text),
+        storable(done.reasoning),
+        storable(done.refusal),
         None if path.completion is None else done.finish,
         done.tokens,
         done.prompt_tokens,
@@ -62,10 +62,11 @@ def path_row(path: Path) -> tuple[Any, ...]:
         summary.bottom if summary else None,
         summary.total if summary else None,
         done.seconds,
-        path.error,
+        storable(path.error),
     )
 
 
-def _storable(text: str | None) -> str | None:
+def storable(text: str | None) -> str | None:
+    """Return text that SQLite can hold."""
     # A server may send half a surrogate pair, which UTF-8 cannot hold.
     return None if text is None else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keff.engines._response import apportion, choices_of, completions, fields, summarize, token_counts
 from keff.errors import EngineError
+from keff.protocol.reply import choices_of, completions
+from keff.protocol.tokens import apportion, summarize, token_counts
+from keff.protocol.values import fields
 from keff.records import Logprobs
 
 

@@ -1,0 +1,108 @@
+"""All other paths of the API, passed through unchanged: embeddings, completions, files.
+
+Nothing is voted on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import aiohttp
+
+from keff.gateway.errors import Problem
+from keff.gateway.exchange import Exchange, until_gone
+from keff.gateway.security import received
+from keff.gateway.service import Service
+from keff.gateway.upstream import BROKEN, Caller, UpstreamError, limited, plain
+from keff.protocol.address import SHOWN
+from keff.protocol.unpack import ENCODINGS
+
+PREFIX = "/v1"
+_PATH = re.compile(r"/v1(/[\w.:~-]+)+/?", re.ASCII)
+"""Unquoted once; what is quoted twice goes nowhere."""
+
+SENT_UP = (b"content-type", b"accept")
+BROUGHT_BACK = frozenset({"content-type", "content-encoding", "content-disposition", "retry-after", "etag"})
+FAMILIES = ("x-ratelimit-", "openai-")
+
+
+def passes(path: str) -> bool:
+    """Return whether a path belongs to the API and stays below its base."""
+    return _PATH.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))
+
+
+async def passed(service: Service, exchange: Exchange, method: str, path: str, caller: Caller) -> None:
+    """Make one call for a client and give back what comes, as it comes; raises UpstreamError or Problem."""
+    options = service.options
+    body = await received(exchange.receive, options.max_body, options.body_seconds)
+    sent = {
+        name.decode(): exchange.headers[name].decode("latin-1")
+        for name in SENT_UP
+        if name in exchange.headers
+    }
+    headers = {**sent, **caller.headers, **service.upstream.keys(caller), "accept-encoding": ENCODINGS}
+    await until_gone(exchange, _call(service, exchange, method, path, caller, headers, body))
+
+
+async def _call(
+    service: Service,
+    exchange: Exchange,
+    method: str,
+    path: str,
+    caller: Caller,
+    headers: Mapping[str, str],
+    body: bytes,
+) -> None:
+    upstream = service.upstream
+    url = upstream.url(path.removeprefix(PREFIX), caller.query)
+    try:
+        response = await upstream.session.request(
+            method, url, data=body or None, headers=headers, allow_redirects=False
+        )
+    except BROKEN as error:
+        raise UpstreamError(plain(error)) from None
+    try:
+        if response.status >= 400:
+            await _refused(service, exchange, response)
+        else:
+            await _copied(exchange, response)
+    finally:
+        response.close()
+
+
+async def _refused(service: Service, exchange: Exchange, response: aiohttp.ClientResponse) -> None:
+    """Hand an error on as it is, but for the gateway's own key."""
+    key = service.upstream.address.key
+    if response.status in (401, 403) and key:
+        raise UpstreamError("it refused the gateway's key", transient=False)
+    try:
+        raw = await limited(response)
+    except BROKEN as error:
+        raise UpstreamError(plain(error)) from None
+    raw = raw.replace(key.encode(), SHOWN.encode()) if key else raw
+    kind, told = _told(response)
+    told.pop("content-encoding", None)
+    await exchange.begin(response.status, kind, told, len(raw))
+    await exchange.part(raw, last=True)
+
+
+async def _copied(exchange: Exchange, response: aiohttp.ClientResponse) -> None:
+    kind, told = _told(response)
+    await exchange.begin(response.status, kind, told, response.content_length)
+    try:
+        async for part in response.content.iter_any():
+            await exchange.part(part)
+    except BROKEN:
+        # The head is gone: only a connection that ends early tells the client.
+        raise Problem(502, "the upstream closed the connection in the middle of its answer") from None
+    await exchange.part(b"", last=True)
+
+
+def _told(response: aiohttp.ClientResponse) -> tuple[str, dict[str, str]]:
+    told = {
+        name.lower(): value
+        for name, value in response.headers.items()
+        if name.lower() in BROUGHT_BACK or name.lower().startswith(FAMILIES)
+    }
+    return told.pop("content-type", "application/octet-stream"), told

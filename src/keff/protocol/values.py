@@ -1,0 +1,117 @@
+"""JSON of others, read so that whatever comes can be counted, stored and sent on."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, cast
+
+MOST_TOKENS = 10**9
+"""More tokens than this in one answer are an error of the server, not a count."""
+
+LOWEST_LOGPROB = -1e6
+"""Servers write -9999 for a token that cannot come; what lies far below is no logarithm of a probability."""
+
+DEEPEST = 64
+
+
+def _no_number(_: str) -> None:
+    """Read NaN and the infinities, which are not JSON but are sent, as null."""
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
+def decoded(raw: bytes) -> Any:
+    """Return the value of JSON bytes.
+
+    Raises ValueError for anything else, and for what is nested too deeply.
+    """
+    try:
+        return _DECODER.decode(raw.decode())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def encoded(value: Any) -> bytes:
+    """Return JSON bytes.
+
+    Raises ValueError for a number that JSON cannot hold, and for what is nested too deeply.
+    """
+    try:
+        return _ENCODER.encode(value).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def sendable(value: Any) -> bytes:
+    """Return JSON bytes of what a server sent.
+
+    What JSON cannot hold (an infinite number, say) becomes null.
+    """
+    try:
+        return encoded(value)
+    except ValueError:
+        return encoded(_finite(value, DEEPEST))
+
+
+def _finite(value: Any, depth: int) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) < 2**63 else None
+    if isinstance(value, dict):
+        inner = cast("dict[str, Any]", value)
+        return {name: _finite(part, depth - 1) for name, part in inner.items()} if depth else None
+    if isinstance(value, list):
+        return [_finite(part, depth - 1) for part in cast("list[Any]", value)] if depth else None
+    return value
+
+
+def fields(value: Any) -> dict[str, Any]:
+    """Return ``value`` when it is a JSON object, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def entries(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in ``value`` when it is a JSON array, else nothing."""
+    parts = cast("list[Any]", value) if isinstance(value, list) else []
+    return [part if isinstance(part, dict) else {} for part in parts]
+
+
+def storable(text: str) -> str:
+    """Return text that UTF-8 can hold.
+
+    Half a surrogate pair, which JSON can carry, becomes a question mark.
+    """
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def words(value: Any) -> str | None:
+    """Return a JSON value as storable text: a string as it is, null and nothing as None, all else as JSON."""
+    if isinstance(value, str):
+        return storable(value) or None
+    return sendable(value).decode() if value else None
+
+
+def text_of(content: Any) -> str:
+    """Return a message's content as text: it is a string, nothing, or a list of parts."""
+    if isinstance(content, str):
+        return content
+    return "".join(text for part in entries(content) if isinstance(text := part.get("text"), str))
+
+
+def count(value: Any) -> int | None:
+    """Return a number of tokens as an integer.
+
+    None for what cannot be one (negative, absurd, not a number).
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+        return None
+    return int(value) if value == int(value) else None
+
+
+def is_logprob(value: Any) -> bool:
+    """Return whether a value is a finite log-probability (a rounding error above 0 is allowed)."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and LOWEST_LOGPROB <= value <= 1e-3

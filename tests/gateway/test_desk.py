@@ -1,0 +1,118 @@
+"""Answers that take long to read hold up neither their request nor any other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from fault_server import Script
+from gateway_rig import Rig, make_plan
+from keff.answers import _symbolic
+from keff.gateway import desk
+from keff.gateway.desk import Desk, Pool
+from keff.gateway.extraction import Reader, reader_of
+
+Serve = Callable[..., Rig]
+HARD = [r"((x+i)^{50}+1)^{50}", r"9^{9^{9^{9}}}", r"\prod_{n=1}^{9^9} (x+n)", r"((a+b+c+d)^{40}+1)^{30}"]
+
+
+@pytest.fixture(autouse=True)
+def needs_math() -> None:
+    if not _symbolic.available():
+        pytest.skip("mathematics is read with the extra: pip install 'keff[math]'")
+
+
+def math_plan(policy: str = "fixed:4") -> object:
+    return make_plan(policy, space="math", task={"name": "math500", "options": {"name": "math500"}})
+
+
+def choice(answer: str) -> dict[str, object]:
+    return {"message": {"content": rf"The final answer is $\boxed{{{answer}}}$."}, "finish_reason": "stop"}
+
+
+def test_hard_expressions_of_one_client_stall_no_other(serve: Serve) -> None:
+    def says(messages: list[dict[str, str]], seed: int) -> str:
+        hard = "hard" in messages[-1]["content"]
+        answer = HARD[seed % len(HARD)] + str(seed) if hard else r"\frac{2x}{4}"
+        return rf"The final answer is $\boxed{{{answer}}}$."
+
+    rig = serve(Script(answer=says), plan=math_plan())
+    easy = {"messages": [{"role": "user", "content": "easy"}], "seed": 0}
+    assert rig.post(easy).json()["keff"]["votes"] == {r"\frac{x}{2}": 4}
+    took: list[float] = []
+
+    def ask_hard(seed: int) -> None:
+        begun = time.monotonic()
+        reply = rig.post({"messages": [{"role": "user", "content": "hard"}], "seed": seed})
+        assert reply.status_code == 200
+        assert reply.json()["keff"]["paths"] == 4
+        took.append(time.monotonic() - begun)
+
+    asking = [threading.Thread(target=ask_hard, args=(seed,)) for seed in (0, 100, 200, 300)]
+    for asker in asking:
+        asker.start()
+    waits: list[float] = []
+    while any(asker.is_alive() for asker in asking):
+        begun = time.monotonic()
+        assert rig.post(easy).json()["keff"]["votes"] == {r"\frac{x}{2}": 4}
+        waits.append(time.monotonic() - begun)
+        time.sleep(0.02)
+    for asker in asking:
+        asker.join()
+    assert len(took) == 4
+    assert max(took) < desk.REQUEST_SECONDS + 5
+    assert max(waits) < 2.5
+
+
+def test_what_cannot_be_read_in_time_votes_as_it_is_written_and_is_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(desk, "ANSWER_SECONDS", 0.3)
+    reader, pool = reader_of(math_plan()), Pool()  # type: ignore[arg-type]
+    pool.warm(reader)
+
+    async def read() -> str | None:
+        return (await Desk(reader, pool, as_json=False).read(choice(HARD[0]))).key
+
+    assert asyncio.run(read()) == HARD[0]
+    pool._threads.shutdown(wait=True)
+    assert asyncio.run(read()) == HARD[0], "known by now: no thread is needed, and this one is closed"
+
+
+def test_numbers_and_known_forms_need_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, pool = reader_of(math_plan()), Pool()  # type: ignore[arg-type]
+    pool.warm(reader)
+
+    async def keys() -> None:
+        known = await Desk(reader, pool, as_json=False).read(choice("x+x"))
+        monkeypatch.setattr(Pool, "run", lambda *_: pytest.fail("it went to a thread"))
+        for answer, key in (("x+x", known.key), (r"\frac{1}{2}", "0.5"), ("0.50", "0.5")):
+            assert (await Desk(reader, pool, as_json=False).read(choice(answer))).key == key
+
+    asyncio.run(keys())
+    pool.close()
+
+
+def test_a_request_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer is slow; the request ends when its time is up, and the rest votes as it is written."""
+    monkeypatch.setattr(desk, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(_symbolic.POOL, "ask", lambda text, _: time.sleep(0.2) or f"form {text}")
+    reader: Reader = reader_of(math_plan())  # type: ignore[arg-type]
+    pool = Pool()
+
+    async def read() -> list[str | None]:
+        at = Desk(reader, pool, as_json=False)
+        seen = await asyncio.gather(*(at.read(choice(f"y^{{{n}}}+z_{{99}}")) for n in range(30)))
+        return [one.key for one in seen]
+
+    begun = time.monotonic()
+    keys = asyncio.run(read())
+    assert time.monotonic() - begun < 2
+    assert 1 <= sum(str(key).startswith("form") for key in keys) <= 3
+    assert None not in keys
+    pool.close()
+    _symbolic.sought.cache_clear()
