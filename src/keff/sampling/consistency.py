@@ -11,9 +11,9 @@ from typing import Any, Protocol, cast
 import openai
 
 from keff.answers import Space, space
-from keff.engines._response import choices_of, completions
 from keff.errors import EngineError, UsageError
 from keff.policy import Policy, Stop, View, WeightKind, parse_policy, tally
+from keff.protocol.reply import choices_of, completions
 from keff.records import AnswerSpace, Completion, Message
 from keff.result import Finding, Result
 from keff.sampling.sampler import SLOW_SPACES
