@@ -38,7 +38,7 @@ def analyze(source: object, settings: Settings | None = None, **how: Unpack[How]
 def replay(
     source: object,
     policies: str | Policy | Sequence[str | Policy],
-    settings: replaying.Settings | None = None,
+    settings: replaying.Replaying | None = None,
     *,
     seed: int = 0,
     **how: Unpack[How],
