@@ -6,7 +6,7 @@ DEMO := .venv-demo
 # One more than the cores: tests that wait for a server leave a core idle.
 WORKERS ?= 3
 BIN := $(VENV)/bin
-LIGHT := llamacpp,serve,report,math,parquet,inspect,frame
+LIGHT := llamacpp,serve,report,math,parquet,inspect,frame,sql,quantity
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help

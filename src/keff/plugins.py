@@ -18,10 +18,19 @@ from typing import Any, Literal
 
 from keff.errors import PluginError, unknown
 
-Kind = Literal["task", "engine", "policy", "log"]
+Kind = Literal["task", "engine", "policy", "log", "space"]
 
-PACKAGE: dict[Kind, str] = {"task": "tasks", "engine": "engines", "policy": "policies", "log": "logs"}
-"""The folder that holds the plugins of a kind; their entry points are in the group ``keff.<folder>``."""
+PLURAL: dict[Kind, str] = {
+    "task": "tasks",
+    "engine": "engines",
+    "policy": "policies",
+    "log": "logs",
+    "space": "spaces",
+}
+"""The plural of a kind; the entry points of other packages are in the group ``keff.<plural>``."""
+
+PACKAGE: dict[Kind, str] = {**PLURAL, "space": "answers"}
+"""The folder that holds the plugins of a kind."""
 
 EXTRA = {
     "xllamacpp": "llamacpp",
@@ -43,6 +52,8 @@ EXTRA = {
     "datasets": "data",
     "zstandard": "inspect",
     "narwhals": "frame",
+    "sqlglot": "sql",
+    "pint": "quantity",
 }
 """Which extra of keff brings an importable package."""
 
@@ -125,7 +136,7 @@ def _files(kind: Kind) -> list[Path]:
 def _point(kind: Kind, name: str) -> EntryPoint:
     """Return where a plugin is: one of ours is found before one of another package with the same name."""
     if name in {file.stem for file in _files(kind)}:
-        return EntryPoint(name, f"keff.{PACKAGE[kind]}.{name}:{kind}", f"keff.{PACKAGE[kind]}")
+        return EntryPoint(name, f"keff.{PACKAGE[kind]}.{name}:{kind}", f"keff.{PLURAL[kind]}")
     point = _entry_points(kind).get(name)
     if point is None:
         raise PluginError(unknown(kind, name, names(kind)))
@@ -133,7 +144,7 @@ def _point(kind: Kind, name: str) -> EntryPoint:
 
 
 def _entry_points(kind: Kind) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=f"keff.{PACKAGE[kind]}")}
+    return {point.name: point for point in entry_points(group=f"keff.{PLURAL[kind]}")}
 
 
 def _loaded(kind: Kind, point: EntryPoint) -> Callable[..., Any]:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from keff.result import Result, number
 
-AnswerSpace = Literal["numeric", "choice", "binary", "text", "exact", "math", "literal", "code"]
-"""How answers of a task are compared: one equivalence relation for each space."""
+AnswerSpace = str
+"""How answers are compared, by name: ``numeric``, or with options, ``json:fields=a,b`` (keff list spaces)."""
 
 Message = Mapping[str, Any]
 """One chat message in the OpenAI form, ``{"role": ..., "content": ...}``."""

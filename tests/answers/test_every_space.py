@@ -7,17 +7,18 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keff.answers import Space, _symbolic, space
+from keff.answers import Space, _symbolic, names, space
 from keff.records import AnswerSpace
 
-NAMES = get_args(AnswerSpace)
-SPACES: list[Space] = [space(name) for name in NAMES]
+OPTIONS = {"label": "label:labels=yes,no,A plant", "list": "list:inner=numeric"}
+NAMES = names()
+SPACES: list[Space] = [space(OPTIONS.get(name, name)) for name in NAMES]
 
 WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer is final <think>
 </think> <answer> </answer> [ANSWER] <|channel|> ** ``` ```python def (A) B) C. A a I not yes no true 1 2,5

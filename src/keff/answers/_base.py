@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol, cast, runtime_checkable
 
-from keff.records import AnswerSpace
+from keff.errors import PluginError
 
 MOST_ROUNDS = 8
 
@@ -33,9 +33,14 @@ class Space(Protocol):
     answers: an equivalence relation. ``gold`` is one reference answer or a list of acceptable ones.
     """
 
-    name: ClassVar[AnswerSpace]
-    closed: ClassVar[bool]
-    contract: ClassVar[str]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def contract(self) -> str: ...
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the final answer; None abstains."""
@@ -48,6 +53,63 @@ class Space(Protocol):
     def correct(self, answer: str, gold: Any) -> bool:
         """Return whether the answer agrees with the gold answer or any of several."""
         ...
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A space that can say why it abstains."""
+
+    def why(self, text: str) -> str | None:
+        """Return in a few words why a text, or an answer, has no key."""
+        ...
+
+
+class SmallSpace(Protocol):
+    """The least that a space of another package has."""
+
+    def extract(self, text: str) -> Any:
+        """Return the final answer as a string (or as ``Extracted``, with the rule); None abstains."""
+        ...
+
+    def key(self, answer: str) -> str | None:
+        """Return the canonical vote key; None abstains."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A small space with what it lacks: truncated text is not read, and equal keys are equal answers."""
+
+    small: SmallSpace
+    name: str
+    closed: bool = False
+    contract: str = ""
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read as the small space does; text that was cut abstains."""
+        answer = None if truncated else self.small.extract(text)
+        return Extracted(answer, self.name) if isinstance(answer, str) else answer
+
+    def key(self, answer: str) -> str | None:
+        """Return the small space's key."""
+        return self.small.key(answer)
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Return whether the keys are equal."""
+        return same_key(self, answer, gold)
+
+
+def complete(made: Any, name: str) -> Space:
+    """Return a space that has all that ``Space`` asks for, from one that may have ``extract`` and ``key`` only.
+
+    Raises PluginError when it has not even these.
+    """
+    if not callable(getattr(made, "extract", None)) or not callable(getattr(made, "key", None)):
+        raise PluginError(f"space {name}: it has no extract(text) and key(answer)")
+    if all(hasattr(made, each) for each in ("name", "closed", "contract", "correct")):
+        return cast("Space", made)
+    closed, contract = bool(getattr(made, "closed", False)), str(getattr(made, "contract", ""))
+    return Completed(made, name, closed, contract)
 
 
 def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -78,3 +140,18 @@ def same_key(space: Space, answer: str, gold: Any) -> bool:
     """Return whether the answer has the key of any acceptable answer."""
     key = space.key(answer)
     return key is not None and any(key == space.key(each) for each in golds(gold))
+
+
+def words(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Return an option that is a list: ``a,b`` as a spec writes it, or a sequence."""
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(part.strip() for part in map(str, parts) if part.strip())
+
+
+def truth(value: str | bool) -> bool:
+    """Return an option that is true or false; raises ValueError for anything else."""
+    if isinstance(value, str) and value.lower() in ("true", "yes", "1", "false", "no", "0"):
+        return value.lower() in ("true", "yes", "1")
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value

@@ -1,9 +1,9 @@
 r"""Numbers as people and models write them, as exact fractions.
 
-Read are 1,234.50, 1 234 (thin space), 1.234.567, 1,00,000, .5, 3/4, 3 1/2, 1.5e3, 1.5 * 10^3, $-5, 18%,
+Read are 1,234.50, 1 234 (any space), 1'234, 1_234, 1.234.567, 1,00,000, .5, 3/4, 3 1/2, 1.5e3, 1.5 * 10^3, $-5, 18%,
 2.5 million, and the LaTeX forms of these. A percent sign is a unit: 50% reads as 50, because questions that
 ask for a percentage have 50 as their answer. Not read, because one cannot know what is meant: 3,5 (a list or
-a decimal comma), 7:30, 5-7, 12/25/2020.
+a decimal comma), 7:30, 5-7, 12/25/2020, 1 000 00, 1,234,56. Never is a part of such a run of digits read.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ MOST_EXPONENT = 400
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _CURRENCY = r"(?:US\$|A\$|C\$|[$£€¥₹₩]|Rs\.?|USD|EUR|GBP|INR)"
 NUMBER = re.compile(
-    rf"""(?=[-+$£€¥₹₩UACREGI.\d])(?<![\w.:/^\\])
+    rf"""(?=[-+$£€¥₹₩UACREGI.\d])(?<![\w.:/^\\])(?<!\d')
     (?P<sign>[-+])?(?:(?P<currency>{_CURRENCY})[ ]?(?P<inner>[-+])?)?
-    (?P<run>(?>\.?\d(?:[\d.,]*\d)?))
+    (?P<run>(?>\.?\d(?:[\d.,]*\d)?
+        (?:(?:[ ]\d{{3}}(?![\d/]|[ ]?/[ ]?\d)|'\d{{3,}}|_(?!(?:[2-9]|1[0-6])(?!\d))\d+)(?:[.,]\d+)*(?:[ ]\d+(?![\d/]))*)*))
     (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w)|[ ]?\*[ ]?10[ ]?(?:\^|\*\*)[ ]?\{{?[ ]?[-+]?\d{{1,4}}\}}?)?
     (?P<over>[ ]?/[ ]?\d{{1,40}}(?![\d/])|[ ]\d{{1,6}}/\d{{1,6}}(?![\d/]))?
     (?P<scale>[ -](?:hundred|thousand|million|billion|trillion)\b)?
-    (?!:\d|/\d|[eE][-+]?\d)""",
+    (?!:\d|/\d|'\d|[eE][-+]?\d)""",
     re.VERBOSE,
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}(?:\.\d+)?")
+_GROUPED = re.compile(r"\d{1,3}(?:([ '_])\d{3})(?:\1\d{3})*(?:\.\d+|,(?!\d{3}(?!\d))\d+)?")
 _DOTTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:\.\d{3})+,\d+")
 _PLAIN = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 _LEAD = re.compile(
@@ -36,7 +38,9 @@ _LEAD = re.compile(
     |[a-zA-Z][ ]?=)(?![a-zA-Z]))*""",
     re.VERBOSE | re.IGNORECASE,
 )
-_OPERATOR = re.compile(r"[ ]?(?:[+*^/]|-(?![a-zA-Z\s])|[ ]-[ ])[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d")
+_OPERATOR = re.compile(r"[ ]?(?:[+*^/]|-(?![a-zA-Z\s])|[ ]-[ ])[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d|[ ]\d")
+_AFTER_DIGIT = re.compile(r"\d (?=[\d.])")
+_SPACED = re.compile("[ '_]")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 _EQUALS = re.compile(r"[=≈]")
 _DIGITS = re.compile(rf"[-+]?{_CURRENCY}?[ ]?[-+]?\.?\d")
@@ -48,6 +52,8 @@ def grouped(run: str) -> str | None:
         return run
     if _THOUSANDS.fullmatch(run):
         return run.replace(",", "")
+    if _GROUPED.fullmatch(run):
+        return re.sub("[ '_]", "", run).replace(",", ".")
     if _DOTTED.fullmatch(run):
         return run.replace(".", "").replace(",", ".")
     return None
@@ -103,9 +109,17 @@ def lead_in(text: str, at: int = 0) -> int:
 
 
 def last(text: str) -> re.Match[str] | None:
-    """Return the last readable number of the text's tail."""
-    found = list(NUMBER.finditer(text, max(0, len(text) - TAIL)))
-    return next((each for each in reversed(found) if value(each) is not None), None)
+    """Return the last readable number of the text's tail; None where the last digits are a run that is not.
+
+    Such a run is ``1 000 00`` or ``12 34``: nobody knows which of its parts would be meant.
+    """
+    matches = list(NUMBER.finditer(text, max(0, len(text) - TAIL)))
+    for match in reversed(matches):
+        if value(match) is not None:
+            return None if _AFTER_DIGIT.match(text, max(match.start() - 2, 0)) else match
+        if _SPACED.search(match["run"]):
+            return None
+    return None
 
 
 def written(number: Fraction) -> str:

@@ -10,7 +10,6 @@ from keff.answers._base import Extracted, same_key
 from keff.answers._plain import plain
 from keff.answers._statements import statements
 from keff.answers._visible import fold, visible
-from keff.records import AnswerSpace
 
 _TAIL = 20_000
 _MEANING = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
@@ -33,7 +32,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 class BinarySpace:
     """The keys are "yes" and "no". ``gold`` may be a bool, "yes"/"no" or "true"/"false" in any case."""
 
-    name: ClassVar[AnswerSpace] = "binary"
+    name: ClassVar[str] = "binary"
     closed: ClassVar[bool] = True
     contract: ClassVar[str] = 'End with a line "Final answer: <yes or no>".'
 
@@ -76,3 +75,8 @@ def _conclusion(sentence: str) -> str | None:
     """Return the one answer that a sentence gives, if it does not give both."""
     words = [found[1].lower() for pattern in (_CLAIM, _SAID) for found in pattern.finditer(sentence)]
     return words[-1] if len({_MEANING[word] for word in words}) == 1 else None
+
+
+def space() -> BinarySpace:
+    """Make the space; see ``BinarySpace`` for the options."""
+    return BinarySpace()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from keff.answers._base import Extracted, same_key
+from keff.answers._base import Extracted, same_key, words
 from keff.answers._labels import Labels, reader
 from keff.answers._plain import plain
 from keff.answers._statements import statements
 from keff.answers._visible import fold, visible
 from keff.errors import TaskError
-from keff.records import AnswerSpace
 
 _TAIL = 20_000
 _SPACES = re.compile(r"[\W_]+")
@@ -29,7 +29,7 @@ class ChoiceSpace:
     labels: tuple[str, ...] = ("A", "B", "C", "D")
     options: tuple[str, ...] = ()
     _texts: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict[str, str])
-    name: ClassVar[AnswerSpace] = "choice"
+    name: ClassVar[str] = "choice"
     closed: ClassVar[bool] = True
     contract: ClassVar[str] = 'End with a line "Final answer: <letter>".'
 
@@ -100,3 +100,8 @@ class ChoiceSpace:
 
 def _squeeze(text: str) -> str:
     return _SPACES.sub(" ", text.lower()).strip()
+
+
+def space(labels: str | Sequence[str] = ("A", "B", "C", "D"), options: Sequence[str] = ()) -> ChoiceSpace:
+    """Make the space; see ``ChoiceSpace`` for the options."""
+    return ChoiceSpace(words(labels), tuple(options))

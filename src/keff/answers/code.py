@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from keff.answers._base import Extracted, same_key
 from keff.answers._visible import strip_thinking
-from keff.records import AnswerSpace
 
 MOST_CHARACTERS = 200_000
 
@@ -25,7 +24,7 @@ class CodeSpace:
     It says that two programs are the same text. Tasks that can execute code vote on what programs return.
     """
 
-    name: ClassVar[AnswerSpace] = "code"
+    name: ClassVar[str] = "code"
     closed: ClassVar[bool] = False
     contract: ClassVar[str] = "End with the complete program in one ```python block."
 
@@ -73,3 +72,8 @@ def _bare(text: str) -> Extracted | None:
         return None
     last = next((i for i in range(first, len(lines)) if _PROSE_LINE.match(lines[i])), len(lines))
     return Extracted("\n".join(lines[first:last]).rstrip(), "bare code")
+
+
+def space() -> CodeSpace:
+    """Make the space; see ``CodeSpace`` for the options."""
+    return CodeSpace()

@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 
 from keff.answers._base import Extracted, same_key
 from keff.answers._visible import strip_thinking
-from keff.records import AnswerSpace
 
 
 @dataclass(frozen=True, slots=True)
 class ExactSpace:
     """Texts are one answer when they are equal after whitespace at both ends is stripped."""
 
-    name: ClassVar[AnswerSpace] = "exact"
+    name: ClassVar[str] = "exact"
     closed: ClassVar[bool] = False
     contract: ClassVar[str] = "Reply with the answer only."
 
@@ -30,3 +29,8 @@ class ExactSpace:
     def correct(self, answer: str, gold: Any) -> bool:
         """Return whether the stripped texts are equal."""
         return same_key(self, answer, gold)
+
+
+def space() -> ExactSpace:
+    """Make the space; see ``ExactSpace`` for the options."""
+    return ExactSpace()

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 from keff.answers._base import Extracted, last_match, same_key
 from keff.answers._statements import Statement, statements
 from keff.answers._visible import strip_thinking
-from keff.records import AnswerSpace
 
 MOST_CHARACTERS = 10_000
 DEEPEST = 60
@@ -38,7 +37,7 @@ class LiteralSpace:
     10,000 characters or 60 nested brackets. A tuple is not a list.
     """
 
-    name: ClassVar[AnswerSpace] = "literal"
+    name: ClassVar[str] = "literal"
     closed: ClassVar[bool] = False
     contract: ClassVar[str] = 'End with a line "Final answer: <Python literal>".'
 
@@ -178,3 +177,8 @@ def _guess(tail: str) -> Extracted | None:
         if texts and space.key(texts[0]) is not None:
             return Extracted(texts[0].strip(), rule)
     return None
+
+
+def space() -> LiteralSpace:
+    """Make the space; see ``LiteralSpace`` for the options."""
+    return LiteralSpace()

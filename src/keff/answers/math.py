@@ -13,7 +13,6 @@ from keff.answers._numbers import TAIL
 from keff.answers._plain import plain
 from keff.answers._statements import Statement, statements
 from keff.answers._visible import visible
-from keff.records import AnswerSpace
 
 MOST_CHARACTERS = 1000
 _SEGMENT = re.compile(r"\$\$?([^$\n]{1,400})\$\$?|\\\((.{1,400}?)\\\)|\\\[\s*(.{1,400}?)\s*\\\]", re.DOTALL)
@@ -36,7 +35,7 @@ class MathSpace:
     unit: 50% is 50. ``correct`` asks for the key of the gold answer, so it never contradicts the vote.
     """
 
-    name: ClassVar[AnswerSpace] = "math"
+    name: ClassVar[str] = "math"
     closed: ClassVar[bool] = False
     contract: ClassVar[str] = r'End with a line "Final answer: \boxed{<expression>}".'
 
@@ -106,3 +105,8 @@ def _guess(tail: str) -> Extracted | None:
     content = _inside(last) if last else ""
     answer = content.rpartition("=")[2].strip() or content
     return Extracted(answer, "last formula") if answer else None
+
+
+def space() -> MathSpace:
+    """Make the space; see ``MathSpace`` for the options."""
+    return MathSpace()

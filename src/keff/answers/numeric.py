@@ -13,7 +13,6 @@ from keff.answers._base import Extracted, golds
 from keff.answers._plain import plain
 from keff.answers._statements import Statement, statements
 from keff.answers._visible import fold, visible
-from keff.records import AnswerSpace
 
 _INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})", re.ASCII)
 _NEGATED = re.compile(r"[\s*_]*(?:not|less|more|greater|fewer|at least|at most)\b", re.IGNORECASE)
@@ -33,7 +32,7 @@ class NumericSpace:
     """
 
     tolerance: float = 1e-3
-    name: ClassVar[AnswerSpace] = "numeric"
+    name: ClassVar[str] = "numeric"
     closed: ClassVar[bool] = False
     contract: ClassVar[str] = 'End with a line "Final answer: <number>".'
 
@@ -140,3 +139,8 @@ def _last_number(tail: str) -> Extracted | None:
         return Extracted(found[0].strip(), "last bold number")
     found = _numbers.last(plain(tail))
     return None if found is None else Extracted(found[0].strip(), "last number")
+
+
+def space(tolerance: float = 1e-3) -> NumericSpace:
+    """Make the space; see ``NumericSpace`` for the options."""
+    return NumericSpace(float(tolerance))

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
-from keff.answers import _numbers
+from keff.answers import _json, _numbers
 from keff.answers._base import Extracted, golds, settled
 from keff.answers._plain import plain
 from keff.answers._statements import Statement, statements
-from keff.answers._visible import fold, visible
-from keff.records import AnswerSpace
+from keff.answers._visible import fold, strip_thinking, visible
 
 MOST_CHARACTERS = 2000
 F1_NEEDED = 0.5
@@ -47,15 +46,19 @@ class TextSpace:
     2019). ``match`` "f1" scores a span as right at the same key or a token F1 of 0.5 or more against any
     gold answer, as the paper does for HotpotQA; a gold answer that is a number, yes or no must be met
     exactly. ``match`` "exact" asks for the same key as any gold answer (aliases of TriviaQA, spans of DROP).
+
+    A text that is nothing but a JSON object or array, fenced or bare, is that JSON value, whatever its form.
     """
 
     match: Literal["f1", "exact"] = "f1"
-    name: ClassVar[AnswerSpace] = "text"
+    name: ClassVar[str] = "text"
     closed: ClassVar[bool] = False
     contract: ClassVar[str] = 'End with a line "Final answer: <short answer>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement; else, on whole text, a last line of at most 12 words."""
+        if document := None if truncated else _document(strip_thinking(text)):
+            return Extracted(document, "JSON")
         text = visible(text)
         for statement in statements(text):
             if truncated and statement.open:
@@ -71,13 +74,14 @@ class TextSpace:
         return Extracted(span, "last line") if span and len(span.split()) <= _LONGEST_LINE else None
 
     def key(self, answer: str) -> str | None:
-        """Return the normalised span; None if nothing is left but whitespace."""
-        return normalised(answer) or None
+        """Return the normalised span, or canonical JSON; None if nothing is left but whitespace."""
+        document = _document(answer)
+        return _json.canonical(_json.value_of(document)) if document else normalised(answer) or None
 
     def correct(self, answer: str, gold: Any) -> bool:
         """Return whether the answer agrees with any of the gold answers."""
-        key = normalised(answer)
-        return bool(key) and any(self._agrees(key, normalised(each)) for each in golds(gold))
+        key = self.key(answer)
+        return bool(key) and any(self._agrees(key, self.key(each) or "") for each in golds(gold))
 
     def _agrees(self, key: str, gold: str) -> bool:
         if key == gold:
@@ -88,6 +92,11 @@ class TextSpace:
         if self.match == "exact" or gold in _EXACT_WORDS or key in _EXACT_WORDS:
             return False
         return token_f1(key, gold) >= F1_NEEDED
+
+
+def _document(text: str) -> str | None:
+    """Return the JSON object or array that the whole text is; None for any other text."""
+    return _json.unfenced(text) if _json.is_document(text) else None
 
 
 @lru_cache(maxsize=2**16)
@@ -154,3 +163,10 @@ def _trim(span: str) -> str:
     ):
         span = span[:-1]
     return span.strip(_QUOTES + "*_")
+
+
+def space(match: Literal["f1", "exact"] = "f1") -> TextSpace:
+    """Make the space; see ``TextSpace`` for the options."""
+    if match not in ("f1", "exact"):
+        raise ValueError(f"match is f1 or exact, not {match!r}")
+    return TextSpace(match)

@@ -1,4 +1,4 @@
-"""List tasks, engines, policies or log formats."""
+"""List tasks, engines, policies, log formats or answer spaces."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Kinds(StrEnum):
     engines = "engines"
     policies = "policies"
     logs = "logs"
+    spaces = "spaces"
 
 
 KINDS: dict[Kinds, plugins.Kind] = {
@@ -26,6 +27,7 @@ KINDS: dict[Kinds, plugins.Kind] = {
     Kinds.engines: "engine",
     Kinds.policies: "policy",
     Kinds.logs: "log",
+    Kinds.spaces: "space",
 }
 
 

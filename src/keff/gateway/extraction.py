@@ -7,15 +7,31 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from keff import plugins
-from keff.answers import SLOW_SPACES, Space, space, strip_thinking
-from keff.errors import PlanError
+from keff.answers import (
+    SLOW_SPACES,
+    Space,
+    canonical_json,
+    is_document,
+    members_of,
+    space,
+    strip_thinking,
+)
+from keff.errors import PlanError, TaskError
 from keff.plan import Plan
 from keff.protocol.reply import finish_reason
 from keff.protocol.values import fields, text_of
-from keff.records import AnswerSpace
+
+READ_DOCUMENTS = frozenset({"json", "code", "python", "sql", "list", "set", "literal"})
+"""Spaces that know by themselves what to do with a reply that is a JSON document."""
+
+WHOLE_DOCUMENTS = frozenset({"text", "exact"})
+"""Spaces of open answers: a JSON document is one as a whole."""
+
+ANSWER_FIELDS = ("answer", "final_answer", "final answer")
+"""Members of a JSON reply that hold what the plan's own space reads."""
 
 LETTERS = ("A", "B", "C", "D", "E")
 
@@ -60,8 +76,27 @@ class Reader:
             return Read(None if truncated else tool_key(message["tool_calls"]), truncated)
         text = text_of(message.get("content"))
         if as_json:
-            return Read(None if truncated else json_key(strip_thinking(text)), truncated)
+            return Read(None if truncated else canonical_json(strip_thinking(text)), truncated)
+        if not truncated and (whole := self.document_key(strip_thinking(text))) is not None:
+            return Read(whole, truncated)
         return Read(self.key(text, truncated), truncated)
+
+    def document_key(self, text: str) -> str | None:
+        """Return the vote key of a reply that is one JSON object or array, fenced or bare; None for other text.
+
+        The plan's space reads the member ``answer`` where there is one; else the whole document votes, so
+        that two different objects never agree because some number in them does.
+        """
+        if self.regex is not None or self.task is not None or self.space.name in READ_DOCUMENTS:
+            return None
+        if not is_document(text):
+            return None
+        if self.space.name not in WHOLE_DOCUMENTS:
+            members = members_of(text)
+            for name in ANSWER_FIELDS:
+                if name in members and (key := self.space.key(members[name])) is not None:
+                    return key
+        return canonical_json(text)
 
     def key(self, text: str, truncated: bool) -> str | None:
         """Return the vote key of a text, or None."""
@@ -84,42 +119,18 @@ def _matched(regex: re.Pattern[str], text: str, truncated: bool) -> str | None:
     return last
 
 
-def json_key(text: str) -> str | None:
-    """Return a text that is JSON in its one form (sorted names, 1.0 as 1), or None."""
-    try:
-        return canonical(json.loads(_unfenced(text)))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _unfenced(text: str) -> str:
-    text = text.strip()
-    if text.startswith("```") and text.endswith("```") and "\n" in text:
-        return text[text.index("\n") : -3]
-    return text
-
-
-def canonical(value: Any) -> str:
-    """Return JSON with sorted names, no whitespace, and integers without a fraction."""
-    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _whole(inner) for name, inner in cast("dict[str, Any]", value).items()}
-    return [_whole(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
-
-
 def tool_key(calls: Any) -> str | None:
     """Return the names and arguments of tool calls, in their order, as canonical JSON; ids do not count."""
     try:
-        found = [fields(call)["function"] for call in cast("list[Any]", calls)]
-        named = [[str(one["name"]), json.loads(one.get("arguments") or "{}")] for one in found]
-        return canonical({"tool_calls": named})
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        functions = [fields(call)["function"] for call in cast("list[Any]", calls)]
+        named = [
+            (json.dumps(each["name"]), canonical_json(each.get("arguments") or "{}")) for each in functions
+        ]
+    except (KeyError, TypeError, AttributeError, ValueError):
         return None
+    if any(arguments is None for _, arguments in named):
+        return None
+    return canonical_json('{"tool_calls":[' + ",".join(f"[{name},{given}]" for name, given in named) + "]}")
 
 
 def reader_of(plan: Plan, answer_space: str | None = None) -> Reader:
@@ -129,7 +140,7 @@ def reader_of(plan: Plan, answer_space: str | None = None) -> Reader:
     gateway does not have: gold answers (a scorer) or a sandbox (code).
     """
     name = answer_space or plan.space
-    if name not in get_args(AnswerSpace) or name == "code":
+    if name == "code":
         raise PlanError(f"the answer space {name!r} cannot be served: name another with --answer-space")
     if answer_space is not None:
         return Reader(_space(name))
@@ -150,8 +161,11 @@ def _compiled(regex: Any) -> re.Pattern[str] | None:
         raise PlanError(f"the plan's answer expression cannot be used: {error}") from None
 
 
-def _space(name: str) -> Space:
-    return space("choice", labels=LETTERS) if name == "choice" else space(cast("AnswerSpace", name))
+def _space(spec: str) -> Space:
+    try:
+        return space("choice", labels=LETTERS) if spec == "choice" else space(spec)
+    except TaskError as error:
+        raise PlanError(f"{error}: name another with --answer-space") from None
 
 
 def _foreign(options: Mapping[str, Any]) -> Any:

@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from keff.answers import Read
 from keff.errors import LogError
 from keff.log import Question
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 Key = Callable[[str], str | None]
-Extract = Callable[[str], str | None]
+ReadText = Callable[[str, bool], Read]
+"""Text of a completion, and whether it was cut -> what it says."""
+
 Correct = Callable[[str, object], bool]
 
 TRIM_SHARE = 0.2
@@ -27,14 +30,19 @@ class Reading:
 
     ``key`` maps an answer to its canonical vote key, ``correct`` judges an answer against the gold one
     (used where the record gives no correctness), ``closed`` says that the answer set is closed, ``space``
-    names it. ``extract`` reads the answer from a whole completion (None: the reading cannot).
+    names it, with its options. ``read`` reads a whole completion (None: the reading cannot). ``again`` says
+    that the user asked for this reading: the answers and keys that a record holds were read otherwise, and
+    are read again from its texts, where it has them. ``rescore`` says that its correctness was found by keff
+    and is to be found again too.
     """
 
     key: Key
     correct: Correct
     closed: bool = False
     space: str = "exact"
-    extract: Extract | None = None
+    read: ReadText | None = None
+    again: bool = False
+    rescore: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +109,32 @@ def with_answers(row: Question, reading: Reading) -> Question:
     """Read the answers of a question that records whole completions."""
     if row.form != "completions":
         return row
-    if reading.extract is None:
+    if reading.read is None:
         raise LogError("it holds whole completions: state how to read answers with --answer-space")
-    answers = tuple(reading.extract(text) if text else None for text in row.answers)
-    return replace(row, answers=answers, form="answers")
+    return _read(row, row.answers, reading.read)
+
+
+def read_again(row: Question, reading: Reading) -> Question:
+    """Read a question as asked, whatever the record says: from its texts, else from its answers."""
+    if not reading.again or row.form != "answers":
+        return row
+    if reading.rescore and row.gold is not None:
+        row = replace(row, correct=None)
+    if row.texts is not None and reading.read is not None:
+        return _read(row, row.texts, reading.read)
+    return replace(row, keys=None, rules=None)
+
+
+def _read(row: Question, texts: Sequence[str | None], read: ReadText) -> Question:
+    cut = row.truncated or (0,) * len(texts)
+    said = [read(text or "", bool(truncated)) for text, truncated in zip(texts, cut, strict=True)]
+    return replace(
+        row,
+        answers=tuple(each.answer for each in said),
+        keys=tuple(each.key for each in said),
+        rules=tuple(each.rule for each in said),
+        form="answers",
+    )
 
 
 def _common_k(rows: Sequence[Question], trim: int | None) -> tuple[int, list[Note]]:

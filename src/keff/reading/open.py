@@ -6,13 +6,13 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast, get_args
 
 from keff import answers, plugins
 from keff.errors import LogError, TaskError, UsageError, unknown
 from keff.log import LogInfo, Question, find_log
-from keff.reading.ballot import Ballot, Reading, ballot
-from keff.records import AnswerSpace, Note
+from keff.reading.ballot import Ballot, Reading, ReadText, ballot, read_again
+from keff.records import Note
+from keff.task import Task
 
 LABELS = tuple("ABCDEFGHIJ")
 
@@ -47,10 +47,19 @@ def open_record(path: Path, opening: Opening | None = None) -> Record:
     log = find_log(path, opening.format)
     info = log.info(path)
     notes: list[Note] = []
-    questions = one_part(log.questions(path, texts=opening.texts, tell=notes.append), opening.part)
     with naming(path):
-        found = ballot(questions, reading(info, opening), trim=opening.trim)
+        how = reading(info, opening)
+        wanted = opening.texts or how.again
+        questions = one_part(log.questions(path, texts=wanted, tell=notes.append), opening.part)
+        found = ballot(_as_asked(questions, how, opening), how, trim=opening.trim)
     return Record(str(path), info, replace(found, notes=(*notes, *found.notes)))
+
+
+def _as_asked(questions: Iterator[Question], how: Reading, opening: Opening) -> Iterator[Question]:
+    for question in questions:
+        read = read_again(question, how)
+        # Texts that were wanted only to be read are not kept.
+        yield read if opening.texts or read.texts is None else replace(read, texts=None)
 
 
 @contextmanager
@@ -90,22 +99,45 @@ def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
 
 
 def reading(info: LogInfo, opening: Opening) -> Reading:
-    """Return how answers are compared: as asked, else as the named task does, else as exact text."""
-    if opening.answer_space is not None and opening.answer_space not in get_args(AnswerSpace):
-        raise UsageError(unknown("answer space", opening.answer_space, get_args(AnswerSpace)))
-    name = opening.answer_space or info.space
-    if name is None and info.task in plugins.names("task"):
+    """Return how answers are compared: as asked, else as the named task does, else as exact text.
+
+    Raises UsageError for an answer space that does not exist.
+    """
+    if opening.answer_space is not None:
+        how = _by_space(answers.from_command_line(opening.answer_space))
+        scored = info.config is not None and "scorer" not in info.options
+        return replace(how, again=True, rescore=scored)
+    if info.space is None and info.task in plugins.names("task"):
         task = plugins.load("task", info.task)
         closed = task.space in ("choice", "binary")
-        return Reading(task.key, task.correct, closed=closed, space=task.space, extract=task.extract)
-    space = answers.space(cast("AnswerSpace", name or "exact"))
+        return Reading(task.key, task.correct, closed=closed, space=task.space, read=_by_task(task))
+    if info.space is None:
+        return replace(_by_space("exact"), read=None)
+    return _by_space(info.space)
+
+
+def _by_space(spec: str) -> Reading:
+    space = answers.space(spec)
     # A log does not say how many options a question had: any label may be an answer.
-    keyed = answers.space("choice", labels=LABELS) if space.name == "choice" else space
+    keyed = answers.space("choice", labels=LABELS) if spec == "choice" else space
 
-    def extract(text: str) -> str | None:
-        found = space.extract(text)
-        return None if found is None else found.answer
+    def read(text: str, truncated: bool) -> answers.Read:
+        return answers.read(space, text, truncated=truncated)
 
+    whole = answers.once(lambda text: read(text, False))
     return Reading(
-        keyed.key, keyed.correct, closed=space.closed, space=space.name, extract=extract if name else None
+        answers.once(keyed.key),
+        keyed.correct,
+        closed=space.closed,
+        space=spec,
+        read=lambda text, truncated: read(text, True) if truncated else whole(text),
     )
+
+
+def _by_task(task: Task) -> ReadText:
+    def read(text: str, truncated: bool) -> answers.Read:
+        answer = task.extract(text, truncated=truncated)
+        key = None if answer is None else task.key(answer)
+        return answers.Read(answer, key, answers.ABSTAINED if key is None else "task")
+
+    return read

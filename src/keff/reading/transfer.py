@@ -6,7 +6,7 @@ import importlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from keff.log import Log, LogInfo, Question, find_log
 from keff.logs._rows import KNOWN
 from keff.logs.run import CONFIDENCES
 from keff.plugins import missing_extra
-from keff.reading.ballot import Reading, correct_of, keys_of, with_answers
+from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
 from keff.reading.open import Opening, naming, one_part, reading
 from keff.records import Completion, Item, Note, path_seed, stable_hash
 from keff.records import Path as Drawn
@@ -168,13 +168,14 @@ def _open(path: Path, opening: Opening, *, texts: bool) -> _Source:
     info = log.info(path)
     how = reading(info, opening)
     notes: list[Note] = []
-    parts = one_part(log.questions(path, texts=texts, tell=notes.append), opening.part)
-    return _Source(log, info, how, (_answered(path, one, how) for one in parts), notes)
+    parts = one_part(log.questions(path, texts=texts or how.again, tell=notes.append), opening.part)
+    return _Source(log, info, how, (_answered(path, one, how, texts=texts) for one in parts), notes)
 
 
-def _answered(path: Path, question: Question, how: Reading) -> Question:
+def _answered(path: Path, question: Question, how: Reading, *, texts: bool) -> Question:
     _check_answers(path, question)
-    return with_answers(question, how)
+    read = read_again(with_answers(question, how), how)
+    return read if texts else replace(read, texts=None)
 
 
 def _check_answers(path: Path, question: Question) -> None:

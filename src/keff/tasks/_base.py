@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from keff.answers import Extracted, Space, space
+from keff.answers import Extracted, Space, space, why
 from keff.answers._base import golds
 from keff.errors import TaskError
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
@@ -44,6 +44,10 @@ class SpacedTask(Task):
         """Return the final answer of a completion and the rule that found it; thinking is never read."""
         return self.reader(item).extract(text, truncated=truncated)
 
+    def why(self, item: Item | None, text: str) -> str:
+        """Return why a completion abstains, in a few words."""
+        return why(self.reader(item), text)
+
     def extract(self, text: str, *, truncated: bool = False) -> str | None:
         """Read the final answer from a completion; None abstains."""
         found = self.read(None, text, truncated=truncated)
@@ -61,7 +65,8 @@ class SpacedTask(Task):
         """Read, key and score one completion.
 
         A refusal abstains by the rule ``refusal``; text without a final answer by ``truncated`` when it was
-        cut at max_tokens (or cancelled), else by ``no answer``. Abstaining is not correct.
+        cut at max_tokens (or cancelled), else by the reason that its answer space gives (``no answer`` where
+        it gives none). Abstaining is not correct.
         """
         wrong = None if item.gold is None else 0
         if completion.refusal or completion.finish == "content_filter":
@@ -70,7 +75,7 @@ class SpacedTask(Task):
         found = self.read(item, completion.text, truncated=truncated)
         key = None if found is None else self.reader(item).key(found.answer)
         if found is None or key is None:
-            return Judged(None, None, wrong, "truncated" if truncated else "no answer")
+            return Judged(None, None, wrong, "truncated" if truncated else self.why(item, completion.text))
         if item.gold is None:
             return Judged(found.answer, key, None, found.rule)
         return Judged(found.answer, key, int(self.reader(item).correct(found.answer, item.gold)), found.rule)

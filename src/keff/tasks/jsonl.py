@@ -5,14 +5,15 @@ A JSONL file with a question (or messages) and, where known, the answer on each 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
-from keff.answers import Extracted, Space, strip_thinking
-from keff.errors import TaskError, unknown
+from keff.answers import Extracted, Space, from_command_line, strip_thinking, why
+from keff.errors import TaskError
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 from keff.task import Judged, Located, Row
 from keff.tasks._base import SpacedTask, text
@@ -33,8 +34,8 @@ class Jsonl(SpacedTask):
 
     ``messages`` (a list in the OpenAI form, the last from the user) may stand instead of ``question``;
     ``id`` may be absent (then a content hash), and so may ``answer`` (then nothing is scored) and
-    ``cluster``; other fields are kept as ``item.meta``. ``answer`` is a text, a number, true or false, or a
-    list of acceptable texts; with a scorer it is handed to it as it is.
+    ``cluster``; other fields are kept as ``item.meta``. ``answer`` is a text, a number, true or false, an
+    object (JSON), or a list of acceptable ones; with a scorer it is handed to it as it is.
 
     The final-answer instruction of the answer space is added to a ``question``. Nothing is added to
     ``messages``, or when there is an ``answer_regex`` or ``scorer``, whose prompt is the user's own.
@@ -56,9 +57,9 @@ class Jsonl(SpacedTask):
         self.scorer = None if scorer is None else Scorer.parse(scorer)
         golds = [gold for row in read_file(data) if (gold := row.get("answer")) is not None]
         self.space = answer_space or infer_space(golds)
-        if self.space not in get_args(AnswerSpace) or self.space == "code":
-            known = [name for name in get_args(AnswerSpace) if name != "code"]
-            raise TaskError(unknown("answer space", self.space, known))
+        if self.space == "code":
+            raise TaskError("answer space code runs tests, which own questions lack: name python, or exact")
+        self.space = from_command_line(self.space)
         if self.space == "choice":
             self.space_options = (("labels", _labels(golds)),)
         self.name = f"jsonl:{Path(data).stem}"
@@ -108,6 +109,13 @@ class Jsonl(SpacedTask):
                 last = match
         return None if last is None else Extracted(last[bool(self.regex.groups)].strip(), "regex")
 
+    def why(self, item: Item | None, text: str) -> str:
+        """Return why a completion abstains: the expression does not match, or what it matched has no key."""
+        if self.regex is None:
+            return super().why(item, text)
+        match = self.read(item, text)
+        return "the expression does not match" if match is None else why(self.reader(item), match.answer)
+
     def judge(self, item: Item, completion: Completion) -> Judged:
         """Read, key and score one completion; with a scorer, by what it returns for the visible text."""
         if self.scorer is None:
@@ -131,9 +139,11 @@ class Jsonl(SpacedTask):
 def infer_space(golds: Sequence[Any]) -> AnswerSpace:
     """Return the answer space that fits every gold answer.
 
-    ``numeric`` if each is a number, ``binary`` if each is yes/no or true/false, ``choice`` if each is one
+    ``json`` if each is an object, ``numeric`` if each is a number, ``binary`` if each is yes/no or true/false, ``choice`` if each is one
     capital letter from A to J, else (or without any gold) ``text``.
     """
+    if golds and all(isinstance(gold, dict) for gold in golds):
+        return "json"
     texts = [
         str(each)
         for gold in golds
@@ -165,9 +175,13 @@ def _gold(gold: Any) -> Any:
         return "yes" if gold else "no"
     if isinstance(gold, int | float):
         return str(gold)
+    if isinstance(gold, dict):
+        return json.dumps(gold, ensure_ascii=False)
     if isinstance(gold, list) and gold:
         return [_gold(each) for each in cast("list[Any]", gold)]
-    raise TaskError(f'"answer" is {gold!r}: expected a string, a number, true or false, or a list of them')
+    raise TaskError(
+        f'"answer" is {gold!r}: expected a string, a number, true or false, an object, or a list of them'
+    )
 
 
 def _messages(row: Row) -> tuple[Message, ...]:

@@ -1,0 +1,309 @@
+"""JSON in free text: found anywhere, parsed strictly, written in one way.
+
+Strictly: a duplicate name, NaN, a number that Python could not hold, nesting beyond 100 and whatever else is
+not JSON have no canonical form, with a reason; a reader that guessed would make unequal answers equal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any, NoReturn, cast
+
+from keff.answers._fences import MARK, fences
+
+DEEPEST = 100
+MOST_CHARACTERS = 1_000_000
+MOST_DIGITS = 400
+MOST_OPENINGS = 10_000
+
+_BRACKET = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_OPENING = re.compile(r"[{\[]")
+_JSON_LIKE = re.compile(r"""[{\[]\s*(?:["'{\[\]}]|-?\d|true\b|false\b|null\b|$)|\{\s*\w+\s*:""")
+_CITATION = re.compile(r"\[\s*\d{1,4}(?:\s*,\s*\d{1,4})*\s*\]")
+
+
+_LANGUAGES = ("", "json", "jsonc", "json5")
+_CONSTANTS = {True: "true", False: "false", None: "null"}
+_TOO_DEEP = f"nested more than {DEEPEST} deep"
+
+
+class NotRead(ValueError):
+    """Why a text has no canonical form, in a few words."""
+
+
+class Number(str):
+    """A JSON number by its exact value, written in one way: 1, 1.0 and 1e0 are ``1``."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """JSON that stands in a text; ``broken`` when it looks like JSON and is not."""
+
+    start: int
+    end: int
+    broken: str = ""
+
+
+# Finding an answer and taking its key each need its value: it is parsed once.
+@lru_cache(maxsize=8)
+def value_of(text: str) -> Any:
+    """Return a JSON text as dict, list, str, Number, bool or None (not to be changed); raises NotRead."""
+    text = text.strip()
+    value, end = _decoded(text, 0)
+    if end < len(text):
+        raise NotRead("not valid JSON")
+    return value
+
+
+def _decoded(text: str, start: int) -> tuple[Any, int]:
+    """Return the JSON value that begins at ``start``, and its end; raises NotRead."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        cut = error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated")
+        raise NotRead("incomplete JSON" if cut else "not valid JSON") from None
+    except RecursionError:
+        raise NotRead(_TOO_DEEP) from None
+    # Python's own limit depends on who calls: this one does not.
+    if _depth(text[start:end]) > DEEPEST:
+        raise NotRead(_TOO_DEEP)
+    return value, end
+
+
+def canonical(value: Any) -> str:
+    """Return a value of ``value_of`` with sorted names, no whitespace and every number in one form."""
+    kind = type(value)
+    if kind is Number:
+        return value
+    if kind is str:
+        return _string(value)
+    if kind is dict:
+        members = cast("dict[str, Any]", value)
+        return (
+            "{" + ",".join([f"{_string(name)}:{canonical(members[name])}" for name in sorted(members)]) + "}"
+        )
+    if kind is list:
+        return "[" + ",".join(map(canonical, cast("list[Any]", value))) + "]"
+    return _CONSTANTS[value]
+
+
+def find(text: str) -> tuple[str, str]:
+    """Return the JSON that a text gives as its answer, and the rule; raises NotRead with the reason.
+
+    The whole text, else the last fenced block that is JSON, else the last object or array that stands in the
+    text (marks such as ``[1]`` only where nothing else does). JSON that breaks off or is not valid is never
+    passed over for an earlier or an inner part of it.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise NotRead(f"longer than {MOST_CHARACTERS:,} characters")
+    whole = text.strip()
+    if not whole:
+        raise NotRead("no answer")
+    if whole[0] in "{[" and whole[-1] in "}]" and _is_json(whole):
+        return whole, "whole text"
+    blocks = [each for each in fences(text) if each.language in _LANGUAGES] if MARK in text else []
+    fence = next((each for each in reversed(blocks) if _is_json(each.content)), None)
+    if fence is not None and not _last(text, fence.end).end:
+        return fence.content.strip(), "fence"
+    last = _last(text, 0)
+    if not last.end:
+        if _is_json(whole):
+            return whole, "whole text"
+        raise NotRead("no JSON in the text")
+    if last.broken:
+        raise NotRead(last.broken)
+    return text[last.start : last.end], "last JSON"
+
+
+def canonical_json(text: str) -> str | None:
+    """Return the one form of a text that is JSON as a whole, fenced or bare; None for any other text."""
+    try:
+        return canonical(value_of(_without_fence(text)))
+    except NotRead:
+        return None
+
+
+def members_of(text: str) -> dict[str, str]:
+    """Return the members of a text that is one JSON object, strings as they are and others as JSON."""
+    try:
+        value = value_of(_without_fence(text))
+    except NotRead:
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    members = cast("dict[str, Any]", value)
+    return {name: each if isinstance(each, str) else canonical(each) for name, each in members.items()}
+
+
+def is_document(text: str) -> bool:
+    """Return whether a text is one JSON object or array, fenced or bare, and nothing else."""
+    if text.lstrip()[:1] not in ("{", "[", "`"):
+        return False
+    try:
+        unfenced(text)
+    except NotRead:
+        return False
+    return True
+
+
+def unfenced(text: str) -> str:
+    """Return the JSON object or array that a text is, without its fence; raises NotRead for any other text."""
+    text = _without_fence(text)
+    if text[:1] not in ("{", "["):
+        raise NotRead("not a JSON object or array")
+    value_of(text)
+    return text
+
+
+def _without_fence(text: str) -> str:
+    if len(text) > MOST_CHARACTERS:
+        raise NotRead(f"longer than {MOST_CHARACTERS:,} characters")
+    text = text.strip()
+    if text.startswith(MARK) and text.endswith(MARK):
+        block = next(fences(text), None)
+        return block.content.strip() if block is not None and block.end == len(text) else text
+    return text
+
+
+def _is_json(text: str) -> bool:
+    try:
+        value_of(text)
+    except NotRead:
+        return False
+    return True
+
+
+def _last(text: str, start: int) -> Span:
+    """Return the last object or array from ``start`` on; an empty span when there is none."""
+    spans = list(_spans(text, start))
+    chosen = [span for span in spans if span.broken or not _CITATION.fullmatch(text, span.start, span.end)]
+    return (chosen or spans or [Span(0, 0)])[-1]
+
+
+def _spans(text: str, start: int) -> Iterator[Span]:
+    """Yield the outermost objects and arrays, and what looks like one.
+
+    Raises NotRead where brackets are so many that looking for their partners would take quadratic time.
+    """
+    at, budget = start, 4 * len(text) + MOST_OPENINGS
+    for _ in range(MOST_OPENINGS):
+        opening = _OPENING.search(text, at)
+        if opening is None or budget < 0:
+            break
+        begin = opening.start()
+        like = _JSON_LIKE.match(text, begin) is not None
+        try:
+            at = _decoded(text, begin)[1] if like else begin
+        except NotRead as error:
+            end = _partner(text, begin)
+            # Of what breaks off, a fence begins anew.
+            at = end or _fence_after(text, begin)
+            budget -= at - begin
+            yield Span(begin, at, str(error) if end else "incomplete JSON")
+        else:
+            if like:
+                yield Span(begin, at)
+            at += not like
+    else:
+        raise NotRead(f"more than {MOST_OPENINGS:,} brackets")
+    if budget < 0:
+        raise NotRead("too many open brackets")
+
+
+def _fence_after(text: str, at: int) -> int:
+    fence = text.find("```json", at)
+    return len(text) if fence < 0 else fence
+
+
+def _partner(text: str, begin: int) -> int:
+    """Return the end of the bracket that opens at ``begin``; 0 when it does not close."""
+    depth = 0
+    for token in _BRACKET.finditer(text, begin):
+        first = token[0][0]
+        if first == '"':
+            continue
+        depth += 1 if first in "{[" else -1
+        if depth == 0:
+            return token.end()
+    return 0
+
+
+def _depth(text: str) -> int:
+    """Return how deep brackets nest; an upper bound where they are few."""
+    depth = text.count("[") + text.count("{")
+    if depth <= DEEPEST:
+        return depth
+    depth = deepest = 0
+    for token in _BRACKET.finditer(text):
+        first = token[0][0]
+        if first != '"':
+            depth += 1 if first in "{[" else -1
+            deepest = max(deepest, depth)
+    return deepest
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise NotRead(f"duplicate name {twice[:40]!r}")
+    return members
+
+
+def _constant(name: str) -> NoReturn:
+    raise NotRead(f"{name} is not JSON")
+
+
+def _number(text: str) -> Number:
+    if len(text) > MOST_DIGITS:
+        raise NotRead(f"a number of more than {MOST_DIGITS} characters")
+    if "e" in text or "E" in text:
+        text = _without_exponent(text)
+    elif "." in text:
+        text = text.rstrip("0").removesuffix(".")
+    return Number("0" if text == "-0" else text)
+
+
+def _without_exponent(text: str) -> str:
+    try:
+        sign, digits, exponent = Decimal(text).as_tuple()
+    except InvalidOperation:
+        raise NotRead("a number that is out of range") from None
+    written = "".join(map(str, digits)).lstrip("0")
+    if not written or not isinstance(exponent, int):
+        return "0"
+    stripped = written.rstrip("0")
+    return ("-" if sign else "") + _scaled(stripped, exponent + len(written) - len(stripped))
+
+
+def _scaled(digits: str, exponent: int) -> str:
+    """Write digits * 10^exponent: plainly while that is short, else as 12e400."""
+    if exponent >= 0 and len(digits) + exponent < 300:
+        return digits + "0" * exponent
+    if exponent < 0 and -exponent < 300:
+        whole, rest = digits[:exponent] or "0", digits[exponent:].rjust(-exponent, "0")
+        return f"{whole}.{rest}"
+    return f"{digits}e{exponent}"
+
+
+def _string(text: str) -> str:
+    escaped = json.encoder.encode_basestring(text)
+    # A lone surrogate cannot be stored as UTF-8.
+    return escaped if escaped.isascii() or escaped.isprintable() else _without_surrogates(escaped)
+
+
+def _without_surrogates(text: str) -> str:
+    return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in text)
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_pairs, parse_constant=_constant, parse_int=_number, parse_float=_number
+)

@@ -1,0 +1,278 @@
+"""SQL in one form, by sqlglot: what may be written in several ways without another meaning is written in one.
+
+Folded are layout, comments, the case of keywords and of names that are not quoted, aliases of tables and of
+the outermost columns, qualifiers where there is one table, the order of what AND, OR, = and IN join, and words
+that say the default (ASC, INNER, OUTER). Left alone is what could matter: the order of columns and joins,
+aliases inside subqueries, and qualifiers over several tables (nobody knows the schema).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from keff.answers._base import MOST_ROUNDS
+
+MOST_CHARACTERS = 20_000
+DEEPEST = 20
+HIGHEST = 60
+
+_STATEMENTS = (exp.Query, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Alter)
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+_FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {exp.GT: exp.LT, exp.GTE: exp.LTE}
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|[()]")
+
+# sqlglot logs what it cannot parse; here that is an abstention with a reason.
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
+
+
+class NotSql(ValueError):
+    """Why a text has no canonical form, in a few words."""
+
+
+def canonical(text: str, dialect: str) -> str:
+    """Return SQL in its one form; raises NotSql."""
+    seen: list[str] = []
+    # Numbers of aliases follow the order of the text, which sorting changes: until nothing changes.
+    while text not in seen and len(seen) < MOST_ROUNDS:
+        seen.append(text)
+        text, numbered = _once(text, dialect)
+        if numbered < 2:
+            return text
+    return min(seen[seen.index(text) :]) if text in seen else text
+
+
+def _once(text: str, dialect: str) -> tuple[str, int]:
+    trees = _parsed(text, dialect)
+    numbered, written = 0, list[str]()
+    try:
+        for tree in trees:
+            folding = _Folding(Counter(_table_name(table) for table in tree.find_all(exp.Table)))
+            folding.query(tree, [], {})
+            _fold_output(tree)
+            tree = tree.transform(_plain, copy=False)
+            _sort(tree, dialect)
+            written.append(_sql(tree, dialect))
+            numbered += folding.count
+    except (RecursionError, SqlglotError) as error:
+        raise NotSql(f"not normalised: {type(error).__name__}") from None
+    return "; ".join(written), numbered
+
+
+def _parsed(text: str, dialect: str) -> list[exp.Expression]:
+    if len(text) > MOST_CHARACTERS:
+        raise NotSql(f"longer than {MOST_CHARACTERS:,} characters")
+    if _nesting(text) > DEEPEST:
+        raise NotSql(f"nested more than {DEEPEST} deep")
+    try:
+        trees = [tree for tree in sqlglot.parse(text, read=dialect or None) if tree is not None]
+    except (SqlglotError, RecursionError, ValueError) as error:
+        raise NotSql(
+            "not SQL" if isinstance(error, SqlglotError) else f"not SQL: {type(error).__name__}"
+        ) from None
+    if not trees or not all(isinstance(tree, _STATEMENTS) for tree in trees):
+        raise NotSql("not a statement of SQL")
+    if any(isinstance(tree, exp.Select) and not tree.expressions for tree in trees):
+        raise NotSql("a SELECT without columns")
+    if any(_height(tree) > HIGHEST for tree in trees):
+        raise NotSql("too long a chain of operators")
+    return trees
+
+
+def _nesting(text: str) -> int:
+    depth = deepest = 0
+    for token in _QUOTED.finditer(text):
+        depth += (token[0] == "(") - (token[0] == ")")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _height(tree: exp.Expression) -> int:
+    """Return the height of a tree up to the limit, without recursion."""
+    height, level = 0, [tree]
+    while level and height <= HIGHEST:
+        height += 1
+        level = [child for node in level for child in node.iter_expressions()]
+    return height
+
+
+def _sql(tree: exp.Expression, dialect: str) -> str:
+    return tree.sql(dialect=dialect or None, comments=False, normalize_functions="upper")
+
+
+@dataclass(slots=True)
+class _Folding:
+    """Renames aliases in one statement; ``uses`` counts its tables by name, ``count`` what got a number."""
+
+    uses: Counter[str]
+    count: int = 0
+    ctes: dict[str, str] = field(default_factory=dict[str, str])
+
+    def _numbered(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}_{self.count}"
+
+    def query(self, node: Any, scopes: list[dict[str, str]], ctes: dict[str, str]) -> None:
+        """Fold a node and all below it; ``scopes`` map aliases to names, from the outermost query inward."""
+        if isinstance(node, exp.Identifier):
+            _fold_name(node)
+            return
+        with_ = node.args.get("with_") or node.args.get("with")
+        if with_ is not None:
+            ctes = self._ctes(with_, scopes, ctes)
+        sources = list(_sources(node)) if isinstance(node, exp.Select) else []
+        if sources:
+            scopes = [*scopes, self._scope(sources, scopes, ctes)]
+        if isinstance(node, exp.Column) and node.table:
+            self._qualifier(node, scopes)
+        if isinstance(node, exp.Table):
+            _rename_table(node, ctes)
+        for child in list(node.iter_expressions()):
+            if child is not with_ and not any(child is source for source in sources):
+                self.query(child, scopes, ctes)
+
+    def _ctes(self, with_: Any, scopes: list[dict[str, str]], ctes: dict[str, str]) -> dict[str, str]:
+        for cte in with_.expressions:
+            name = cte.alias.lower()
+            if with_.args.get("recursive"):
+                ctes = ctes | {name: name}
+            self.query(cte.this, scopes, ctes)
+            ctes = ctes | {name: name if with_.args.get("recursive") else self._numbered("cte")}
+            _set_alias(cte, ctes[name])
+        return ctes
+
+    def _scope(
+        self, sources: list[Any], scopes: list[dict[str, str]], ctes: dict[str, str]
+    ) -> dict[str, str]:
+        scope: dict[str, str] = {}
+        for source in sources:
+            alias = source.alias_or_name.lower()
+            # A table that is used twice, wherever, needs its alias: else its names could mean either.
+            single = self.uses[_table_name(source)] == 1
+            if isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier):
+                for part in source.find_all(exp.Identifier):
+                    _fold_name(part)
+                _rename_table(source, ctes)
+                new = source.name if single else self._numbered(source.name)
+                _set_alias(source, "" if single else new)
+            elif isinstance(source, exp.Subquery):
+                self.query(source.this, scopes, ctes)
+                new = self._numbered("query")
+                _set_alias(source, new)
+            else:
+                self.query(source, scopes, ctes)
+                new = alias
+            scope[alias] = new
+        return scope
+
+    def _qualifier(self, column: exp.Column, scopes: list[dict[str, str]]) -> None:
+        alias = column.table.lower()
+        for depth, scope in enumerate(reversed(scopes)):
+            if alias in scope:
+                # Unqualified, a name of an outer query would be looked for in the inner one first.
+                new = "" if depth == 0 and len(scope) == 1 else scope[alias]
+                column.set("table", exp.to_identifier(new) if new else None)
+                if not new:
+                    column.set("db", None)
+                return
+
+
+def _sources(select: exp.Select) -> Iterator[Any]:
+    """Yield what a SELECT draws from: the table or subquery after FROM, and those of its joins."""
+    from_ = select.args.get("from_") or select.args.get("from")
+    if from_ is not None:
+        yield from_.this
+        yield from (join.this for join in select.args.get("joins") or ())
+
+
+def _table_name(source: Any) -> str:
+    return ".".join(part.name.lower() for part in source.parts) if isinstance(source, exp.Table) else ""
+
+
+def _rename_table(table: exp.Table, ctes: dict[str, str]) -> None:
+    if not table.db and table.name.lower() in ctes:
+        table.set("this", exp.to_identifier(ctes[table.name.lower()]))
+
+
+def _set_alias(node: Any, name: str) -> None:
+    alias = node.args.get("alias")
+    columns = alias.args.get("columns") if alias is not None else None
+    node.set(
+        "alias", exp.TableAlias(this=exp.to_identifier(name), columns=columns) if name or columns else None
+    )
+
+
+def _fold_name(identifier: exp.Identifier) -> None:
+    if not identifier.args.get("quoted"):
+        identifier.set("this", identifier.this.lower())
+    elif _PLAIN_NAME.fullmatch(identifier.this):
+        identifier.set("quoted", False)
+
+
+def _fold_output(tree: exp.Expression) -> None:
+    """Drop the aliases of the outermost columns, and write what they stand for where they are referred to."""
+    if not isinstance(tree, exp.Select):
+        return
+    aliases = {each.alias: each.this for each in tree.expressions if isinstance(each, exp.Alias)}
+    columns = {column.name for each in tree.expressions for column in each.find_all(exp.Column)}
+    # SELECT lower(name) AS name ... GROUP BY name: dialects differ in what is meant.
+    if not aliases or columns & aliases.keys() or len(aliases) < sum(map(_is_alias, tree.expressions)):
+        return
+    for clause in ("group", "having", "order", "qualify", "sort", "cluster"):
+        part = tree.args.get(clause)
+        for column in list(part.find_all(exp.Column)) if part is not None else ():
+            if not column.table and column.name in aliases:
+                meant = aliases[column.name].copy()
+                column.replace(exp.paren(meant) if isinstance(meant, exp.Binary) else meant)
+    tree.set("expressions", [each.this if isinstance(each, exp.Alias) else each for each in tree.expressions])
+
+
+def _is_alias(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Alias)
+
+
+def _plain(node: exp.Expression) -> exp.Expression:
+    """Take words that say the default, and parentheses that group nothing, off one node."""
+    kind = node.args.get("kind") if isinstance(node, exp.Join) else None
+    if kind == "INNER" or (kind == "OUTER" and node.args.get("side")):
+        node.set("kind", None)
+    elif isinstance(node, exp.Ordered) and node.args.get("desc") is False:
+        node.set("desc", None)
+    elif isinstance(node, exp.Paren) and isinstance(
+        node.this, exp.Column | exp.Literal | exp.Paren | exp.Func
+    ):
+        return node.this
+    return node
+
+
+def _sort(tree: exp.Expression, dialect: str) -> None:
+    """Sort what may stand in any order, from the innermost part outward."""
+    for node in reversed(list(tree.walk(bfs=True))):
+        if isinstance(node, exp.And | exp.Or) and not isinstance(node.parent, type(node)):
+            _sort_chain(node, dialect)
+        elif isinstance(node, exp.EQ | exp.NEQ):
+            left, right = node.this, node.expression
+            if _sql(left, dialect) > _sql(right, dialect):
+                node.set("this", right)
+                node.set("expression", left)
+        elif type(node) in _FLIPPED:
+            node.replace(_FLIPPED[type(node)](this=node.expression, expression=node.this))
+        elif isinstance(node, exp.In) and node.expressions:
+            node.set("expressions", sorted(node.expressions, key=lambda each: _sql(each, dialect)))
+
+
+def _sort_chain(node: exp.Expression, dialect: str) -> None:
+    parts = sorted(node.flatten(), key=lambda each: _sql(each, dialect))
+    kind = type(node)
+    chain = parts[0].copy()
+    for part in parts[1:]:
+        chain = kind(this=chain, expression=part.copy())
+    node.replace(chain)

@@ -1,0 +1,195 @@
+"""Dates in any common form: 5 March 2024, March 5th, 2024, 2024-03-05."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, ClassVar, Literal
+
+from keff.answers._base import Extracted, same_key
+from keff.answers._plain import plain
+from keff.answers._statements import statements
+from keff.answers._visible import fold, visible
+
+MOST_CHARACTERS = 2000
+_TAIL = 20_000
+
+_MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
+_MONTH = {name[:size]: place for place, name in enumerate(_MONTHS, 1) for size in (3, len(name))} | {
+    "sept": 9
+}
+_NAME = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
+_DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>\d{4})"
+_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b[.,]?\s+)?"
+_CLOCK = re.compile(
+    r"(?:,?\s+(?:at\s+)?|T)(\d{1,2}):(\d\d)(?::(\d\d))?\s*([ap]\.?m\b\.?)?\s*(Z|UTC|[-+]\d\d:?\d\d)?", re.I
+)
+_EDGE, _END = r"(?<![\w./-])", r"(?![\w/]|[.-]\d)"
+_FORMS = {
+    "named": re.compile(
+        rf"{_EDGE}{_WEEKDAY}(?:the\s+)?{_DAY}\s*(?:of\s+|-)?\s*{_NAME}[\s,-]+{_YEAR}(?=T\d|{_END})", re.I
+    ),
+    "month first": re.compile(
+        rf"{_EDGE}{_WEEKDAY}{_NAME}[\s-]*(?:the\s+)?{_DAY}\s*,?[\s-]+{_YEAR}{_END}", re.I
+    ),
+    "iso": re.compile(
+        rf"{_EDGE}{_YEAR}(?P<cut>[-/.])(?P<month>\d{{1,2}})(?P=cut)(?P<day>\d{{1,2}})(?=T\d|[^\w/.-]|[.](?!\d)|$)"
+    ),
+    "numeric": re.compile(
+        rf"{_EDGE}(?P<first>\d{{1,2}})(?P<cut>[-/.])(?P<second>\d{{1,2}})(?P=cut){_YEAR}{_END}"
+    ),
+    "month": re.compile(rf"{_EDGE}{_NAME}[\s,]+(?:of\s+)?{_YEAR}{_END}", re.I),
+    "iso month": re.compile(rf"{_EDGE}{_YEAR}-(?P<month>\d\d){_END}"),
+    "year": re.compile(rf"{_EDGE}(?:in\s+|the\s+year\s+)?{_YEAR}{_END}", re.I),
+}
+_LEAD = re.compile(r"\W*(?:(?:on|in|at|by|is|was|the|it|date|of|about|around|since)\W+){0,4}", re.I)
+
+
+class _Refused(ValueError):
+    """Why a date is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class DateSpace:
+    """Answers are one when they name the same day, month or year; a time of day counts where it is given.
+
+    The key is ISO 8601: 2024-03-05, 2024-03, 2024, 2024-03-05T14:30 (in UTC where a zone is given). Months
+    and weekdays are read in English. Of numeric dates ``order`` says which is which, "dmy" or "mdy"; without
+    it 03/04/2024 abstains, and 25/12/2024 is read, for it has one meaning only. Two-digit years abstain.
+    """
+
+    order: Literal["dmy", "mdy", ""] = ""
+    name: ClassVar[str] = "date"
+    closed: ClassVar[bool] = False
+    contract: ClassVar[str] = 'End with a line "Final answer: <date as YYYY-MM-DD>".'
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the last explicit statement that holds a date; else, on whole text, the last full date."""
+        text = visible(text)
+        for statement in statements(text):
+            if truncated and statement.open:
+                continue
+            if match := _leading(plain(statement.payload)) or _last(plain(statement.payload)):
+                return Extracted(match, statement.rule)
+        match = None if truncated else _last(plain(text[-_TAIL:]))
+        return Extracted(match, "last date") if match else None
+
+    def key(self, answer: str) -> str | None:
+        """Return the date in ISO 8601; None abstains."""
+        try:
+            return self._read(answer)
+        except _Refused:
+            return None
+
+    def why(self, text: str) -> str | None:
+        """Return why a text or an answer abstains; None when it does not."""
+        try:
+            self._read(text)
+        except _Refused as reason:
+            return str(reason)
+        return None
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Return whether the answer names the gold date."""
+        return same_key(self, answer, gold)
+
+    def _read(self, answer: str) -> str:
+        text = plain(fold(answer[:MOST_CHARACTERS])).strip(" \t\n.\"'()*")
+        lead = _LEAD.match(text)
+        for start in dict.fromkeys((0, lead.end() if lead else 0)):
+            for form, pattern in _FORMS.items():
+                match = pattern.match(text, start)
+                if match is not None:
+                    clock = _clock(text, match.end())
+                    if text[clock[1] :].strip(" .)\"'") and re.search(r"\d", text[clock[1] :]):
+                        raise _Refused("more than one date or number")
+                    return self._written(form, match, clock[0])
+        raise _Refused("no date")
+
+    def _written(
+        self, form: str, match: re.Match[str], clock: tuple[int, int, int, str | None] | None
+    ) -> str:
+        year = int(match["year"])
+        if form == "year":
+            return f"{year:04d}"
+        if form == "numeric":
+            day, month = self._ordered(int(match["first"]), int(match["second"]))
+        else:
+            month = int(match["month"]) if match["month"].isdigit() else _MONTH[match["month"].lower()]
+            day = int(match["day"]) if "day" in pattern_groups(match) else 0
+        try:
+            if not day:
+                return f"{date(year, month, 1):%Y-%m}".rjust(7, "0")
+            return _with_clock(date(year, month, day), clock)
+        except (ValueError, OverflowError):
+            raise _Refused("no such day") from None
+
+    def _ordered(self, first: int, second: int) -> tuple[int, int]:
+        """Return day and month of a numeric date; raises where nobody can know."""
+        if self.order:
+            return (first, second) if self.order == "dmy" else (second, first)
+        if first == second or second > 12:
+            return second, first
+        if first > 12:
+            return first, second
+        raise _Refused("day or month first? say order=dmy or order=mdy")
+
+
+def pattern_groups(match: re.Match[str]) -> set[str]:
+    """Return the names of the groups of a match's pattern."""
+    return set(match.re.groupindex)
+
+
+def _clock(text: str, at: int) -> tuple[tuple[int, int, int, str | None] | None, int]:
+    """Return the time of day that follows a date, with its zone, and where it ends."""
+    match = _CLOCK.match(text, at)
+    if match is None:
+        return None, at
+    hour = int(match[1])
+    if match[4]:
+        hour = hour % 12 + (12 if match[4].lower().startswith("p") else 0)
+    return (hour, int(match[2]), int(match[3] or 0), match[5]), match.end()
+
+
+def _with_clock(day: date, clock: tuple[int, int, int, str | None] | None) -> str:
+    if clock is None:
+        return day.isoformat()
+    hour, minute, second, zone = clock
+    moment = datetime(day.year, day.month, day.day, hour, minute, second)
+    if zone:
+        offset = "+00:00" if zone.upper() in ("Z", "UTC") else zone
+        moment = datetime.fromisoformat(f"{moment.isoformat()}{offset}").astimezone(UTC)
+    shown = f"{moment:%H:%M:%S}" if moment.second else f"{moment:%H:%M}"
+    return f"{moment.date().isoformat()}T{shown}{'Z' if zone else ''}"
+
+
+def _leading(payload: str) -> str | None:
+    """Return the rest of a statement when it begins with a date."""
+    payload = payload[:MOST_CHARACTERS]
+    lead = _LEAD.match(payload)
+    start = lead.end() if lead else 0
+    for pattern in _FORMS.values():
+        if match := pattern.match(payload, start):
+            end = _clock(payload, match.end())[1]
+            # Another date behind it: which is meant nobody knows, and the key says so.
+            return payload if _last(payload[end:]) else payload[match.start() : end]
+    return None
+
+
+def _last(text: str) -> str | None:
+    """Return the last date of a text that has at least a month; None where it holds none."""
+    best: tuple[int, int] | None = None
+    for form, pattern in _FORMS.items():
+        for match in pattern.finditer(text) if form not in ("year", "iso month") else ():
+            end = _clock(text, match.end())[1]
+            if best is None or end > best[1]:
+                best = match.start(), end
+    return None if best is None else text[best[0] : best[1]]
+
+
+def space(order: str = "") -> DateSpace:
+    """Make the space; ``order`` of numeric dates is "dmy", "mdy" or empty (ambiguous ones abstain)."""
+    if order == "dmy" or order == "mdy" or order == "":
+        return DateSpace(order)
+    raise ValueError(f"order is dmy or mdy, not {order!r}")

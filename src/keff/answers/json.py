@@ -1,0 +1,87 @@
+"""JSON anywhere in the text, fenced or bare: names in any order, numbers by value; on the parts that matter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+from keff.answers import _json
+from keff.answers._base import Extracted, words
+from keff.answers._json import NotRead
+from keff.answers._path import MISSING, look_up, without
+from keff.answers._visible import strip_thinking
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSpace:
+    """Answers are one when they are the same JSON value: whitespace and the order of names do not count.
+
+    Numbers are compared by value (1, 1.0 and 1e0), strings character by character, arrays in order. With
+    ``fields`` only these members vote (names, or paths such as ``result.total`` and ``items[0].name``,
+    ``items[*].name``); an answer that lacks one abstains. Members named in ``ignore`` are left out at any
+    depth. What is not JSON abstains, and so do duplicate names, NaN and nesting beyond 100.
+    """
+
+    fields: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    name: ClassVar[str] = "json"
+    closed: ClassVar[bool] = False
+    contract: ClassVar[str] = "End with the answer as one JSON value in a ```json block."
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the whole text, else the last fenced block, else the last object or array; not a cut text."""
+        if truncated:
+            return None
+        try:
+            return Extracted(*_json.find(strip_thinking(text)))
+        except NotRead:
+            return None
+
+    def key(self, answer: str) -> str | None:
+        """Return the canonical JSON of what votes; None abstains."""
+        try:
+            return self._key(answer)
+        except NotRead:
+            return None
+
+    def why(self, text: str) -> str | None:
+        """Return why a text or an answer abstains; None when it does not."""
+        try:
+            self._key(text)
+        except NotRead as reason:
+            return str(reason)
+        return None
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Return whether the answer is the gold value, or one of a list of acceptable ones.
+
+        ``gold`` is a JSON text or the value itself; of a list, the list as a whole is acceptable too.
+        """
+        key = self.key(answer)
+        return key is not None and key in self._golds(gold)
+
+    def _golds(self, gold: Any) -> set[str | None]:
+        each = cast("Sequence[Any]", gold) if isinstance(gold, list | tuple) else ()
+        return {self._gold(value) for value in (gold, *each)}
+
+    def _gold(self, gold: Any) -> str | None:
+        return self.key(gold if isinstance(gold, str) else json.dumps(gold, default=str))
+
+    def _key(self, answer: str) -> str:
+        value = _json.value_of(_json.find(strip_thinking(answer))[0])
+        if self.ignore:
+            value = without(value, frozenset(self.ignore))
+        if not self.fields:
+            return _json.canonical(value)
+        parts = {field: look_up(value, field) for field in self.fields}
+        missing = [field for field, part in parts.items() if part is MISSING]
+        if missing:
+            raise NotRead(f"no field {missing[0]!r}")
+        return _json.canonical(parts)
+
+
+def space(fields: str | Sequence[str] = (), ignore: str | Sequence[str] = ()) -> JsonSpace:
+    """Make the space; see ``JsonSpace`` for the options."""
+    return JsonSpace(words(fields), words(ignore))

@@ -1,0 +1,105 @@
+"""One of a given list of labels, by name or by synonym."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+from keff.answers._base import Extracted, same_key, words
+from keff.answers._plain import plain
+from keff.answers._statements import statements
+from keff.answers._visible import fold, visible
+
+_TAIL = 20_000
+_LONGEST_ANSWER = 2000
+_GAP = re.compile(r"[\W_]+")
+_REJECTED = re.compile(
+    r"\b(?:not|isn't|aren't|wasn't|neither|nor|rather than|instead of|no longer|never|unlike)\W+(?:\w+\W+){0,2}$",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_SEVERAL, _NONE = "names several labels", "names no label"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSpace:
+    """An answer is the label that it names: by the label itself or one of its synonyms, in any case.
+
+    ``labels`` are names, or a table: label -> synonyms. A name that is rejected ("not billing") does not
+    count. An answer that names two labels abstains, and so does one that names none.
+    """
+
+    labels: Mapping[str, tuple[str, ...]]
+    _known: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict[str, str])
+    _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False, default=re.compile("(?!)"))
+    name: ClassVar[str] = "label"
+    closed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for label, synonyms in self.labels.items():
+            for text in (label, *synonyms):
+                form = _form(text)
+                if not form:
+                    raise ValueError(f"the label {text!r} has no letter or digit")
+                if self._known.setdefault(form, label) != label:
+                    raise ValueError(f"{text!r} stands for two labels, {self._known[form]!r} and {label!r}")
+        if not self._known:
+            raise ValueError("name the labels: labels=billing,refund, or table=FILE.json")
+        forms = sorted(self._known, key=len, reverse=True)
+        named = "|".join(re.escape(form).replace(r"\ ", r"[\W_]+") for form in forms)
+        object.__setattr__(self, "_pattern", re.compile(rf"(?<!\w)(?:{named})(?!\w)", re.IGNORECASE))
+
+    @property
+    def contract(self) -> str:
+        """The final-answer instruction, which lists the labels."""
+        return f'End with a line "Final answer: <one of: {", ".join(self.labels)}>".'
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the last explicit statement that names a label; else the last sentence that names one."""
+        text = visible(text)
+        for statement in statements(text):
+            named = self._named(plain(statement.payload))
+            if named and not (truncated and statement.open):
+                return Extracted(named.pop(), statement.rule) if len(named) == 1 else None
+        if truncated:
+            return None
+        for sentence in reversed(_SENTENCE.split(plain(text[-_TAIL:]))[-20:]):
+            if named := self._named(sentence):
+                return Extracted(named.pop(), "last sentence") if len(named) == 1 else None
+        return None
+
+    def key(self, answer: str) -> str | None:
+        """Return the label; None when the answer names none, or several."""
+        if known := self._known.get(_form(answer[:_LONGEST_ANSWER])):
+            return known
+        named = self._named(plain(fold(answer[:_LONGEST_ANSWER])))
+        return named.pop() if len(named) == 1 else None
+
+    def why(self, text: str) -> str | None:
+        """Return why a text or an answer abstains."""
+        return _SEVERAL if len(self._named(plain(visible(text)[-_TAIL:]))) > 1 else _NONE
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Return whether the answer names the gold label."""
+        return same_key(self, answer, gold)
+
+    def _named(self, text: str) -> set[str]:
+        return {
+            self._known[_form(match[0])]
+            for match in self._pattern.finditer(text)
+            if not _REJECTED.search(text, max(0, match.start() - 60), match.start())
+        }
+
+
+def _form(text: str) -> str:
+    return _GAP.sub(" ", fold(text).lower()).strip()
+
+
+def space(labels: str | Sequence[str] | Mapping[str, Sequence[str]] = ()) -> LabelSpace:
+    """Make the space; ``labels`` are names (``billing,refund``), or a table of synonyms."""
+    if isinstance(labels, Mapping):
+        table = cast("Mapping[str, str | Sequence[str]]", labels)
+        return LabelSpace({str(label): words(synonyms) for label, synonyms in table.items()})
+    return LabelSpace(dict.fromkeys(words(labels), ()))

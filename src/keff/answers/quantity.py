@@ -1,0 +1,245 @@
+"""Numbers with units, compared in base units: 5 km = 5000 m (extra "quantity")."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import pint
+
+from keff.answers import _numbers
+from keff.answers._base import Extracted, same_key
+from keff.answers._plain import plain
+from keff.answers._statements import statements
+from keff.answers._visible import fold, visible
+
+MOST_CHARACTERS = 300
+_TAIL = 20_000
+
+_CURRENCIES = {"$": "USD", "US$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW"}
+_CODES = re.compile(
+    r"(?:US ?dollars?|dollars?|euros?|USD|EUR|GBP|JPY|INR|KRW|CHF|CAD|AUD|CNY)\b", re.IGNORECASE
+)
+_NAMED = {"dollar": "USD", "dollars": "USD", "euro": "EUR", "euros": "EUR"}
+_BEFORE = r"(?:(?:square|cubic|sq|cu|degrees?|nautical|metric|fluid|light|US)\.?\s+)*"
+_FACTOR = rf"{_BEFORE}[a-zA-Zµμ°Ωå%][\w°µμΩ%]*(?:\s?(?:\^|\*\*)\s?-?\d(?!\d))?"
+_UNIT = re.compile(rf"\s*({_FACTOR}(?:(?:\s*[*/·]\s*|\s+per\s+){_FACTOR}){{0,5}})")
+_PROSE = re.compile(r"(?:in|at|as|a|or|to|an|am|pm|is|us|are|do|per|by|pt)\s+(?!in\b|ft\b)[a-zA-Z(]")
+"""Words that are units too, and words of a sentence where another word follows."""
+
+_AND = re.compile(r"\s*(?:,|and)?\s+(?=\d)")
+_SPELLED = {
+    "°": "degree",
+    "degrees c": "degC",
+    "degrees f": "degF",
+    "degrees fahrenheit": "degF",
+    "°c": "degC",
+    "° c": "degC",
+    "celsius": "degC",
+    "degrees celsius": "degC",
+    "°f": "degF",
+    "fahrenheit": "degF",
+    "%": "percent",
+    "mph": "mile/hour",
+    "kmh": "km/hour",
+    "kph": "km/hour",
+}
+_ERRORS = (pint.errors.PintError, ValueError, TypeError, AttributeError)
+
+
+_WORD = re.compile(
+    r"\s?(?!(?:in|at|as|a|or|to|is|are|per|by|of|for|and|from|with|which|so|because|times|total|altogether)\b)[a-zA-Zµ°]+"
+)
+"""A word behind a number that is no unit: the answer then abstains, for it may count anything."""
+
+
+class _Refused(ValueError):
+    """Why a quantity is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantitySpace:
+    """Answers are one when they are the same amount: 5 km and 5000 m, 90 min and 1.5 h, 212 °F and 100 °C.
+
+    The key is the exact amount in SI base units, by the unit table of pint, such as ``5000 meter``. A number
+    without a unit is dimensionless, and 50% is 0.5. Sums such as 5 ft 3 in are added. Money is compared
+    within its currency (``5 USD``). An unknown unit abstains. Amounts are compared exactly: 5 miles is not
+    8.05 km.
+    """
+
+    name: ClassVar[str] = "quantity"
+    closed: ClassVar[bool] = False
+    contract: ClassVar[str] = 'End with a line "Final answer: <number> <unit>".'
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the last explicit statement that begins with or holds an amount; else the last one with a unit."""
+        text = visible(text)
+        for statement in statements(text):
+            if truncated and statement.open:
+                continue
+            payload = plain(statement.payload)[: 2 * MOST_CHARACTERS]
+            if amount := _amount(payload, _numbers.lead_in(payload)) or _last(payload):
+                return Extracted(amount, statement.rule)
+        amount = None if truncated else _last(plain(text[-_TAIL:]))
+        return Extracted(amount, "last amount") if amount else None
+
+    def key(self, answer: str) -> str | None:
+        """Return the amount in base units; None abstains."""
+        try:
+            return _read(answer)
+        except _Refused:
+            return None
+
+    def why(self, text: str) -> str | None:
+        """Return why a text or an answer abstains; None when it does not."""
+        try:
+            _read(text)
+        except _Refused as reason:
+            return str(reason)
+        return None
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Return whether the amounts are equal."""
+        return same_key(self, answer, gold)
+
+
+def _amount(text: str, start: int) -> str | None:
+    """Return the amount that stands at ``start``: numbers with their units, one or several in a row."""
+    end = start
+    while (number := _numbers.NUMBER.match(text, end)) is not None and _numbers.value(number) is not None:
+        unit = _unit_at(text, number.end())
+        end = unit[1]
+        more = _AND.match(text, end)
+        if not unit[0] and (word := _WORD.match(text, end)) is not None:
+            return text[start : word.end()].strip()
+        if not unit[0] or more is None or not _has_unit(text, more.end()):
+            return text[start:end].strip()
+        end = more.end()
+    return None
+
+
+def _has_unit(text: str, at: int) -> bool:
+    number = _numbers.NUMBER.match(text, at)
+    return number is not None and bool(_unit_at(text, number.end())[0])
+
+
+def _unit_at(text: str, at: int) -> tuple[str, int]:
+    """Return the longest known unit that stands at a place, and its end; ("", at) where there is none."""
+    if code := _CODES.match(text, at + (text[at : at + 1] == " ")):
+        return _NAMED.get(code[0].lower().split()[-1], code[0].upper()), code.end()
+    match = _UNIT.match(text, at)
+    if match is None or _PROSE.match(text, match.start(1)):
+        return "", at
+    words = match[1]
+    # A sentence may go on behind the unit: the longest beginning that is one.
+    for end in sorted((len(words), *(cut.start() for cut in re.finditer(r"[\s*/]", words))), reverse=True):
+        if unit := _known(words[:end]):
+            return unit, match.start(1) + end
+    return "", at
+
+
+def _last(text: str) -> str | None:
+    """Return the last amount with a unit, else the last number."""
+    last, end = None, 0
+    for number in _numbers.NUMBER.finditer(text):
+        if number.start() < end:
+            continue
+        amount = _amount(text, number.start())
+        if amount is not None and (number["currency"] or _unit_at(text, number.end())[0]):
+            last, end = amount, number.start() + len(amount)
+    number = None if last else _numbers.last(text)
+    return number[0].strip() if number else last
+
+
+@lru_cache(maxsize=2**16)
+def _read(answer: str) -> str:
+    if len(answer) > MOST_CHARACTERS:
+        raise _Refused(f"longer than {MOST_CHARACTERS} characters")
+    text = plain(fold(answer)).strip().rstrip(".")
+    at = _numbers.lead_in(text)
+    total: pint.Quantity | None = None
+    while True:
+        number = _numbers.NUMBER.match(text, at)
+        value = None if number is None else _numbers.value(number)
+        if number is None or value is None:
+            raise _Refused("no number" if total is None else "a part is not read")
+        unit, at = _unit_at(text, number.end())
+        rest = text[at:].strip(" .)")
+        if number["currency"] or unit in _CURRENCIES.values():
+            if rest or total is not None:
+                raise _Refused("a price, and more")
+            currency = unit or _CURRENCIES.get(number["currency"].strip(), number["currency"].strip(". "))
+            return f"{_numbers.written(value)} {currency}"
+        part = _base(value, unit or "dimensionless")
+        total = part if total is None else _sum(total, part)
+        if not rest:
+            return _written(total)
+        more = _AND.match(text, at)
+        if not unit or more is None or not _has_unit(text, more.end()):
+            raise _Refused(f"unknown unit {rest[:30]!r}")
+        at = more.end()
+
+
+def _written(total: Any) -> str:
+    unit = _name(total)
+    amount = _numbers.written(Fraction(total.magnitude))
+    return f"{amount} {unit}" if unit else amount
+
+
+def _name(quantity: Any) -> str:
+    """Return the units of a quantity as this space reads them: ``meter*second^-2``."""
+    powers: dict[str, Any] = dict(quantity.unit_items())
+    if any(Fraction(power).denominator != 1 for power in powers.values()):
+        raise _Refused("a unit with a root")
+    named = ((name, int(power)) for name, power in sorted(powers.items()))
+    return "*".join(name if power == 1 else f"{name}^{power}" for name, power in named)
+
+
+def _base(value: Fraction, unit: str) -> Any:
+    try:
+        return _registry().Quantity(value, _registry().Quantity(1, _pint(unit)).units).to_base_units()
+    except (*_ERRORS, ArithmeticError) as error:
+        raise _Refused(f"{unit}: {type(error).__name__}") from None
+
+
+def _sum(total: Any, part: Any) -> Any:
+    if _name(total) != _name(part) or not part.magnitude >= 0:
+        raise _Refused("parts of different kinds")
+    return total + (part if total.magnitude >= 0 else -part)
+
+
+@lru_cache(maxsize=4096)
+def _known(words: str) -> str:
+    """Return a spelling of the unit that words name which pint knows; empty when it knows none."""
+    spelled = " ".join(words.split()).rstrip(".")
+    for form in dict.fromkeys((spelled, spelled.lower())):
+        unit = _SPELLED.get(form, form)
+        try:
+            _registry().Quantity(1, _pint(unit)).unit_items()
+        except (*_ERRORS, ArithmeticError):
+            continue
+        return unit
+    return ""
+
+
+def _pint(unit: str) -> str:
+    """Return a unit in pint's syntax. Exponents have one digit: pint works powers out while it reads."""
+    unit = re.sub(r"\s+per\s+", "/", unit.replace("·", "*"))
+    unit = re.sub(r"\bsq(?:uare)?\.? +(\w+)", r"\1**2", unit)
+    unit = re.sub(r"\bcu(?:bic)?\.? +(\w+)", r"\1**3", unit)
+    unit = re.sub(r"(?<=[a-zA-Z])([23])\b", r"**\1", unit)
+    return re.sub(r"\s*(\*\*|\^)\s*", "**", unit)
+
+
+@lru_cache(maxsize=1)
+def _registry() -> pint.UnitRegistry[Any]:
+    # Fractions keep every conversion exact, so that equal amounts have equal keys.
+    return pint.UnitRegistry(non_int_type=Fraction, autoconvert_offset_to_baseunit=True)
+
+
+def space() -> QuantitySpace:
+    """Make the space; see ``QuantitySpace``."""
+    return QuantitySpace()

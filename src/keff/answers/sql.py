@@ -1,0 +1,114 @@
+"""SQL statements, compared by what they say: layout, case and aliases do not count (extra "sql")."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import sqlglot
+
+from keff.answers import _sql
+from keff.answers._base import Extracted, same_key
+from keff.answers._fences import MARK, fences
+from keff.answers._sql import NotSql
+from keff.answers._visible import strip_thinking
+
+_TAIL = 200_000
+_BEGIN = re.compile(
+    r"^[ \t>*`]*(?:(?:final\s+)?(?:answer|query|sql)\s*(?:is)?\s*:\s*[*`]*\s*)?"
+    r"((?:SELECT|WITH|INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO|CREATE|DROP|ALTER)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SQL = frozenset(
+    ("", "sql", "sqlite", "postgres", "postgresql", "mysql", "bigquery", "snowflake", "tsql", "duckdb")
+)
+_END = re.compile(r";|\n[ \t]*\n|```")
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSpace:
+    """Statements are one answer when they are the same statement in another dress.
+
+    Folded are layout, comments, the case of keywords and unquoted names, aliases of tables and of outermost
+    columns, the order of conditions under AND and OR, the sides of =, and words that say the default; the
+    order of columns and joins counts. Two queries that only return the same rows differ: where there is a
+    database, vote on results with ``--answer-key``. ``dialect`` is one of sqlglot's (postgres, sqlite, ...).
+    What sqlglot cannot parse abstains; ``unparsed="text"`` lets it vote as text with its whitespace folded.
+    """
+
+    dialect: str = ""
+    unparsed: str = "abstain"
+    name: ClassVar[str] = "sql"
+    closed: ClassVar[bool] = False
+    contract: ClassVar[str] = "End with the complete query in one ```sql block."
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the last fenced block that is SQL; else the last statement that begins a line, up to its end."""
+        text = strip_thinking(text)[-_TAIL:]
+        blocks = [block for block in fences(text) if block.language in _SQL and _BEGIN.search(block.content)]
+        if blocks:
+            return Extracted(blocks[-1].content.strip(), "fence")
+        if truncated:
+            return None
+        begins = list(_BEGIN.finditer(text))
+        if not begins:
+            return None
+        last = _first_of_statement(text, begins)
+        end = _END.search(text, last)
+        # A fence that was never closed holds the statement too.
+        answer = text[last : end.start() if end else len(text)].strip(" \n\t`*")
+        return Extracted(answer, "open fence" if MARK in text[:last] else "statement")
+
+    def key(self, answer: str) -> str | None:
+        """Return the statement in its one form; None when it is not SQL."""
+        try:
+            return _form(answer, self.dialect, self.unparsed)
+        except NotSql:
+            return None
+
+    def why(self, text: str) -> str | None:
+        """Return why a text or an answer abstains; None when it does not."""
+        try:
+            _form(text, self.dialect, self.unparsed)
+        except NotSql as reason:
+            return str(reason)
+        return None
+
+    def correct(self, answer: str, gold: Any) -> bool:
+        """Return whether the statements have the same form."""
+        return same_key(self, answer, gold)
+
+
+def _first_of_statement(text: str, begins: list[re.Match[str]]) -> int:
+    """Return where the last statement begins: WITH ... SELECT on lines of its own is one statement."""
+    start = begins[-1].start(1)
+    for begin in reversed(begins[:-1]):
+        if _END.search(text, begin.start(1), start):
+            break
+        start = begin.start(1)
+    return start
+
+
+@lru_cache(maxsize=2**16)
+def _form(answer: str, dialect: str, unparsed: str) -> str:
+    text = answer.strip().strip("`").strip().rstrip(";").strip()
+    if not text:
+        raise NotSql("no answer")
+    try:
+        return _sql.canonical(text, dialect)
+    except NotSql:
+        if unparsed == "text" and len(text) <= _sql.MOST_CHARACTERS:
+            return " ".join(text.split())
+        raise
+
+
+def space(dialect: str = "", unparsed: str = "abstain") -> SqlSpace:
+    """Make the space; see ``SqlSpace`` for the options."""
+    known = sorted(each.lower() for each in sqlglot.Dialects.__members__ if each != "DIALECT")
+    if dialect and dialect not in known:
+        raise ValueError(f"dialect {dialect!r} is not one of sqlglot's: {', '.join(known)}")
+    if unparsed not in ("abstain", "text"):
+        raise ValueError(f"unparsed is abstain or text, not {unparsed!r}")
+    return SqlSpace(dialect, unparsed)
