@@ -31,7 +31,7 @@ def test_blank_or_truncated_text_abstains() -> None:
 
 
 def test_unknown_spaces_and_options_are_refused() -> None:
-    with pytest.raises(TaskError, match="unknown answer space 'poem'; there are: numeric"):
+    with pytest.raises(TaskError, match="unknown answer space 'poem'; there are: binary"):
         space("poem")  # pyright: ignore[reportArgumentType]
     with pytest.raises(TaskError, match=r"answer space exact: .*labels"):
         space("exact", labels=("A",))

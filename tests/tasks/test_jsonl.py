@@ -108,7 +108,7 @@ def test_ids_are_content_hashes_where_they_are_absent(tmp_path: Path) -> None:
         ({"messages": []}, "not a list of messages"),
         ({"messages": ["hi"]}, "malformed message: expected"),
         ({"messages": [{"role": "user", "content": None}]}, "the content of the last message"),
-        ({"question": "a", "answer": {"x": 1}}, '"answer" is'),
+        ({"question": "a", "answer": []}, '"answer" is'),
         ({"question": "a", "id": [1]}, '"id" is'),
     ],
 )
@@ -136,8 +136,8 @@ def test_the_last_match_of_the_expression_counts(tmp_path: Path) -> None:
     (item,) = items(task)
     judged = task.judge(item, Completion("result=3, no: result=12. Final answer: 7"))
     assert (judged.answer, judged.correct, judged.rule) == ("12", 1, "regex")
-    assert task.judge(item, Completion("Final answer: 12")).rule == "no answer"
-    assert task.judge(item, Completion("<think>result=12</think>none")).rule == "no answer"
+    assert task.judge(item, Completion("Final answer: 12")).rule == "the expression does not match"
+    assert task.judge(item, Completion("<think>result=12</think>none")).rule == "the expression does not match"
     assert task.judge(item, Completion("result=5 or result=12", "length")).answer == "5"
     assert task.messages(item, 0)[0]["content"] == "a?"
     whole = load(tmp_path, {"question": "a?", "answer": "12"}, answer_regex=r"\d+")
@@ -197,7 +197,7 @@ def test_the_version_changes_with_whatever_scores(tmp_path: Path) -> None:
     ]
     assert len(set(versions)) == 5
     assert load(tmp_path, row).version == versions[0]
-    with pytest.raises(TaskError, match="unknown answer space"):
+    with pytest.raises(TaskError, match="unknown answer space 'colour'"):
         load(tmp_path, row, answer_space="colour")
 
 

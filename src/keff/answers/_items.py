@@ -18,8 +18,8 @@ MOST_CHARACTERS = 200_000
 MOST_ITEMS = 10_000
 
 _BULLET = re.compile(r"[ \t]*(?:[-*•–+]|\(?\d{1,4}[.)])[ \t]+(?=\S)")
-_AND = re.compile(r",?\s+(?:and|&)\s+")
-_LEAD_AND = re.compile(r"(?:and|or|&)\s+")
+_AND = re.compile(r",? (?:and|&) ")
+_LEAD_AND = re.compile(r"(?:and|or|&) ")
 _ENCLOSED = {"[": "]", "(": ")", "{": "}"}
 _QUOTES = "\"'`“”‘’*_ \t"
 _LONGEST_LINE = 60
@@ -149,15 +149,21 @@ def split(answer: str) -> list[str]:
 
 
 def _parts(text: str) -> list[str]:
-    lines = [_BULLET.sub("", line, count=1) for line in text.split("\n") if line.strip()]
+    lines = [_without_bullet(line) for line in text.split("\n") if line.strip()]
     if len(lines) > 1 or _BULLET.match(text):
         return [line.strip().rstrip(",;") for line in lines]
+    text = " ".join(text.split())
     if ";" in text:
         return text.split(";")
-    parts = re.split(r",\s+", text) if re.search(r",\s", text) else text.split(",")
+    parts = text.split(", ") if ", " in text else text.split(",")
     *before, final = parts
     final = _LEAD_AND.sub("", final, count=1) if before and _LEAD_AND.match(final) else final
     return [*before, *_AND.split(final)]
+
+
+def _without_bullet(line: str) -> str:
+    bullet = _BULLET.match(line)
+    return line[bullet.end() :] if bullet else line
 
 
 def _text(value: Any) -> str:

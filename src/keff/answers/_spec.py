@@ -100,10 +100,7 @@ def from_command_line(spec: str) -> str:
     if file is not None:
         options["labels"] = _table(Path(file))
         spec = f"{name}:{json.dumps(options, ensure_ascii=False, sort_keys=True)}"
-    try:
-        space(spec)
-    except TaskError as error:
-        raise UsageError(f"--answer-space: {error}") from error
+    space(spec)
     return spec
 
 

@@ -17,14 +17,14 @@ from keff.answers._visible import strip_thinking
 
 _TAIL = 200_000
 _BEGIN = re.compile(
-    r"^[ \t>*`]*(?:(?:final\s+)?(?:answer|query|sql)\s*(?:is)?\s*:\s*[*`]*\s*)?"
-    r"((?:SELECT|WITH|INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO|CREATE|DROP|ALTER)\b)",
+    r"^[ \t>*`]{0,40}(?:(?:final[ ])?(?:answer|query|sql)(?:[ ]is)?[ ]?:[ *`]{0,10})?"
+    r"((?:SELECT|WITH|INSERT[ ]+INTO|UPDATE|DELETE[ ]+FROM|MERGE[ ]+INTO|CREATE|DROP|ALTER)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 _SQL = frozenset(
     ("", "sql", "sqlite", "postgres", "postgresql", "mysql", "bigquery", "snowflake", "tsql", "duckdb")
 )
-_END = re.compile(r";|\n[ \t]*\n|```")
+_END = re.compile(r";|\n[ \t]{0,40}\n|```")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from keff.answers import Extracted, Space, from_command_line, strip_thinking, why
+from keff.answers import Extracted, Space, space, strip_thinking, why
 from keff.errors import TaskError
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 from keff.task import Judged, Located, Row
@@ -59,7 +59,7 @@ class Jsonl(SpacedTask):
         self.space = answer_space or infer_space(golds)
         if self.space == "code":
             raise TaskError("answer space code runs tests, which own questions lack: name python, or exact")
-        self.space = from_command_line(self.space)
+        space(self.space)
         if self.space == "choice":
             self.space_options = (("labels", _labels(golds)),)
         self.name = f"jsonl:{Path(data).stem}"
