@@ -137,7 +137,9 @@ def test_the_last_match_of_the_expression_counts(tmp_path: Path) -> None:
     judged = task.judge(item, Completion("result=3, no: result=12. Final answer: 7"))
     assert (judged.answer, judged.correct, judged.rule) == ("12", 1, "regex")
     assert task.judge(item, Completion("Final answer: 12")).rule == "the expression does not match"
-    assert task.judge(item, Completion("<think>result=12</think>none")).rule == "the expression does not match"
+    assert (
+        task.judge(item, Completion("<think>result=12</think>none")).rule == "the expression does not match"
+    )
     assert task.judge(item, Completion("result=5 or result=12", "length")).answer == "5"
     assert task.messages(item, 0)[0]["content"] == "a?"
     whole = load(tmp_path, {"question": "a?", "answer": "12"}, answer_regex=r"\d+")

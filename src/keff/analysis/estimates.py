@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from keff.analysis.curves import by_k, measured, predicted
+from keff.analysis.matching import cautious, matching
+from keff.analysis.matching import notes as matching_notes
 from keff.analysis.recommend import Advice, Aim, recommend
 from keff.analysis.results.estimates import Analysis, Bands, Curve, KStar, Predicted
+from keff.analysis.results.matching import Matching
 from keff.analysis.results.recommendation import Kept, Recommendation
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
@@ -70,6 +73,8 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     meeting = _meeting(votes, settings, notes)
     notes.extend(edge_notes(votes))
     integrity = _integrity(record, notes)
+    matched = matching(record.ballot)
+    notes.extend(matching_notes(matched))
     return Analysis(
         n=votes.n,
         k=votes.k,
@@ -79,7 +84,8 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         **curves._asdict(),
         **answers._asdict(),
         right_answers_meet=meeting,
-        recommendation=_recommendation(votes, settings),
+        matching=matched,
+        recommendation=cautious(_recommendation(votes, settings, matched), matched),
         extraction=_extraction(record.ballot),
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),
@@ -200,8 +206,10 @@ def _meeting(votes: Votes, settings: Settings, notes: list[Note]) -> Interval | 
     return r.interval
 
 
-def _recommendation(votes: Votes, settings: Settings) -> Recommendation:
+def _recommendation(votes: Votes, settings: Settings, matched: Matching | None) -> Recommendation:
     voting = judge_voting(votes, settings.k_max)
+    if matched is not None and matched.rare:
+        voting = replace(voting, verdict="do not vote")
     advice = recommend(
         votes, settings.aim, voting.verdict, cap=settings.k_max, rng=np.random.default_rng(settings.seed)
     )

@@ -6,6 +6,7 @@ import math
 
 from rich.table import Table
 
+from keff.analysis.matching import RARE, REMEDY, told
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.recommendation import Recommendation
 from keff.cli._console import result_console, warn
@@ -40,6 +41,8 @@ def sparkline(values: list[float]) -> str:
 def print_summary(record: Record, analysis: Analysis) -> None:
     """Print the recommendation first, then what it rests on."""
     out = result_console
+    if analysis.matching is not None and analysis.matching.rare:
+        out.print(f"{RARE}\n  {REMEDY}", markup=False, soft_wrap=True)
     out.print(f"[bold]{record.path}[/bold]", markup=True)
     about = " · ".join(part for part in (record.info.task, record.info.model) if part)
     size = f"{analysis.n} items x {analysis.k} paths"
@@ -48,6 +51,8 @@ def print_summary(record: Record, analysis: Analysis) -> None:
     out.print(_table(analysis))
     _curve(analysis)
     _correlation(analysis)
+    for line in told(analysis.matching):
+        out.print(f"  {line}", markup=False, soft_wrap=True)
     for warning in analysis.warnings:
         warn(warning.message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from keff.analysis.matching import RARE
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.recommendation import Recommendation
 from keff.analysis.results.replay import Replay, ReplayRow
@@ -60,6 +61,10 @@ def headline(advice: Recommendation, cap: int, replayed: Replay | None) -> Headl
 def _sentence(advice: Recommendation, cap: int, row: ReplayRow | None) -> str:
     if advice.verdict == "pilot too small":
         return f"This pilot is too small to choose. Until you measure more questions, {_meanwhile(advice)}."
+    if advice.verdict == "do not vote" and advice.because.startswith(RARE):
+        return (
+            "Do not vote yet: answers are rarely equal as written. Settle how they are read, then look again."
+        )
     if advice.verdict == "do not vote":
         return "Do not vote: on these questions voting makes the model worse. Ask once."
     if advice.verdict == "single path":

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from keff.analysis.results.matching import Matching
 from keff.analysis.results.recommendation import Recommendation
 from keff.records import Interval, Note
 from keff.result import Finding, Result, number
@@ -94,6 +95,7 @@ class Analysis(Finding):
     plurality_share: Curve | None
     flip: Curve | None
     right_answers_meet: Interval | None
+    matching: Matching | None
     recommendation: Recommendation
     extraction: Mapping[int, Mapping[str, int]] | None
     integrity: Mapping[str, float | None] | None
