@@ -19,6 +19,7 @@ COMMANDS = (
     "demo",
     "sample",
     "pilot",
+    "read",
     "analyze",
     "compare",
     "combine",

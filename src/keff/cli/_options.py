@@ -168,10 +168,9 @@ Epsilon = Annotated[float, typer.Option("--epsilon", help="The paper's marginal-
 Cap = Annotated[
     int,
     typer.Option(
-        "--cap",
-        "--k-max",
-        min=1,
-        help=f"K_max: the most paths you would pay for per question (to {MAX_CAP}).",
+        "--answer-space",
+        metavar="NAME[:OPTIONS]",
+        help="How answers are read and compared (keff list spaces), such as numeric or json:fields=a,b.",
     ),
 ]
 ReplayCap = Annotated[

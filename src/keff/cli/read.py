@@ -1,0 +1,62 @@
+"""Show how answers are read: what, by which rule, with which key, and what is not read.
+
+Settles the reading before paying for more paths; draws and writes nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.reading.open import Opening
+from keff.reading.survey import Survey, survey
+
+
+def command(
+    path: Annotated[Path, typer.Argument(metavar="LOG|RUN", help="A recorded log or a run folder.")],
+    answer_space: o.AnswerSpaceName = None,
+    size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,
+    format: o.Format = None,
+    part: o.Part = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of the texts shown.")] = 0,
+    json: o.Json = False,
+) -> None:
+    """Read every text of LOG or RUN and show what was read."""
+    found = survey(path, Opening(format, answer_space, part=part), size=size, seed=seed)
+    if json:
+        _console.print_json(found.to_dict())
+        return
+    _print(found)
+
+
+def _print(found: Survey) -> None:
+    out = _console.result_console
+    what = "texts" if found.whole else "recorded answers"
+    agree = "" if found.agreement is None else f"; two of a question agree {found.agreement:.0%} of the time"
+    out.print(
+        f"{found.read} of {found.texts} {what} read as {found.space}{agree}", markup=False, soft_wrap=True
+    )
+    for rule, count in found.rules.items():
+        out.print(f"  {count:>8}  {rule}", markup=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    for header in ("question", "rule", "answer", "key", "end of the text"):
+        table.add_column(header, overflow="ellipsis", no_wrap=True)
+    for each in found.sample:
+        table.add_row(*map(_cell, (each.id, each.rule, each.answer, each.key, each.end)))
+    out.print()
+    out.print(table, markup=False)
+    if found.endings:
+        out.print("\nnot read, the most frequent ends:", markup=False)
+        for end, count in found.endings.items():
+            out.print(f"  {count:>8}  {end!r}", markup=False, soft_wrap=True)
+
+
+def _cell(text: str | None) -> str:
+    """Return a text as one cell: what a model wrote is never taken for markup, and moves no cursor."""
+    shown = "–" if text is None else " ".join(text.split())
+    return "".join(character if character.isprintable() else "·" for character in shown).replace("[", r"\[")
