@@ -1,4 +1,4 @@
-"""Ballot -> Matching: whether answers match often enough for a vote, and what did not match or was not read."""
+"""Ballot -> Matching: whether answers match often enough for a vote, and what was not read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keff.records import Note
 from keff.stats.votes import Votes
 
 FLOOR = 0.1
-"""Answers that match less often than this are as good as never equal: a majority then needs ten paths or more."""
+"""Answers that match less often than this are as good as never equal: a second vote takes ten paths."""
 
 MEETS = 0.8
 """Of two right paths, so often at least must the keys be equal, for a vote to gather what is right."""
@@ -71,8 +71,8 @@ def notes(found: Matching | None) -> Iterator[Note]:
         shown = " and ".join(repr(key) for key in first.keys[:2])
         yield Note(
             "right_answers_split",
-            f"answers marked right have different keys in {found.split} of {found.right_questions} questions, "
-            f"such as {shown} in {first.id}: they do not vote together",
+            f"answers marked right have different keys in {found.split} of {found.right_questions} questions,"
+            f" such as {shown} in {first.id}: they do not vote together",
         )
 
 

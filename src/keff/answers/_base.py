@@ -100,7 +100,7 @@ class Completed:
 
 
 def complete(made: Any, name: str) -> Space:
-    """Return a space that has all that ``Space`` asks for, from one that may have ``extract`` and ``key`` only.
+    """Return a whole ``Space``, from one that may have ``extract`` and ``key`` only.
 
     Raises PluginError when it has not even these.
     """

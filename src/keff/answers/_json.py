@@ -154,7 +154,7 @@ def is_document(text: str) -> bool:
 
 
 def unfenced(text: str) -> str:
-    """Return the JSON object or array that a text is, without its fence; raises NotRead for any other text."""
+    """Return the JSON object or array that a text is, without its fence; raises NotRead for other text."""
     text = _without_fence(text)
     if text[:1] not in ("{", "["):
         raise NotRead("not a JSON object or array")

@@ -187,7 +187,7 @@ def _parameters(arguments: ast.arguments) -> list[ast.arg]:
 
 
 def _bound(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[str]:
-    """Yield the names that a function binds, parameters first, without those it declares global or nonlocal."""
+    """Yield the names that a function binds, parameters first, without its global and nonlocal ones."""
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
     declared = {
         name
@@ -215,7 +215,7 @@ def _assigned(body: list[Any]) -> Iterator[str]:
 
 
 def _inside(nodes: list[Any]) -> Iterator[ast.AST]:
-    """Yield nodes in the order of the text, without entering scopes of their own (a walrus leaves its one)."""
+    """Yield nodes in the order of the text, without entering inner scopes (a walrus leaves its one)."""
     for node in nodes:
         yield node
         if isinstance(node, _FUNCTIONS + _COMPREHENSIONS + (ast.ClassDef,)):

@@ -1,9 +1,9 @@
 r"""Numbers as people and models write them, as exact fractions.
 
-Read are 1,234.50, 1 234 (any space), 1'234, 1_234, 1.234.567, 1,00,000, .5, 3/4, 3 1/2, 1.5e3, 1.5 * 10^3, $-5, 18%,
-2.5 million, and the LaTeX forms of these. A percent sign is a unit: 50% reads as 50, because questions that
+Read are 1,234.50, 1 234 (any space), 1'234, 1_234, 1.234.567, 1,00,000, .5, 3/4, 3 1/2, 1.5e3, 1.5 * 10^3,
+$-5, 18%, 2.5 million, and the LaTeX forms of these. A percent sign is a unit: 50% reads as 50, because questions that
 ask for a percentage have 50 as their answer. Not read, because one cannot know what is meant: 3,5 (a list or
-a decimal comma), 7:30, 5-7, 12/25/2020, 1 000 00, 1,234,56. Never is a part of such a run of digits read.
+a decimal comma), 7:30, 5-7, 12/25/2020, 1 000 00, 1,234,56. Never is a part of such digits read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ NUMBER = re.compile(
     rf"""(?=[-+$£€¥₹₩UACREGI.\d])(?<![\w.:/^\\])(?<!\d')
     (?P<sign>[-+])?(?:(?P<currency>{_CURRENCY})[ ]?(?P<inner>[-+])?)?
     (?P<run>(?>\.?\d(?:[\d.,]*\d)?
-        (?:(?:[ ]\d{{3}}(?![\d/]|[ ]?/[ ]?\d)|'\d{{3,}}|_(?!(?:[2-9]|1[0-6])(?!\d))\d+)(?:[.,]\d+)*(?:[ ]\d+(?![\d/]))*)*))
+        (?:(?:[ ]\d{{3}}(?![\d/]|[ ]?/[ ]?\d)|'\d{{3,}}|_(?!(?:[2-9]|1[0-6])(?!\d))\d+)
+            (?:[.,]\d+)*(?:[ ]\d+(?![\d/]))*)*))
     (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w)|[ ]?\*[ ]?10[ ]?(?:\^|\*\*)[ ]?\{{?[ ]?[-+]?\d{{1,4}}\}}?)?
     (?P<over>[ ]?/[ ]?\d{{1,40}}(?![\d/])|[ ]\d{{1,6}}/\d{{1,6}}(?![\d/]))?
     (?P<scale>[ -](?:hundred|thousand|million|billion|trillion)\b)?

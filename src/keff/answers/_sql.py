@@ -1,8 +1,8 @@
 """SQL in one form, by sqlglot: what may be written in several ways without another meaning is written in one.
 
-Folded are layout, comments, the case of keywords and of names that are not quoted, aliases of tables and of
-the outermost columns, qualifiers where there is one table, the order of what AND, OR, = and IN join, and words
-that say the default (ASC, INNER, OUTER). Left alone is what could matter: the order of columns and joins,
+Folded are layout, comments, the case of keywords and of names that are not quoted, aliases of tables and
+of the outermost columns, qualifiers where there is one table, the order of what AND, OR, = and IN join,
+and words that say the default (ASC, INNER, OUTER). Left alone is what could matter: the order of columns and joins,
 aliases inside subqueries, and qualifiers over several tables (nobody knows the schema).
 """
 

@@ -1,4 +1,4 @@
-"""JSON anywhere in the text, fenced or bare: names in any order, numbers by value; on the parts that matter."""
+"""JSON anywhere in the text, fenced or bare: names in any order, numbers by value, fields that matter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python programs, compared by what they say: comments, layout, docstrings and names of locals do not count."""
+"""Python programs by their syntax: comments, layout, docstrings and names of locals do not count."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class QuantitySpace:
     contract: ClassVar[str] = 'End with a line "Final answer: <number> <unit>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement that begins with or holds an amount; else the last one with a unit."""
+        """Read the last explicit statement that holds an amount; else the last amount with a unit."""
         text = visible(text)
         for statement in statements(text):
             if truncated and statement.open:

@@ -45,7 +45,7 @@ class SqlSpace:
     contract: ClassVar[str] = "End with the complete query in one ```sql block."
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last fenced block that is SQL; else the last statement that begins a line, up to its end."""
+        """Read the last fenced block that is SQL; else the last statement that begins a line."""
         text = strip_thinking(text)[-_TAIL:]
         blocks = [block for block in fences(text) if block.language in _SQL and _BEGIN.search(block.content)]
         if blocks:

@@ -45,7 +45,9 @@ LogFormat = Annotated[
 AnswerSpaceName = Annotated[
     str | None,
     typer.Option(
-        "--answer-space", help="How answers are compared: numeric, choice, binary, text, exact, math."
+        "--answer-space",
+        metavar="NAME[:OPTIONS]",
+        help="How answers are read and compared (keff list spaces), such as numeric or json:fields=a,b.",
     ),
 ]
 Trim = Annotated[
@@ -168,9 +170,10 @@ Epsilon = Annotated[float, typer.Option("--epsilon", help="The paper's marginal-
 Cap = Annotated[
     int,
     typer.Option(
-        "--answer-space",
-        metavar="NAME[:OPTIONS]",
-        help="How answers are read and compared (keff list spaces), such as numeric or json:fields=a,b.",
+        "--cap",
+        "--k-max",
+        min=1,
+        help=f"K_max: the most paths you would pay for per question (to {MAX_CAP}).",
     ),
 ]
 ReplayCap = Annotated[

@@ -82,7 +82,7 @@ class Reader:
         return Read(self.key(text, truncated), truncated)
 
     def document_key(self, text: str) -> str | None:
-        """Return the vote key of a reply that is one JSON object or array, fenced or bare; None for other text.
+        """Return the vote key of a reply that is one JSON object or array, fenced or bare; else None.
 
         The plan's space reads the member ``answer`` where there is one; else the whole document votes, so
         that two different objects never agree because some number in them does.

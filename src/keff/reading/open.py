@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keff import answers, plugins
-from keff.errors import LogError, TaskError, UsageError, unknown
+from keff.errors import LogError, TaskError, UsageError
 from keff.log import LogInfo, Question, find_log
 from keff.reading.ballot import Ballot, Reading, ReadText, ballot, read_again
 from keff.records import Note

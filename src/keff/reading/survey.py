@@ -1,4 +1,4 @@
-"""What a reading does to the texts of a record: which answer, by which rule, which key, and what is not read."""
+"""What a reading does to the texts of a record: answer, rule and key of each, and what is not read."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Sampled(Result):
 class Survey(Result):
     """How a record is read by ``space``.
 
-    ``read`` of ``texts`` have a key; ``rules`` counts how they were found, or why they abstain. ``endings`` are
-    the most frequent ends of the texts that abstain. ``agreement`` is how often two answers of a question have
-    one key (None with no question that has two). ``whole`` says that texts were completions, and not answers
-    that a log had read already.
+    ``read`` of ``texts`` have a key; ``rules`` counts how they were found, or why they abstain. ``endings``
+    are the most frequent ends of the texts that abstain. ``agreement`` is how often two answers of a question
+    have one key (None with no question that has two). ``whole`` says that texts were completions, and not
+    answers that a log had read already.
     """
 
     space: str

@@ -139,8 +139,8 @@ class Jsonl(SpacedTask):
 def infer_space(golds: Sequence[Any]) -> AnswerSpace:
     """Return the answer space that fits every gold answer.
 
-    ``json`` if each is an object, ``numeric`` if each is a number, ``binary`` if each is yes/no or true/false, ``choice`` if each is one
-    capital letter from A to J, else (or without any gold) ``text``.
+    ``json`` if each is an object, ``numeric`` if each is a number, ``binary`` if each is yes/no or
+    true/false, ``choice`` if each is one capital letter from A to J, else (or without any gold) ``text``.
     """
     if golds and all(isinstance(gold, dict) for gold in golds):
         return "json"
