@@ -2,8 +2,8 @@
 
 Folded are layout, comments, the case of keywords and of names that are not quoted, aliases of tables and
 of the outermost columns, qualifiers where there is one table, the order of what AND, OR, = and IN join,
-and words that say the default (ASC, INNER, OUTER). Left alone is what could matter: the order of columns and joins,
-aliases inside subqueries, and qualifiers over several tables (nobody knows the schema).
+and words that say the default (ASC, INNER, OUTER). Left alone is what could matter: the order of
+columns and joins, aliases inside subqueries, and qualifiers over several tables (nobody knows the schema).
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ _TAIL = 20_000
 _LONGEST_ANSWER = 2000
 _GAP = re.compile(r"[\W_]+")
 _REJECTED = re.compile(
-    r"\b(?:not|isn't|aren't|wasn't|neither|nor|rather than|instead of|no longer|never|unlike)\W+"
-    r"(?:\w+\W+){0,2}$",
+    r"\b(?:not|isn't|aren't|wasn't|neither|nor|rather than|instead of|no longer|never|unlike)\s+[\"'(]?"
+    r"(?:(?!but\b)[\w-]+\s+[\"'(]?){0,2}$",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
