@@ -27,6 +27,9 @@ _JSON_LIKE = re.compile(r"""[{\[]\s*(?:["'{\[\]}]|-?\d|true\b|false\b|null\b|$)|
 _CITATION = re.compile(r"\[\s*\d{1,4}(?:\s*,\s*\d{1,4})*\s*\]")
 
 
+_DOCUMENT = re.compile(
+    r"\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?(?:\{\s*[\"}]|\[\s*[{\"\[\]])", re.IGNORECASE
+)
 _LANGUAGES = ("", "json", "jsonc", "json5")
 _CONSTANTS = {True: "true", False: "false", None: "null"}
 _TOO_DEEP = f"nested more than {DEEPEST} deep"
@@ -143,14 +146,11 @@ def members_of(text: str) -> dict[str, str]:
 
 
 def is_document(text: str) -> bool:
-    """Return whether a text is one JSON object or array, fenced or bare, and nothing else."""
-    if text.lstrip()[:1] not in ("{", "[", "`"):
-        return False
-    try:
-        unfenced(text)
-    except NotRead:
-        return False
-    return True
+    """Return whether a text begins as a JSON object or array does, fenced or bare.
+
+    Where it then is no JSON (it breaks off, a name stands twice), nothing else is to be read from it.
+    """
+    return _DOCUMENT.match(text) is not None
 
 
 def unfenced(text: str) -> str:

@@ -3,7 +3,7 @@ r"""Numbers as people and models write them, as exact fractions.
 Read are 1,234.50, 1 234 (any space), 1'234, 1_234, 1.234.567, 1,00,000, .5, 3/4, 3 1/2, 1.5e3, 1.5 * 10^3,
 $-5, 18%, 2.5 million, and the LaTeX forms of these. A percent sign is a unit: 50% reads as 50, because
 questions that ask for a percentage have 50 as their answer. Not read, because one cannot know what is meant:
-3,5 (a list or a decimal comma), 7:30, 5-7, 12/25/2020, 1 000 00, 1,234,56. Never is a part of such digits read.
+3,5 (a list or a decimal comma), 7:30, 5-7, 12/25/2020, 1 000 00, 1,234,56. Parts of these are never read.
 """
 
 from __future__ import annotations

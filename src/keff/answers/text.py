@@ -57,8 +57,10 @@ class TextSpace:
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement; else, on whole text, a last line of at most 12 words."""
-        if document := None if truncated else _document(strip_thinking(text)):
-            return Extracted(document, "JSON")
+        if _json.is_document(shown := strip_thinking(text)):
+            # Of JSON that breaks off, no line is the answer.
+            document = None if truncated else _document(shown)
+            return Extracted(document, "JSON") if document else None
         text = visible(text)
         for statement in statements(text):
             if truncated and statement.open:
@@ -96,7 +98,10 @@ class TextSpace:
 
 def _document(text: str) -> str | None:
     """Return the JSON object or array that the whole text is; None for any other text."""
-    return _json.unfenced(text) if _json.is_document(text) else None
+    try:
+        return _json.unfenced(text) if _json.is_document(text) else None
+    except _json.NotRead:
+        return None
 
 
 @lru_cache(maxsize=2**16)

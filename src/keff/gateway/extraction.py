@@ -77,20 +77,20 @@ class Reader:
         text = text_of(message.get("content"))
         if as_json:
             return Read(None if truncated else canonical_json(strip_thinking(text)), truncated)
-        if not truncated and (whole := self.document_key(strip_thinking(text))) is not None:
-            return Read(whole, truncated)
+        if not truncated and self._is_document(visible := strip_thinking(text)):
+            return Read(self.document_key(visible), truncated)
         return Read(self.key(text, truncated), truncated)
 
+    def _is_document(self, text: str) -> bool:
+        reads_by_itself = self.regex is not None or self.task is not None or self.space.name in READ_DOCUMENTS
+        return not reads_by_itself and is_document(text)
+
     def document_key(self, text: str) -> str | None:
-        """Return the vote key of a reply that is one JSON object or array, fenced or bare; else None.
+        """Return the vote key of a reply that is one JSON object or array; None for one that is not valid.
 
         The plan's space reads the member ``answer`` where there is one; else the whole document votes, so
         that two different objects never agree because some number in them does.
         """
-        if self.regex is not None or self.task is not None or self.space.name in READ_DOCUMENTS:
-            return None
-        if not is_document(text):
-            return None
         if self.space.name not in WHOLE_DOCUMENTS:
             members = members_of(text)
             for name in ANSWER_FIELDS:

@@ -1,0 +1,93 @@
+"""Replies that are JSON documents, asked for without response_format: the majority object comes back."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+
+from fault_server import Script
+from gateway_rig import Rig, make_plan
+from keff.gateway.extraction import Reader, reader_of
+
+REQUESTS = 200
+PATHS = 5
+
+
+def documents(request: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the object of three paths and that of two; both end in the same number and the same line."""
+    total = {"items": [{"sku": f"A{request}", "price": 2.5}, {"sku": "B", "price": 9}], "note": "see [1]"}
+    return {"order": request, **total, "count": 2}, {"order": request + 1, **total, "count": 2}
+
+
+def said(_: Any, seed: int) -> str:
+    """Return what path ``seed % 10`` of request ``seed // 10`` says, in a layout of its own."""
+    request, path = divmod(seed, 10)
+    # Which paths are in the minority differs by request, the first among them.
+    document = documents(request)[path in random.Random(request).sample(range(PATHS), 2)]
+    names = list(document)
+    random.Random(seed).shuffle(names)
+    text = json.dumps({name: document[name] for name in names}, indent=(2, 4, 1)[path % 3])
+    return text if path % 2 else f"```json\n{text}\n```"
+
+
+@pytest.mark.parametrize("space", ["numeric", "text", "json", "exact", "choice"])
+def test_the_majority_object_is_returned(serve: Callable[..., Rig], space: str) -> None:
+    rig = serve(Script(answer=said), plan=make_plan("fixed:5", space=space))
+    client = rig.client()
+    right = 0
+    for request in range(REQUESTS if space in ("numeric", "text") else 20):
+        reply = client.chat.completions.create(
+            model="stub",
+            messages=[{"role": "user", "content": "The order as JSON."}],
+            seed=10 * request,  # type: ignore[call-overload]
+        )
+        text = reply.choices[0].message.content.removeprefix("```json").removesuffix("```")
+        right += json.loads(text) == documents(request)[0]
+        assert reply.model_extra["keff"]["votes"][reply.model_extra["keff"]["answer"]] == 3
+    assert right == request + 1
+
+
+def choice(text: str) -> dict[str, Any]:
+    return {"message": {"content": text}, "finish_reason": "stop"}
+
+
+def key(reader: Reader, text: str) -> str | None:
+    return reader.read(choice(text), as_json=False).key
+
+
+def test_the_plan_s_space_reads_the_answer_inside_a_document() -> None:
+    numeric = reader_of(make_plan())
+    assert key(numeric, '{"reasoning": "6 * 7", "answer": 42}') == "42"
+    assert key(numeric, '{"final_answer": "42.0", "steps": [1, 2]}') == "42"
+    assert key(numeric, '{"a": 42}') == key(numeric, '```json\n{\n "a": 42.0\n}\n```') == '{"a":42}'
+    assert key(numeric, 'So {"a": 42}, hence 7') == "7"
+    for broken in ('{"a": 42, "a": 43}', '{"a": 42, "b": 7', '```json\n{"a": NaN}\n```', '[{"a": 1]'):
+        assert key(numeric, broken) is None
+        assert key(reader_of(make_plan(space="text")), broken) is None
+
+
+def test_the_added_time_per_path_is_small() -> None:
+    """The median over documents of 1 kB; a wide bound here, the real one is measured by the benchmark."""
+    reader = reader_of(make_plan(space="text"))
+    rng = random.Random(0)
+    texts = [
+        json.dumps(
+            {
+                "id": i,
+                **{f"field{j}": rng.choice([rng.random(), "some words here", [1, 2]]) for j in range(40)},
+            }
+        )
+        for i in range(50)
+    ]
+    took: list[float] = []
+    for text in texts:
+        began = time.perf_counter()
+        assert key(reader, text) is not None
+        took.append(time.perf_counter() - began)
+    assert median(took) < 5e-3
