@@ -7,6 +7,7 @@ from keff.answers._json import canonical_json, is_document, members_of
 from keff.answers._plurality import Tally, tally
 from keff.answers._spec import from_command_line, names, space
 from keff.answers._symbolic import limited, warm
+from keff.answers._trusted import key_spec, settle, trust
 from keff.answers._visible import strip_thinking
 from keff.answers._vote import ABSTAINED, Read, once, read, why
 
@@ -20,17 +21,20 @@ __all__ = [
     "canonical_json",
     "from_command_line",
     "is_document",
+    "key_spec",
     "limited",
     "members_of",
     "names",
     "once",
     "read",
+    "settle",
     "space",
     "strip_thinking",
     "tally",
+    "trust",
     "warm",
     "why",
 ]
 
-SLOW_SPACES = frozenset({"math", "code", "sql", "python", "quantity"})
+SLOW_SPACES = frozenset({"math", "code", "sql", "python", "quantity", "key"})
 """Answer spaces in which reading one answer may take long: it is done in a thread, so that requests go on."""

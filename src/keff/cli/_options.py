@@ -12,8 +12,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from keff.answers import from_command_line, key_spec, trust
 from keff.errors import UsageError
 from keff.policy_spec import MAX_CAP
+from keff.usercode import UserCode
 
 # What is read
 TaskName = Annotated[
@@ -48,6 +50,14 @@ AnswerSpaceName = Annotated[
         "--answer-space",
         metavar="NAME[:OPTIONS]",
         help="How answers are read and compared (keff list spaces), such as numeric or json:fields=a,b.",
+    ),
+]
+AnswerKey = Annotated[
+    str | None,
+    typer.Option(
+        "--answer-key",
+        metavar="FILE.py:FUNCTION",
+        help="Your own function, answer -> vote key (str or None); needed again by every command.",
     ),
 ]
 Trim = Annotated[
@@ -351,6 +361,14 @@ VoteLogAnswers = Annotated[
     bool, typer.Option("--vote-log-answers", help="Write the answers themselves into the vote log.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Log warnings only.")]
+
+
+def reading_of(answer_space: str | None, answer_key: str | None) -> str | None:
+    """Return the answer space that the two flags name together; trusts the function of ``--answer-key``."""
+    spec = None if answer_space is None else from_command_line(answer_space)
+    if answer_key is None:
+        return spec
+    return key_spec(trust(UserCode.parse(answer_key, "answer key")), spec)
 
 
 def parse_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from typing import Any, cast
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from keff import plugins
-from keff.answers import from_command_line
 from keff.cli import _options as o
 from keff.cli._console import print_json, progress_console
 from keff.cli._options import parse_pairs
@@ -51,6 +50,7 @@ class Wishes:
     templates: o.Templates = "none"
     data: o.Data = None
     answer_space: o.AnswerSpaceName = None
+    answer_key: o.AnswerKey = None
     system: o.System = None
     template: o.TemplateFile = None
     answer_regex: o.AnswerRegex = None
@@ -84,7 +84,7 @@ class Wishes:
     def _task_options(self) -> dict[str, Any]:
         return {
             "data": self.data and str(self.data.resolve()),
-            "answer_space": self.answer_space and from_command_line(self.answer_space),
+            "answer_space": o.reading_of(self.answer_space, self.answer_key),
             "system": self.system,
             "template": self.template and str(self.template.resolve()),
             "answer_regex": self.answer_regex,

@@ -24,6 +24,7 @@ def command(
     pool: o.Pool = False,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     trim: o.Trim = None,
     part: o.Part = None,
     epsilon: o.Epsilon = 0.025,
@@ -46,7 +47,10 @@ def command(
         seed=seed,
         aim=make_aim(retain, budget, value_per_correct, cost_per_path),
     )
-    records = [open_record(path, Opening(format, answer_space, trim, part=part)) for path in paths]
+    records = [
+        open_record(path, Opening(format, o.reading_of(answer_space, answer_key), trim, part=part))
+        for path in paths
+    ]
     if pool and len(records) > 1:
         records = [pool_records(records, trim)]
     analyze_records(records, settings, out, json=json)

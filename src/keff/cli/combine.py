@@ -22,12 +22,13 @@ def command(
     folds: o.Folds = 5,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     trim: o.Trim = None,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Judge every way of combining the paths of one record."""
-    record = open_arm(path, Opening(format, answer_space, trim))
+    record = open_arm(path, Opening(format, o.reading_of(answer_space, answer_key), trim))
     array = read_embeddings(Path(path), embeddings, record.ballot.votes)
     found = combine_record(record, Judging(folds, seed), array)
     if json:

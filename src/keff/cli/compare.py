@@ -23,12 +23,13 @@ def command(
     unpaired_rows: o.UnpairedRows = False,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     trim: o.Trim = None,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Compare the second arm with the first."""
-    opening = Opening(format, answer_space, trim)
+    opening = Opening(format, o.reading_of(answer_space, answer_key), trim)
     how = Comparing(replicates=replicates, design="rows" if unpaired_rows else "paired", seed=seed)
     try:
         found = compare(open_arm(first, opening), open_arm(second, opening), how)

@@ -31,12 +31,13 @@ def command(
     texts: o.Texts = True,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     part: o.Part = None,
     json: o.Json = False,
 ) -> None:
     """Export the record."""
     file = out or Path(f"{path.resolve().stem}.{to.value}")
-    opening = Opening(format, answer_space, part=part)
+    opening = Opening(format, o.reading_of(answer_space, answer_key), part=part)
     done = export_log(path, file, to.value, texts=texts, opening=opening)
     for note in done.notes:
         _console.warn(note.message)

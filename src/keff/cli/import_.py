@@ -16,11 +16,12 @@ def command(
     run: o.RunFolder,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     part: o.Part = None,
     json: o.Json = False,
 ) -> None:
     """Import the log."""
-    done = import_log(log, run, Opening(format, answer_space, part=part))
+    done = import_log(log, run, Opening(format, o.reading_of(answer_space, answer_key), part=part))
     for note in done.notes:
         _console.warn(note.message)
     if json:

@@ -20,6 +20,7 @@ from keff.reading.survey import Survey, survey
 def command(
     path: Annotated[Path, typer.Argument(metavar="LOG|RUN", help="A recorded log or a run folder.")],
     answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,
     format: o.Format = None,
     part: o.Part = None,
@@ -27,7 +28,9 @@ def command(
     json: o.Json = False,
 ) -> None:
     """Read every text of LOG or RUN and show what was read."""
-    found = survey(path, Opening(format, answer_space, part=part), size=size, seed=seed)
+    found = survey(
+        path, Opening(format, o.reading_of(answer_space, answer_key), part=part), size=size, seed=seed
+    )
     if json:
         _console.print_json(found.to_dict())
         return

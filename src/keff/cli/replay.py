@@ -46,6 +46,7 @@ def command(
     out: o.ReplayOut = None,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     trim: o.Trim = None,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
@@ -53,7 +54,7 @@ def command(
     """Replay policies over the recorded paths of PATH."""
     if out is not None and out.suffix not in (".md", ".svg", ".pdf"):
         raise UsageError(f"--out {out}: name a .md, .svg or .pdf file")
-    votes = open_arm(path, Opening(format, answer_space, trim)).ballot.votes
+    votes = open_arm(path, Opening(format, o.reading_of(answer_space, answer_key), trim)).ballot.votes
     if votes.correct is None:
         raise UsageError(f"{path} has no gold answers: accuracy cannot be compared")
     top = min(cap or 32, votes.k)

@@ -24,6 +24,7 @@ def command(
     arms: o.Arms = False,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     trim: o.Trim = None,
     part: o.Part = None,
     epsilon: o.Epsilon = 0.025,
@@ -36,7 +37,7 @@ def command(
         raise UsageError(f"--arms compares two PATHs, not {len(paths)}")
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
-    opening = Opening(format, answer_space, trim, texts=True, part=part)
+    opening = Opening(format, o.reading_of(answer_space, answer_key), trim, texts=True, part=part)
     settings = Settings(epsilon=epsilon, k_max=cap, seed=seed)
     records = [open_record(path, opening) for path in paths]
     comparison = compare(records[0], records[1]) if arms else None

@@ -15,10 +15,12 @@ from keff.sampling.store import Run
 def command(
     run: o.RunArgument,
     data: o.Data = None,
+    answer_key: o.AnswerKey = None,
     unsafe_exec: o.UnsafeExec = False,
     json: o.Json = False,
 ) -> None:
     """Score every stored path again."""
+    o.reading_of(None, answer_key)
     with Run.edit(run) as opened:
         options = dict(opened.manifest.task_options)
         name = options.pop("name", opened.manifest.config.task["name"])

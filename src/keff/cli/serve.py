@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keff.answers import settle
 from keff.cli import _options as o
 from keff.errors import UsageError
 from keff.plan import Plan
@@ -36,6 +37,7 @@ def command(
     strict: o.Strict = False,
     model: o.UpstreamModel = None,
     answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     append_answer_format: o.AppendAnswerFormat = False,
     free_text: o.FreeText = "pass",
     reply: o.Reply = "shortest",
@@ -87,7 +89,7 @@ def command(
         host=host,
         port=port,
         model=model,
-        answer_space=answer_space,
+        answer_space=settle(o.reading_of(answer_space, answer_key), found.space),
         upstream_n=upstream_n,
         state=_state(plan, state),
         vote_log=vote_log,

@@ -37,6 +37,7 @@ def command(
     pool: o.Pool = False,
     log_format: o.LogFormat = None,
     answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     trim: o.Trim = None,
     part: o.Part = None,
     replicates: o.Replicates = 10_000,
@@ -44,7 +45,10 @@ def command(
     json: o.Json = False,
 ) -> None:
     """Write the tables."""
-    records = [open_record(path, Opening(log_format, answer_space, trim, part=part)) for path in paths]
+    records = [
+        open_record(path, Opening(log_format, o.reading_of(answer_space, answer_key), trim, part=part))
+        for path in paths
+    ]
     if pool and len(records) > 1:
         records = [pool_records(records, trim)]
     found = tables(records, replicates, seed)

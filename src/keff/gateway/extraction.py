@@ -24,7 +24,7 @@ from keff.plan import Plan
 from keff.protocol.reply import finish_reason
 from keff.protocol.values import fields, text_of
 
-READ_DOCUMENTS = frozenset({"json", "code", "python", "sql", "list", "set", "literal"})
+READ_DOCUMENTS = frozenset({"json", "code", "python", "sql", "list", "set", "literal", "key"})
 """Spaces that know by themselves what to do with a reply that is a JSON document."""
 
 WHOLE_DOCUMENTS = frozenset({"text", "exact"})

@@ -103,8 +103,10 @@ def reading(info: LogInfo, opening: Opening) -> Reading:
 
     Raises UsageError for an answer space that does not exist.
     """
-    if opening.answer_space is not None:
-        how = _by_space(answers.from_command_line(opening.answer_space))
+    asked = opening.answer_space and answers.from_command_line(opening.answer_space)
+    asked = answers.settle(asked, info.space)
+    if asked is not None:
+        how = _by_space(asked)
         scored = info.config is not None and "scorer" not in info.options
         return replace(how, again=True, rescore=scored)
     if info.space is None and info.task in plugins.names("task"):

@@ -1,0 +1,54 @@
+"""The worker process of the space ``key``: runs the user's function, told its source in the first line.
+
+Each further line is an answer; the reply is ``{"key": ...}`` (null abstains) or ``{"error": ...}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+LONGEST_KEY = 100_000
+
+
+def loaded(path: str, function: str, source: str) -> Callable[[str], Any]:
+    """Run the source as a module of its own and return the function."""
+    module = ModuleType("keff_answer_key")
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    exec(compile(source, path, "exec"), module.__dict__)
+    return getattr(module, function)
+
+
+def reply(function: Callable[[str], Any], answer: str) -> dict[str, str | None]:
+    """Return the key of an answer, or why there is none."""
+    try:
+        key = function(answer)
+    except Exception as error:
+        return {"error": f"the answer key raises {type(error).__name__}"}
+    if key is not None and not isinstance(key, str):
+        return {"error": f"the answer key returns {type(key).__name__}, not str or None"}
+    if key is not None and len(key) > LONGEST_KEY:
+        return {"error": f"the answer key returns more than {LONGEST_KEY:,} characters"}
+    return {"key": key}
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    # What the function prints must not be taken for a reply.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    function = loaded(**json.loads(sys.stdin.readline()))
+    print("ready", file=replies, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(reply(function, json.loads(line))), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    main()
