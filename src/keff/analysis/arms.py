@@ -15,6 +15,7 @@ from keff.analysis.combine import Judging, judged, slot_table
 from keff.analysis.results.combination import Pruning, Slot, WeightedVote
 from keff.analysis.results.comparison import ArmResult, Comparison, Corrected, Phi
 from keff.errors import UsageError
+from keff.reading.ballot import Ballot
 from keff.reading.open import Opening, Record, open_record
 from keff.records import Interval, Note
 from keff.stats import slots as audit
@@ -73,7 +74,7 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
     if not _SLOTS.fullmatch(choice):
         return replace(open_record(Path(path), replace(opening, part=choice)), path=text)
     record = open_record(Path(path), opening)
-    return replace(record, path=text, ballot=replace(record.ballot, votes=_only(record, _slot_set(choice))))
+    return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
 
 
 def compare(first: Record, second: Record, how: Comparing | None = None) -> Comparison:
@@ -200,16 +201,18 @@ def _slot_set(text: str) -> set[int]:
     return chosen
 
 
-def _only(record: Record, chosen: set[int]) -> Votes:
-    votes = record.ballot.votes
-    own = np.zeros(votes.k, np.int64) if votes.slots is None else votes.slots
+def _only(record: Record, chosen: set[int]) -> Ballot:
+    ballot = record.ballot
+    own = np.zeros(ballot.votes.k, np.int64) if ballot.votes.slots is None else ballot.votes.slots
     columns = np.flatnonzero(np.isin(own, sorted(chosen)))
     if columns.size == 0:
         raise UsageError(
             f"{record.path} has no path of slots {sorted(chosen)}: it has {np.unique(own).tolist()}"
         )
-    kept = votes.paths(columns)
-    return kept if np.unique(own[columns]).size > 1 else replace(kept, slots=None)
+    votes = ballot.votes.paths(columns)
+    if np.unique(own[columns]).size == 1:
+        votes = replace(votes, slots=None)
+    return replace(ballot, votes=votes, keys=tuple(tuple(row[at] for at in columns) for row in ballot.keys))
 
 
 def _clusters(record: Record, rows: Mapping[str, int], shared: Sequence[str]) -> IntArray:
