@@ -202,7 +202,7 @@ def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tup
         spent[rows] += order.spent[at, rows]
         left = ~settled
         vote = add_paths(vote.rows(left), codes[:, left], right[:, left], at[left])
-        rows = np.asarray(rows[left], np.int64)
+        rows = rows[left]
         if not len(rows):
             break
     return orders.means(credit), orders.means(spent)
@@ -213,7 +213,7 @@ def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Float
     total = orders.branches[0].codes.shape[1]
     support = np.zeros((total, orders.width))
     right = np.zeros((total, orders.width), np.float32)
-    spent, rows = np.zeros(total), np.arange(total)
+    spent, rows = np.zeros(total), np.arange(total, dtype=np.int64)
     for share in policy.shares:
         order = orders.branches[list(names).index(share.branch)]
         for code, credit in zip(order.codes[: share.k], order.right[: share.k], strict=True):
