@@ -158,7 +158,11 @@ def _columns(record: Record) -> tuple[str, ...] | None:
     if columns:
         return columns
     slots = held.votes.slots
-    return None if slots is None else tuple(f"slot-{slot}" for slot in slots.tolist())
+    if slots is None:
+        return None
+    # A reader that tells models apart numbers them as slots, and names them on the record.
+    names: tuple[str, ...] = getattr(record, "branches", ())
+    return tuple(names[slot] if names else f"slot-{slot}" for slot in slots.tolist())
 
 
 PER_PATH = ("answers", "keys", "correct", "tokens", "confidences", "rules", "truncated", "texts")
