@@ -162,7 +162,8 @@ def _columns(record: Record) -> tuple[str, ...] | None:
         return None
     # A reader that tells models apart numbers them as slots, and names them on the record.
     names: tuple[str, ...] = getattr(record, "branches", ())
-    return tuple(names[slot] if names else f"slot-{slot}" for slot in slots.tolist())
+    numbers: list[int] = slots.tolist()
+    return tuple(names[slot] if names else f"slot-{slot}" for slot in numbers)
 
 
 PER_PATH = ("answers", "keys", "correct", "tokens", "confidences", "rules", "truncated", "texts")

@@ -135,7 +135,7 @@ def _taken(
     gain = _gain(accuracy, accuracy[cheap])
     floor = 1 / len(ids)
     z = gain / np.hypot(_error(accuracy, accuracy[cheap], ids), floor)
-    can = (gain >= -1e-12) & (cost <= DEAREST * cost[cheap])
+    can = (gain >= -1e-12) & (cost <= min(DEAREST * cost[cheap], cost[best]))
     worth = np.log(np.maximum(cost, 1e-300) / max(cost[cheap], 1e-300)) - WORTH * z
     return int(np.argmin(np.where(can, worth, np.inf)))
 
