@@ -21,13 +21,20 @@ ROWS = [{"id": f"q{i}", "gold_answer": "4", "all_answers": ["4", None, "5"]} for
 NAMES = sorted(plugins.names("log"))
 
 
-def example(name: str, folder: Path) -> Path:
+def example(name: str, folder: Path) -> Path:  # noqa: C901 (one branch per format)
     """Return a small good log of each format."""
     file = folder / name
     if name == "keff_jsonl":
         file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     elif name == "csv":
         file.write_text("id,answer\n" + "".join(f"q{i},{j}\n" for i in range(3) for j in range(2)))
+    elif name == "jsonl":
+        rows = [
+            {"question_id": f"q{i}", "epoch": j, "prediction": "4", "target": "4"}
+            for i in range(3)
+            for j in range(2)
+        ]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     elif name == "published":
         import numpy as np
 
@@ -38,6 +45,39 @@ def example(name: str, folder: Path) -> Path:
         pyarrow = pytest.importorskip("pyarrow")
         parquet = pytest.importorskip("pyarrow.parquet")
         parquet.write_table(pyarrow.Table.from_pylist(ROWS), file)
+    elif name == "evalscope":
+        score = {"value": {"acc": 1.0}, "extracted_prediction": "4", "prediction": "It is 4"}
+        rows = [
+            {
+                "index": 2 * i + j,
+                "target": "4",
+                "sample_score": {"score": score, "sample_id": 2 * i + j, "group_id": i},
+            }
+            for i in range(3)
+            for j in range(2)
+        ]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif name == "every_eval_ever":
+        fields = {
+            "evaluation_id": "e",
+            "model_id": "m",
+            "evaluation_name": "toy",
+            "output": {"raw": ["It is 4"]},
+        }
+        rows = [
+            fields | {"sample_id": f"q{i}", "evaluation": {"is_correct": True}}
+            for i in range(3)
+            for _ in range(2)
+        ]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif name == "lighteval":
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        doc = {"query": "?", "choices": ["4"], "gold_index": [0]}
+        rows = [{"doc": doc, "model_response": {"text": ["It is 4", "5"]}} for _ in range(3)]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    elif name == "inspect_samples":
+        return FIXTURES / "real" / "inspect_samples_df.parquet"
     elif name == "run":
         import_log(example("keff_jsonl", folder), file)
     else:

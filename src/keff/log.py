@@ -12,6 +12,7 @@ from keff import plugins
 from keff.errors import LogError, PluginError
 from keff.records import AnswerSpace, Note
 from keff.sampling.integrity import Integrity
+from keff.usercode import Stamp
 
 Form = Literal["answers", "completions", "scores"]
 
@@ -24,13 +25,16 @@ class Question:
     """One recorded question with its K answers.
 
     ``answers`` are as recorded (None abstains); ``keys`` their canonical vote keys where the log has them;
-    ``correct`` 0/1 per path where the log gives it; ``tokens``, ``confidences`` and ``slots`` one per path
-    where given; ``rules`` how each answer was found; ``truncated`` which paths were cut at the token limit.
-    ``cluster`` defaults to the id. ``texts`` are the raw completions, filled only when asked for.
+    ``correct`` 0/1 per path where the log gives it; ``tokens``, ``prompt_tokens``, ``seconds``,
+    ``confidences``
+    and ``slots`` one per path where given; ``branches`` which model or prompt drew each path, by name;
+    ``rules`` how each answer was found; ``truncated`` which paths were cut at the token limit. ``cluster``
+    defaults to the id. ``texts`` are the raw completions, filled only when asked for.
 
     ``form`` says what ``answers`` are: answers; whole ``completions``, from which the answer is still to be
     read; or nothing but their number (all None), where the log keeps only ``scores`` in ``correct``.
-    ``part`` names the record that a question belongs to, where one log holds several.
+    ``part`` names the record that a question belongs to, where one log holds several. ``nan`` counts answers
+    that are the number NaN, which abstain; ``structured`` says that some are lists or objects, as JSON.
     """
 
     id: str
@@ -41,6 +45,9 @@ class Question:
     tokens: tuple[float, ...] | None = None
     confidences: tuple[float, ...] | None = None
     slots: tuple[int, ...] | None = None
+    prompt_tokens: tuple[float, ...] | None = None
+    seconds: tuple[float, ...] | None = None
+    branches: tuple[str, ...] | None = None
     rules: tuple[str, ...] | None = None
     truncated: tuple[int, ...] | None = None
     cluster: str = ""
@@ -49,6 +56,8 @@ class Question:
     form: Form = "answers"
     part: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    nan: int = 0
+    structured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +65,9 @@ class LogInfo:
     """What a log says about itself.
 
     ``task`` is a keff task name where one is known, ``space`` its answer space, ``model`` the model's name;
-    ``config`` is the whole configuration, ``options`` the options of the task, and ``integrity`` the counts
-    of suspicious paths, where the log is a run of keff.
+    ``config`` is the whole configuration. Where the log is a run of keff, ``options`` are the options of the
+    task, never any that names code; ``code`` is what it records of the user's code; ``integrity`` counts
+    suspicious paths; ``stopped`` says that a policy decided how many paths each question has.
     """
 
     task: str | None = None
@@ -65,7 +75,9 @@ class LogInfo:
     model: str | None = None
     config: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    code: Mapping[str, Stamp] = field(default_factory=dict[str, Stamp])
     integrity: Integrity | None = None
+    stopped: bool = False
 
 
 def unheard(note: Note) -> None:
@@ -74,7 +86,7 @@ def unheard(note: Note) -> None:
 
 
 class Log(Protocol):
-    """Reads one format. Made by ``keff.plugins.load("log", name)``."""
+    """Reads one format. Made by ``keff.plugins.load("log", name, **options)``, with the options it takes."""
 
     name: str
 
@@ -106,17 +118,32 @@ def is_utf16(path: Path) -> bool:
         return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def find_log(path: Path, name: str | None = None) -> Log:
+OPTIONS = {"columns": "--columns", "scorer": "--scorer", "threshold": "--threshold"}
+"""Options of readers, and how the command line calls them."""
+
+
+def find_log(path: Path, name: str | None = None, options: Mapping[str, Any] | None = None) -> Log:
     """Return the reader for a file or folder: the named one, or the first that does not refuse it.
 
-    Raises LogError that says which formats were tried and why each refused.
+    ``options`` are those of ``OPTIONS`` that were given; only formats that take all of them are tried. Raises
+    LogError that says which formats were tried and why each refused.
     """
-    if not path.exists():
-        raise LogError(f"{path} does not exist")
+    given = dict(options or {})
+    try:
+        path.stat()
+    except FileNotFoundError:
+        raise LogError(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:
+        # Names above 255 bytes, null bytes, folders that may not be entered.
+        raise LogError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     tried: list[str] = []
     for known in [name] if name else plugins.names("log"):
         try:
-            log: Log = plugins.load("log", known)
+            lacking = [OPTIONS[option] for option in given if option not in plugins.options("log", known)]
+            if lacking:
+                tried.append(f"{known}: it takes no {lacking[0]}")
+                continue
+            log: Log = plugins.load("log", known, **given)
         except PluginError as error:
             if name:
                 raise

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from keff.result import Result, number
 
@@ -18,6 +19,21 @@ Message = Mapping[str, Any]
 
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "cancelled"]
 """Why a path ended. ``length`` means truncated by max_tokens."""
+
+
+HALF = re.compile("[\ud800-\udfff]")
+"""Half a surrogate pair: JSON can escape one, but no file or database can hold it."""
+
+
+def mended(value: Any) -> Any:
+    """Return a JSON value with U+FFFD for every half of a surrogate pair, as decoders of text do it."""
+    if isinstance(value, str):
+        return HALF.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [mended(part) for part in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {mended(name): mended(part) for name, part in cast("dict[str, Any]", value).items()}
+    return value
 
 
 def stable_hash(*parts: Any) -> str:

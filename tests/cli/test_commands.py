@@ -59,7 +59,8 @@ def log(tmp_path: Path) -> Path:
         {
             "id": i,
             "gold_answer": "1",
-            "all_answers": ["1", "1", "2", "1" if i % 3 else "3"],
+            # Turned by the row: columns that are always right or always wrong would be different models.
+            "all_answers": [["1", "1", "2", "1" if i % 3 else "3"][(i + j) % 4] for j in range(4)],
             "all_tokens": [5, 6, 7, 8],
         }
         for i in range(30)

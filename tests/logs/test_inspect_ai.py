@@ -13,7 +13,7 @@ import zstandard
 
 from keff.errors import LogError
 from keff.log import find_log
-from keff.logs import _zip, inspect_ai
+from keff.logs import _inspect_file, _zip
 from keff.reading.open import open_record
 from keff.records import Note
 
@@ -184,6 +184,51 @@ def test_a_byte_order_mark_is_no_reason_to_refuse(tmp_path: Path) -> None:
 
 
 def test_epochs_of_one_question_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspect_ai, "MOST_JSON", 1000)
+    monkeypatch.setattr(_inspect_file, "MOST_JSON", 1000)
     with pytest.raises(LogError, match="its epochs claim more than"):
         open_record(EVAL)
+
+
+def test_a_member_of_a_suspicious_ratio_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    bomb = b'{"eval": {"task": "' + b"0" * (64 * 2**20) + b'"}}'
+    file = pack(tmp_path / "log.eval", {"header.json": bomb})
+    assert file.stat().st_size < 2**20
+    with pytest.raises(LogError, match="more than 200 times its size"):
+        open_record(file)
+
+
+@pytest.mark.parametrize("offset", [2**32 - 2, 10**6, 7])
+def test_a_member_whose_place_is_no_place_is_damaged(tmp_path: Path, offset: int) -> None:
+    file = pack(tmp_path / "log.eval", members())
+    raw = bytearray(file.read_bytes())
+    places = [place for place in range(len(raw)) if raw.startswith(b"PK\x01\x02", place)]
+    for place in places:
+        raw[place + 42 : place + 46] = struct.pack("<L", offset)
+    file.write_bytes(raw)
+    with pytest.raises(LogError, match="damaged"):
+        open_record(file)
+
+
+def test_a_sample_that_is_packed_twice_is_refused(tmp_path: Path) -> None:
+    file = pack(tmp_path / "log.eval", members())
+    name = next(name for name in members() if name.startswith("samples/"))
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(name, members()[name])
+    with pytest.raises(LogError, match="occurs twice"):
+        open_record(file)
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_question_without_any_answer_abstains_where_others_have_answers(
+    tmp_path: Path, answered: bool
+) -> None:
+    files = members()
+    for name in files:
+        if name.startswith("samples/") and (
+            not answered or name.startswith(f"samples/{samples()[0]['id']}_")
+        ):
+            sample = json.loads(files[name])
+            sample["scores"]["match"]["answer"] = None
+            files[name] = json.dumps(sample).encode()
+    record = open_record(pack(tmp_path / "log.eval", files))
+    assert (record.ballot.votes.answers is not None) == answered

@@ -49,7 +49,7 @@ def test_all_fields_come_through_and_unknown_ones_are_kept(tmp_path: Path) -> No
         ([GOOD, "{not json"], r"log\.jsonl:2: not JSON"),
         ([GOOD, "[1, 2]"], r"log\.jsonl:2: a JSON object is wanted"),
         ([GOOD, {"id": "x"}], r"log\.jsonl:2: lacks all_answers \(it has id\)"),
-        ([GOOD, GOOD], "'q1' occurs twice"),
+        ([GOOD, GOOD], "duplicate id 'q1'"),
         ([GOOD | {"all_correct": [1]}], "all_correct has 1 entries for 4 answers"),
         ([GOOD | {"all_correct": [1, 0, 0, 2]}], "must hold 0 and 1 only"),
         ([GOOD | {"all_tokens": "many"}], "all_tokens must be a list"),
@@ -101,4 +101,4 @@ def test_half_a_surrogate_pair_becomes_the_replacement_character(tmp_path: Path)
 def test_what_a_row_says_about_the_log_is_text(tmp_path: Path) -> None:
     file = write(tmp_path, GOOD | {"task": ["gsm8k"], "model": {"name": "m"}, "answer_space": None})
     info = find_log(file).info(file)
-    assert (info.task, info.model, info.space) == ("['gsm8k']", "{'name': 'm'}", None)
+    assert (info.task, info.model, info.space) == ('["gsm8k"]', '{"name": "m"}', None)

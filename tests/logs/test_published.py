@@ -135,7 +135,7 @@ def test_a_file_of_several_records_asks_which_and_reads_the_one_that_is_named(tm
         ([row("gsm8k", "1", ["1"], all_correct=[2])], ":1: all_correct must hold 0 and 1"),
         ([row("gsm8k", "1", ["1"]), row("gsm8k", "1", ["1"], seed=None)], ":2: lacks seed"),
         ([row("gsm8k", "1", ["1"]), "{bad"], ":2: not JSON"),
-        ([row("gsm8k", "1", ["1"])] * 2, ":2: the id 'i1@42' occurs twice"),
+        ([row("gsm8k", "1", ["1"])] * 2, ":2: duplicate id 'i1@42'"),
         ([row("mbpp", "1", ["1"])], "must run code: the record needs all_correct"),
         ([row("riddles", "1", ["1"])], "unknown scorer 'riddles'; there are gsm8k_numeric"),
         (
@@ -152,8 +152,11 @@ def test_a_file_of_several_records_asks_which_and_reads_the_one_that_is_named(tm
         ([row("gsm8k", "1", ["1"], gen_lens=["x"])], ":1: gen_lens must hold counts only, not 'x'"),
         ([row("gsm8k", "1", ["1"], gen_lens=[1e300])], ":1: gen_lens must hold counts only"),
         ([row("gsm8k", "1", ["1"], truncated=[None])], ":1: truncated must hold 0 and 1 only, not None"),
-        ([row("gsm8k", "1", ["1"], K="1")], ":1: K must be an integer"),
-        ([row("mbpp", "1", [], K=10**11, all_correct=[1])], ":1: K must be an integer"),
+        ([row("gsm8k", "1", ["1"], K="1")], ":1: K must be a positive integer"),
+        (
+            [row("mbpp", "1", [], K=10**11, all_correct=[1])],
+            ":1: all_answers has 0 entries, K is 100000000000",
+        ),
         ([row("gsm8k", "1", ["1"], seed="x")], ":1: seed must be an integer, not 'x'"),
         ([row("gsm8k", "1", ["1"], instance_id=["i1"])], ":1: instance_id must be a name"),
         ([row("gsm8k", None, ["1"])], ":1: lacks gold_answer"),

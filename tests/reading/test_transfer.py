@@ -9,7 +9,7 @@ import pytest
 
 from keff.errors import LogError, StoreError, UsageError
 from keff.reading.open import Opening, Record, open_record
-from keff.reading.transfer import AT_ONCE, export_log, import_log
+from keff.reading.transfer import AT_ONCE, export_log, export_votes, import_log
 
 ROWS = [
     {
@@ -134,3 +134,35 @@ def test_records_of_correctness_alone_have_no_answers_to_keep(tmp_path: Path) ->
     file.write_text(json.dumps(row) + "\n")
     with pytest.raises(LogError, match="correctness only"):
         import_log(file, tmp_path / "run")
+
+
+@pytest.mark.parametrize("to", ["jsonl", "parquet"])
+def test_votes_are_one_row_per_question(tmp_path: Path, to: str) -> None:
+    log = tmp_path / "votes.jsonl"
+    rows = [
+        {"id": "a", "gold_answer": "4", "all_answers": ["5", "4", "4.0", None]},
+        {"id": "b", "gold_answer": "4", "all_answers": ["5", "4", None, None]},
+        {"id": "c", "gold_answer": "4", "all_answers": [None, None, None, None]},
+    ]
+    log.write_text("".join(json.dumps(row | {"answer_space": "numeric"}) + "\n" for row in rows))
+    out = tmp_path / f"out.{to}"
+    export_votes(log, out, to)  # type: ignore[arg-type]
+    if to == "jsonl":
+        found = [json.loads(line) for line in out.read_text().splitlines()]
+    else:
+        found = pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist()
+    assert [
+        (row["id"], row["answer"], row["votes"], row["share"], row["tied"], row["correct"]) for row in found
+    ] == [
+        ("a", "4", 2, 0.5, False, 1.0),
+        ("b", "5", 1, 0.25, True, 0.0),
+        ("c", None, 0, 0.0, False, 0.0),
+    ]
+
+
+def test_a_name_as_long_as_a_file_system_allows_is_exported_to(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / ("x" * 249 + ".jsonl")
+    export_log(log, out, "jsonl")
+    assert out.exists()
+    with pytest.raises(UsageError, match="name too long"):
+        export_log(log, tmp_path / ("x" * 300), "jsonl")

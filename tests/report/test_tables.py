@@ -53,3 +53,15 @@ def test_csv_keeps_full_precision_and_leaves_undefined_cells_empty() -> None:
 @pytest.mark.parametrize("form", ["latex", "markdown", "csv"])
 def test_a_table_without_rows_is_still_a_table(form: str) -> None:
     assert render(Table("t", "none", COLUMNS, []), form).endswith("\n")  # type: ignore[arg-type]
+
+
+def test_formulas_and_line_breaks_of_a_model_s_name_stay_text() -> None:
+    table = Table(
+        "t",
+        "c",
+        [Column("model", "model"), Column("p", "p", ".2f")],
+        [{"model": "=HYPERLINK(1)\n| x", "p": -0.5}],
+    )
+    rows = list(csv.reader(io.StringIO(render(table, "csv"))))
+    assert rows[1] == ["'=HYPERLINK(1)\n| x", "-0.5"]
+    assert render(table, "markdown").splitlines()[4:] == [r"| =HYPERLINK(1) \| x | -0.50 |"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keff import plugins
-from keff.errors import TaskError
+from keff.errors import TaskError, UsageError
 from keff.records import Completion
 from keff.task import items, select
 from keff.tasks.jsonl import infer_space
@@ -181,10 +181,10 @@ def test_a_scorer_that_fails_is_named(body: str, tmp_path: Path) -> None:
 
 def test_scorers_that_cannot_be_loaded(tmp_path: Path) -> None:
     for wrong in ("mine.py", "mine.txt:f", "gone.py:f", scorer(tmp_path, "return True") + "s"):
-        with pytest.raises(TaskError):
+        with pytest.raises(UsageError):
             load(tmp_path, {"question": "a?"}, scorer=wrong)
     (tmp_path / "broken.py").write_text("import nothing_of_that_name")
-    with pytest.raises(TaskError, match="fails to run: ModuleNotFoundError"):
+    with pytest.raises(UsageError, match="fails to run: ModuleNotFoundError"):
         load(tmp_path, {"question": "a?"}, scorer=f"{tmp_path / 'broken.py'}:f")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from keff.analysis.recommend import Advice, Aim, recommend
 from keff.analysis.results.estimates import Analysis, Bands, Curve, KStar, Predicted
 from keff.analysis.results.matching import Matching
 from keff.analysis.results.recommendation import Kept, Recommendation
+from keff.log import LogInfo
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
 from keff.reading.ballot import Ballot
@@ -278,13 +279,21 @@ def profile(votes: Votes) -> Profile | None:
     return Profile(paths=m, table=tuple(pattern_table(pattern_codes(votes, m), m).tolist()), votes=held)
 
 
+def _task_of(info: LogInfo) -> dict[str, Any]:
+    """Return the task of a plan; code that was used is recorded there, and never run from there."""
+    task: dict[str, Any] = {**(info.config or {})["task"], "options": dict(info.options)}
+    return (
+        task | {"code": {kind: stamp.to_dict() for kind, stamp in info.code.items()}} if info.code else task
+    )
+
+
 def make_plan(record: Record, analysis: Analysis) -> Plan:
     """Return the plan that a gateway deploys: the recommended policy with what it rests on."""
     config = record.info.config
     return Plan(
         policy=analysis.recommendation.policy,
         space=record.ballot.reading.space,
-        task=dict(config["task"]) | {"options": dict(record.info.options)} if config else None,
+        task=_task_of(record.info) if config else None,
         config=dict(config) if config else None,
         fingerprint=Config.model_validate(config).fingerprint if config else None,
         estimates=analysis.to_dict(),

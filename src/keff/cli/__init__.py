@@ -113,6 +113,10 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+    except OSError as error:
+        # A name above 255 bytes, a folder where a file is meant, a file that went away.
+        line = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise SystemExit(_complain(line, 2 if error.filename else 1)) from None
     except Exception as error:
         if os.environ.get("KEFF_DEBUG"):
             raise

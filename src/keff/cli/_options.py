@@ -270,6 +270,13 @@ StudyOut = Annotated[
     typer.Option("-o", "--out", help="Where the report goes.", show_default="beside the runs"),
 ]
 Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
+Votes = Annotated[
+    bool,
+    typer.Option("--votes", help="Only the voted answer of each question, and how strong the vote is."),
+]
+Changed = Annotated[
+    bool, typer.Option("--changed", help="The scorer was changed on purpose: score with it and record it.")
+]
 Texts = Annotated[bool, typer.Option("--texts/--no-texts", help="Include the raw texts.")]
 
 # What is served
@@ -369,6 +376,31 @@ def reading_of(answer_space: str | None, answer_key: str | None) -> str | None:
     if answer_key is None:
         return spec
     return key_spec(trust(UserCode.parse(answer_key, "answer key")), spec)
+
+
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="WORD=COLUMN,...",
+        help="Columns of a table, such as id=question_id,answer=prediction,correct=is_right,model=model.",
+    ),
+]
+LogScorer = Annotated[
+    str | None,
+    typer.Option("--scorer", metavar="NAME[.KEY]", help="Which of a log's scorers counts (inspect_ai)."),
+]
+Threshold = Annotated[
+    float | None, typer.Option("--threshold", help="A score of at least this is right (inspect_ai).")
+]
+BranchNames = Annotated[
+    str | None,
+    typer.Option(
+        "--branches",
+        metavar="NAMES.json|A,B,C",
+        help="Names of the models or prompts whose paths are the columns of the record.",
+    ),
+]
 
 
 def parse_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:

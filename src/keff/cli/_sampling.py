@@ -224,6 +224,14 @@ def refusals(refused: Mapping[str, str]) -> str:
     return f"{len(refused)} questions were refused ({named}): {next(iter(refused.values()))}"
 
 
+def check_whole(job: Job, drawn: sampler.Progress) -> None:
+    """Raise RunError when paths are owed that no limit or policy left out, and that nobody refused."""
+    owed = 0 if drawn.total is None else drawn.total - drawn.kept - drawn.done
+    if drawn.stopped is None and not drawn.refused and (owed > 0 or drawn.unfinished):
+        what = f"{owed} paths" if owed > 0 else f"paths of {drawn.unfinished} items"
+        raise RunError(f"{what} are still owed in {job.folder}: run the same command to try them again")
+
+
 async def _draw(job: Job) -> sampler.Progress:
     with _bar() as bar:
         watch = _watcher(bar)

@@ -15,7 +15,7 @@ from keff.cli import _options as o
 from keff.cli._summary import print_summary
 from keff.errors import UsageError
 from keff.policy_spec import MAX_CAP
-from keff.reading.open import Opening, Record, open_record, pool_records
+from keff.reading.open import Opening, Record, open_records, pool_records
 
 
 def command(
@@ -27,6 +27,10 @@ def command(
     answer_key: o.AnswerKey = None,
     trim: o.Trim = None,
     part: o.Part = None,
+    columns: o.Columns = None,
+    scorer: o.LogScorer = None,
+    threshold: o.Threshold = None,
+    branches: o.BranchNames = None,
     epsilon: o.Epsilon = 0.025,
     cap: o.Cap = 32,
     retain: o.Retain = None,
@@ -47,10 +51,17 @@ def command(
         seed=seed,
         aim=make_aim(retain, budget, value_per_correct, cost_per_path),
     )
-    records = [
-        open_record(path, Opening(format, o.reading_of(answer_space, answer_key), trim, part=part))
-        for path in paths
-    ]
+    opening = Opening(
+        format,
+        o.reading_of(answer_space, answer_key),
+        trim,
+        part=part,
+        columns=columns,
+        scorer=scorer,
+        threshold=threshold,
+        branches=branches,
+    )
+    records = [record for path in paths for record in open_records(path, opening)]
     if pool and len(records) > 1:
         records = [pool_records(records, trim)]
     analyze_records(records, settings, out, json=json)
@@ -61,7 +72,11 @@ def analyze_records(
 ) -> list[tuple[Record, Analysis]]:
     """Analyse records, write the plan where asked, print what was found, and return it."""
     if out is not None and len(records) > 1:
-        raise UsageError("-o writes one plan: give one PATH, or --pool")
+        several = ", ".join(record.path for record in records[:4])
+        raise UsageError(
+            f"-o writes one plan, and there are {len(records)} records ({several}"
+            f"{', ...' if len(records) > 4 else ''}): give one PATH or one --part, or --pool"
+        )
     found = [(record, analyze(record, settings)) for record in records]
     if out is not None:
         make_plan(*found[0]).write(out)

@@ -18,10 +18,21 @@ def command(
     answer_space: o.AnswerSpaceName = None,
     answer_key: o.AnswerKey = None,
     part: o.Part = None,
+    columns: o.Columns = None,
+    scorer: o.LogScorer = None,
+    threshold: o.Threshold = None,
     json: o.Json = False,
 ) -> None:
     """Import the log."""
-    done = import_log(log, run, Opening(format, o.reading_of(answer_space, answer_key), part=part))
+    opening = Opening(
+        format,
+        o.reading_of(answer_space, answer_key),
+        part=part,
+        columns=columns,
+        scorer=scorer,
+        threshold=threshold,
+    )
+    done = import_log(log, run, opening)
     for note in done.notes:
         _console.warn(note.message)
     if json:

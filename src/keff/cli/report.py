@@ -14,7 +14,7 @@ from keff.analysis.estimates import Settings, analyze
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.errors import UsageError
-from keff.reading.open import Opening, open_record
+from keff.reading.open import Opening, open_records
 from keff.report.write import write_runs
 
 
@@ -27,6 +27,10 @@ def command(
     answer_key: o.AnswerKey = None,
     trim: o.Trim = None,
     part: o.Part = None,
+    columns: o.Columns = None,
+    scorer: o.LogScorer = None,
+    threshold: o.Threshold = None,
+    branches: o.BranchNames = None,
     epsilon: o.Epsilon = 0.025,
     cap: o.Cap = 32,
     seed: o.AnalysisSeed = 0,
@@ -37,9 +41,21 @@ def command(
         raise UsageError(f"--arms compares two PATHs, not {len(paths)}")
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
-    opening = Opening(format, o.reading_of(answer_space, answer_key), trim, texts=True, part=part)
+    opening = Opening(
+        format,
+        o.reading_of(answer_space, answer_key),
+        trim,
+        texts=True,
+        part=part,
+        columns=columns,
+        scorer=scorer,
+        threshold=threshold,
+        branches=branches,
+    )
     settings = Settings(epsilon=epsilon, k_max=cap, seed=seed)
-    records = [open_record(path, opening) for path in paths]
+    records = [record for path in paths for record in open_records(path, opening)]
+    if arms and len(records) != 2:
+        raise UsageError(f"--arms compares two records, and these PATHs hold {len(records)}")
     comparison = compare(records[0], records[1]) if arms else None
     write_runs([(record, analyze(record, settings)) for record in records], out, comparison, seed)
     if json:

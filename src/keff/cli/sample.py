@@ -11,7 +11,7 @@ from keff.cli import _options as o
 from keff.cli._branches import read_branches, sample_under_policy
 from keff.cli._console import print_json, progress_console
 from keff.cli._preflight import sample_as_wished
-from keff.cli._sampling import Wishes, report, takes_wishes
+from keff.cli._sampling import Wishes, check_whole, report, takes_wishes
 from keff.errors import UsageError
 
 
@@ -23,6 +23,7 @@ def command(wishes: Wishes, branch: o.Branches = None, json: o.Json = False) -> 
         return
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=json)
+    check_whole(job, drawn)
 
 
 def _sample_branches(wishes: Wishes, files: list[Path], *, json: bool) -> None:

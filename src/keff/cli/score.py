@@ -5,33 +5,64 @@ Answers and scores follow the current version of the task.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from keff import plugins
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.errors import UsageError
 from keff.sampling.job import score
+from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run
+from keff.task import Task
+from keff.usercode import UNSAFE, Stamp, UserCode, settle
 
 
 def command(
     run: o.RunArgument,
     data: o.Data = None,
     answer_key: o.AnswerKey = None,
+    scorer: o.Scorer = None,
+    changed: o.Changed = False,
     unsafe_exec: o.UnsafeExec = False,
     json: o.Json = False,
 ) -> None:
     """Score every stored path again."""
     o.reading_of(None, answer_key)
+    manifest = Manifest.read(run)
+    code = _trusted(run, manifest.code.get("scorer"), scorer, changed=changed)
+    given: dict[str, Any] = {
+        "data": None if data is None else str(data),
+        "scorer": scorer,
+        UNSAFE: unsafe_exec or None,
+    }
     with Run.edit(run) as opened:
-        options = dict(opened.manifest.task_options)
-        name = options.pop("name", opened.manifest.config.task["name"])
-        if data is not None:
-            options["data"] = str(data)
-        if unsafe_exec:
-            options["unsafe_exec"] = True
-        task = plugins.load("task", name, **options)
+        task = _task(manifest, given)
         total = score(opened, task, everything=True)
+        if changed and code is not None:
+            manifest.scored_by(code.stamp, task.version).write(run)
     if json:
         _console.print_json({"run": str(run), "scored": total, "task": task.name, "version": task.version})
     else:
         line = f"{run}: {total} paths scored under {task.name} version {task.version}; nothing was drawn"
         _console.progress_console.print(line, markup=False, soft_wrap=True)
+
+
+def _trusted(run: Path, recorded: Stamp | None, scorer: str | None, *, changed: bool) -> UserCode | None:
+    """Return the scorer that this command line names, where it is the one that the run was made with."""
+    code = None if scorer is None else UserCode.parse(scorer, "scorer")
+    if code is not None and recorded is None:
+        raise UsageError(f"{run} was made without a scorer: sample into another --run folder with --scorer")
+    if not changed or code is None:
+        settle(
+            f"the run {run}", "scorer", recorded, code, otherwise="add --changed to score with the new one"
+        )
+    return code
+
+
+def _task(manifest: Manifest, given: dict[str, Any]) -> Task:
+    """Make the run's task; code comes from ``given`` only, which this command line said."""
+    options = manifest.task_options | {name: value for name, value in given.items() if value is not None}
+    name = options.pop("name", manifest.config.task["name"])
+    return plugins.load("task", name, **options)

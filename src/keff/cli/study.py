@@ -22,6 +22,7 @@ from keff.errors import EngineError, RunError, StoreError, UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
 from keff.sampling.grid import Cell, Study, cells, read_study
+from keff.usercode import UNSAFE, without_code
 
 
 class Actions(StrEnum):
@@ -41,13 +42,17 @@ def command(
     on: o.On = None,
     workers: o.Workers = None,
     yes: o.Yes = False,
+    unsafe_exec: o.UnsafeExec = False,
     json: o.Json = False,
 ) -> None:
     """Sample or report a study."""
     study = read_study(file)
     if action is Actions.run:
         done = _run(
-            study, file, Wishes(task="", run=Path(), engine="", on=on, workers=workers, yes=yes), runs
+            study,
+            file,
+            Wishes(task="", run=Path(), engine="", on=on, workers=workers, yes=yes, unsafe_exec=unsafe_exec),
+            runs,
         )
         if json:
             _console.print_json({"study": study.name, "runs": done})
@@ -103,7 +108,7 @@ def _wishes(study: Study, cell: Cell, file: Path, how: Wishes) -> Wishes:
         data = file.parent / task.data
         if not data.is_file():
             raise UsageError(f"{file}: task {task.name}: {data} does not exist")
-    options = dict(task.options)
+    options = _trusted(file, task.name, task.options, how)
     template = options.pop("template", None)
     own = data is not None and data.suffix == ".jsonl" and not _is_benchmark(task.name)
     return replace(
@@ -126,6 +131,20 @@ def _wishes(study: Study, cell: Cell, file: Path, how: Wishes) -> Wishes:
         task_option=_pairs(options),
         concurrency=study.concurrency,
     )
+
+
+def _trusted(file: Path, task: str, options: dict[str, Any], how: Wishes) -> dict[str, Any]:
+    """Return the options of a task; raises UsageError for code that this command line does not name."""
+    named = sorted(options.keys() - without_code(options).keys())
+    if named == [UNSAFE] and how.unsafe_exec:
+        return dict(options)
+    if named:
+        flag = "add --unsafe-exec" if named == [UNSAFE] else "sample this run with keff sample --scorer"
+        raise UsageError(
+            f"{file}: task {task} names {', '.join(named)}, and code is trusted only from the command "
+            f"line: {flag}"
+        )
+    return dict(options)
 
 
 def _is_benchmark(name: str) -> bool:

@@ -23,6 +23,7 @@ from keff.errors import PlanError, TaskError
 from keff.plan import Plan
 from keff.protocol.reply import finish_reason
 from keff.protocol.values import fields, text_of
+from keff.usercode import without_code
 
 READ_DOCUMENTS = frozenset({"json", "code", "python", "sql", "list", "set", "literal", "key"})
 """Spaces that know by themselves what to do with a reply that is a JSON document."""
@@ -144,10 +145,12 @@ def reader_of(plan: Plan, answer_space: str | None = None) -> Reader:
         raise PlanError(f"the answer space {name!r} cannot be served: name another with --answer-space")
     if answer_space is not None:
         return Reader(_space(name))
-    options = fields(fields(plan.task).get("options"))
-    if plan.task is None and name == "exact":
+    task = fields(plan.task)
+    options = fields(task.get("options"))
+    recorded = str(task.get("version", "")).startswith("recorded by ")
+    if (plan.task is None or recorded) and name == "exact":
         raise PlanError("the plan does not say how answers are read from texts: set --answer-space")
-    if options.get("scorer"):
+    if options.get("scorer") or "scorer" in fields(task.get("code")):
         raise PlanError("the plan's answers were read by a scorer, which needs gold answers: --answer-space")
     return Reader(_space(name), _compiled(options.get("answer_regex")), _foreign(options))
 
@@ -173,4 +176,6 @@ def _foreign(options: Mapping[str, Any]) -> Any:
     name = str(options.get("name") or "")
     if name not in entry_points(group="keff.tasks").names:
         return None
-    return plugins.load("task", name, **{key: value for key, value in options.items() if key != "name"})
+    # A plan may come from anybody: it never names code to run.
+    given = {key: value for key, value in without_code(options).items() if key != "name"}
+    return plugins.load("task", name, **given)

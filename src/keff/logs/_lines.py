@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16, unheard
-from keff.records import Note
+from keff.records import Note, mended
 
 MOST_HEAD = 64 * 2**20
 """A first line longer than this many bytes is no record of answers."""
 
-HALF = re.compile("[\ud800-\udfff]")
-"""Half a surrogate pair: JSON can escape one, but no file or database can hold it."""
+MOST_BLANK = 100_000
+"""A file with more blank lines than this is no log, and would take a minute to walk through."""
+
+MOST_VALUES = 2**24
+"""One JSON text with more values than this is refused unread: as objects they would take gigabytes."""
 
 Row = dict[str, Any]
 
@@ -27,10 +29,14 @@ def first_row(path: Path) -> Row | str:
         return "not a file"
     with path.open("rb") as file:
         head = b""
-        while not head.strip():
+        for _ in range(MOST_BLANK):
             head = file.readline(MOST_HEAD)
             if not head:
                 return "the file is empty"
+            if head.strip():
+                break
+        else:
+            return TOO_BLANK
     if is_utf16(path):
         return UTF_16
     head = head.removeprefix(b"\xef\xbb\xbf")
@@ -56,10 +62,14 @@ def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
     The last line of a file without a final newline may have been torn by a crash: when it is not JSON it is
     left out, with the note ``torn_line``. Raises LogError, with file and line, for every other bad line.
     """
+    blank = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             where = f"{path}:{number}"
             if not line.strip():
+                blank += 1
+                if blank > MOST_BLANK:
+                    raise LogError(f"{path}: {TOO_BLANK}")
                 continue
             try:
                 row = parse(where, line, first=number == 1)
@@ -88,20 +98,27 @@ def parse(where: str, line: bytes, *, first: bool = False) -> Row:
 
 
 def loads(text: str) -> Any:
-    """Read JSON; a character that is half a surrogate pair becomes U+FFFD, as decoders of text do it."""
-    found = json.loads(text)
+    """Read JSON; raises ValueError for a duplicate key, and for more values than memory is meant for.
+
+    A character that is half a surrogate pair becomes U+FFFD, as decoders of text do it.
+    """
+    if text.count(",") + text.count("[") + text.count("{") > MOST_VALUES:
+        raise ValueError(f"more than {MOST_VALUES:,} values in one JSON text")
+    found = json.loads(text, object_pairs_hook=_once)
     return mended(found) if "\\ud" in text or "\\uD" in text else found
 
 
-def mended(value: Any) -> Any:
-    """Return a JSON value without halves of surrogate pairs."""
-    if isinstance(value, str):
-        return HALF.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [mended(one) for one in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {mended(name): mended(one) for name, one in cast("dict[str, Any]", value).items()}
-    return value
+def _once(pairs: list[tuple[str, Any]]) -> Row:
+    """Make an object; a name that stands twice has two values, and which one is meant cannot be known."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"duplicate key {twice[:60]!r}")
+    return row
+
+
+TOO_BLANK = f"more than {MOST_BLANK:,} blank lines: not a log"
 
 
 def _reason(error: Exception) -> str:

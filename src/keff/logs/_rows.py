@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question
-
-LISTS = (
-    "all_answers",
-    "all_correct",
-    "all_tokens",
-    "all_confidences",
-    "all_keys",
-    "all_rules",
-    "all_texts",
-    "all_truncated",
-    "slots",
+from keff.logs._columns import LISTS as LIST_OF
+from keff.logs._columns import Layout
+from keff.logs._values import (
+    Convert,
+    converted,
+    count,
+    gold_of,
+    is_missing,
+    is_nan,
+    is_structured,
+    name_of,
+    number,
+    optional_text,
+    seconds,
+    short,
+    slot,
+    truth,
+    whole,
 )
+
+LISTS = tuple(LIST_OF.values())
 KNOWN = {"id", "question", "gold_answer", "cluster", "task", "answer_space", "model", *LISTS}
-COLUMNS = {
-    "answer": "all_answers",
-    "correct": "all_correct",
-    "tokens": "all_tokens",
-    "confidence": "all_confidences",
-    "text": "all_texts",
-    "slot": "slots",
-}
-"""The column of a table with one row per path -> the list of a row with one question."""
-
-TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
-
-MOST_COUNT = 2**53
-"""Larger counts are no longer exact, and stand for an error in the file."""
 
 Row = Mapping[str, Any]
-Convert = Callable[[Any], Any]
+Rows = Callable[[], Iterable[tuple[str, Row]]]
+"""Reads the rows of a table, each with its place, from the start."""
 
 
 def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
@@ -47,40 +43,192 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     if missing:
         raise LogError(f"{where}: lacks {' and '.join(missing)} (it has {', '.join(row)})")
     lists = _lists(where, row)
+    answers = lists["all_answers"]
     return Question(
-        id=str(row["id"]),
-        answers=tuple(map(optional_text, lists["all_answers"])),
-        gold=row.get("gold_answer"),
+        id=_name(where, "id", row["id"]),
+        answers=converted(where, "all_answers", answers, optional_text),
+        gold=gold_of(row.get("gold_answer")),
         keys=_each(where, lists, "all_keys", optional_text),
         correct=_each(where, lists, "all_correct", truth),
         tokens=_each(where, lists, "all_tokens", count),
+        prompt_tokens=_each(where, lists, "all_prompt_tokens", count),
+        seconds=_each(where, lists, "all_seconds", seconds),
         confidences=_each(where, lists, "all_confidences", number),
-        slots=_each(where, lists, "slots", _slot),
+        slots=_each(where, lists, "slots", slot),
+        branches=_each(where, lists, "branches", name_of),
         rules=_each(where, lists, "all_rules", str),
         truncated=_each(where, lists, "all_truncated", truth),
-        cluster=str(row.get("cluster") or ""),
-        question=row.get("question"),
+        cluster=_optional_name(where, "cluster", row.get("cluster")),
+        question=optional_text(row.get("question")),
         texts=_each(where, lists, "all_texts", whole) if texts else None,
         meta={name: value for name, value in row.items() if name not in KNOWN},
+        nan=sum(map(is_nan, answers)),
+        structured=any(map(is_structured, answers)),
     )
 
 
-def grouped(rows: Iterable[tuple[str, Row]], *, texts: bool = False) -> Iterator[Question]:
-    """Turn rows of one path each into Questions; the rows of one id must stand together."""
+def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Question]:
+    """Turn a table into Questions.
+
+    One row per question where a word has numbered columns or lists, else one row per path.
+    """
+    empty: tuple[str, Row] = ("", {})
+    first = next(iter(rows()), empty)[1]
+    # Where a column numbers the paths, one list as an answer is a structured answer of one path.
+    several = [] if "path" in layout.single else [word for word in layout.single if word in LIST_OF]
+    listed = [word for word in several if isinstance(first.get(layout.single[word]), list)]
+    if layout.numbered or {"answer", "correct", "text"} & set(listed):
+        return once_each(
+            (where, by_model(_question(where, wide, texts=texts), wide))
+            for where, row in rows()
+            for wide in [_wide(row, layout, listed)]
+        )
+    return _grouped(rows, layout, texts=texts)
+
+
+def by_model(question: Question, row: Row) -> Question:
+    """Put a question into the part of its row's model: one question asked of two models is two records."""
+    return replace(question, part=optional_text(row.get("model")) or "")
+
+
+def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, Any]:
+    """Return a row of one question under the names of the JSONL."""
+    lists = {LIST_OF[word]: [row.get(name) for name in names] for word, names in layout.numbered.items()}
+    lists |= {LIST_OF[word]: row.get(layout.single[word]) for word in listed}
+    single = {
+        word: row.get(column)
+        for word, column in layout.single.items()
+        if word in ("id", "gold_answer", "cluster", "question", "model")
+    }
+    rest = {name: value for name, value in row.items() if name not in layout.used and name not in KNOWN}
+    return rest | single | lists
+
+
+def _question(where: str, row: dict[str, Any], *, texts: bool) -> Question:
+    """Return a question whose answers may be missing: then texts are read, or correctness is all there is."""
+    if row.get("all_answers") is not None:
+        return question_of(where, row, texts=texts)
+    if row.get("all_texts") is not None:
+        complete = question_of(where, row | {"all_answers": row["all_texts"]}, texts=texts)
+        return replace(complete, form="completions")
+    right = row.get("all_correct")
+    if not isinstance(right, list):
+        raise LogError(f"{where}: lacks the answers (it has {', '.join(row)})")
+    size = len(cast("list[Any]", right))
+    return replace(question_of(where, row | {"all_answers": [None] * size}, texts=texts), form="scores")
+
+
+def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
+    """Turn rows of one path each into Questions.
+
+    The rows of one id must stand together, or columns must say which model, slot or path each is: then the
+    table is gathered in memory.
+    """
+    column = layout.single["id"]
+    apart = {word: layout.single[word] for word in ("model", "slot", "path") if word in layout.single}
+    if apart and not _together(rows, column):
+        groups: dict[str, list[tuple[str, Row]]] = {}
+        for where, row in rows():
+            groups.setdefault(_name(where, "id", row.get(column)), []).append((where, row))
+        yield from (_path_rows(members, layout, texts=texts) for members in groups.values())
+        return
     seen: set[str] = set()
-    for name, group in groupby(rows, key=lambda pair: _id(*pair)):
+    for name, group in groupby(rows(), key=lambda pair: _name(pair[0], "id", pair[1].get(column))):
         members = list(group)
-        where, first = members[0]
         if name in seen:
-            raise LogError(f"{where}: the id {name!r} came before: the rows of one id must stand together")
+            raise LogError(
+                f"{members[0][0]}: the id {name!r} came before: the rows of one id must stand "
+                "together, or a column "
+                "must number its paths (--columns path=...)"
+            )
         seen.add(name)
-        row: dict[str, Any] = {column: value for column, value in first.items() if column not in COLUMNS}
-        for column, target in COLUMNS.items():
-            values = [member.get(column) for _, member in members]
-            if column == "answer" or any(value not in (None, "") for value in values):
-                row[target] = values
-        row["gold_answer"] = optional_text(first.get("gold_answer"))
-        yield question_of(where, row, texts=texts)
+        yield _path_rows(members, layout, texts=texts)
+
+
+def _together(rows: Rows, column: str) -> bool:
+    seen: set[str] = set()
+    for name, _ in groupby(rows(), key=lambda pair: str(pair[1].get(column))):
+        if name in seen:
+            return False
+        seen.add(name)
+    return True
+
+
+def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -> Question:
+    """Turn the rows of one id into its question; raises LogError where two rows are the same path."""
+    where, first = members[0]
+    single = layout.single
+    apart = [word for word in ("model", "slot", "path") if word in single]
+    if "path" in single:
+        places: dict[tuple[str, ...], str] = {}
+        for place, member in members:
+            mark = tuple(str(member.get(single[word])) for word in apart)
+            if mark in places:
+                named = ", ".join(f"{word} {value}" for word, value in zip(apart, mark, strict=True))
+                raise LogError(
+                    f"{place}: {named} of the id {first.get(single['id'])!r} came before ({places[mark]})"
+                )
+            places[mark] = place
+        members = sorted(members, key=lambda pair: _order(pair[1].get(single["path"])))
+    for word in ("gold_answer", "cluster"):
+        _same(members, word, single.get(word))
+    row: dict[str, Any] = {
+        name: value for name, value in first.items() if name not in layout.used and name not in KNOWN
+    }
+    row |= {
+        word: first.get(single[word])
+        for word in ("id", "gold_answer", "cluster", "question")
+        if word in single
+    }
+    for word, target in LIST_OF.items():
+        if word not in single:
+            continue
+        values = [member.get(single[word]) for _, member in members]
+        if word == "answer" or not all(map(is_missing, values)):
+            row[target] = values
+    return _question(where, _named_slots(row), texts=texts)
+
+
+def _order(value: Any) -> tuple[int, float, str]:
+    try:
+        return 0, float(value), ""
+    except (TypeError, ValueError):
+        return 1, 0.0, str(value)
+
+
+def _same(members: list[tuple[str, Row]], word: str, column: str | None) -> None:
+    """Raise LogError when a value that belongs to the question differs between its paths."""
+    if column is None:
+        return
+    (_, first), *rest = members
+    for where, row in rest:
+        if row.get(column) != first.get(column) and not (
+            is_nan(row.get(column)) and is_nan(first.get(column))
+        ):
+            raise LogError(
+                f"{where}: {word} is {short(row.get(column))}, but {short(first.get(column))} in an "
+                "earlier row "
+                "of the same id"
+            )
+
+
+def _named_slots(row: dict[str, Any]) -> dict[str, Any]:
+    """Make branches of slots that are names instead of numbers."""
+    slots = row.get("slots")
+    if slots is None:
+        return row
+    try:
+        for value in slots:
+            slot(value)
+    except (TypeError, ValueError, OverflowError):
+        models = row.get("branches") or [None] * len(slots)
+        names = [
+            "/".join(str(part) for part in pair if not is_missing(part))
+            for pair in zip(models, slots, strict=True)
+        ]
+        rest = {name: value for name, value in row.items() if name != "slots"}
+        return rest | {"branches": names}
+    return row
 
 
 def once_each(questions: Iterable[tuple[str, Question]]) -> Iterator[Question]:
@@ -88,7 +236,7 @@ def once_each(questions: Iterable[tuple[str, Question]]) -> Iterator[Question]:
     seen: set[tuple[str, str]] = set()
     for where, question in questions:
         if (question.part, question.id) in seen:
-            raise LogError(f"{where}: the id {question.id!r} occurs twice")
+            raise LogError(f"{where}: duplicate id {question.id!r}")
         seen.add((question.part, question.id))
         yield question
 
@@ -99,95 +247,37 @@ def said_by(row: Row) -> LogInfo:
     return LogInfo(optional_text(row.get("task")), space, optional_text(row.get("model")))
 
 
-def optional_text(value: Any) -> str | None:
-    """Return an answer as text; None and "" abstain."""
-    return None if value is None or value == "" else str(value)
-
-
 def _lists(where: str, row: Row) -> dict[str, tuple[Any, ...]]:
-    found: dict[str, tuple[Any, ...]] = {}
-    for name in LISTS:
-        if row.get(name) is None:
+    result: dict[str, tuple[Any, ...]] = {}
+    for name in ("all_answers", *LISTS):
+        if row.get(name) is None or name in result:
             continue
         if not isinstance(row[name], list):
             raise LogError(f"{where}: {name} must be a list")
         values = tuple(cast("list[Any]", row[name]))
-        if found and len(values) != len(found["all_answers"]):
+        if result and len(values) != len(result["all_answers"]):
             raise LogError(
-                f"{where}: {name} has {len(values)} entries for {len(found['all_answers'])} answers"
+                f"{where}: {name} has {len(values)} entries for {len(result['all_answers'])} answers"
             )
-        found[name] = values
-    return found
+        result[name] = values
+    return result
 
 
-def _id(where: str, row: Row) -> str:
-    name = row.get("id")
-    if name is None or name == "":
-        raise LogError(f"{where}: a row has no id")
-    return str(name)
+def _name(where: str, what: str, value: Any) -> str:
+    try:
+        return name_of(value)
+    except ValueError:
+        reason = (
+            "a row has no id"
+            if is_missing(value) and what == "id"
+            else f"{what} is {short(value)}, not a name"
+        )
+        raise LogError(f"{where}: {reason}") from None
+
+
+def _optional_name(where: str, what: str, value: Any) -> str:
+    return "" if is_missing(value) else _name(where, what, value)
 
 
 def _each(where: str, lists: Mapping[str, tuple[Any, ...]], name: str, convert: Convert) -> Any:
     return converted(where, name, lists[name], convert) if name in lists else None
-
-
-def converted(where: str, name: str, values: Sequence[Any], convert: Convert) -> tuple[Any, ...]:
-    """Convert each entry of a list; raises LogError that names ``where``, the list and the bad entry."""
-    found: list[Any] = []
-    for value in values:
-        try:
-            found.append(convert(value))
-        except (TypeError, ValueError, OverflowError) as error:
-            needs = NEEDS.get(convert, str(error))
-            raise LogError(f"{where}: {name} must hold {needs} only, not {_short(value)}") from None
-    return tuple(found)
-
-
-def whole(text: Any) -> str:
-    """Return a completion as text; None is an empty one."""
-    return "" if text is None else str(text)
-
-
-def truth(value: Any) -> int:
-    """Return 0 or 1, which may be written as text."""
-    if isinstance(value, str):
-        value = TRUTHS.get(value.strip().lower(), value)
-    if value not in (0, 1):
-        raise ValueError
-    return int(value)
-
-
-def number(value: Any) -> float:
-    """Return a finite number, or NaN for one that is not known."""
-    found = float("nan") if value is None or value == "" else float(value)
-    if math.isinf(found):
-        raise ValueError
-    return found
-
-
-def count(value: Any) -> float:
-    """Return a number of tokens, or NaN for one that is not known."""
-    found = number(value)
-    if not (math.isnan(found) or 0 <= found <= MOST_COUNT):
-        raise ValueError
-    return found
-
-
-def _slot(value: Any) -> int:
-    found = float(value)
-    if not (found.is_integer() and 0 <= found <= MOST_COUNT):
-        raise ValueError
-    return int(found)
-
-
-def _short(value: Any) -> str:
-    text = repr(value) if not isinstance(value, int) or abs(value) <= MOST_COUNT else "a huge number"
-    return text if len(text) <= 40 else f"{text[:40]}..."
-
-
-NEEDS: Mapping[Convert, str] = {
-    truth: "0 and 1",
-    number: "finite numbers",
-    count: "counts",
-    _slot: "integers",
-}

@@ -15,8 +15,22 @@ from keff.plugins import missing_extra
 MOST_BYTES = 256 * 2**20
 """No single record of answers is larger; what claims to be is refused before it is unpacked."""
 
+MOST_RATIO = 200
+SMALL = 2**20
+"""Text packs to a hundredth at best: above SMALL bytes, what claims a greater ratio is a bomb."""
+
 ZSTANDARD = 93
 _LOCAL = struct.Struct("<4s5H3L2H")
+DAMAGES = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    EOFError,
+    OSError,
+    ValueError,
+    OverflowError,
+    struct.error,
+)
+"""What the directory of a damaged archive may raise."""
 
 
 def members(path: Path) -> list[zipfile.ZipInfo]:
@@ -24,7 +38,7 @@ def members(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
             found = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+    except DAMAGES as error:
         raise LogError(f"{path}: damaged or cut off ({error})") from None
     for info in found:
         name = PurePosixPath(info.filename.replace("\\", "/"))
@@ -33,6 +47,12 @@ def members(path: Path) -> list[zipfile.ZipInfo]:
         if info.file_size > MOST_BYTES:
             size = f"{info.file_size / 2**20:,.0f} MiB"
             raise LogError(f"{path}: the member {info.filename!r} claims {size} unpacked: not read")
+        if info.file_size > max(SMALL, MOST_RATIO * info.compress_size):
+            raise LogError(
+                f"{path}: the member {info.filename!r} claims to unpack to more than {MOST_RATIO} "
+                "times its size, "
+                "as a zip bomb does: not read"
+            )
     if sum(info.compress_size for info in found) > path.stat().st_size:
         raise LogError(f"{path}: its members overlap, as in a zip bomb: not read")
     return found
@@ -43,18 +63,29 @@ def unpack(path: Path, info: zipfile.ZipInfo) -> bytes:
     where = f"{path}: the member {info.filename!r}"
     if info.flag_bits & 1:
         raise LogError(f"{where} is encrypted")
-    with path.open("rb") as file:
-        file.seek(info.header_offset)
-        head = file.read(_LOCAL.size)
-        if len(head) < _LOCAL.size or not head.startswith(b"PK\x03\x04"):
-            raise LogError(f"{where} is damaged")
-        *_, name, extra = _LOCAL.unpack(head)
-        file.seek(name + extra, 1)
-        packed = file.read(info.compress_size)
+    packed = _packed(path, info)
+    if packed is None:
+        raise LogError(f"{where} is damaged")
     data = _inflate(where, info, packed)
     if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
         raise LogError(f"{where} is damaged, or larger than it claims: not read")
     return data
+
+
+def _packed(path: Path, info: zipfile.ZipInfo) -> bytes | None:
+    """Return the packed bytes, or None where the directory points to no member."""
+    size = path.stat().st_size
+    # Offsets come from the file itself and may lie anywhere, before its first byte too.
+    if not 0 <= info.header_offset <= size - _LOCAL.size or info.compress_size > size:
+        return None
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        head = file.read(_LOCAL.size)
+        if not head.startswith(b"PK\x03\x04"):
+            return None
+        *_, name, extra = _LOCAL.unpack(head)
+        file.seek(name + extra, 1)
+        return file.read(info.compress_size)
 
 
 def _inflate(where: str, info: zipfile.ZipInfo, packed: bytes) -> bytes:

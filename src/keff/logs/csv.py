@@ -1,24 +1,25 @@
-"""CSV with named columns.
-
-One row per path (id, answer, ...), or one row per question (id, answer_1, answer_2, ...).
-"""
+"""CSV with named columns: one row per path (id, answer, ...), or question (id, answer_1, answer_2, ...)."""
 
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from keff.errors import LogError
 from keff.log import UTF_16, LogInfo, Question, Tell, is_utf16, unheard
-from keff.logs._rows import COLUMNS, grouped, once_each, optional_text, question_of
+from keff.logs._columns import Layout, lay_out, parse_columns
+from keff.logs._lines import MOST_BLANK, TOO_BLANK
+from keff.logs._rows import tabled
+from keff.logs._values import optional_text
 from keff.records import Note
 
 LONGEST_FIELD = 2**27
-NUMBERED = re.compile(rf"({'|'.join(COLUMNS)})_(\d+)")
+
+MISSING = {"NaN", "nan", "<NA>"}
+"""How pandas may write what is missing, and reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,46 +41,62 @@ def _header(path: Path) -> _Header | str:
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         while (line := file.readline(65536)) and not line.strip():
             blank += line.endswith("\n")
+            if blank > MOST_BLANK:
+                return TOO_BLANK
     head = line.strip()
     if not head:
         return "the file is empty"
+    if "\0" in head or "\ufffd" in head:
+        return "not UTF-8 text"
+    if head[0] in "{[":
+        return "the first line is JSON, not the header of a table"
     delimiter = max(",;\t", key=head.count)
     names = [name.strip() for name in next(csv.reader([head], delimiter=delimiter))]
-    if "id" not in names:
-        return "the first line names no column id"
-    if "answer" not in names and not any(NUMBERED.fullmatch(name) for name in names):
-        return "the first line names no column answer, and none called answer_1"
     return _Header(names, delimiter, blank)
 
 
 class CsvLog:
     """Reader of comma-, semicolon- or tab-separated tables.
 
-    Other columns: gold_answer, correct, tokens, confidence, slot, cluster, question, text; numbered in the
-    form with one row per question. Blank lines are skipped. A last line with too few fields and no newline
-    was torn and is left out.
+    Which column means what is in ``keff.logs._columns``: named by ``columns``, or known by an obvious name;
+    numbered in the form with one row per question. Blank lines are skipped. A last line with too few fields
+    and no newline was torn and is left out.
     """
 
     name = "csv"
 
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+        self.columns = columns
+
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        found = _header(path)
-        return found if isinstance(found, str) else None
+        layout = self._layout(path)
+        return layout if isinstance(layout, str) else None
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
+        layout = self._layout(path)
         empty: tuple[str, dict[str, Any]] = ("", {})
         row = next(self._rows(path, unheard), empty)[1]
-        return LogInfo(task=optional_text(row.get("task")), model=optional_text(row.get("model")))
+        model = "" if isinstance(layout, str) else layout.single.get("model", "")
+        return LogInfo(task=optional_text(row.get("task")), model=optional_text(row.get(model)))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        rows = self._rows(path, tell)
-        found = _header(path)
-        if not isinstance(found, str) and "answer" in found.names:
-            return grouped(rows, texts=texts)
-        return once_each((where, question_of(where, _wide(row), texts=texts)) for where, row in rows)
+        layout = self._layout(path)
+        if isinstance(layout, str):
+            raise LogError(f"{path}: {layout}")
+        for note in layout.notes:
+            tell(note)
+        heard: list[Note] = []
+        yield from tabled(lambda: self._rows(path, heard.append), layout, texts=texts)
+        # Passes over the file may be several: what they leave out is one thing.
+        for note in dict.fromkeys(heard):
+            tell(note)
+
+    def _layout(self, path: Path) -> Layout | str:
+        header = _header(path)
+        return header if isinstance(header, str) else lay_out(header.names, self.columns)
 
     def _rows(self, path: Path, tell: Tell) -> Iterator[tuple[str, dict[str, Any]]]:
         found = _header(path)
@@ -102,8 +119,10 @@ class CsvLog:
                 for fields in reader:
                     if fields and len(fields) != len(names):
                         raise csv.Error(f"{len(fields)} fields for {len(names)} columns")
+                    _check_text(f"{path}:{start}", fields)
                     if fields:
-                        yield f"{path}:{start}", dict(zip(names, fields, strict=True))
+                        cells = (float("nan") if field in MISSING else field for field in fields)
+                        yield f"{path}:{start}", dict(zip(names, cells, strict=True))
                     start = found.blank + reader.line_num + 1
             except UnicodeDecodeError:
                 raise LogError(f"{path}:{_undecodable(path)}: not UTF-8 text") from None
@@ -112,6 +131,12 @@ class CsvLog:
                 if not (torn and next(file, None) is None):
                     raise LogError(f"{where}: {error}") from None
                 tell(Note("torn_line", f"{where}: the last line is incomplete; skipped (1 row)"))
+
+
+def _check_text(where: str, fields: list[str]) -> None:
+    """Raise LogError where a cell holds a null character, as no text does."""
+    if any("\0" in field for field in fields):
+        raise LogError(f"{where}: a cell holds a null character: not a text file")
 
 
 def _undecodable(path: Path) -> int:
@@ -131,20 +156,6 @@ def _ends_with_newline(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
-def _wide(row: dict[str, Any]) -> dict[str, Any]:
-    """Gather answer_1, answer_2, ... into lists, in the order of their numbers."""
-    lists: dict[str, dict[int, Any]] = {}
-    rest: dict[str, Any] = {}
-    for name, value in row.items():
-        found = NUMBERED.fullmatch(name)
-        if found:
-            lists.setdefault(COLUMNS[found[1]], {})[int(found[2])] = value
-        else:
-            rest[name] = value
-    gathered = {name: [values[place] for place in sorted(values)] for name, values in lists.items()}
-    return rest | gathered | {"gold_answer": optional_text(rest.get("gold_answer"))}
-
-
-def log() -> CsvLog:
-    """Make the reader."""
-    return CsvLog()
+def log(columns: str | Mapping[str, str] | None = None) -> CsvLog:
+    """Make the reader; ``columns`` maps words to columns, as in ``id=question_id,answer=prediction``."""
+    return CsvLog(parse_columns(columns) if isinstance(columns, str) else columns)

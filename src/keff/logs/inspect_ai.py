@@ -2,230 +2,194 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
-from zipfile import ZipInfo
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import inner, loads
-from keff.logs._rows import converted, count
+from keff.log import Form, LogInfo, Question, Tell, unheard
+from keff.logs._inspect_config import configuration, expected, options
+from keff.logs._inspect_file import Sample, by_question, completion, epoch, header, prompt, refusal
+from keff.logs._inspect_score import Graded, Scores, is_whole
+from keff.logs._lines import inner
 from keff.logs._tasks import known_task
-from keff.logs._zip import members, unpack
+from keff.logs._values import converted, count, gold_of, optional_text
 from keff.records import Note
 
-HEADERS = ("header.json", "_journal/start.json")
-GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-ENOUGH = 0.5
-"""A graded score of at least this is right, as the paper takes token F1."""
+LOOKED_AT = 64
+"""Questions from which it is told what the log's answers are."""
 
-MOST_JSON = 2**30
 
-Sample = Mapping[str, Any]
+@dataclass(slots=True)
+class _Reading:
+    """One pass over a log: the scores that count, what the answers are, and what is left out."""
+
+    path: Path
+    scores: Scores
+    form: Form = "scores"
+    texts: bool = False
+    left_out: Counter[str] = field(default_factory=Counter[str])
+    samples: int = 0
 
 
 class InspectAi:
     """Reader of inspect_ai's logs.
 
-    The answer and the score are those of the first scorer; where a scorer names no answer, only its score is
-    kept. Samples that ended in an error or were not scored are left out and counted. A ``.json`` log is
-    read as a whole and may have up to 1 GiB; an ``.eval`` log is read question by question.
+    The answer and the score are those of one scorer: ``scorer``, else the first. Whether a score says right
+    is in ``Scores``. Where scorers put the whole completion into the answer, it is read as a completion;
+    where they name no answer at all, only correctness is kept. Samples that ended in an error or were not
+    scored are left out and counted. A ``.json`` log is read as a whole and may have up to 1 GiB; an ``.eval``
+    log is read question by question.
     """
 
     name = "inspect_ai"
 
+    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
+        self.scorer = scorer
+        self.threshold = threshold
+
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        if not path.is_file():
-            return "not a file"
-        with path.open("rb") as file:
-            head = file.read(4096)
-        if head.startswith(b"PK\x03\x04"):
-            names = {info.filename for info in members(path)}
-            return None if names & set(HEADERS) else "a zip file without header.json"
-        if path.suffix == ".eval":
-            return "not a zip file"
-        head = head.removeprefix(b"\xef\xbb\xbf")
-        return None if head.lstrip().startswith(b"{") and b'"eval"' in head else 'no object with "eval"'
+        return refusal(path)
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
-        about = inner(_header(path), "eval")
-        return LogInfo(task=known_task(str(about.get("task", ""))), model=about.get("model"))
+        about = header(path)
+        spec = inner(about, "eval")
+        model = optional_text(spec.get("model"))
+        task = known_task(str(spec.get("task", "")))
+        return LogInfo(task=task, model=model, config=configuration(about, task), options=options(about))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        left_out = {"ended in an error": 0, "has no score": 0}
+        reading = self._look(path, texts=texts)
         kept = 0
-        others: set[str] = set()
-        for where, samples in _by_question(path):
-            usable: list[Sample] = []
-            for sample in sorted(samples, key=partial(_epoch, where)):
-                others.update(list(inner(sample, "scores"))[1:])
-                reason = "ended in an error" if sample.get("error") else _unscored(where, sample)
-                if reason:
-                    left_out[reason] += 1
-                else:
-                    usable.append(sample)
-            if usable:
-                kept += 1
-                yield _question(where, usable, texts=texts)
-        if not kept and any(left_out.values()):
-            reasons = ", ".join(
-                f"{number} times it {reason}" for reason, number in left_out.items() if number
-            )
+        try:
+            for where, samples in by_question(path):
+                question = _question(where, samples, reading)
+                if question is not None:
+                    kept += 1
+                    yield question
+        except Graded:
+            raise LogError(f"{path}: {self._needs_threshold(path, reading.scores)}") from None
+        if not kept and reading.left_out:
+            reasons = ", ".join(f"{number} times it {reason}" for reason, number in reading.left_out.items())
             raise LogError(f"{path}: no sample can be used: {reasons}")
-        for reason, number in left_out.items():
-            if number:
-                tell(Note("left_out", f"{number} samples are kept out: each {reason}"))
-        if others:
-            tell(Note("other_scorers", f"the first scorer counts; not {', '.join(sorted(others))}"))
+        for note in self._notes(path, reading):
+            tell(note)
+
+    def _look(self, path: Path, *, texts: bool) -> _Reading:
+        """Learn the scorers and the form of the answers from the first questions."""
+        scores = Scores(self.scorer, self.threshold)
+        whole: list[bool | None] = []
+        stated = 0
+        groups = [samples for _, samples in islice(by_question(path), LOOKED_AT)]
+        for samples in groups:
+            scores.learn(samples)
+        for sample in (sample for samples in groups for sample in samples if not sample.get("error")):
+            score = scores.score(sample)
+            stated += bool(optional_text(score.get("answer")))
+            whole.append(is_whole(sample, score))
+        form: Form = "answers" if stated else "scores"
+        if True in whole and False not in whole:
+            form = "completions"
+        return _Reading(path, scores, form, texts)
+
+    def _needs_threshold(self, path: Path, scores: Scores) -> str:
+        low, high = scores.range(by_question(path))
+        half = (low + high) / 2
+        return (
+            f"the scorer {scores.name} gave numbers from {low:g} to {high:g}: say from which one on a "
+            "path is right, "
+            f"such as --threshold {half:g}"
+        )
+
+    def _notes(self, path: Path, reading: _Reading) -> Iterator[Note]:
+        about = header(path)
+        status = str(about.get("status") or "started")
+        if status != "success":
+            error = str(inner(about, "error").get("message") or "").split("\n")[0][:120]
+            size = expected(inner(about, "eval"))
+            of = f" of {size}" if size else ""
+            why = f" ({error})" if error else ""
+            text = f"the log ended with status {status}{why}: it holds {reading.samples}{of} samples"
+            yield Note("log_status", text)
+        for reason, number in reading.left_out.items():
+            yield Note("left_out", f"{number} samples are kept out: each {reason}")
+        if reading.scores.partial:
+            text = f"{reading.scores.partial} partial grades (P) count as wrong: --threshold 0.5 takes them"
+            yield Note("partial_grades", text)
+        others = [name for name in reading.scores.names if name != reading.scores.name]
+        if others and self.scorer is None:
+            first = reading.scores.name
+            text = f"the first scorer, {first}, counts: --scorer takes another ({', '.join(others)})"
+            yield Note("other_scorers", text)
 
 
-def _header(path: Path) -> Mapping[str, Any]:
-    if not _is_zip(path):
-        return _whole(path)
-    found = {info.filename: info for info in members(path)}
-    name = next((name for name in HEADERS if name in found), None)
-    if name is None:
-        raise LogError(f"{path}: it has no header.json")
-    return _object(f"{path}: {name}", unpack(path, found[name]))
+def _question(where: str, samples: Sequence[Sample], reading: _Reading) -> Question | None:
+    """Return one question with its usable samples, None without any."""
+    usable: list[Sample] = []
+    right: list[int] = []
+    reading.scores.learn(samples)
+    for sample in samples:
+        reading.samples += 1
+        value = None if sample.get("error") else reading.scores.value(where, sample)
+        if value is None:
+            reading.left_out["ended in an error" if sample.get("error") else "has no score"] += 1
+            continue
+        usable.append(sample)
+        right.append(reading.scores.right(where, value))
+    if not usable:
+        return None
+    return _asked(where, usable, right, reading)
 
 
-def _by_question(path: Path) -> Iterator[tuple[str, list[Sample]]]:
-    """Yield the samples of one question at a time, in the order of its first sample."""
-    if _is_zip(path):
-        yield from _unpacked(path)
-        return
-    groups: dict[str, list[Sample]] = {}
-    samples: Any = _whole(path).get("samples") or []
-    if not isinstance(samples, list):
-        raise LogError(f"{path}: samples must be a list")
-    for sample in cast("list[Any]", samples):
-        if not isinstance(sample, dict):
-            raise LogError(f"{path}: a sample is no JSON object")
-        one = cast("Sample", sample)
-        groups.setdefault(str(one.get("id")), []).append(one)
-    yield from ((f"{path}: sample {name}", group) for name, group in groups.items())
-
-
-def _unpacked(path: Path) -> Iterator[tuple[str, list[Sample]]]:
-    groups: dict[str, list[ZipInfo]] = {}
-    for info in members(path):
-        if info.filename.startswith("samples/") and info.filename.endswith(".json"):
-            groups.setdefault(info.filename.rpartition("_epoch_")[0], []).append(info)
-    for name, infos in groups.items():
-        where = f"{path}: {name}"
-        if sum(info.file_size for info in infos) > MOST_JSON:
-            raise LogError(f"{where}: its epochs claim more than 1 GiB unpacked: not read")
-        yield where, [_object(f"{path}: {info.filename}", unpack(path, info)) for info in infos]
-
-
-def _is_zip(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
-
-
-def _whole(path: Path) -> Mapping[str, Any]:
-    if path.stat().st_size > MOST_JSON:
-        raise LogError(f"{path}: a .json log above 1 GiB: turn it into .eval (inspect log convert)")
-    return _object(str(path), path.read_bytes())
-
-
-def _object(where: str, data: bytes) -> Mapping[str, Any]:
-    try:
-        found = loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise LogError(f"{where}: not JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise LogError(f"{where}: a JSON object is wanted")
-    return cast("Mapping[str, Any]", found)
-
-
-def _epoch(where: str, sample: Sample) -> int:
-    epoch = sample.get("epoch") or 0
-    if not isinstance(epoch, int):
-        raise LogError(f"{where}: the epoch must be an integer, not {epoch!r}")
-    return epoch
-
-
-def _unscored(where: str, sample: Sample) -> str | None:
-    value = _score(sample).get("value")
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "has no score"
-    _right(where, sample)
-    return None
-
-
-def _score(sample: Sample) -> Mapping[str, Any]:
-    scores = inner(sample, "scores")
-    return inner(scores, next(iter(scores), ""))
-
-
-def _right(where: str, sample: Sample) -> int:
-    value = _score(sample).get("value")
-    if isinstance(value, str):
-        value = GRADES.get(value, value)
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError):
-            value = float(value)
-    if not isinstance(value, bool | int | float) or math.isnan(value):
-        name = next(iter(sample["scores"]))
-        raise LogError(f"{where}: the scorer {name} gave {value!r}, which is neither a grade nor a number")
-    return int(value >= ENOUGH)
-
-
-def _question(where: str, samples: Sequence[Sample], *, texts: bool) -> Question:
+def _asked(where: str, samples: Sequence[Sample], right: Sequence[int], reading: _Reading) -> Question:
     first = samples[0]
-    epochs = [_epoch(where, sample) for sample in samples]
-    if len(set(epochs)) < len(epochs):
-        raise LogError(f"{where}: an epoch occurs twice")
-    answers = tuple(_text(_score(sample).get("answer")) for sample in samples)
-    tokens = [inner(sample, "output", "usage").get("output_tokens") for sample in samples]
+    texts = tuple(completion(sample) for sample in samples)
+    answers: tuple[str | None, ...] = (None,) * len(samples)
+    if reading.form == "answers":
+        stated = [reading.scores.score(sample).get("answer") for sample in samples]
+        answers = converted(where, "answer", stated, optional_text)
+    elif reading.form == "completions":
+        answers = tuple(text or None for text in texts)
     return Question(
         id=str(first.get("id")),
         answers=answers,
-        gold=first.get("target"),
-        correct=tuple(_right(where, sample) for sample in samples),
-        tokens=None if None in tokens else converted(where, "output_tokens", tokens, count),
-        question=_prompt(first.get("input")),
-        texts=tuple(_completion(sample) for sample in samples) if texts else None,
-        form="answers" if any(answers) else "scores",
-        meta=inner(first, "metadata"),
+        gold=gold_of(first.get("target")),
+        correct=tuple(right),
+        tokens=_usage(where, samples, "output_tokens"),
+        prompt_tokens=_usage(where, samples, "input_tokens"),
+        seconds=_seconds(samples),
+        truncated=tuple(int(_stop(sample) in ("max_tokens", "model_length")) for sample in samples),
+        question=prompt(first.get("input")),
+        texts=texts if reading.texts else None,
+        form=reading.form,
+        meta={**inner(first, "metadata"), "epochs": [epoch(where, sample) for sample in samples]},
     )
 
 
-def _text(value: Any) -> str | None:
-    return None if value in (None, "") else str(value)
+def _usage(where: str, samples: Sequence[Sample], name: str) -> tuple[float, ...] | None:
+    values = [inner(sample, "output", "usage").get(name) for sample in samples]
+    return None if None in values else converted(where, name, values, count)
 
 
-def _completion(sample: Sample) -> str:
-    output = inner(sample, "output")
-    if output.get("completion"):
-        return str(output["completion"])
-    choices: Sequence[Any] = output.get("choices") or [{}]
-    return _content(inner(choices[0], "message").get("content"))
+def _seconds(samples: Sequence[Sample]) -> tuple[float, ...] | None:
+    values: list[Any] = [inner(sample, "output").get("time") for sample in samples]
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return None
+    return tuple(float(value) for value in values)
 
 
-def _prompt(value: Any) -> str | None:
-    """Return a sample's input: a text, or the last message of a chat."""
-    if isinstance(value, list) and value:
-        last = cast("list[Any]", value)[-1]
-        value = last.get("content") if isinstance(last, dict) else last  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return None if value is None else _content(value)
+def _stop(sample: Sample) -> str:
+    choices: Any = inner(sample, "output").get("choices")
+    first: Any = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else {}
+    return str(cast("Mapping[str, Any]", first).get("stop_reason")) if isinstance(first, Mapping) else ""
 
 
-def _content(value: Any) -> str:
-    if isinstance(value, list):
-        parts: Iterable[Any] = cast("list[Any]", value)
-        return "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    return "" if value is None else str(value)
-
-
-def log() -> InspectAi:
-    """Make the reader."""
-    return InspectAi()
+def log(scorer: str | None = None, threshold: float | None = None) -> InspectAi:
+    """Make the reader; ``scorer`` is ``NAME`` or ``NAME.KEY``, and from ``threshold`` on a score is right."""
+    return InspectAi(scorer, threshold)

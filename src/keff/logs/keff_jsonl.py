@@ -10,7 +10,7 @@ from pathlib import Path
 
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._lines import first_row, json_lines
-from keff.logs._rows import once_each, question_of, said_by
+from keff.logs._rows import by_model, once_each, question_of, said_by
 
 
 class KeffJsonl:
@@ -37,7 +37,8 @@ class KeffJsonl:
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
         return once_each(
-            (where, question_of(where, row, texts=texts)) for where, row in json_lines(path, tell)
+            (where, by_model(question_of(where, row, texts=texts), row))
+            for where, row in json_lines(path, tell)
         )
 
 

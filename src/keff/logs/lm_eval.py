@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +12,7 @@ from keff import plugins
 from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._lines import Row, first_row, inner, json_lines
+from keff.logs._lm_eval_results import choices_of, configuration, model_name, results_of, target_of
 from keff.logs._tasks import item_of, known_task
 from keff.records import Note
 from keff.sampling.integrity import LONG
@@ -45,13 +46,27 @@ class LmEval:
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
         row = first_row(path)
-        task = _task(path, row) if isinstance(row, dict) else None
-        return LogInfo(task=task, model=path.parent.name.replace("__", "/") or None)
+        if isinstance(row, str):
+            return LogInfo()
+        task, named = _task(path, row), NAME.fullmatch(path.name)
+        said = results_of(path)
+        name = task or (named[1] if named else "")
+        model = model_name(said) or path.parent.name.replace("__", "/") or None
+        config = configuration(said, named[1] if named else "", row)
+        system = said.get("system_instruction")
+        return LogInfo(
+            task=task,
+            model=model,
+            config=config | {"task": {"name": name, "version": "recorded by lm_eval"}},
+            options={"system": system} if isinstance(system, str) and system else {},
+        )
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
         name = self.info(path).task
         task = None if name is None else plugins.load("task", name)
+        named = NAME.fullmatch(path.name)
+        choices = choices_of(results_of(path), named[1] if named else "")
         seen: set[str] = set()
         copies = 0
         for where, row in json_lines(path, tell):
@@ -61,7 +76,7 @@ class LmEval:
             if identity in seen:
                 continue
             seen.add(identity)
-            question = _question(where, identity, row, task)
+            question = _question(where, identity, row, task, choices)
             copies += _one_text(question)
             yield question if texts else replace(question, texts=None)
         if copies > COPIES * len(seen):
@@ -69,7 +84,7 @@ class LmEval:
             tell(Note("identical_paths", text))
 
 
-def _question(where: str, name: str, row: Row, task: Task | None) -> Question:
+def _question(where: str, name: str, row: Row, task: Task | None, choices: Sequence[str] | None) -> Question:
     try:
         item = task.to_item(inner(row, "doc")) if task else None
     except TaskError as error:
@@ -81,7 +96,7 @@ def _question(where: str, name: str, row: Row, task: Task | None) -> Question:
     return Question(
         id=name,
         answers=responses,
-        gold=row.get("target") if item is None else item.gold,
+        gold=target_of(row.get("target"), choices) if item is None else item.gold,
         cluster=item.cluster if item else "",
         question=_prompt(row),
         texts=responses,

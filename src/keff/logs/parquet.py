@@ -1,19 +1,25 @@
-"""Parquet: one row per question (list columns as in the JSONL) or one row per path (columns of the CSV)."""
+"""Parquet: one row per question with lists as in the JSONL, or a table with the columns of the CSV."""
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._rows import grouped, once_each, question_of, said_by
-from keff.plugins import missing_extra
+from keff.logs._columns import Layout, lay_out, parse_columns
+from keff.logs._parquet import columns_of, is_parquet, rows_of
+from keff.logs._rows import by_model, once_each, question_of, said_by, tabled
+from keff.logs._values import optional_text
 
-MAGIC = b"PAR1"
+OTHERS = (
+    ("sample_id", "id", "epoch", "target"),
+    ("doc", "model_response"),
+    ("predictions", "gold", "full_prompt"),
+)
+"""Columns of frames that have readers of their own."""
 TEXTS = ("text", "all_texts")
 
 
@@ -22,49 +28,56 @@ class ParquetLog:
 
     name = "parquet"
 
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+        self.columns = columns
+
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        if not path.is_file():
-            return "not a file"
-        with path.open("rb") as file:
-            if file.read(4) != MAGIC:
-                return "not a Parquet file"
-        names = _columns(path)
-        if "id" not in names or not {"answer", "all_answers"} & set(names):
-            return "it has no columns id and answer (or all_answers)"
-        return None
+        if not is_parquet(path):
+            return "not a Parquet file"
+        layout = self._layout(path)
+        return layout if isinstance(layout, str) else None
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
         empty: tuple[str, dict[str, Any]] = ("", {})
         row = next(_rows(path, texts=False), empty)[1]
-        return said_by(row)
+        layout = self._layout(path)
+        model = "model" if isinstance(layout, str | None) else layout.single.get("model", "model")
+        return said_by(row | {"model": optional_text(row.get(model))})
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        del tell
-        rows = _rows(path, texts=texts)
-        if "all_answers" in _columns(path):
-            return once_each((where, question_of(where, _whole(row), texts=texts)) for where, row in rows)
-        return grouped(rows, texts=texts)
+        layout = self._layout(path)
+        if isinstance(layout, str):
+            raise LogError(f"{path}: {layout}")
+        if layout is None:
+            rows = _rows(path, texts=texts)
+            return once_each(
+                (where, by_model(question_of(where, _whole(row), texts=texts), row)) for where, row in rows
+            )
+        for note in layout.notes:
+            tell(note)
+        needed = texts or not {"answer", "correct"} & {*layout.single, *layout.numbered}
+        return tabled(lambda: _rows(path, texts=needed, layout=layout), layout, texts=texts)
+
+    def _layout(self, path: Path) -> Layout | str | None:
+        """Return where the words stand, why there is no answer in it, or None for the lists of the JSONL."""
+        names = columns_of(path)
+        if self.columns is None and {"id", "all_answers"} <= set(names):
+            return None
+        if self.columns is None and any(set(other) <= set(names) for other in OTHERS):
+            return "it has a reader of its own"
+        return lay_out(names, self.columns)
 
 
-def _columns(path: Path) -> list[str]:
-    arrow = _arrow()
-    try:
-        return arrow.columns(path)
-    except arrow.FAILURES as error:
-        raise _damaged(path, error) from None
-
-
-def _rows(path: Path, *, texts: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    arrow = _arrow()
-    names = [name for name in _columns(path) if texts or name not in TEXTS]
-    try:
-        for number, row in enumerate(arrow.stream(path, names), 1):
-            yield f"{path}: row {number}", row
-    except arrow.FAILURES as error:
-        raise _damaged(path, error) from None
+def _rows(path: Path, *, texts: bool, layout: Layout | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    long = {
+        *TEXTS,
+        *(() if layout is None else (layout.single.get("text"), *layout.numbered.get("text", ()))),
+    }
+    names = [name for name in columns_of(path) if texts or name not in long]
+    return rows_of(path, names)
 
 
 def _whole(row: dict[str, Any]) -> dict[str, Any]:
@@ -82,17 +95,6 @@ def _whole(row: dict[str, Any]) -> dict[str, Any]:
     return rest | cast("dict[str, Any]", packed)
 
 
-def _damaged(path: Path, error: Exception) -> LogError:
-    return LogError(f"{path}: damaged or cut off ({str(error).splitlines()[0]}): write the file again")
-
-
-def _arrow() -> Any:
-    try:
-        return importlib.import_module("keff.logs._pyarrow")
-    except ImportError as error:
-        raise missing_extra(error, "a Parquet file") from error
-
-
-def log() -> ParquetLog:
-    """Make the reader."""
-    return ParquetLog()
+def log(columns: str | Mapping[str, str] | None = None) -> ParquetLog:
+    """Make the reader; ``columns`` maps words to columns, as in ``id=question_id,answer=prediction``."""
+    return ParquetLog(parse_columns(columns) if isinstance(columns, str) else columns)

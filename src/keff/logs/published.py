@@ -13,11 +13,11 @@ from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._lines import Row, first_row, inner, json_lines, parse, torn
-from keff.logs._rows import converted, count, once_each, optional_text, truth, whole
+from keff.logs._rows import once_each
+from keff.logs._values import converted, count, is_nan, is_structured, optional_text, truth, whole
 from keff.records import AnswerSpace
 
 F1_NEEDED = 0.5
-MOST_PATHS = 1_000_000
 FIELDS = ("task", "method", "seed", "instance_id", "K")
 
 SCORERS: Mapping[str, tuple[AnswerSpace, Mapping[str, Any]] | None] = {
@@ -143,7 +143,7 @@ def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mappi
                 problems.append(str(error))
                 continue
             if (question.part, question.id) in seen:
-                problems.append(f"{where}: the id {question.id!r} occurs twice")
+                problems.append(f"{where}: duplicate id {question.id!r}")
             seen.add((question.part, question.id))
             questions.append(question)
     return questions, [mark.provenance for mark in marks.values()], problems
@@ -157,8 +157,9 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     k = _size(where, row)
     _check_names(where, row)
     given = _list(where, row, "all_answers", k)
-    answered = (None,) * k if given is None else tuple(map(optional_text, given))
-    correct = _correct(where, row, answered if given else None, k)
+    stated = None if given is None else converted(where, "all_answers", given, optional_text)
+    # Before anything of size K is made: a list of that length must have cost the file its bytes.
+    correct = _correct(where, row, stated, k)
     method = str(row["method"])
     tokens = _list(where, row, "gen_lens", k)
     traces = _list(where, row, "all_traces", k)
@@ -169,7 +170,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     instance = str(row["instance_id"])
     return Question(
         id=f"{instance}@{row['seed']}",
-        answers=answered,
+        answers=(None,) * k if stated is None else stated,
         gold=row.get("gold_answer"),
         correct=correct,
         tokens=converted(where, "gen_lens", tokens, count) if tokens else None,
@@ -178,6 +179,8 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         cluster=instance,
         texts=converted(where, "all_traces", traces, whole) if texts and traces else None,
         form="answers" if given else "scores",
+        nan=sum(map(is_nan, given or ())),
+        structured=any(map(is_structured, given or ())),
         part=f"{task_of(row)}/{method}",
         meta={"seed": row["seed"], "max_new_tokens": row.get("max_new_tokens")},
     )
@@ -185,8 +188,8 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
 
 def _size(where: str, row: Row) -> int:
     k = row["K"]
-    if isinstance(k, bool) or not isinstance(k, int) or not 0 < k <= MOST_PATHS:
-        raise LogError(f"{where}: K must be an integer from 1 to {MOST_PATHS}, not {str(k)[:40]!r}")
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise LogError(f"{where}: K must be a positive integer, not {str(k)[:40]!r}")
     return k
 
 

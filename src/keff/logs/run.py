@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
-from keff.errors import LogError
+from keff import plugins
+from keff.errors import KeffError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.records import Item
-from keff.sampling.manifest import FILE
+from keff.records import Item, Note
+from keff.sampling.manifest import FILE, Manifest
 from keff.sampling.store import Run, Scored
+from keff.task import Judged, Task
 
 CONFIDENCES = "recorded_confidences"
 """Where an imported item keeps confidences, which are no log-probabilities."""
+BRANCHES = "recorded_branches"
+SECONDS = "recorded_seconds"
+PROMPT_TOKENS = "recorded_prompt_tokens"
+RECORDED = (CONFIDENCES, BRANCHES, SECONDS, PROMPT_TOKENS)
+"""What an import keeps with an item: one value per path, in the order of the log."""
 
 
 def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
-    judged = [path.judged for path in paths]
-    if any(one is None for one in judged):
-        raise LogError(f"item {item.id} has paths that are not scored yet: run keff score on this run")
-    read = [one for one in judged if one is not None]
+    read = [path.judged for path in paths if path.judged is not None]
     labels = [one.correct for one in read]
     return Question(
         id=item.id,
@@ -28,6 +34,9 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         keys=tuple(one.key for one in read),
         correct=None if None in labels else tuple(int(label or 0) for label in labels),
         tokens=_tokens(paths),
+        prompt_tokens=_numbers(item, PROMPT_TOKENS, len(paths)),
+        seconds=_seconds(item, paths),
+        branches=item.meta.get(BRANCHES) and tuple(map(str, item.meta[BRANCHES])),
         confidences=_confidences(item, paths),
         slots=tuple(path.path.slot for path in paths),
         rules=tuple(one.rule for one in read),
@@ -35,7 +44,7 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         cluster=item.cluster,
         question=str(item.messages[-1].get("content", "")) if item.messages else None,
         texts=tuple(path.completion.text for path in paths) if texts else None,
-        meta={name: value for name, value in item.meta.items() if name != CONFIDENCES},
+        meta={name: value for name, value in item.meta.items() if name not in RECORDED},
     )
 
 
@@ -50,8 +59,58 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
     summaries = [path.completion.logprobs for path in paths]
     if all(summaries):
         return tuple(one.mean for one in summaries if one)
-    recorded = item.meta.get(CONFIDENCES)
-    return None if recorded is None else tuple(map(float, recorded))
+    return _numbers(item, CONFIDENCES, len(paths))
+
+
+def _seconds(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
+    """Return the wall time of each path's request; None when nobody measured it."""
+    times = tuple(path.completion.seconds for path in paths)
+    return times if any(times) else _numbers(item, SECONDS, len(paths))
+
+
+def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
+    """Return what an import recorded of the paths, None where it did not, or for other paths."""
+    recorded = item.meta.get(name)
+    values = cast("list[Any]", recorded) if isinstance(recorded, list) else []
+    if len(values) != size:
+        return None
+    return tuple(float("nan") if value is None else float(value) for value in values)
+
+
+class _Judge:
+    """Scores paths that a writer has kept but not scored yet, or could not: a full disk, a kill in between.
+
+    The task is made from the manifest, which names no code. Where it cannot be made without, or cannot judge,
+    such paths are left out and counted.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._task: Task | None = None
+        self._cannot = bool(manifest.code)
+        self.left_out = 0
+
+    def _load(self) -> Task:
+        options = dict(self._manifest.task_options)
+        name = options.pop("name", self._manifest.config.task.get("name"))
+        return plugins.load("task", str(name), **options)
+
+    def judged(self, item: Item, paths: Sequence[Scored]) -> list[Scored]:
+        """Return the paths with their scores, without those that have none."""
+        result = [path if path.judged else replace(path, judged=self._read(item, path)) for path in paths]
+        kept = [path for path in result if path.judged]
+        self.left_out += len(result) - len(kept)
+        return kept
+
+    def _read(self, item: Item, path: Scored) -> Judged | None:
+        if self._cannot:
+            return None
+        try:
+            task = self._task = self._task or self._load()
+            return task.judge(item, path.completion)
+        except KeffError:
+            self._cannot = True
+            return None
 
 
 class RunLog:
@@ -77,20 +136,26 @@ class RunLog:
             model=None if model is None else str(model),
             config=config.model_dump(mode="json"),
             options=manifest.task_options,
+            code=manifest.code,
+            stopped=manifest.policy is not None,
             integrity=integrity,
         )
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        del tell
         with Run.open(path) as run:
+            judge = _Judge(run.manifest)
             order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
             for item in run.items():
                 paths = sorted(
                     run.kept(item.id), key=lambda one: (one.path.index, order.get(one.path.slot, 0))
                 )
-                if paths:
-                    yield _question(item, paths, texts=texts)
+                kept = judge.judged(item, paths)
+                if kept:
+                    yield _question(item, kept, texts=texts)
+            if judge.left_out:
+                text = f"{judge.left_out} paths are not scored yet and are left out: run keff score {path}"
+                tell(Note("not_scored", text))
 
 
 def log() -> RunLog:

@@ -149,9 +149,7 @@ def _branches_of(record: Record, stem: str) -> list[tuple[str, str | None, Ballo
 def _columns(record: Record) -> tuple[str, ...] | None:
     """Return the branch of each column, where the record names branches or has slots."""
     held = record.ballot
-    named = {
-        tuple(map(str, question.meta.get("branches") or ()))[: held.votes.k] for question in held.questions
-    }
+    named = {(question.branches or ())[: held.votes.k] for question in held.questions}
     if len(named) > 1:
         raise LogError(f"{record.path}: questions list their branches in different orders")
     (columns,) = named

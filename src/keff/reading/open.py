@@ -6,23 +6,35 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from keff import answers, plugins
 from keff.errors import LogError, TaskError, UsageError
 from keff.log import LogInfo, Question, find_log
+from keff.reading.admit import EXACT_PATHS, Admission
 from keff.reading.ballot import Ballot, Reading, ReadText, ballot, read_again
+from keff.reading.branches import branch_names, columns_apart, names_in, numbered, split, with_branches
 from keff.records import Note
+from keff.sampling.manifest import FILE
 from keff.task import Task
 
 LABELS = tuple("ABCDEFGHIJ")
+
+LOG_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
+ABOUT = ("results_", "results.", "logs.json", "eval-set", ".")
+"""Beginnings of files that tools write beside their logs."""
+MOST_LOGS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     """How to read a record.
 
-    Its format and answer space (None: auto-detected), a trim, whether with texts, and the ``part`` of a log
-    that holds several records.
+    Its format and answer space (None: found out), a trim, whether with texts, and the ``part`` of a log that
+    holds several records. ``columns`` says which column means what (``id=question_id,answer=prediction``);
+    ``scorer`` chooses among the scores of a log, and from ``threshold`` on a score is right; ``branches``
+    names
+    the columns of a record of several models (``a,b,c`` or a JSON file).
     """
 
     format: str | None = None
@@ -30,29 +42,199 @@ class Opening:
     trim: int | None = None
     texts: bool = False
     part: str | None = None
+    columns: str | None = None
+    scorer: str | None = None
+    threshold: float | None = None
+    branches: str | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that were given for the reader of the log."""
+        given = {"columns": self.columns, "scorer": self.scorer, "threshold": self.threshold}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record: where it came from, what it says about itself, and its votes."""
+    """One record: where it came from, what it says about itself, and its votes.
+
+    ``branches`` names the models or prompts whose paths are its slots, where it holds several.
+    """
 
     path: str
     info: LogInfo
     ballot: Ballot
+    branches: tuple[str, ...] = ()
 
 
 def open_record(path: Path, opening: Opening | None = None) -> Record:
-    """Read one run or log; raises LogError with file and line, or with the formats that were tried."""
+    """Read one run or log; raises LogError with file and line, or with the formats that were tried.
+
+    A record of several models or prompts is read as one, with a slot for each: for what weighs or compares
+    them. ``open_records`` reads them apart.
+    """
     opening = opening or Opening()
-    log = find_log(path, opening.format)
+    source = _gathered(path, opening)
+    with naming(path):
+        if opening.part is not None and opening.part in names_in(source.questions):
+            return _recorded(source, split(source.questions, opening.part), opening, opening.part)
+        return _recorded(source, list(one_part(iter(source.questions), opening.part)), opening)
+
+
+def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
+    """Read all records of a run, a log or a folder of logs: one per part, model and prompt, never pooled.
+
+    Models and prompts are those that a record names, those that ``opening.branches`` names, and columns of
+    accuracies that no one model has. Each record says of which record it is a branch.
+    """
+    opening = opening or Opening()
+    files = [path] if opening.format or not path.is_dir() or (path / FILE).is_file() else logs_in(path)
+    return [record for file in files for record in _apart(file, opening)]
+
+
+def logs_in(folder: Path) -> list[Path]:
+    """Return the runs and logs below a folder; raises LogError when there is none, or more than are meant."""
+    runs = sorted(file.parent for file in folder.rglob(FILE))
+    files = [
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.suffix in LOG_ENDINGS and file.is_file() and not any(run in file.parents for run in runs)
+    ]
+    if len(files) + len(runs) > MOST_LOGS:
+        raise LogError(f"{folder}: {len(files) + len(runs)} files below it may be logs: name fewer of them")
+    logs = [*runs, *(file for file in files if not file.name.startswith(ABOUT))]
+    if not logs:
+        raise LogError(f"{folder}: there is no log below it ({', '.join(LOG_ENDINGS)})")
+    return logs
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    path: Path
+    info: LogInfo
+    reading: Reading
+    questions: list[Question]
+    notes: list[Note]
+
+
+def _gathered(path: Path, opening: Opening) -> _Gathered:
+    """Read all questions of a log, as many paths of each as are analysed."""
+    log = find_log(path, opening.format, opening.options)
     info = log.info(path)
     notes: list[Note] = []
     with naming(path):
         how = reading(info, opening)
         wanted = opening.texts or how.again
-        questions = one_part(log.questions(path, texts=wanted, tell=notes.append), opening.part)
-        found = ballot(_as_asked(questions, how, opening), how, trim=opening.trim)
-    return Record(str(path), info, replace(found, notes=(*notes, *found.notes)))
+        admission = Admission(opening.trim, how.space)
+        admitted = admission.of(log.questions(path, texts=wanted, tell=notes.append))
+        questions = list(_as_asked(admitted, how, opening))
+        if how.extract is None and any(question.form == "completions" for question in questions):
+            questions, note = scores_only(questions)
+            notes += [note] if note else []
+        if opening.branches is not None:
+            names = branch_names(opening.branches)
+            questions = [with_branches(question, names) for question in questions]
+    return _Gathered(path, info, how, questions, [*notes, *admission.notes()])
+
+
+def _recorded(source: _Gathered, questions: list[Question], opening: Opening, name: str = "") -> Record:
+    names = names_in(questions)
+    if len(names) > 1:
+        questions = numbered(questions, names)
+    trim, stopped = _trim(source.info, questions, opening)
+    votes = ballot(questions, source.reading, trim=trim)
+    if stopped:
+        # Under its own code: nobody asked for this trim.
+        votes = replace(votes, notes=(stopped, *(note for note in votes.notes if note.code != "trimmed")))
+    path = f"{source.path}#{name}" if name else str(source.path)
+    info = replace(source.info, model=names[0]) if len(names) == 1 else source.info
+    notes = (*source.notes, *votes.notes)
+    return Record(path, info, replace(votes, notes=notes), names if len(names) > 1 else ())
+
+
+def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tuple[int | None, Note | None]:
+    """Return how many paths of each question count, and what to say of it where a policy stopped the run.
+
+    How many paths a question got depends on its votes then: only the first ones, as many as every question
+    has, are like paths that were drawn without looking.
+    """
+    if opening.trim is not None:
+        return min(opening.trim, EXACT_PATHS), None
+    sizes = [len(question.answers) for question in questions]
+    if not info.stopped or not sizes or min(sizes) == max(sizes):
+        return None, None
+    text = (
+        f"a policy stopped this run after {min(sizes)} to {max(sizes)} paths per question: the first "
+        f"{min(sizes)} of "
+        "each are used (how many were drawn depends on the votes)"
+    )
+    return min(sizes), Note("stopped_run", text)
+
+
+def _apart(path: Path, opening: Opening) -> list[Record]:
+    """Read the records of one file: by part, and within a part by branch."""
+    source = _gathered(path, opening)
+    records: list[Record] = []
+    with naming(path):
+        parts = _parts(source.questions, opening.part)
+        several = len(parts) > 1
+        # Parts are models where the first row's model is one of them.
+        models = several and source.info.model in parts
+        for part, questions in parts.items():
+            own = replace(source, info=replace(source.info, model=part)) if models else source
+            records += _branches(own, questions, opening, part if several else "")
+    return records
+
+
+def _parts(questions: Sequence[Question], part: str | None) -> dict[str, list[Question]]:
+    """Return the questions of each part of a log, or of the branches or parts of one name."""
+    if part is not None and part in names_in(questions):
+        return {part: split(questions, part)}
+    if part is not None:
+        return {part: list(one_part(iter(questions), part))}
+    if not questions:
+        raise LogError("there are no questions in it")
+    parts: dict[str, list[Question]] = {}
+    for question in questions:
+        parts.setdefault(question.part, []).append(question)
+    return parts
+
+
+def _branches(source: _Gathered, questions: list[Question], opening: Opening, part: str) -> list[Record]:
+    names = names_in(questions)
+    if len(names) < 2:
+        whole = _recorded(source, questions, opening, part)
+        differ, note = columns_apart(whole.ballot)
+        if not differ:
+            return [whole if note is None else _noted(whole, note)]
+        names = tuple(f"column {number}" for number in range(1, whole.ballot.votes.k + 1))
+        questions = [with_branches(question, names) for question in whole.ballot.questions]
+    note = Note(
+        "several_branches",
+        f"{source.path} holds {len(names)} models or prompts, read apart here: keff combine "
+        f"{source.path} weighs their "
+        "votes together"
+        + (
+            ""
+            if opening.branches or not names[0].startswith("column ")
+            else "; --branches a,b,c (or a JSON file) names the columns"
+        ),
+    )
+    marks = (f"{part}/{name}" if part else name for name in names)
+    return [
+        _noted(
+            replace(
+                _recorded(source, split(questions, name), opening, mark),
+                info=replace(source.info, model=name),
+            ),
+            note,
+        )
+        for name, mark in zip(names, marks, strict=True)
+    ]
+
+
+def _noted(record: Record, note: Note) -> Record:
+    return replace(record, ballot=replace(record.ballot, notes=(note, *record.ballot.notes)))
 
 
 def _as_asked(questions: Iterator[Question], how: Reading, opening: Opening) -> Iterator[Question]:
@@ -85,6 +267,25 @@ def one_part(questions: Iterator[Question], part: str | None) -> Iterator[Questi
         raise LogError(f"it holds several records: name one of them, {', '.join(sorted(seen))}")
     if part is not None and not any(part in (name, *name.split("/")) for name in seen):
         raise LogError(f"it has no part {part!r}: there are {', '.join(sorted(seen)) or 'none'}")
+
+
+def scores_only(questions: list[Question]) -> tuple[list[Question], Note | None]:
+    """Keep the correctness alone of questions whose answers are whole completions that nobody can read.
+
+    Questions are returned as they are where the record gives no correctness.
+    """
+    if any(question.correct is None for question in questions):
+        return questions, None
+    text = (
+        "the answers are whole completions, so only their correctness is used: --answer-space says "
+        "how answers are "
+        "read from them"
+    )
+    bare = [
+        replace(question, form="scores", answers=(None,) * len(question.answers), keys=None)
+        for question in questions
+    ]
+    return bare, Note("whole_completions", text)
 
 
 def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,8 +15,9 @@ from typing import Any, Literal
 from keff.errors import LogError, StoreError, UsageError
 from keff.log import Log, LogInfo, Question, find_log
 from keff.logs._rows import KNOWN
-from keff.logs.run import CONFIDENCES
+from keff.logs.run import BRANCHES, CONFIDENCES, PROMPT_TOKENS, SECONDS
 from keff.plugins import missing_extra
+from keff.reading.admit import Admission
 from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
 from keff.reading.open import Opening, naming, one_part, reading
 from keff.records import Completion, Item, Note, path_seed, stable_hash
@@ -55,6 +57,7 @@ class _Source:
     reading: Reading
     questions: Iterator[Question]
     notes: list[Note]
+    admission: Admission
 
 
 def import_log(path: Path, folder: Path, opening: Opening | None = None) -> Transfer:
@@ -88,12 +91,12 @@ def _imported(path: Path, folder: Path, opening: Opening) -> Transfer:
     with Run.write(folder, config, n=extent.questions, k=extent.most) as run:
         while some := list(islice(source.questions, AT_ONCE)):
             _import(run, some, source, config.task["version"])
-    return Transfer(extent.questions, extent.paths, tuple(source.notes))
+    return Transfer(extent.questions, extent.paths, (*source.notes, *source.admission.notes()))
 
 
 def _extent(path: Path, opening: Opening) -> _Extent:
     """Go through a log once without its texts, for a run must know its size before the first path."""
-    log, slots = find_log(path, opening.format), dict[int, None]()
+    log, slots = find_log(path, opening.format, opening.options), dict[int, None]()
     sizes: list[int] = []
     prompt = ""
     for question in one_part(log.questions(path), opening.part):
@@ -135,41 +138,97 @@ def export_log(
 
     The file appears only when it is whole. Raises UsageError when it exists already.
     """
-    if out.exists():
-        raise UsageError(f"{out} exists already: move it away, or name another file with -o")
-    draft = out.with_name(f".{out.name}.{os.getpid()}")
     counts = [0, 0]
     with naming(path):
         source = _open(path, opening or Opening(), texts=texts)
-        try:
-            _write(draft, to, _rows(source, counts, packed=to == "parquet"))
-            draft.replace(out)
-        except OSError as error:
-            raise UsageError(f"{out}: {error.strerror or error}") from None
-        finally:
-            draft.unlink(missing_ok=True)
-    return Transfer(counts[0], counts[1], tuple(source.notes))
+        _atomically(out, to, _rows(source, counts, packed=to == "parquet"))
+    return Transfer(counts[0], counts[1], (*source.notes, *source.admission.notes()))
 
 
-def _write(draft: Path, to: Target, rows: Iterator[dict[str, Any]]) -> None:
+def _atomically(out: Path, to: Target, rows: Iterator[dict[str, Any]], *, votes: bool = False) -> None:
+    """Write rows to a file that appears only when it is whole."""
+    draft = out.with_name(f".keff-export.{os.getpid()}")
+    try:
+        if out.exists():
+            raise UsageError(f"{out} exists already: move it away, or name another file with -o")
+        _write(draft, to, rows, votes=votes)
+        draft.replace(out)
+    except OSError as error:
+        raise UsageError(f"{out}: {error.strerror or error}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def export_votes(path: Path, out: Path, to: Target, opening: Opening | None = None) -> Transfer:
+    """Write the plurality answer of each question, one row per question.
+
+    A row holds ``id``, ``answer`` (as the first path wrote it that holds the winning key; None when nobody
+    answered), ``key``, ``votes``, ``paths``, ``share`` (votes per path), ``tied`` (more keys have as many
+    votes: the first in the order of the paths wins), ``gold_answer``, and ``correct`` (the mean correctness
+    of the paths with that key; None without labels). Raises UsageError when the file exists already.
+    """
+    counts = [0, 0]
+    with naming(path):
+        source = _open(path, opening or Opening(), texts=False)
+        _atomically(out, to, _voted_rows(source, counts, packed=to == "parquet"), votes=True)
+    return Transfer(counts[0], counts[1], (*source.notes, *source.admission.notes()))
+
+
+def _voted_rows(source: _Source, counts: list[int], *, packed: bool) -> Iterator[dict[str, Any]]:
+    for question in source.questions:
+        judged = list(_judged(question, source))
+        counts[0] += 1
+        counts[1] += len(judged)
+        row = voted(question, judged)
+        gold = row["gold_answer"]
+        if packed and not isinstance(gold, str | None):
+            row["gold_answer"] = json.dumps(gold, ensure_ascii=False, default=str)
+        yield row
+
+
+def voted(question: Question, judged: Sequence[Judged]) -> dict[str, Any]:
+    """Return the row of one question's vote."""
+    # A Counter keeps the order of the paths, so the first key wins among equals.
+    votes = Counter(one.key for one in judged if one.key is not None)
+    key, most = max(votes.items(), key=lambda pair: pair[1], default=(None, 0))
+    winners = [one for one in judged if key is not None and one.key == key]
+    scored = [one.correct for one in winners if one.correct is not None]
+    unscored = not judged or judged[0].correct is None
+    return {
+        "id": question.id,
+        "answer": winners[0].answer if winners else None,
+        "key": key,
+        "votes": most,
+        "paths": len(judged),
+        "share": most / len(judged) if judged else None,
+        "tied": sum(count == most for count in votes.values()) > 1,
+        "gold_answer": question.gold,
+        "correct": None if unscored else sum(scored) / len(scored) if scored else 0.0,
+    }
+
+
+def _write(draft: Path, to: Target, rows: Iterator[dict[str, Any]], *, votes: bool) -> None:
     if to == "parquet":
         try:
             arrow = importlib.import_module("keff.logs._pyarrow")
         except ImportError as error:
             raise missing_extra(error, "a Parquet file") from error
-        arrow.write(draft, rows)
+        arrow.write(draft, rows, votes=votes)
         return
     with draft.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _open(path: Path, opening: Opening, *, texts: bool) -> _Source:
-    log = find_log(path, opening.format)
+    log = find_log(path, opening.format, opening.options)
     info = log.info(path)
     how = reading(info, opening)
     notes: list[Note] = []
+    # Nothing is analysed here, so records of any length pass through.
+    admission = Admission(space=how.space, most=None)
     parts = one_part(log.questions(path, texts=texts or how.again, tell=notes.append), opening.part)
-    return _Source(log, info, how, (_answered(path, one, how, texts=texts) for one in parts), notes)
+    answered = (_answered(path, question, how, texts=texts) for question in admission.of(parts))
+    return _Source(log, info, how, answered, notes, admission)
 
 
 def _answered(path: Path, question: Question, how: Reading, *, texts: bool) -> Question:
@@ -186,8 +245,13 @@ def _check_answers(path: Path, question: Question) -> None:
 def _item(question: Question, source: _Source) -> Item:
     messages = () if question.question is None else ({"role": "user", "content": question.question},)
     meta = dict(question.meta)
-    if question.confidences:
-        meta[CONFIDENCES] = list(question.confidences)
+    recorded = {
+        CONFIDENCES: _numbers(question.confidences),
+        SECONDS: _numbers(question.seconds),
+        PROMPT_TOKENS: _numbers(question.prompt_tokens),
+        BRANCHES: question.branches,
+    }
+    meta |= {name: list(values) for name, values in recorded.items() if values}
     space: Any = source.reading.space
     return Item(question.id, messages, question.gold, space, question.cluster, meta)
 
@@ -228,11 +292,14 @@ def _rows(source: _Source, counts: list[int], *, packed: bool) -> Iterator[dict[
             "all_keys": [one.key for one in judged],
             "all_correct": None if judged and judged[0].correct is None else [one.correct for one in judged],
             "all_tokens": _numbers(question.tokens),
+            "all_prompt_tokens": _numbers(question.prompt_tokens),
+            "all_seconds": _numbers(question.seconds),
             "all_confidences": _numbers(question.confidences),
             "all_rules": [one.rule for one in judged],
             "all_texts": question.texts and list(question.texts),
             "all_truncated": question.truncated and list(question.truncated),
             "slots": question.slots and list(question.slots),
+            "branches": question.branches and list(question.branches),
         }
         row = {
             "id": question.id,

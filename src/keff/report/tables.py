@@ -33,6 +33,9 @@ _LATEX = str.maketrans(
 )
 
 
+FORMULA = ("=", "+", "-", "@")
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: the key in a row, its header, and how a number is written.
@@ -104,7 +107,9 @@ def markdown(table: Table) -> str:
     """Return a Markdown table under its caption."""
     heads = [column.header.replace("|", r"\|") for column in table.columns]
     rules = ["---:" if column.number else "---" for column in table.columns]
-    rows = [[column.text(row).replace("|", r"\|") for column in table.columns] for row in table.rows]
+    rows = [
+        [one_line(column.text(row)).replace("|", r"\|") for column in table.columns] for row in table.rows
+    ]
     lines = [" | ".join(cells) for cells in (heads, rules, *rows)]
     return f"**{table.caption}**\n\n" + "\n".join(f"| {line} |" for line in lines) + "\n"
 
@@ -137,5 +142,13 @@ def _latex_cell(column: Column, row: Row) -> str:
     return text.translate(_LATEX).replace("−", "$-$").replace("∞", r"$\infty$")
 
 
+def one_line(text: str) -> str:
+    """Return a text on one line: a line break in a model's name would end a row."""
+    return " ".join(text.split())
+
+
 def _raw(value: Any) -> Any:
-    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    # A spreadsheet runs a cell that begins so as a formula, and a model may be called =HYPERLINK(...).
+    return f"'{value}" if isinstance(value, str) and value.lstrip()[:1] in FORMULA else value

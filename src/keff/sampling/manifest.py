@@ -7,12 +7,13 @@ import os
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from keff.errors import StoreError
 from keff.records import Sampling, stable_hash
+from keff.usercode import FLAGS, UNSAFE, Stamp, without_code
 
 SCHEMA = 1
 FILE = "manifest.json"
@@ -60,7 +61,11 @@ def _leaves(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 class Manifest(BaseModel):
-    """The ``manifest.json`` of a run folder; ``task_options`` make the task again for scoring."""
+    """The ``manifest.json`` of a run folder; ``task_options`` make the task again for scoring.
+
+    A run folder may come from anybody: ``task_options`` never name code. ``code`` records which code of the
+    user was used, and ``unsafe_exec`` that programs ran without the sandbox; neither causes anything to run.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -72,6 +77,33 @@ class Manifest(BaseModel):
     k: int
     policy: str | None = None
     task_options: dict[str, Any] = Field(default_factory=dict)
+    code: dict[str, Stamp] = Field(default_factory=dict[str, Stamp])
+    unsafe_exec: bool = False
+
+    @model_validator(mode="after")
+    def _take_no_code(self) -> Self:
+        """Move options that name code, as older runs hold them, to what is only recorded."""
+        named = {
+            kind: Stamp(str(value), "")
+            for kind in FLAGS
+            if (value := self.task_options.get(kind)) is not None and kind not in self.code
+        }
+        unsafe = self.unsafe_exec or bool(self.task_options.get(UNSAFE))
+        object.__setattr__(self, "task_options", without_code(self.task_options))
+        object.__setattr__(self, "code", self.code | named)
+        object.__setattr__(self, "unsafe_exec", unsafe)
+        return self
+
+    def with_code_of(self, other: Manifest) -> Manifest:
+        """Return the manifest with what another recorded of code that this call did not name."""
+        return self.model_copy(
+            update={"code": other.code | self.code, "unsafe_exec": self.unsafe_exec or other.unsafe_exec}
+        )
+
+    def scored_by(self, scorer: Stamp, version: str) -> Manifest:
+        """Return the manifest of a run whose scorer the user changed: its task has another version then."""
+        config = self.config.model_copy(update={"task": self.config.task | {"version": version}})
+        return self.model_copy(update={"config": config, "code": self.code | {"scorer": scorer}})
 
     def write(self, folder: Path) -> None:
         """Write the manifest atomically: a killed process leaves the old one or the new one."""

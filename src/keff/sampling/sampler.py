@@ -53,7 +53,7 @@ class Progress:
     ``total`` paths are wanted (None under a policy); ``kept`` were there before; ``done`` were drawn now;
     ``failed`` counts failed attempts; ``estimated`` paths have no count of tokens from the server that can
     be right; ``refused`` names the questions that it did not take, with its reason; ``rules`` says how
-    answers were found.
+    answers were found; ``unfinished`` questions still need paths that failed, under a policy.
     """
 
     total: int | None = None
@@ -70,6 +70,7 @@ class Progress:
     refused: dict[str, str] = field(default_factory=dict[str, str])
     rules: Counter[str] = field(default_factory=Counter[str])
     stopped: str | None = None
+    unfinished: int = 0
 
 
 Watch = Callable[[Progress], None]
@@ -203,6 +204,7 @@ class Session:
             if isinstance(decision, Stop) or self.halted():
                 return
             if not await self.reach(item, drawn + decision.m):
+                self.progress.unfinished += 1
                 return
 
     async def reach(self, item: Item, target: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from keff.errors import TaskError
 from keff.plugins import missing_extra
+from keff.records import mended
 from keff.task import Located
 
 
@@ -88,7 +89,8 @@ def _object(line: str, where: str) -> dict[str, Any]:
         raise TaskError(f"{where}: not a JSON line: {error}") from error
     if not isinstance(row, dict):
         raise TaskError(f"{where}: expected a JSON object, found {type(row).__name__}")
-    return cast("dict[str, Any]", row)
+    # Half a surrogate pair, which JSON can escape, can stand in no file, request or database.
+    return cast("dict[str, Any]", mended(row) if "\\ud" in line.lower() else row)
 
 
 def _parquet(path: Path) -> Iterator[Located]:

@@ -63,8 +63,9 @@ class Jsonl(SpacedTask):
         if self.space == "choice":
             self.space_options = (("labels", _labels(golds)),)
         self.name = f"jsonl:{Path(data).stem}"
-        source = self.scorer.source() if self.scorer else ""
-        self.version = f"1-{self.space}-{stable_hash(answer_regex, scorer, source)[:12]}"
+        # Not the path: the same file scores alike wherever it stands.
+        identity = (None, "") if self.scorer is None else self.scorer.identity
+        self.version = f"1-{self.space}-{stable_hash(answer_regex, *identity)[:12]}"
 
     def rows(self) -> Iterator[Located]:
         """Read the lines of the file, in their order."""

@@ -26,9 +26,10 @@ from keff.records import Item, Path
 from keff.sampling.integrity import LONG, Integrity
 from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store._database import DATABASE, clear_errors, connect, take_lock
-from keff.sampling.store._rows import Scored, path_row, scored, storable
+from keff.sampling.store._rows import Scored, item_of, path_row, scored, storable
 from keff.stats.votes import FloatArray
 from keff.task import Judged
+from keff.usercode import UNSAFE, stamps, without_code
 
 __all__ = ["DATABASE", "Run", "Scored", "Span"]
 
@@ -100,9 +101,11 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
             lock = take_lock(folder)
         try:
-            manifest = Manifest(config=config, n=n, k=k, policy=policy, task_options=options or {})
+            manifest = _manifest(config, options or {}, n=n, k=k, policy=policy)
             if (folder / "manifest.json").exists():
-                _refuse_other(folder, Manifest.read(folder).config, config)
+                old = Manifest.read(folder)
+                _refuse_other(folder, old.config, config)
+                manifest = manifest.with_code_of(old)
             elif (folder / DATABASE).exists():
                 raise StoreError(f"{folder} has a {DATABASE} but no manifest.json: use another --run folder")
             with clear_errors(folder):
@@ -118,7 +121,10 @@ class Run:
 
     @classmethod
     def edit(cls, folder: File) -> Run:
-        """Open an existing run for writing under its own configuration, to score it again."""
+        """Open an existing run for writing under its own configuration, to score it again.
+
+        Its options name no code, and none is loaded.
+        """
         manifest = Manifest.read(folder)
         return cls.write(
             folder,
@@ -173,14 +179,13 @@ class Run:
     def items(self) -> Iterator[Item]:
         """Yield the items in the order in which they were put."""
         for row in self._rows("select * from items order by position", ()):
-            yield Item(
-                row["item"],
-                tuple(json.loads(row["messages"])),
-                json.loads(row["gold"]),
-                row["space"],
-                row["cluster"],
-                json.loads(row["meta"]),
-            )
+            try:
+                yield item_of(row)
+            except (ValueError, TypeError, RecursionError) as error:
+                raise StoreError(
+                    f"{self.folder}: item {row['item']!r} is damaged ({error}): restore the folder "
+                    "from a copy"
+                ) from None
 
     def add(self, paths: Sequence[Path]) -> None:
         """Commit paths; one that is already kept stays as it was."""
@@ -325,6 +330,18 @@ class Run:
             self._syncing.result()
             self._syncing = self._syncer.submit(_force, self.folder / f"{DATABASE}-wal")
         self._unsynced = 0
+
+
+def _manifest(config: Config, options: dict[str, Any], *, n: int, k: int, policy: str | None) -> Manifest:
+    return Manifest(
+        config=config,
+        n=n,
+        k=k,
+        policy=policy,
+        task_options=without_code(options),
+        code=stamps(options),
+        unsafe_exec=bool(options.get(UNSAFE)),
+    )
 
 
 def _force(file: File) -> None:

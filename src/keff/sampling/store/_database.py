@@ -54,6 +54,11 @@ def clear_errors(folder: File) -> Generator[None]:
                 "the disk is full: free some space and run the same command again; all "
                 "committed paths are kept"
             )
+        elif "unable to open" in text or "readonly" in text:
+            hint = (
+                "its log of committed paths cannot be opened there: copy the folder to a disk that "
+                "can be written"
+            )
         elif "locked" in text:
             hint = "another process is writing to it: wait for it, or use another --run folder"
         else:
@@ -64,11 +69,8 @@ def clear_errors(folder: File) -> Generator[None]:
 
 
 def connect(folder: File, *, readonly: bool) -> sqlite3.Connection:
-    mode = "ro" if readonly else "rwc"
     file = folder.resolve() / DATABASE
-    database = sqlite3.connect(f"{file.as_uri()}?mode={mode}", uri=True, timeout=30)
-    database.row_factory = sqlite3.Row
-    (tables,) = database.execute("select count(*) from sqlite_master").fetchone()
+    database, tables = _opened(file, "ro") if readonly else _opened(file, "rwc")
     (owner,) = database.execute("pragma application_id").fetchone()
     if tables and owner != APPLICATION_ID:
         database.close()
@@ -79,6 +81,31 @@ def connect(folder: File, *, readonly: bool) -> sqlite3.Connection:
         database.execute(f"pragma application_id = {APPLICATION_ID}")
         database.executescript(TABLES)
     return database
+
+
+def _opened(file: File, mode: str) -> tuple[sqlite3.Connection, int]:
+    """Open the file and count its tables; on read-only media as an immutable file, for which no log is made.
+
+    A log that is there may hold committed paths: with it the file is never taken as immutable.
+    """
+    log = file.with_name(f"{DATABASE}-wal")
+    try:
+        return _counted(file, f"mode={mode}")
+    except sqlite3.OperationalError:
+        if mode != "ro" or (log.exists() and log.stat().st_size):
+            raise
+        return _counted(file, "mode=ro&immutable=1")
+
+
+def _counted(file: File, how: str) -> tuple[sqlite3.Connection, int]:
+    database = sqlite3.connect(f"{file.as_uri()}?{how}", uri=True, timeout=30)
+    database.row_factory = sqlite3.Row
+    try:
+        (tables,) = database.execute("select count(*) from sqlite_master").fetchone()
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database, tables
 
 
 def take_lock(folder: File) -> int:

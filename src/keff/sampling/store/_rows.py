@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
-from keff.records import Completion, Logprobs, Path
+from keff.records import Completion, Item, Logprobs, Path
 from keff.task import Judged
 
 
@@ -18,6 +19,15 @@ class Scored:
     completion: Completion
     judged: Judged | None
     version: str | None
+
+
+def item_of(row: sqlite3.Row) -> Item:
+    """Return an item; raises ValueError or TypeError when its JSON is damaged."""
+    messages, meta = json.loads(row["messages"]), json.loads(row["meta"])
+    if not isinstance(meta, dict) or not all(isinstance(message, dict) for message in messages):
+        raise ValueError("its messages or its meta are not objects")
+    gold = json.loads(row["gold"])
+    return Item(row["item"], tuple(messages), gold, row["space"], row["cluster"], meta)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def scored(row: sqlite3.Row) -> Scored:

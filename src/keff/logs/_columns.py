@@ -1,0 +1,235 @@
+"""Which column of a table means what: named with ``--columns``, or known by an obvious name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from keff.errors import LogError
+from keff.records import Note
+
+OBVIOUS: Mapping[str, tuple[str, ...]] = {
+    "id": (
+        "id",
+        "question_id",
+        "item_id",
+        "sample_id",
+        "doc_id",
+        "problem_id",
+        "prompt_id",
+        "qid",
+        "task_id",
+    ),
+    "answer": (
+        "answer",
+        "prediction",
+        "predicted_answer",
+        "extracted_answer",
+        "model_answer",
+        "parsed_answer",
+        "final_answer",
+        "predicted",
+        "pred",
+    ),
+    "correct": ("correct", "is_correct", "is_right", "right", "exact_match", "acc"),
+    "gold_answer": (
+        "gold_answer",
+        "gold",
+        "target",
+        "reference_answer",
+        "reference",
+        "ground_truth",
+        "expected_answer",
+        "expected",
+        "correct_answer",
+        "label",
+    ),
+    "model": ("model", "model_name", "model_id"),
+    "slot": ("slot", "template", "prompt_template", "prompt_name"),
+    "path": ("path", "epoch", "repeat", "sample_index", "trial", "run_index"),
+    "tokens": ("tokens", "output_tokens", "completion_tokens", "generated_tokens"),
+    "prompt_tokens": ("prompt_tokens", "input_tokens"),
+    "seconds": ("seconds", "latency", "latency_s", "duration_s"),
+    "confidence": ("confidence", "mean_logprob"),
+    "text": ("text", "completion", "response", "generation", "output", "model_output", "raw_output"),
+    "cluster": ("cluster", "passage_id", "group_id"),
+    "question": ("question", "prompt", "input", "problem"),
+    "truncated": ("truncated",),
+    "key": ("key",),
+    "rule": ("rule",),
+}
+"""Word of keff -> names of columns that mean it, the surest first; the word itself always does."""
+
+LISTS: Mapping[str, str] = {
+    "answer": "all_answers",
+    "correct": "all_correct",
+    "tokens": "all_tokens",
+    "prompt_tokens": "all_prompt_tokens",
+    "seconds": "all_seconds",
+    "confidence": "all_confidences",
+    "key": "all_keys",
+    "rule": "all_rules",
+    "text": "all_texts",
+    "truncated": "all_truncated",
+    "slot": "slots",
+    "model": "branches",
+}
+"""Word for a value of each path -> the list of the JSONL with one line per question."""
+
+DECISIVE = ("id", "answer", "correct", "gold_answer")
+"""Words whose column is never guessed among several."""
+
+_NUMBERED = re.compile(r"(.+?)_?(\d+)")
+
+
+def parse_columns(text: str | None) -> dict[str, str]:
+    """Turn ``id=question_id,answer=prediction`` into a mapping from words to columns; raises LogError."""
+    given: dict[str, str] = {}
+    for pair in (text or "").split(",") if text else []:
+        word, equals, column = (part.strip() for part in pair.partition("="))
+        if not equals or not column:
+            raise LogError(f"--columns {pair.strip()!r}: write it as word=column, such as id=question_id")
+        check_word(word)
+        if word in given:
+            raise LogError(f"--columns names {word} twice")
+        given[word] = column
+    return given
+
+
+def check_word(word: str) -> None:
+    """Raise LogError unless a word is one that a column can be named for."""
+    if word not in OBVIOUS:
+        raise LogError(f"--columns: there is no {word!r}; there are {', '.join(OBVIOUS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where each word stands in a table.
+
+    ``single`` maps words to columns; ``numbered`` words to columns of path 1, 2, ... in order (a table with
+    one row per question); ``notes`` say which names were taken for which word.
+    """
+
+    single: Mapping[str, str]
+    numbered: Mapping[str, tuple[str, ...]]
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The columns that have a meaning."""
+        return frozenset(self.single.values()).union(*map(frozenset, self.numbered.values()))
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The columns that every row must have: without them it would be read as a path without an answer."""
+        words = ("id", "answer", "correct", "model")
+        single = (column for word, column in self.single.items() if word in words)
+        return frozenset(single).union(*map(frozenset, self.numbered.values()))
+
+
+def lay_out(names: Sequence[str], given: Mapping[str, str] | None = None) -> Layout | str:
+    """Find the column of every word, or say why the table cannot be read.
+
+    What is given wins. Else a column called like the word, else one with an obvious name; among several
+    obvious names for the id, the answer, its correctness or the gold answer nothing is guessed.
+    """
+    given = dict(given or {})
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        return f"the column {twice[0]!r} occurs twice"
+    runs = _numbered(names)
+    single: dict[str, str] = {}
+    numbered: dict[str, tuple[str, ...]] = {}
+    for word, column in given.items():
+        if column in names:
+            single[word] = column
+        elif column in runs:
+            numbered[word] = runs[column]
+        else:
+            return f"it has no column {column!r} (it has {_some(names)})"
+    taken = _obvious(names, runs, given, single, numbered)
+    if isinstance(taken, str):
+        return taken
+    reason = _lacking(single, numbered, names)
+    if reason:
+        return reason
+    notes = (Note("columns", f"read by the names of the columns: {', '.join(taken)}"),) if taken else ()
+    return Layout(single, numbered, notes)
+
+
+def _obvious(
+    names: Sequence[str],
+    runs: Mapping[str, tuple[str, ...]],
+    given: Mapping[str, str],
+    single: dict[str, str],
+    numbered: dict[str, tuple[str, ...]],
+) -> list[str] | str:
+    """Add the columns with obvious names; returns which were taken for what, or why one cannot be settled."""
+    by_form: dict[str, list[str]] = {}
+    for name in names:
+        by_form.setdefault(_form(name), []).append(name)
+    used = set(given.values())
+    taken: list[str] = []
+    for word, known in OBVIOUS.items():
+        if word in given:
+            continue
+        here = [name for form in known for name in by_form.get(form, []) if name not in used]
+        wide = [form for form in known if form in runs and form not in used]
+        reason = _unclear(word, here, given)
+        if reason:
+            return reason
+        if here:
+            single[word] = here[0]
+        elif wide and word in LISTS:
+            numbered[word] = runs[wide[0]]
+        column = here[0] if here else f"{numbered[word][0]}, ..." if word in numbered else word
+        if column != word and not column.startswith(f"{word}_"):
+            taken.append(f"{word} from {column}")
+    return taken
+
+
+def _unclear(word: str, here: Sequence[str], given: Mapping[str, str]) -> str | None:
+    """Return why a decisive word cannot be settled, or None."""
+    if word not in DECISIVE or len(here) < 2:
+        return None
+    # A column called "answer" beside another that holds predictions is the gold answer as often as not, and
+    # "id" beside "question_id" may number the rows.
+    own = here[0] == word and (word not in ("answer", "id") or (word == "answer" and "gold_answer" in given))
+    if own:
+        return None
+    said = " or ".join(here)
+    example = f"--columns {word}={here[1]}"
+    if word == "answer":
+        example += f",gold_answer={here[0]}"
+    return f"{word} may be {said}: say which with --columns, such as {example}"
+
+
+def _lacking(
+    single: Mapping[str, str], numbered: Mapping[str, Sequence[str]], names: Sequence[str]
+) -> str | None:
+    has = {*single, *numbered}
+    if "id" not in has:
+        return f"no column id (it has {_some(names)}): name it with --columns id=..."
+    if not has & {"answer", "text", "correct"}:
+        return f"no column answer (it has {_some(names)}): name it with --columns answer=..."
+    return None
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(name[:40] for name in names[:12])
+    return f"{shown}, ..." if len(names) > 12 else shown
+
+
+def _form(name: str) -> str:
+    return re.sub(r"[\s.\-]+", "_", name.strip()).lower()
+
+
+def _numbered(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Gather columns such as answer_1, answer_2, ... by their stem, in the order of their numbers."""
+    runs: dict[str, dict[int, str]] = {}
+    for name in names:
+        match = _NUMBERED.fullmatch(_form(name))
+        if match:
+            runs.setdefault(match[1], {})[int(match[2])] = name
+    return {stem: tuple(run[number] for number in sorted(run)) for stem, run in runs.items()}

@@ -1,0 +1,140 @@
+"""Single values of a record: what an answer, a number, a truth or a slot may look like."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from keff.errors import LogError
+
+TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+
+MOST_COUNT = 2**53
+"""Larger counts are no longer exact, and stand for an error in the file."""
+
+Convert = Callable[[Any], Any]
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value stands for nothing: None, "" or NaN, which pandas writes for a missing one."""
+    return value is None or value == "" or is_nan(value)
+
+
+def is_nan(value: Any) -> bool:
+    """Return whether a value is the number NaN."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def is_structured(value: Any) -> bool:
+    """Return whether a value is a list or an object."""
+    return isinstance(value, list | tuple | dict)
+
+
+def optional_text(value: Any) -> str | None:
+    """Return an answer as text; None, "" and NaN abstain.
+
+    A number without a fraction is written without one: where one value is missing, pandas turns 4 into 4.0.
+    Lists and objects become canonical JSON.
+    """
+    if is_missing(value):
+        return None
+    if is_structured(value):
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    return str(integral(value))
+
+
+def integral(value: Any) -> Any:
+    """Return a float without a fraction as an integer, and every other value as it is."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_COUNT:
+        return int(value)
+    return value
+
+
+def gold_of(value: Any) -> Any:
+    """Return a gold answer: one value or a list of acceptable ones, None where it is missing."""
+    if isinstance(value, list):
+        return [integral(each) for each in cast("list[Any]", value) if not is_missing(each)] or None
+    return None if is_missing(value) else integral(value)
+
+
+def name_of(value: Any) -> str:
+    """Return an id or another name as text; raises ValueError for what cannot be one."""
+    infinite = isinstance(value, float) and math.isinf(value)
+    if is_missing(value) or is_structured(value) or isinstance(value, bool) or infinite:
+        raise ValueError
+    return optional_text(value) or ""
+
+
+def converted(where: str, name: str, values: Sequence[Any], convert: Convert) -> tuple[Any, ...]:
+    """Convert each entry of a list; raises LogError that names ``where``, the list and the bad entry."""
+    result: list[Any] = []
+    for value in values:
+        try:
+            result.append(convert(value))
+        except (TypeError, ValueError, OverflowError) as error:
+            needs = NEEDS.get(convert, str(error))
+            raise LogError(f"{where}: {name} must hold {needs} only, not {short(value)}") from None
+    return tuple(result)
+
+
+def whole(text: Any) -> str:
+    """Return a completion as text; None is an empty one."""
+    return optional_text(text) or ""
+
+
+def truth(value: Any) -> int:
+    """Return 0 or 1, which may be written as text."""
+    if isinstance(value, str):
+        value = TRUTHS.get(value.strip().lower(), value)
+    if value not in (0, 1):
+        raise ValueError
+    return int(value)
+
+
+def number(value: Any) -> float:
+    """Return a finite number, or NaN for one that is not known."""
+    result = float("nan") if value is None or value == "" else float(value)
+    if math.isinf(result):
+        raise ValueError
+    return result
+
+
+def count(value: Any) -> float:
+    """Return a number of tokens, or NaN for one that is not known."""
+    result = number(value)
+    if not (math.isnan(result) or 0 <= result <= MOST_COUNT):
+        raise ValueError
+    return result
+
+
+def seconds(value: Any) -> float:
+    """Return a duration, or NaN for one that is not known."""
+    return count(value)
+
+
+def slot(value: Any) -> int:
+    """Return the number of a template slot."""
+    result = float(value)
+    if not (result.is_integer() and 0 <= result <= MOST_COUNT):
+        raise ValueError
+    return int(result)
+
+
+def short(value: Any) -> str:
+    """Return a value as a message can show it."""
+    text = repr(value) if not isinstance(value, int) or abs(value) <= MOST_COUNT else "a huge number"
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+NEEDS: Mapping[Convert, str] = {
+    truth: "0 and 1",
+    number: "finite numbers",
+    count: "counts",
+    seconds: "durations",
+    slot: "integers",
+    name_of: "names",
+}

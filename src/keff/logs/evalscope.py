@@ -1,0 +1,109 @@
+"""Review files of EvalScope (reviews/MODEL/TASK_SUBSET.jsonl): one sample per line, repeats by group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._foreign import Canonical, questions_of
+from keff.logs._lines import Row, first_row, inner, json_lines
+from keff.logs._tasks import known_task
+from keff.records import Note
+
+
+class EvalScope:
+    """Reader of EvalScope's reviews, since version 1.0.
+
+    Samples of one ``group_id`` are the repeats of a question. The answer is the extracted prediction, and the
+    score the main one, or the metric that ``scorer`` names; from ``threshold`` on it is right.
+    """
+
+    name = "evalscope"
+
+    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
+        self.scorer = scorer
+        self.threshold = threshold
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        row = first_row(path)
+        if isinstance(row, str):
+            return row
+        if "index" not in row or not inner(row, "sample_score", "score"):
+            return "the first line has no index and no sample_score"
+        return None
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
+        return LogInfo(known_task(path.stem), model=path.parent.name or None)
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        heard: list[Note] = []
+
+        def rows() -> Iterator[tuple[str, Canonical]]:
+            grouped: bool | None = None
+            for where, row in json_lines(path, heard.append):
+                here = inner(row, "sample_score").get("group_id") is not None
+                grouped = here if grouped is None else grouped
+                if here != grouped:
+                    raise LogError(f"{where}: some lines have a group_id and others have none")
+                yield where, self._canonical(where, row)
+
+        yield from questions_of(rows, texts=texts)
+        for note in dict.fromkeys(heard):
+            tell(note)
+
+    def _canonical(self, where: str, row: Row) -> Canonical:
+        sample = inner(row, "sample_score")
+        score = inner(sample, "score")
+        group = sample.get("group_id")
+        identity = row.get("index") if group is None else group
+        if identity is None or row.get("index") is None:
+            raise LogError(f"{where}: lacks index or group_id")
+        return {
+            "id": identity,
+            "path": sample.get("sample_id") if group is not None else row.get("index"),
+            "answer": score.get("extracted_prediction"),
+            "text": score.get("prediction"),
+            "correct": self._right(where, score),
+            "gold_answer": row.get("target"),
+            "question": _prompt(row.get("input")),
+        }
+
+    def _right(self, where: str, score: Mapping[str, Any]) -> int:
+        values = inner(score, "value")
+        main = score.get("main_score_name")
+        name = self.scorer or (str(main) if main in values else next(iter(values), ""))
+        if name not in values:
+            raise LogError(
+                f"{where}: there is no score {name!r}: name one with --scorer, of "
+                f"{', '.join(values) or 'none'}"
+            )
+        value = values[name]
+        if not isinstance(value, bool | int | float) or value != value:
+            raise LogError(f"{where}: the score {name} is {str(value)[:40]!r}, not a number")
+        if self.threshold is not None:
+            return int(value >= self.threshold)
+        if value not in (0, 1):
+            raise LogError(
+                f"{where}: the score {name} is {value:g}, neither 0 nor 1: say from which one on a "
+                "path is right with "
+                "--threshold"
+            )
+        return int(value)
+
+
+def _prompt(value: Any) -> str | None:
+    if isinstance(value, list) and value:
+        last = cast("list[Any]", value)[-1]
+        value = cast("Mapping[str, Any]", last).get("content") if isinstance(last, Mapping) else last
+    return value if isinstance(value, str) else None
+
+
+def log(scorer: str | None = None, threshold: float | None = None) -> EvalScope:
+    """Make the reader; ``scorer`` names a metric, and from ``threshold`` on a score is right."""
+    return EvalScope(scorer, threshold)

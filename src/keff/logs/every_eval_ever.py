@@ -1,0 +1,113 @@
+"""Instance-level results in the Every Eval Ever schema: one JSON line per sample and attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._foreign import Canonical, questions_of
+from keff.logs._lines import Row, first_row, inner, json_lines
+from keff.logs._tasks import known_task
+from keff.logs._values import optional_text
+from keff.records import Note
+
+FIELDS = ("evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation")
+
+
+class EveryEvalEver:
+    """Reader of ``instance_level_eval`` files, versions 0.1 and 0.2.
+
+    Lines of one sample and model are its paths. The answer is the value that the last terminal attribution
+    extracted; where none is, or it is the whole output, the output is read as a completion. Only runs of
+    one turn are votes on an answer: multi-turn and agentic samples count by correctness. Lines with an error
+    are left out and counted.
+    """
+
+    name = "every_eval_ever"
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        row = first_row(path)
+        if isinstance(row, str):
+            return row
+        missing = [name for name in FIELDS if name not in row]
+        return f"the first line has no {', '.join(missing)}" if missing else None
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
+        row = first_row(path)
+        if isinstance(row, str):
+            return LogInfo()
+        return LogInfo(known_task(str(row["evaluation_name"])), model=optional_text(row["model_id"]))
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        heard: list[Note] = []
+        failed: set[str] = set()
+
+        def rows() -> Iterator[tuple[str, Canonical]]:
+            first: str | None = None
+            for where, row in json_lines(path, heard.append):
+                name = str(row.get("evaluation_name"))
+                first = first or name
+                if name != first:
+                    raise LogError(
+                        f"{where}: it holds the evaluations {first} and {name}: put each into its own file"
+                    )
+                if row.get("error"):
+                    failed.add(where)
+                    continue
+                yield where, _canonical(where, row)
+
+        yield from questions_of(rows, texts=texts)
+        for note in dict.fromkeys(heard):
+            tell(note)
+        if failed:
+            tell(Note("left_out", f"{len(failed)} lines are left out: each has an error"))
+
+
+def _canonical(where: str, row: Row) -> Canonical:
+    missing = [name for name in ("sample_id", "evaluation") if row.get(name) is None]
+    if missing:
+        raise LogError(f"{where}: lacks {', '.join(missing)}")
+    outputs = _texts(inner(row, "output").get("raw"))
+    if len(outputs) > 1:
+        raise LogError(f"{where}: one score for {len(outputs)} outputs: one line per output is needed")
+    latency = inner(row, "performance").get("latency_ms")
+    return {
+        "id": row["sample_id"],
+        "model": row.get("model_id"),
+        "answer": _extracted(row.get("answer_attribution")),
+        "text": outputs[0] if outputs else None,
+        "correct": inner(row, "evaluation").get("is_correct"),
+        "gold_answer": _gold(inner(row, "input").get("reference")),
+        "question": inner(row, "input").get("raw"),
+        "tokens": inner(row, "token_usage").get("output_tokens"),
+        "prompt_tokens": inner(row, "token_usage").get("input_tokens"),
+        "seconds": latency / 1000 if isinstance(latency, int | float) else None,
+    }
+
+
+def _texts(value: Any) -> list[str]:
+    values = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
+    return [str(text) for text in values]
+
+
+def _gold(value: Any) -> Any:
+    texts = _texts(value)
+    return texts[0] if len(texts) == 1 else texts or None
+
+
+def _extracted(value: Any) -> Any:
+    """Return what the last attribution extracted that is terminal."""
+    entries = cast("list[Any]", value) if isinstance(value, list) else []
+    named = [cast("Mapping[str, Any]", entry) for entry in entries if isinstance(entry, Mapping)]
+    return next((entry.get("extracted_value") for entry in reversed(named) if entry.get("is_terminal")), None)
+
+
+def log() -> EveryEvalEver:
+    """Make the reader."""
+    return EveryEvalEver()

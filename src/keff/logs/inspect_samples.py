@@ -1,0 +1,108 @@
+"""Parquet of inspect_ai's samples_df(): one row per sample and epoch, scores but no answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._foreign import Canonical, questions_of
+from keff.logs._inspect_score import Graded, Scores
+from keff.logs._parquet import columns_of, is_parquet, rows_of
+from keff.logs._tasks import known_task
+from keff.logs._values import is_missing, optional_text
+from keff.records import Note
+
+FIELDS = ("sample_id", "id", "epoch", "target")
+SCORE = re.compile(r"score_(?!.*_(?:explanation|metadata|answer)$)(.+)")
+
+
+class InspectSamples:
+    """Reader of a data frame of samples, as ``samples_df(...).to_parquet(...)`` writes it.
+
+    It keeps no answers, so estimates are those of correctness alone; the log itself has them. A column
+    ``model`` (of ``EvalModel``) tells several models apart. Rules of scores are those of the log's reader.
+    """
+
+    name = "inspect_samples"
+
+    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
+        self.scorer = scorer
+        self.threshold = threshold
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        if not is_parquet(path):
+            return "not a Parquet file"
+        names = columns_of(path)
+        lacking = [name for name in FIELDS if name not in names]
+        if lacking or not any(SCORE.fullmatch(name) for name in names):
+            return f"it has no columns {', '.join(lacking) or 'score_NAME'}"
+        return None
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
+        names = [name for name in ("task_name", "task", "model") if name in columns_of(path)]
+        empty: tuple[str, dict[str, Any]] = ("", {})
+        row = next(rows_of(path, names), empty)[1] if names else {}
+        task = optional_text(row.get("task_name") or row.get("task"))
+        return LogInfo(known_task(task) if task else None, model=optional_text(row.get("model")))
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        names = columns_of(path)
+        scores = Scores(self.scorer, self.threshold)
+        scores.names.update({match[1]: None for name in names if (match := SCORE.fullmatch(name))})
+        column = f"score_{scores.name}"
+        left_out: dict[str, set[str]] = {"ended in an error": set(), "has no score": set()}
+
+        def rows() -> Iterator[tuple[str, Canonical]]:
+            wanted = [
+                *FIELDS,
+                column,
+                *(name for name in ("error", "model", "input", "output_tokens") if name in names),
+            ]
+            for where, row in rows_of(path, wanted):
+                reason = (
+                    "ended in an error"
+                    if row.get("error")
+                    else "has no score"
+                    if is_missing(row[column])
+                    else None
+                )
+                if reason:
+                    left_out[reason].add(where)
+                    continue
+                yield where, self._canonical(where, row, scores, column)
+
+        yield from questions_of(rows, texts=texts)
+        for reason, places in left_out.items():
+            if places:
+                tell(Note("left_out", f"{len(places)} samples are kept out: each {reason}"))
+
+    def _canonical(self, where: str, row: Mapping[str, Any], scores: Scores, column: str) -> Canonical:
+        try:
+            right = scores.right(where, row[column])
+        except Graded:
+            raise LogError(
+                f"{where}: the scorer {scores.name} gave {row[column]!r}: say from which one on a "
+                "path is right with "
+                "--threshold"
+            ) from None
+        return {
+            "id": row["id"],
+            "path": row["epoch"],
+            "model": row.get("model"),
+            "correct": right,
+            "gold_answer": row["target"],
+            "question": row.get("input"),
+            "tokens": row.get("output_tokens"),
+        }
+
+
+def log(scorer: str | None = None, threshold: float | None = None) -> InspectSamples:
+    """Make the reader; ``scorer`` names a score, and from ``threshold`` on it is right."""
+    return InspectSamples(scorer, threshold)

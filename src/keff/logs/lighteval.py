@@ -1,0 +1,98 @@
+"""Details of LightEval (details_TASK_TIME.parquet): one row per question, all generations in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._parquet import columns_of, is_parquet, rows_of
+from keff.logs._rows import once_each
+from keff.logs._tasks import known_task
+from keff.logs._values import gold_of, optional_text
+
+NAME = re.compile(r"details_(.+?)_\d{4}-\d{2}-\d{2}T[\d.:-]+\.parquet")
+NEW = ("doc", "model_response")
+OLD = ("predictions", "gold", "full_prompt")
+
+
+class LightEval:
+    """Reader of LightEval's details, as written with ``--save-details``, older and newer columns.
+
+    The generations of a row are its paths, read as completions. LightEval scores a question once for all of
+    them, so correctness is found again: by the task of keff that the file names, else by ``--answer-space``.
+    """
+
+    name = "lighteval"
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        if not is_parquet(path):
+            return "not a Parquet file"
+        names = set(columns_of(path))
+        if set(NEW) <= names or set(OLD) <= names:
+            return None
+        return f"it has no columns {' and '.join(NEW)}"
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
+        named = NAME.fullmatch(path.name)
+        parts = [part for part in re.split(r"[|:]", named[1]) if not part.isdigit()] if named else []
+        task = next((task for part in parts if (task := known_task(part))), None)
+        # details/ORG/MODEL/TIME/details_...: the folders above say which model it was.
+        folder = path.parent.parent
+        return LogInfo(task, model=f"{folder.parent.name}/{folder.name}" if folder.parent.name else None)
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        del tell
+        names = columns_of(path)
+        wanted = [name for name in (*NEW, *OLD, "example") if name in names]
+        return once_each(
+            (where, _question(where, number, row, texts=texts))
+            for number, (where, row) in enumerate(rows_of(path, wanted))
+        )
+
+
+def _question(where: str, number: int, row: Mapping[str, Any], *, texts: bool) -> Question:
+    doc, response = _object(row.get("doc")), _object(row.get("model_response"))
+    generations: Any = response.get("text_post_processed") or response.get("text")
+    prompt, gold = doc.get("query"), _chosen(doc)
+    if not doc:
+        generations, prompt, gold = row.get("predictions"), row.get("full_prompt"), row.get("gold")
+    if not isinstance(generations, list) or not all(
+        isinstance(text, str | None) for text in cast("list[Any]", generations)
+    ):
+        raise LogError(f"{where}: it holds no generations: a vote needs a generative task")
+    answers = tuple(optional_text(text) for text in cast("list[Any]", generations))
+    golds = gold_of(gold)
+    return Question(
+        id=str(doc.get("id") or number),
+        answers=answers,
+        gold=golds[0] if isinstance(golds, list) and len(cast("list[Any]", golds)) == 1 else golds,
+        question=optional_text(prompt),
+        texts=tuple(text or "" for text in answers) if texts else None,
+        form="completions",
+    )
+
+
+def _chosen(doc: Mapping[str, Any]) -> Any:
+    """Return the choices that are right."""
+    choices, index = doc.get("choices"), doc.get("gold_index")
+    places = cast("list[Any]", index) if isinstance(index, list) else [index]
+    if not isinstance(choices, list):
+        return None
+    known = cast("list[Any]", choices)
+    return [known[place] for place in places if isinstance(place, int) and 0 <= place < len(known)]
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def log() -> LightEval:
+    """Make the reader."""
+    return LightEval()

@@ -1,0 +1,137 @@
+"""Several models or prompts in one record: found, named, and read apart instead of pooled without a word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from scipy.special import chdtrc
+
+from keff.errors import LogError
+from keff.log import Question
+from keff.reading.admit import chosen_paths
+from keff.reading.ballot import Ballot
+from keff.records import Note
+from keff.stats.votes import FloatArray
+
+SURE = 1e-9
+APART = 0.1
+"""Columns are taken for different models when chance explains their accuracies with less than SURE, and the
+best and the worst are at least APART apart."""
+
+FEW = 20
+MOST_COLUMNS = 64
+STEADY = 0.8
+STEADY_FROM = 5
+"""From this many columns on, a rank correlation of place and accuracy beyond STEADY is an order."""
+
+
+def branch_names(text: str) -> tuple[str, ...]:
+    """Read the names of branches: ``a,b,c``, or a JSON file that holds one list of names.
+
+    Raises LogError when there are none, or a name occurs twice.
+    """
+    names = _named_in(Path(text)) if text.endswith(".json") else [part.strip() for part in text.split(",")]
+    if len(names) < 2 or not all(names) or len(set(names)) < len(names):
+        raise LogError(
+            f"--branches {text}: at least two different names are needed, not {', '.join(names)!r}"
+        )
+    return tuple(names)
+
+
+def _named_in(file: Path) -> list[str]:
+    try:
+        content: Any = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise LogError(f"--branches {file}: {getattr(error, 'strerror', None) or 'not JSON'}") from None
+    values = list(cast("dict[str, Any]", content).values()) if isinstance(content, dict) else [content]
+    lists = [cast("list[Any]", value) for value in values if isinstance(value, list)]
+    named = [names for names in lists if all(isinstance(name, str) for name in names)]
+    if len(named) != 1:
+        raise LogError(f"--branches {file}: it holds {len(named)} lists of names, and one is needed")
+    return named[0]
+
+
+def with_branches(question: Question, names: Sequence[str]) -> Question:
+    """Name the paths of a question: one name per path, or one per template slot in the order of the slots."""
+    if len(names) == len(question.answers):
+        return replace(question, branches=tuple(names), slots=None)
+    slots = sorted(set(question.slots or ()))
+    if len(names) != len(slots):
+        raise LogError(
+            f"--branches names {len(names)}, but question {question.id!r} has {len(question.answers)} paths"
+            + (f" of {len(slots)} slots" if slots else "")
+        )
+    by_slot = dict(zip(slots, names, strict=True))
+    return replace(question, branches=tuple(by_slot[slot] for slot in question.slots or ()), slots=None)
+
+
+def names_in(questions: Sequence[Question]) -> tuple[str, ...]:
+    """Return the names of the branches, in the order in which they first occur."""
+    return tuple(dict.fromkeys(name for question in questions for name in question.branches or ()))
+
+
+def split(questions: Sequence[Question], name: str) -> list[Question]:
+    """Return the questions that a branch was asked, with its paths only."""
+    kept: list[Question] = []
+    for question in questions:
+        places = [place for place, own in enumerate(question.branches or ()) if own == name]
+        if places:
+            kept.append(replace(chosen_paths(question, places), branches=None))
+    return kept
+
+
+def numbered(questions: Sequence[Question], names: Sequence[str]) -> list[Question]:
+    """Return the questions with their branches as slots, numbered in the order of the names."""
+    number = {name: place for place, name in enumerate(names)}
+    return [
+        question
+        if question.branches is None
+        else replace(question, slots=tuple(number[name] for name in question.branches))
+        for question in questions
+    ]
+
+
+def columns_apart(ballot: Ballot) -> tuple[bool, Note | None]:
+    """Return whether the columns of a record differ so much in accuracy that they must be different models.
+
+    Cochran's Q over the questions: paths that one model drew under one prompt are right equally often in
+    every
+    column. Columns that differ because somebody sorted the paths, or put equal answers together, change
+    steadily from the first to the last; they are no models, and are said in a note.
+    """
+    correct = ballot.votes.correct
+    if correct is None or ballot.votes.slots is not None or not 2 <= ballot.votes.k <= MOST_COLUMNS:
+        return False, None
+    right = correct.astype(np.float64)
+    mixed = right[(right.sum(axis=1) > 0) & (right.sum(axis=1) < ballot.votes.k)]
+    accuracy = right.mean(axis=0)
+    if len(mixed) < FEW or np.ptp(accuracy) < APART or _cochran(mixed) > SURE:
+        return False, None
+    if ballot.votes.k >= STEADY_FROM and abs(_rank_correlation(accuracy)) > STEADY:
+        text = (
+            f"accuracy goes steadily from {accuracy[0]:.0%} in the first column to {accuracy[-1]:.0%} "
+            "in the last, as "
+            "where paths were sorted after they were drawn; if the columns are different models, "
+            "name them with "
+            "--branches"
+        )
+        return False, Note("ordered_paths", text)
+    return True, None
+
+
+def _cochran(mixed: FloatArray) -> float:
+    """Return the p-value of Cochran's Q over questions whose columns are not all alike."""
+    columns, rows, k = mixed.sum(axis=0), mixed.sum(axis=1), mixed.shape[1]
+    q = (k - 1) * (k * np.sum(columns**2) - columns.sum() ** 2) / (k * rows.sum() - np.sum(rows**2))
+    return float(cast("Any", chdtrc)(k - 1, q))
+
+
+def _rank_correlation(values: FloatArray) -> float:
+    """Return Spearman's correlation of values with their places; ties keep their order."""
+    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    return float(np.corrcoef(ranks, np.arange(values.size))[0, 1])

@@ -1,0 +1,55 @@
+"""Write logs with the real inspect_ai and lm_eval, and check that keff reads them.
+
+    python -m tests.logs.real [--tools VENV] [--keep FOLDER]
+
+``--tools`` is a virtual environment that has, or gets, inspect_ai, lm_eval, pandas and pyarrow; it is never
+the one
+that keff is developed in. ``--keep`` is where the logs are left, for instance to renew the fixtures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PACKAGES = ("inspect_ai", "lm_eval[api]", "pandas", "pyarrow")
+
+
+def tools(folder: Path) -> Path:
+    """Return the interpreter of the tools, installing them where they are missing."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    names = ("inspect_ai", "lm_eval", "pandas", "pyarrow")
+    if subprocess.run([python, "-c", f"import {', '.join(names)}"], capture_output=True).returncode:
+        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
+    return python
+
+
+def write(python: Path, out: Path) -> None:
+    """Run both writers, which ask nothing of the network."""
+    quiet = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "PYTHONPATH": ""}
+    for script in ("write_inspect.py", "write_lm_eval.py"):
+        subprocess.run([python, HERE / script, out], check=True, env=quiet)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tools", type=Path, default=Path(".venv-tools"))
+    parser.add_argument("--keep", type=Path)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        out = asked.keep or Path(scratch)
+        write(tools(asked.tools), out)
+        checks = [sys.executable, "-m", "pytest", "-q", str(HERE.parent / "test_real_logs.py")]
+        return subprocess.run(checks, env={**os.environ, "KEFF_REAL_LOGS": str(out.resolve())}).returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

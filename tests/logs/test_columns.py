@@ -1,0 +1,202 @@
+"""Columns by name: given, obvious, or refused where two could be meant; in CSV, Parquet and JSONL."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keff.errors import LogError
+from keff.reading.open import Opening, Record, open_record, open_records
+
+ROWS = [
+    {
+        "question_id": f"q{i}",
+        "epoch": j,
+        "prediction": str(3 + (i + j) % 2),
+        "target": "4",
+        "output_tokens": 5 + j,
+    }
+    for i in range(4)
+    for j in range(3)
+]
+
+
+def written(folder: Path, kind: str, rows: list[dict[str, Any]] = ROWS) -> Path:
+    file = folder / f"table.{kind}"
+    if kind == "csv":
+        with file.open("w", newline="") as out:
+            writer = csv.DictWriter(out, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    elif kind == "jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    return file
+
+
+def check(record: Record) -> None:
+    assert [question.id for question in record.ballot.questions] == ["q0", "q1", "q2", "q3"]
+    assert record.ballot.votes.scored().tolist() == [[(i + j) % 2 for j in range(3)] for i in range(4)]
+    assert record.ballot.votes.tokens is not None
+    assert record.ballot.votes.tokens.tolist() == [[5, 6, 7]] * 4
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_obvious_names_are_found_and_said(tmp_path: Path, kind: str) -> None:
+    record = open_record(written(tmp_path, kind))
+    check(record)
+    (note,) = (note for note in record.ballot.notes if note.code == "columns")
+    assert "id from question_id, answer from prediction, gold_answer from target" in note.message
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_rows_in_the_order_of_epochs_are_gathered(tmp_path: Path, kind: str) -> None:
+    check(open_record(written(tmp_path, kind, sorted(ROWS, key=lambda row: -row["epoch"]))))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_given_names_win(tmp_path: Path, kind: str) -> None:
+    names = {
+        "question_id": "frage",
+        "epoch": "nr",
+        "prediction": "antwort",
+        "target": "loesung",
+        "output_tokens": "n",
+    }
+    rows = [{names[name]: value for name, value in row.items()} for row in ROWS]
+    file = written(tmp_path, kind, rows)
+    with pytest.raises(LogError, match="--columns id="):
+        open_record(file)
+    check(open_record(file, Opening(columns="id=frage,path=nr,answer=antwort,gold_answer=loesung,tokens=n")))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_numbered_columns_with_other_names(tmp_path: Path, kind: str) -> None:
+    rows = [
+        {"question_id": f"q{i}", "target": "4"}
+        | {f"pred_{j}": str(3 + (i + j) % 2) for j in range(3)}
+        | {f"completion_tokens_{j}": 5 + j for j in range(3)}
+        for i in range(4)
+    ]
+    check(open_record(written(tmp_path, kind, rows)))
+
+
+def test_lists_in_json_lines_and_parquet(tmp_path: Path) -> None:
+    rows = [
+        {
+            "qid": f"q{i}",
+            "gold": "4",
+            "prediction": [str(3 + (i + j) % 2) for j in range(3)],
+            "tokens": [5, 6, 7],
+        }
+        for i in range(4)
+    ]
+    for kind in ("jsonl", "parquet"):
+        opening = Opening(columns="id=qid,answer=prediction,gold_answer=gold,tokens=tokens")
+        check(open_record(written(tmp_path, kind, rows), opening))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("id=nope", "it has no column 'nope'"),
+        ("frage=x", "there is no 'frage'"),
+        ("id", "write it as word=column"),
+        ("id=a,id=b", "names id twice"),
+    ],
+)
+def test_mappings_that_do_not_fit(tmp_path: Path, columns: str, message: str) -> None:
+    with pytest.raises(LogError, match=message):
+        open_record(written(tmp_path, "csv"), Opening(columns=columns))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            ("id", "answer", "prediction"),
+            "answer may be answer or prediction.*--columns answer=prediction,gold_answer=answer",
+        ),
+        (("id", "question_id", "answer"), "id may be id or question_id"),
+        (("id", "answer", "target", "reference"), "gold_answer may be target or reference"),
+    ],
+)
+def test_nothing_decisive_is_guessed_among_several(
+    tmp_path: Path, names: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(LogError, match=message):
+        open_record(written(tmp_path, "csv", [dict.fromkeys(names, "4")]))
+
+
+def test_a_gold_answer_that_changes_within_a_question_is_refused(tmp_path: Path) -> None:
+    rows = [*ROWS[:-1], ROWS[-1] | {"target": "5"}]
+    with pytest.raises(LogError, match=r"table\.csv:13: gold_answer is '5', but '4' in an earlier row"):
+        open_record(written(tmp_path, "csv", rows))
+
+
+def test_the_same_path_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"path 0 of the id 'q0' came before"):
+        open_record(written(tmp_path, "csv", [*ROWS, ROWS[0]]))
+
+
+def test_named_slots_are_branches(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"q{i}", "template": t, "answer": "4"}
+        for i in range(3)
+        for t in ("cot", "plain")
+        for _ in "ab"
+    ]
+    assert [record.info.model for record in open_records(written(tmp_path, "csv", rows))] == ["cot", "plain"]
+
+
+def test_a_text_column_alone_is_read_by_an_answer_space(tmp_path: Path) -> None:
+    rows = [
+        {"id": "q", "epoch": j, "response": f"I think the answer is {j}", "target": "1"} for j in range(2)
+    ]
+    file = written(tmp_path, "jsonl", rows)
+    with pytest.raises(LogError, match="--answer-space"):
+        open_record(file)
+    assert open_record(file, Opening(answer_space="numeric")).ballot.votes.scored().tolist() == [[0, 1]]
+
+
+def test_frames_of_pandas_with_missing_answers(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(ROWS)
+    frame["prediction"] = frame["prediction"].astype(float)
+    frame.loc[0, "prediction"] = float("nan")
+    frame.to_csv(tmp_path / "a.csv", index=False, na_rep="nan")
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    for kind in ("csv", "parquet", "jsonl"):
+        record = open_record(tmp_path / f"a.{kind}", Opening(answer_space="numeric"))
+        assert record.ballot.keys[0] == (None, "4", "3")
+        assert record.ballot.votes.scored()[1:].tolist() == [
+            [(i + j) % 2 for j in range(3)] for i in range(1, 4)
+        ]
+
+
+def test_frames_of_polars(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(ROWS)
+    frame.write_parquet(tmp_path / "a.parquet")
+    frame.write_csv(tmp_path / "a.csv")
+    frame.write_ndjson(tmp_path / "a.jsonl")
+    for kind in ("csv", "parquet", "jsonl"):
+        check(open_record(tmp_path / f"a.{kind}"))
+
+
+def test_one_row_per_question_and_model_is_one_record_per_model(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"q{i}", "model": model, "gold_answer": "4", "all_answers": ["4", answer]}
+        for model, answer in (("a/x", "4"), ("b/y", "5"))
+        for i in range(3)
+    ]
+    records = open_records(written(tmp_path, "jsonl", rows))
+    assert [(record.info.model, record.ballot.votes.p) for record in records] == [("a/x", 1.0), ("b/y", 0.5)]
