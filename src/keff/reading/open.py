@@ -128,7 +128,7 @@ def _gathered(path: Path, opening: Opening) -> _Gathered:
         admission = Admission(opening.trim, how.space)
         admitted = admission.of(log.questions(path, texts=wanted, tell=notes.append))
         questions = list(_as_asked(admitted, how, opening))
-        if how.extract is None and any(question.form == "completions" for question in questions):
+        if how.read is None and any(question.form == "completions" for question in questions):
             questions, note = scores_only(questions)
             notes += [note] if note else []
         if opening.branches is not None:
