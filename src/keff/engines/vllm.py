@@ -13,6 +13,9 @@ requests at any moment:
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 # pyright: reportAttributeAccessIssue=false
+# Where vLLM is not installed, pyright takes this very file for the package of its name.
+# pyright: reportInvalidTypeForm=false, reportGeneralTypeIssues=false, reportCallIssue=false
+# pyright: reportArgumentType=false
 
 from __future__ import annotations
 
