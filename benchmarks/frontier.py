@@ -1,300 +1,277 @@
-"""How single rules and the recommendation fare on recorded generations of real models.
+"""Does a recommendation keep its word on workloads of a kind that it was not made from?
 
-For every record with at least 48 paths: the rules are replayed on all its questions, and pilots of
-min(50, n/2) questions x 8 paths are drawn at random, a policy is recommended from each pilot alone, and the
-other questions are replayed (below 60 questions: the same ones). The generic prior is fitted anew without
-the record and its kin (the same source and question set). Nothing else is left out: the family of
-candidates, the least price of a vote's share and the width of the stated interval were chosen on these
-same records, so the rows of the recommendation are somewhat flattering. Prints Markdown tables.
+For every record with at least 48 paths: pilots are drawn at random, a rule is recommended from each pilot
+alone, and the questions that are not in the pilot are replayed with it. The generic workload (the mixture of
+answer laws, calibration, slope and price of votes) is fitted anew without the record's family; twice, with
+families by data set and by who recorded them. Prints Markdown tables.
 
-    python -m benchmarks.frontier [FOLDER] [--pilots 4] [--paths 8] [--prior]
+    python -m benchmarks.frontier [FOLDER] [--pilots 6]
 
-``--prior`` prints the fitted prior of all records instead: the numbers of ``keff.analysis.recommend.prior``.
+``kept`` is the mean over workloads of the accuracy of plurality@32 that is kept, with a standard error over
+workloads. *Short by 2 se* is the share of pilots after which the record falls short of what was asked by more
+than two standard errors of the paired difference over its questions.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from benchmarks.prior import fit_prior
+from benchmarks.workloads import CAP, FOLDER, Workload, load, pilot
 
-from keff.analysis.recommend import Aim, advise
-from keff.analysis.recommend.forecast import candidates, forecast
-from keff.analysis.recommend.prior import Belief, Line, Prior
-from keff.analysis.replay.outcomes import expectations, run
-from keff.policies._table import Table
-from keff.policy import parse_policy
-from keff.reading.open import Opening, open_record
-from keff.stats.correlation import agreement_items
-from keff.stats.draws import Draws, permuted
-from keff.stats.mixture import COMPONENTS, partition_log_law, vote_counts
-from keff.stats.plurality import plurality_at_k_items
-from keff.stats.verdict import judge_voting
-from keff.stats.votes import FloatArray, Votes
+from keff.analysis.recommend.aim import Aim
+from keff.analysis.recommend.choose import choose
+from keff.analysis.recommend.kept import cross_fitted, paths_interval, predicted
+from keff.analysis.recommend.outlook import Material, Outlook, believe, gather
+from keff.analysis.recommend.prior import Prior
+from keff.analysis.recommend.rules import Rules
+from keff.stats.votes import FloatArray, IntArray
 
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "recorded"
-SHARES = (0.98, 0.99, 0.995, 0.999, 0.9995)
-CAP, ORDERS, PILOT_ITEMS, PILOT_PATHS = 32, 80, 50, 8
-SINGLES = (
-    *(f"fixed:{k}" for k in (1, 3, 5, 8, 12, 16)),
-    *(f"lead_k:{k}" for k in (2, 3, 4)),
-    *(f"adaptive_consistency:{t}" for t in (0.8, 0.87, 0.9, 0.95, 0.97, 0.99)),
-    "adaptive_consistency:0.95,rule=dirichlet",
-    *(f"esc:{w}" for w in (3, 4, 5)),
-    "e_value:0.05",
-    *(f"budget:{k}" for k in (1.1, 1.5, 2, 2.5, 3, 4, 5)),
-    *(f"pilot_budget:{t}" for t in (0.94, 0.972, 0.98, 0.992)),
-    "adaptive_k",
-    "adaptive_k:form=conservative",
-    "curtailed",
-)
+SHARES = (0.98, 0.99, 0.995, 0.999)
+BUDGETS = (6.0, 8.0, 10.0, 12.0)
 AIMS = {
     **{f"retain {share:g}": Aim(retain=share) for share in SHARES},
-    **{f"budget {paths}": Aim(budget=paths) for paths in (6, 8, 10, 12)},
+    **{f"budget {paths:g}": Aim(budget=paths) for paths in BUDGETS},
+    **{f"budget-mean {paths:g}": Aim(budget_mean=paths) for paths in BUDGETS},
+    "retain 0.99, confidence 0.9": Aim(retain=0.99, confidence=0.9),
 }
+SIZES = ((25, 8), (50, 8), (50, 16), (100, 8), (200, 8))
+ITEMS, PATHS = 50, 8
+
+Family = Callable[[Workload], str]
 
 
-@dataclass
-class Cell:
-    """One record, its random orders, what its votes are worth, and the outcomes that were asked for.
+@dataclass(frozen=True)
+class Trial:
+    """What was promised from one pilot, and what the other questions show."""
 
-    ``close_calls`` is the share and the accuracy that rules of 2 to 8 paths lose, on average.
-    """
-
-    name: str
-    votes: Votes
-    draws: Draws
-    whole: FloatArray
-    calibration: float
-    slope: float
-    close_calls: tuple[float, float]
-    known: dict[str, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
-
-    @property
-    def kin(self) -> str:
-        parts = self.name.split("_")
-        return "_".join(parts[:-1]) if parts[0] == "boinf" else self.name
-
-    def outcome(self, spec: str) -> tuple[FloatArray, FloatArray]:
-        """Return the paths and the accuracy of each question [n]."""
-        if spec not in self.known:
-            found = expectations(run(parse_policy(spec), self.draws), self.draws, CAP)
-            assert found.accuracy is not None
-            self.known[spec] = found.paths, found.accuracy
-        return self.known[spec]
-
-    def pilot(self, seed: int, paths: int) -> tuple[Votes, FloatArray]:
-        """Return a random pilot, and the questions to judge it on."""
-        rng = np.random.default_rng([seed, 11])
-        items = rng.choice(self.votes.n, min(PILOT_ITEMS, self.votes.n // 2), replace=False)
-        columns = rng.random((len(items), self.votes.k)).argsort(axis=1)[:, :paths]
-        answers = np.take_along_axis(self.votes.answered()[items], columns, axis=1)
-        correct = np.take_along_axis(self.votes.scored()[items], columns, axis=1)
-        others = np.setdiff1d(np.arange(self.votes.n), items) if self.votes.n >= 60 else items
-        return Votes(answers, correct, closed=self.votes.closed), others
+    workload: str
+    helped: bool
+    paths: float
+    kept: float
+    error: float
+    promised: float
+    limits: tuple[float, float]
+    confidence: float
+    paths_limits: tuple[float, float]
 
 
-def load(file: Path) -> Cell | None:
-    votes = open_record(file, Opening(None, None, None)).ballot.votes
-    if votes.k < 48 or votes.correct is None or votes.slots is not None or "multimodel" in file.stem:
-        return None
-    votes = Votes(votes.answers, votes.correct, closed=votes.closed)
-    draws = permuted(votes, CAP, ORDERS, np.random.default_rng(7))
-    assert draws.tallies.credit is not None
-    whole = draws.tallies.credit[:, :, CAP].mean(axis=1, dtype=np.float64)
-    calibration = float(votes.scored().mean() / agreement_items(votes).mean())
-    return Cell(file.stem, votes, draws, whole, calibration, _slope(votes), _close_calls(votes, draws, whole))
-
-
-def _slope(votes: Votes) -> float:
-    """The accuracy gained from one path to the cap, per share gained, over the whole record."""
-    gain = plurality_at_k_items(votes)[:, CAP - 1].mean() - votes.scored().mean()
-    counts, _ = vote_counts(votes)
-    shares = np.sort(counts / votes.k, axis=1)[:, ::-1]
-    return float(gain / max((shares[:, 0] - np.square(shares).sum(axis=1)).mean(), 1e-9))
-
-
-def _close_calls(votes: Votes, draws: Draws, whole: FloatArray) -> tuple[float, float]:
-    found = forecast(votes, CAP, np.random.default_rng(0))
-    some = np.flatnonzero((found.paths >= 2) & (found.paths <= 8))[::4]
-    _, right = _replayed([found.candidates.tables[one] for one in some], draws)
-    return float(found.loss[some].mean()), float(whole.mean() - right.mean())
-
-
-def fit_prior(cells: list[Cell]) -> Prior:
-    """Fit the generic prior to 32 paths of every question, each record counted once."""
-    laws, weights = [], []
-    for cell in cells:
-        order = np.random.default_rng(0).permutation(cell.votes.k)[:CAP]
-        law = partition_log_law(vote_counts(cell.votes.paths(order))[0])
-        laws.append(np.exp(law - law.max(axis=1, keepdims=True)))
-        weights.append(np.full(len(law), 1 / len(law) / len(cells)))
-    law, weight = np.concatenate(laws), np.concatenate(weights)
-    share = np.full(len(COMPONENTS), 1 / len(COMPONENTS))
-    for _ in range(500):
-        each = law * share
-        each /= each.sum(axis=1, keepdims=True)
-        share = 0.02 / len(COMPONENTS) + weight @ each
-        share /= share.sum()
-    calibration, slope = np.array([(cell.calibration, cell.slope) for cell in cells]).T
-    loss, lost = np.array([cell.close_calls for cell in cells]).T
-    even = np.ones(len(cells))
-    return Prior(
-        share,
-        Belief(float(calibration.mean()), float(calibration.std(ddof=1))),
-        _line(calibration, slope, even),
-        # Where more share is lost, what it cost is known better.
-        _line(slope, lost / loss, loss),
+def trial(workload: Workload, known: Material, outlook: Outlook, aim: Aim, others: IntArray) -> Trial:
+    """Choose from a pilot, and judge on the questions that are not in it."""
+    index, _ = choose(outlook, aim)
+    said = predicted(known, outlook, index, aim)
+    expected = paths_interval(known, outlook, index)
+    lost, top = workload.lost()[others, index], workload.top[others]
+    level = max(float(top.mean()), 1e-9)
+    assert expected.limits is not None and said.limits is not None
+    return Trial(
+        workload.name,
+        workload.helped,
+        float(workload.truth.paths[others, index].mean()),
+        1 - float(lost.mean()) / level,
+        float(np.std(lost - lost.mean() / level * top, ddof=1) / len(top) ** 0.5 / level),
+        said.value,
+        said.limits,
+        said.confidence or 0.0,
+        expected.limits,
     )
 
 
-def _line(x: FloatArray, y: FloatArray, weight: FloatArray) -> Line:
-    """Fit y over x by least squares; ``weight`` says how precise each y is."""
-    columns = np.stack([np.ones(len(x)), x], axis=1)
-    intercept, gradient = np.linalg.lstsq(columns * weight[:, None], y * weight, rcond=None)[0]
-    left = (y - intercept - gradient * x) * weight
-    spread = np.sqrt(np.square(left).sum() / np.square(weight).sum() * len(x) / (len(x) - 2))
-    return Line(float(intercept), float(gradient), float(spread))
+def by_workload(trials: Sequence[Trial], value: Callable[[Trial], float]) -> FloatArray:
+    """Return the mean of a value by workload [m]."""
+    names = np.array([t.workload for t in trials])
+    values = np.array([value(t) for t in trials])
+    return np.array([values[names == name].mean() for name in sorted(set(names))])
 
 
-@dataclass
-class Tally:
-    """What one rule or aim did, pilot by pilot."""
+def priors(long: Sequence[Workload], short: Sequence[Workload], family: Family) -> dict[str, Prior]:
+    """Fit the generic workload without each family in turn."""
 
-    cells: list[str] = field(default_factory=list)
-    paths: list[float] = field(default_factory=list)
-    kept: list[float] = field(default_factory=list)
-    upper: list[float] = field(default_factory=list)
-    covered: list[bool] = field(default_factory=list)
+    def without(name: str) -> Prior:
+        left_in = [[w for w in some if family(w) != name] for some in (long, short)]
+        return fit_prior(*left_in)
 
-    def add(
-        self, cell: Cell, spec: str, items: FloatArray, expected: tuple[float, float] | None = None
-    ) -> None:
-        paths, accuracy = cell.outcome(spec)
-        here, whole = accuracy[items], cell.whole[items]
-        self.cells.append(cell.name)
-        self.paths.append(float(paths[items].mean()))
-        self.kept.append(float(here.sum() / max(whole.sum(), 1e-9)))
-        rng = np.random.default_rng(3)
-        times = rng.multinomial(len(items), np.full(len(items), 1 / len(items)), 400)
-        self.upper.append(float(np.quantile(times @ here / np.maximum(times @ whole, 1e-9), 0.95)))
-        if expected is not None:
-            self.covered.append(expected[0] <= float(here.mean()) <= expected[1])
+    return {name: without(name) for name in sorted({family(w) for w in long})}
 
-    def line(self, name: str) -> str:
-        names = sorted(set(self.cells))
-        own = np.array(self.cells)
-        paths = np.array([np.mean(np.array(self.paths)[own == cell]) for cell in names])
-        kept = 100 * np.array([np.mean(np.array(self.kept)[own == cell]) for cell in names])
-        fine = [100 * np.mean(np.array(self.upper) >= share) for share in (0.98, 0.99, 0.995)]
-        cells = [f"{paths.mean():.1f}", f"{kept.mean():.2f}", f"{np.quantile(kept, 0.1):.2f}"]
-        cells += [f"{share:.0f}" for share in fine]
-        cells.append(f"{100 * np.mean(self.covered):.0f}" if self.covered else "")
-        return f"| {name} | " + " | ".join(cells) + " |"
+
+def trials(
+    long: Sequence[Workload], fitted: dict[str, Prior], family: Family, size: tuple[int, int], pilots: int
+) -> dict[str, list[Trial]]:
+    """Recommend from random pilots of every workload, each with the prior that has not seen its family."""
+    out: dict[str, list[Trial]] = {name: [] for name in AIMS}
+    for workload in long:
+        prior = fitted[family(workload)]
+        for seed in range(pilots):
+            votes, others = pilot(workload.votes, *size, seed)
+            known = gather(votes, CAP, np.random.default_rng(0), prior)
+            outlook = believe(known, prior)
+            for name, aim in AIMS.items():
+                out[name].append(trial(workload, known, outlook, aim, others))
+    return out
 
 
 HEAD = (
-    "| policy | mean paths | kept % | worst tenth % | not refuted .98 % | .99 % | .995 % | covered % |\n"
-    "|---|---:|---:|---:|---:|---:|---:|---:|"
+    "| aim | paths | kept % (se) | capped at 100 | worst tenth | short by 2 se | by 1 se | interval covers | "
+    "its width | sure | truly | paths within |\n|---|" + "---:|" * 11
 )
 
 
-def singles(cells: list[Cell], pilots: int) -> None:
-    print(HEAD)
-    for name in SINGLES:
-        tally = Tally()
-        for cell in cells:
-            for seed in range(pilots):
-                pilot, others = cell.pilot(seed, 4 if name.startswith("adaptive_k") else PILOT_PATHS)
-                policy = parse_policy(name)
-                fitted = policy.fit(pilot) if name.startswith(("adaptive_k", "pilot_budget")) else policy  # type: ignore[attr-defined]
-                tally.add(cell, fitted.spec, others)
-        print(tally.line(f"`{name}`"), flush=True)
+def row(name: str, some: Sequence[Trial]) -> str:
+    """Return what one aim delivered."""
+    kept = 100 * by_workload(some, lambda t: t.kept)
+    share = AIMS[name].share if AIMS[name].retain else None
+    count = len(kept)
+    cells = [
+        f"{by_workload(some, lambda t: t.paths).mean():.2f}",
+        f"{kept.mean():.2f} ({kept.std(ddof=1) / count**0.5:.2f})",
+        f"{np.minimum(kept, 100).mean():.2f}",
+        f"{np.quantile(kept, 0.1):.2f}",
+        *(_percent([t.kept + width * t.error < share for t in some]) if share else "" for width in (2, 1)),
+        _percent([t.limits[0] <= t.kept <= t.limits[1] for t in some]),
+        f"{100 * np.mean([t.limits[1] - t.limits[0] for t in some]):.1f}",
+        _percent([t.confidence for t in some]) if share else "",
+        _percent([t.kept >= share for t in some]) if share else "",
+        _percent([t.paths_limits[0] <= t.paths <= t.paths_limits[1] for t in some]),
+    ]
+    return f"| {name} | " + " | ".join(cells) + " |"
 
 
-def recommended(cells: list[Cell], judged: list[Cell], pilots: int, paths: int) -> None:
-    print("\n" + HEAD)
-    priors: dict[str, Prior] = {}
-    tallies = {name: Tally() for name in AIMS}
-    for cell in judged:
-        if cell.kin not in priors:
-            priors[cell.kin] = fit_prior([other for other in cells if other.kin != cell.kin])
-        for seed in range(pilots):
-            pilot, others = cell.pilot(seed, paths)
-            verdict = judge_voting(pilot, CAP).verdict
-            found = forecast(pilot, CAP, np.random.default_rng(0), priors[cell.kin])
-            for name, aim in AIMS.items():
-                advice = advise(pilot, found, aim, verdict)
-                assert advice.expected is not None
-                limits = advice.expected.lo or 0.0, advice.expected.hi or 1.0
-                tallies[name].add(cell, advice.policy, others, limits)
-    for name, tally in tallies.items():
-        line = tally.line(name)
-        print(line, flush=True)
-        paths, kept, worst = line.split(" | ")[1:4]
-        where = (
-            f"{len(judged)} records of "
-            f"{'60 questions or more' if judged[0].votes.n >= 60 else '30 questions'}"
-        )
+def _percent(values: Sequence[float]) -> str:
+    return f"{100 * np.mean(values):.0f}%"
+
+
+def over_budget(name: str, some: Sequence[Trial]) -> str:
+    """Return how often a budget was overspent."""
+    budget = AIMS[name].budget or AIMS[name].budget_mean or 0.0
+    spent = [t.paths for t in some]
+    return f"| {name} | {_percent([s > budget for s in spent])} | {np.max(spent):.1f} |"
+
+
+def against_single_rule(workloads: Sequence[Workload], some: Sequence[Trial]) -> str:
+    """Compare with the best single rule for everybody, in hindsight, at equal mean paths."""
+    names = sorted({t.workload for t in some})
+    mine = [w for name in names for w in workloads if w.name == name]
+    kept, mean = by_workload(some, lambda t: t.kept), by_workload(some, lambda t: t.paths).mean()
+    paths = np.array([w.truth.paths.mean(axis=0) for w in mine])
+    share = np.array([1 - w.lost().mean(axis=0) / max(w.top.mean(), 1e-9) for w in mine])
+    best = max(_between(paths, share, mean), key=lambda values: float(values.mean()))
+    gain = 100 * (kept - best)
+    tenth = 100 * (np.quantile(kept, 0.1) - np.quantile(best, 0.1))
+    half = 1.96 * gain.std(ddof=1) / len(gain) ** 0.5
+    low, high = gain.mean() - half, gain.mean() + half
+    return f"{mean:.2f} | {gain.mean():+.2f} [{low:+.2f}, {high:+.2f}] | {tenth:+.2f}"
+
+
+def _between(paths: FloatArray, share: FloatArray, mean: float) -> Iterator[FloatArray]:
+    """Yield what each family of rules keeps by workload, mixed from its two rules around the mean paths."""
+    for family in Rules(CAP).families:
+        means = paths[:, family].mean(axis=0)
+        order = np.argsort(means)
+        right = int(np.clip(np.searchsorted(means[order], mean), 1, len(order) - 1))
+        low, high = order[right - 1] + family.start, order[right] + family.start
+        gap = paths[:, high].mean() - paths[:, low].mean()
+        part = float(np.clip((mean - paths[:, low].mean()) / max(gap, 1e-9), 0, 1))
+        yield (1 - part) * share[:, low] + part * share[:, high]
+
+
+def delivered(long: Sequence[Workload], found: dict[str, list[Trial]]) -> None:
+    """Print what was delivered against what was asked."""
+    for helped, title in ((True, "the vote at 32 is right more often than one path"), (False, "it is not")):
+        some = {name: [t for t in each if t.helped is helped] for name, each in found.items()}
+        if some["retain 0.99"]:
+            count = len({t.workload for t in some["retain 0.99"]})
+            print(f"\n{count} workloads where {title}\n\n{HEAD}")
+            for name, each in some.items():
+                print(row(name, each))
+            if helped:
+                claims(some)
+    print("\n| budget | overspent | at most |\n|---|---:|---:|")
+    for name, each in found.items():
+        if AIMS[name].budget or AIMS[name].budget_mean:
+            print(over_budget(name, each))
+    print("\n| aim | paths | kept more than one rule for all [95%] | worst tenth |\n|---|---:|---:|---:|")
+    for name, each in found.items():
+        print(f"| {name} | {against_single_rule(long, each)} |")
+
+
+def claims(found: dict[str, list[Trial]]) -> None:
+    """Print what was asked and delivered, for the summary of all benchmarks."""
+    for share in SHARES:
+        some = found[f"retain {share:g}"]
+        kept, paths = by_workload(some, lambda t: t.kept), by_workload(some, lambda t: t.paths).mean()
         print(
-            f"claim: --{name}, {where}: accuracy kept, worst tenth | {kept}%, {worst}% with {paths} paths | "
+            f"claim: --retain {share:g}, {len(kept)} workloads of left-out families: mean accuracy kept | "
+            f"{100 * kept.mean():.2f}% with {paths:.1f} paths | {100 * share:g}%"
         )
 
 
-def oracle(cells: list[Cell]) -> None:
-    """Print the fewest paths of a choice among the candidates that knows every record's answers."""
-    tables = candidates(CAP).tables
-    fewest = np.array([_fewest(cell, tables) for cell in cells])
-    names = ", ".join(
-        f"{paths:.1f} to keep {share:g}" for share, paths in zip(SHARES, fewest.mean(0), strict=True)
+def sizes(long: Sequence[Workload], fitted: dict[str, Prior], family: Family, pilots: int) -> None:
+    """Print how the promise sharpens with the pilot: on all records, and on those that have the questions."""
+    for least in (50, 150, 300):
+        some = [w for w in long if w.helped and w.votes.n >= least]
+        if not some:
+            continue
+        print(f"\n{len(some)} workloads of at least {least} questions, retain 0.99\n")
+        print(HEAD.replace("aim", "pilot") + "---:|")
+        for size in SIZES:
+            if size[0] <= least / 2 + 1e-9 or size[0] == ITEMS:
+                found = trials(some, fitted, family, size, pilots)
+                name = "retain 0.99"
+                line = row(name, found[name]).replace(name, f"{size[0]} x {size[1]}")
+                sure = by_workload(found["retain 0.99, confidence 0.9"], lambda t: t.paths).mean()
+                print(f"{line} 90% sure: {sure:.2f} paths |", flush=True)
+
+
+def whole_records(long: Sequence[Workload], fitted: dict[str, Prior], family: Family) -> None:
+    """Print what a choice from whole records keeps: on the record, cross-fitted, and their difference."""
+    print(
+        "\n| aim | paths | replayed % | cross-fitted % (se) | optimism | replayed below |\n|---|"
+        + "---:|" * 5
     )
-    print(f"\nA choice that knows all answers: {names} on every record (mean paths)")
-
-
-def _fewest(cell: Cell, tables: list[Table]) -> list[float]:
-    paths, right = _replayed(tables, cell.draws)
-    return [float(paths[right >= share * cell.whole.mean()].min()) for share in SHARES]
-
-
-def _replayed(tables: list[Table], draws: Draws) -> tuple[FloatArray, FloatArray]:
-    """Return the mean paths and the accuracy of each table [C]."""
-    tallies, n = draws.tallies, np.arange(CAP + 1)
-    assert tallies.credit is not None
-    at = (n * (CAP + 1) + tallies.v1) * (CAP + 1) + tallies.v2
-    stops = [table.ravel()[at].argmax(axis=2) for table in tables]
-    right = [np.take_along_axis(tallies.credit, stop[..., None], 2).mean() for stop in stops]
-    return np.array([stop.mean() for stop in stops]), np.array(right, float)
+    for share in SHARES:
+        rows = []
+        for workload in long:
+            prior, aim = fitted[family(workload)], Aim(retain=share)
+            known = gather(workload.votes, CAP, np.random.default_rng(0), prior)
+            outlook = believe(known, prior)
+            index, _ = choose(outlook, aim)
+            shown = 1 - workload.lost()[:, index].mean() / max(workload.top.mean(), 1e-9)
+            rows.append((outlook.paths[index], shown, cross_fitted(known, aim, prior).value))
+        paths, shown, kept = 100 * np.array(rows).T
+        print(
+            f"| retain {share:g} | {paths.mean() / 100:.2f} | {shown.mean():.2f} | {kept.mean():.2f} "
+            f"({kept.std(ddof=1) / len(kept) ** 0.5:.2f}) | {(shown - kept).mean():.2f} | "
+            f"{_percent([s < 100 * share - 0.05 for s in shown])} |",
+            flush=True,
+        )
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
-    parser.add_argument("--pilots", type=int, default=4)
-    parser.add_argument("--paths", type=int, default=PILOT_PATHS, help="of the recommendation's pilots")
-    parser.add_argument("--prior", action="store_true")
+    parser.add_argument("--pilots", type=int, default=6)
     options = parser.parse_args()
-    cells = [cell for file in sorted(options.folder.glob("*.jsonl")) if (cell := load(file))]
-    if not cells:
-        print(f"skipped: no recorded generations with 48 paths per question in {options.folder}")
+    long, short = list(load(options.folder)), list(load(options.folder, short=True))
+    if not long:
+        print(f"skipped: no recorded generations with 48 paths a question in {options.folder}")
         return
-    if options.prior:
-        prior = fit_prior(cells)
-        print(np.round(prior.weights, 3).tolist(), prior.calibration, prior.slope, prior.price)
-        return
-    large, small = (
-        [cell for cell in cells if cell.votes.n >= 60],
-        [cell for cell in cells if cell.votes.n < 60],
-    )
-    for title, some in (("at least 60 questions", large), ("below 60, judged on the pilot's own", small)):
-        print(f"\n### The recommendation, {len(some)} records of {title}")
-        oracle(some)
-        recommended(cells, some, options.pilots, options.paths)
-    for title, some in (("at least 60 questions", large), ("below 60, judged on the pilot's own", small)):
-        print(f"\n### Single rules, {len(some)} records of {title}\n")
-        singles(some, options.pilots)
+    partitions: dict[str, Family] = {"data set": lambda w: w.data_set, "source": lambda w: w.source}
+    for title, family in partitions.items():
+        fitted = priors(long, short, family)
+        print(f"\n## Left out by {title}: {', '.join(fitted)}")
+        for name, prior in fitted.items():
+            print(f"without {name}: {prior.price}")
+        delivered(long, trials(long, fitted, family, (ITEMS, PATHS), options.pilots))
+        if title == "data set":
+            print("\n## Pilots of other sizes")
+            sizes(long, fitted, family, options.pilots)
+            print("\n## Whole records")
+            whole_records(long, fitted, family)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from keff.analysis.matching import notes as matching_notes
 from keff.analysis.recommend import Advice, Aim, recommend
 from keff.analysis.results.estimates import Analysis, Bands, Curve, KStar, Predicted
 from keff.analysis.results.matching import Matching
-from keff.analysis.results.recommendation import Kept, Recommendation
+from keff.analysis.results.recommendation import Recommendation
 from keff.log import LogInfo
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
@@ -214,26 +214,30 @@ def _recommendation(votes: Votes, settings: Settings, matched: Matching | None) 
     advice = recommend(
         votes, settings.aim, voting.verdict, cap=settings.k_max, rng=np.random.default_rng(settings.seed)
     )
-    expected = advice.expected
+    expected, kept = advice.expected, advice.kept
     return Recommendation(
         verdict=advice.verdict,
         policy=advice.policy,
         k=parse_policy(advice.policy).cap,
         expected_plurality=None if expected is None else expected.interval,
-        kept=_kept(advice),
+        kept=kept,
         same_answer=None if advice.differs is None else 1 - advice.differs,
         expected_paths=advice.expected_paths,
+        expected_paths_interval=advice.paths,
         expected_tokens=advice.expected_tokens,
         expected_cost=_cost(advice.expected_paths, settings.aim.cost_per_path),
         because=advice.because,
         voting=voting,
+        replayed=advice.replayed,
+        optimism=_optimism(advice),
     )
 
 
-def _kept(advice: Advice) -> Kept | None:
-    if advice.kept is None or advice.expected is None:
+def _optimism(advice: Advice) -> float | None:
+    """Return by how much replay on the very questions that chose the policy exceeds what it keeps."""
+    if advice.replayed is None or advice.kept is None:
         return None
-    return Kept(advice.kept, None, None, advice.expected.method)
+    return advice.replayed.value - advice.kept.value
 
 
 def _cost(paths: float | None, each: float | None) -> Interval | None:

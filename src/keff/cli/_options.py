@@ -200,9 +200,21 @@ Retain = Annotated[
     float | None,
     typer.Option("--retain", min=0.5, max=1, help="Aim: keep this share of the accuracy at K_max, cheapest."),
 ]
+Confidence = Annotated[
+    float | None,
+    typer.Option(
+        "--confidence", help="With --retain: keep the share on this workload with that probability."
+    ),
+]
 Budget = Annotated[
     float | None,
-    typer.Option("--budget", min=1, help="Aim: the best accuracy for this many mean paths per question."),
+    typer.Option(
+        "--budget", min=1, help="Aim: the best accuracy for at most this many mean paths, 90% sure."
+    ),
+]
+BudgetMean = Annotated[
+    float | None,
+    typer.Option("--budget-mean", min=1, help="Aim: the best accuracy for this many mean paths expected."),
 ]
 ValuePerCorrect = Annotated[
     float | None,

@@ -34,7 +34,9 @@ def command(
     epsilon: o.Epsilon = 0.025,
     cap: o.Cap = 32,
     retain: o.Retain = None,
+    confidence: o.Confidence = None,
     budget: o.Budget = None,
+    budget_mean: o.BudgetMean = None,
     value_per_correct: o.ValuePerCorrect = None,
     cost_per_path: o.CostPerPath = None,
     seed: o.AnalysisSeed = 0,
@@ -49,7 +51,14 @@ def command(
         epsilon=epsilon,
         k_max=cap,
         seed=seed,
-        aim=make_aim(retain, budget, value_per_correct, cost_per_path),
+        aim=make_aim(
+            retain=retain,
+            confidence=confidence,
+            budget=budget,
+            budget_mean=budget_mean,
+            value_per_correct=value_per_correct,
+            cost_per_path=cost_per_path,
+        ),
     )
     opening = Opening(
         format,
@@ -85,14 +94,34 @@ def analyze_records(
 
 
 def make_aim(
-    retain: float | None, budget: float | None, value_per_correct: float | None, cost_per_path: float | None
+    *,
+    retain: float | None = None,
+    confidence: float | None = None,
+    budget: float | None = None,
+    budget_mean: float | None = None,
+    value_per_correct: float | None = None,
+    cost_per_path: float | None = None,
 ) -> Aim:
     """Make the aim of the recommendation; raises UsageError when two are stated."""
     if (value_per_correct is None) != (cost_per_path is None):
         raise UsageError("--value-per-correct and --cost-per-path go together")
-    if sum(one is not None for one in (retain, budget, value_per_correct)) > 1:
-        raise UsageError("state one aim: --retain, --budget, or --value-per-correct with --cost-per-path")
-    return Aim(retain=retain, budget=budget, value_per_correct=value_per_correct, cost_per_path=cost_per_path)
+    aims = (retain, budget, budget_mean, value_per_correct)
+    if sum(aim is not None for aim in aims) > 1:
+        raise UsageError(
+            "state one aim: --retain, --budget, --budget-mean, or --value-per-correct with --cost-per-path"
+        )
+    if confidence is not None and any(aim is not None for aim in aims[1:]):
+        raise UsageError("--confidence goes with --retain: how sure to be that the share is kept")
+    if confidence is not None and not 0 < confidence < 1:
+        raise UsageError(f"--confidence must be above 0 and below 1, not {confidence:g}")
+    return Aim(
+        retain=retain,
+        confidence=confidence,
+        budget=budget,
+        budget_mean=budget_mean,
+        value_per_correct=value_per_correct,
+        cost_per_path=cost_per_path,
+    )
 
 
 def show(found: list[tuple[Record, Analysis]], *, json: bool) -> None:

@@ -23,7 +23,9 @@ def command(
     epsilon: o.Epsilon = 0.025,
     cap: o.Cap = 32,
     retain: o.Retain = None,
+    confidence: o.Confidence = None,
     budget: o.Budget = None,
+    budget_mean: o.BudgetMean = None,
     value_per_correct: o.ValuePerCorrect = None,
     cost_per_path: o.CostPerPath = None,
     branch: o.Branches = None,
@@ -38,7 +40,14 @@ def command(
             json=json,
         )
         return
-    aim = make_aim(retain, budget, value_per_correct, cost_per_path)
+    aim = make_aim(
+        retain=retain,
+        confidence=confidence,
+        budget=budget,
+        budget_mean=budget_mean,
+        value_per_correct=value_per_correct,
+        cost_per_path=cost_per_path,
+    )
     settings = Settings(epsilon=epsilon, k_max=cap, seed=wishes.seed, aim=aim)
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)

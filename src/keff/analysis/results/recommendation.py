@@ -38,7 +38,8 @@ class Recommendation(Finding):
     ``kept`` its share of that at the cap, ``same_answer`` how often the answer is the cap's;
     ``expected_paths`` and ``expected_tokens`` are means per question, ``expected_cost`` is in units of the
     cost per path that was stated. ``replayed`` is what the policy keeps on all recorded questions, and
-    ``optimism`` by how much that exceeds ``kept``. ``baseline`` is the policy that savings are measured
+    ``optimism`` by how much that exceeds ``kept``. ``expected_paths_interval`` is the 95% interval of the
+    mean paths of as many new questions as the pilot has. ``baseline`` is the policy that savings are measured
     against. ``voting`` is what the labels say about voting at all, with the gain it rests on. None stands for
     what the record cannot say.
     """
@@ -55,6 +56,7 @@ class Recommendation(Finding):
     because: str
     replayed: Interval | None = None
     optimism: float | None = None
+    expected_paths_interval: Interval | None = None
     baseline: str | None = None
     expected_seconds: Seconds | None = None
     pilot_cost: float | None = None

@@ -1,0 +1,74 @@
+"""What the user wants of a policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from keff.errors import PolicyError
+
+RETAIN = 0.99
+"""The share to keep when no aim is stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What the user wants of a policy; at most one aim.
+
+    ``retain``: at least this share of the accuracy of plurality at the cap, on average over workloads, for
+    the fewest paths (0.99 when nothing is stated); with ``confidence``, on this workload, that likely.
+    ``budget``: the most accuracy where the mean paths of a question are at most this many, 90% sure;
+    ``budget_mean``: the same, as likely as not. Or the most ``value_per_correct`` * accuracy -
+    ``cost_per_path`` * paths. Raises PolicyError outside the ranges.
+    """
+
+    retain: float | None = None
+    budget: float | None = None
+    value_per_correct: float | None = None
+    cost_per_path: float | None = None
+    budget_mean: float | None = None
+    confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        aims = (self.retain, self.budget, self.budget_mean, self.value_per_correct)
+        if sum(aim is not None for aim in aims) > 1:
+            raise PolicyError(
+                "state one aim: retain, budget, budget_mean, or value_per_correct with cost_per_path"
+            )
+        if (self.value_per_correct is None) != (self.cost_per_path is None):
+            raise PolicyError("value_per_correct and cost_per_path go together")
+        if self.retain is not None and not 0 < self.retain <= 1:
+            raise PolicyError(f"retain must be above 0 and at most 1, not {self.retain:g}")
+        self._check_confidence()
+        for budget in (self.budget, self.budget_mean):
+            if budget is not None and not 1 <= budget < np.inf:
+                raise PolicyError(f"a budget must be at least 1 path per question, not {budget:g}")
+        if self.value_per_correct is not None and not 0 < self.value_per_correct < np.inf:
+            raise PolicyError("value_per_correct must be above 0")
+        if self.cost_per_path is not None and not 0 <= self.cost_per_path < np.inf:
+            raise PolicyError("cost_per_path must not be negative")
+
+    def _check_confidence(self) -> None:
+        if self.confidence is None:
+            return
+        if not 0 < self.confidence < 1:
+            raise PolicyError(f"confidence must be above 0 and below 1, not {self.confidence:g}")
+        if not self.asks_share:
+            raise PolicyError("confidence goes with retain: how sure to be that the share is kept")
+
+    @property
+    def stated(self) -> bool:
+        """Whether the user stated any aim."""
+        aims = (self.retain, self.budget, self.budget_mean, self.value_per_correct)
+        return any(aim is not None for aim in aims)
+
+    @property
+    def asks_share(self) -> bool:
+        """Whether a share to keep is asked, as it is when nothing else is."""
+        return self.retain is not None or not self.stated
+
+    @property
+    def share(self) -> float:
+        """The share to keep: what was stated, or 0.99."""
+        return RETAIN if self.retain is None else self.retain

@@ -1,0 +1,191 @@
+"""What is believed of every rule on questions like the pilot's: paths, loss, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.analysis.recommend.played import Played, replayed, simulated, some_orders
+from keff.analysis.recommend.prior import GENERIC, Belief, Prior
+from keff.analysis.recommend.rules import CURTAILED, SINGLE
+from keff.analysis.recommend.worth import Labels, fit_slope, measured, variance_of_mean
+from keff.analysis.replay import Bench
+from keff.stats.plurality import plurality_at_k_items
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+LEAST_PRICE = 0.3
+"""Even where the labels say that votes are worth nothing, answers may not change without end: a unit of
+share is taken to be worth at least this part of the accuracy."""
+
+PATHS_VARIANCE, PATHS_MODEL = 1.5, 0.05
+"""Real questions differ more in the paths they take than simulated ones do (variance), and workloads differ
+from the model (a relative standard deviation)."""
+
+UNSEEN = 0.02
+"""The share that one more question of the pilot might have lost: a pilot hardly sees what deep rules lose."""
+
+LAW_DRAWS = 4_000
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is known of each question [n]: how the rules did, and the labels.
+
+    ``right`` is the accuracy of one path and ``top`` that of the plurality of all its paths, at most the cap
+    (None without labels). ``bench`` replays recorded paths in many more orders, as ``keff replay`` does.
+    """
+
+    played: Played
+    labels: Labels | None
+    right: FloatArray | None
+    top: FloatArray | None
+    clusters: IntArray
+    paths: int
+    bench: Bench | None = None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the rules were replayed on recorded paths."""
+        return self.paths >= self.played.rules.cap
+
+    def take(self, items: IntArray) -> Material:
+        """Return the material of some questions."""
+        return Material(
+            self.played.take(items),
+            None if self.labels is None else self.labels.take(items),
+            None if self.right is None else self.right[items],
+            None if self.top is None else self.top[items],
+            self.clusters[items],
+            self.paths,
+        )
+
+
+def gather(votes: Votes, cap: int, rng: np.random.Generator, prior: Prior = GENERIC) -> Material:
+    """Play every rule: by replay where at least ``cap`` paths of each question are recorded, else simulated.
+
+    Needs answers and at least two paths.
+    """
+    bench = Bench.of(votes, [], cap, rng) if votes.k >= cap else None
+    if bench is None:
+        played = simulated(votes, cap, prior.weights, rng)
+    else:
+        played = replayed(votes, some_orders(bench.draws))
+    labels = right = top = None
+    if votes.correct is not None:
+        labels, right = Labels.of(votes), votes.scored().mean(axis=1)
+        top = plurality_at_k_items(votes)[:, min(votes.k, cap) - 1]
+    return Material(played, labels, right, top, votes.cluster_ids, votes.k, bench)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is believed of C rules.
+
+    ``paths`` [C] are mean paths and ``spread`` [C] the relative standard deviation of that mean. ``share``
+    [C] is the answer share that is lost against the vote at the cap and ``differs`` [C] how often the answer
+    is another. ``lost`` [C] is the posterior mean of the accuracy lost; it is known up to a normal error
+    ``lost_sd`` [C] (the price of a share) and a log-normal factor of relative error ``factor`` [C] (the
+    share). ``at_stake`` [C] is the share that may be lost, one unseen question included; doubt goes with it.
+    ``level`` is what there is to keep: the ``accuracy`` at the cap; without labels the share of its answer.
+    ``single`` is the accuracy of one path, ``leader`` [cap + 1] the mean share of the plurality.
+    """
+
+    specs: list[str]
+    paths: FloatArray
+    spread: FloatArray
+    share: FloatArray
+    at_stake: FloatArray
+    differs: FloatArray
+    lost: FloatArray
+    lost_sd: FloatArray
+    factor: FloatArray
+    slope: Belief
+    level: float
+    leader: FloatArray
+    accuracy: Belief | None
+    single: Belief | None
+
+
+def believe(known: Material, prior: Prior = GENERIC) -> Outlook:
+    """Return what the material says, joined with what workloads are like in general."""
+    played = known.played
+    share, paths = played.share.mean(axis=0), played.paths.mean(axis=0)
+    slope, cap = fit_slope(known.labels, prior), played.rules.cap
+    rise = float(played.leader[cap] - played.leader[min(known.paths, cap)])
+    accuracy = None if known.top is None else _reached(measured(known.top, known.clusters), slope, rise)
+    level = float(played.leader[-1]) if accuracy is None else accuracy.value
+    worth = Belief(max(slope.value, LEAST_PRICE * level, 1e-6), slope.sd)
+    at_stake = np.maximum(share, 0.0) + UNSEEN / len(np.unique(known.clusters))
+    at_stake[CURTAILED] = 0.0  # never another answer than that of the cap
+    lost, lost_sd, factor = _lost(known, at_stake, worth, prior)
+    noise = PATHS_VARIANCE * variance_of_mean(played.paths, known.clusters) / np.square(paths)
+    return Outlook(
+        played.rules.specs,
+        paths,
+        np.sqrt(noise + (0 if known.recorded else PATHS_MODEL**2)) * (paths > 1),
+        share,
+        at_stake,
+        played.differs.mean(axis=0),
+        lost,
+        lost_sd,
+        factor,
+        slope,
+        level,
+        played.leader,
+        accuracy,
+        None if known.right is None else measured(known.right, known.clusters),
+    )
+
+
+def _reached(seen: Belief, slope: Belief, rise: float) -> Belief:
+    """Return the accuracy at the cap from that at the pilot's paths, the share still rising by ``rise``."""
+    value = float(np.clip(seen.value + slope.value * rise, 0, 1))
+    return Belief(value, float(np.hypot(seen.sd, slope.sd * rise)))
+
+
+def _lost(
+    known: Material, at_stake: FloatArray, worth: Belief, prior: Prior
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the accuracy that each rule loses, its normal error and its log-normal one."""
+    share = np.maximum(known.played.share.mean(axis=0), 0.0)
+    variance = variance_of_mean(known.played.share, known.clusters)
+    factor = np.where(share > 0, np.minimum(np.sqrt(variance) / np.maximum(share, 1e-12), 1), 1.0)
+    # A product of positive numbers, each known up to a factor, has its mean above its middle.
+    skew = 1 + np.square(factor) + min((worth.sd / worth.value) ** 2, 1)
+    lost, sd = prior.price.trusted * worth.value * share * skew, prior.price.sd(worth) * at_stake
+    lost[SINGLE] /= prior.price.trusted  # from one path to many is what the slope was measured on
+    if not known.recorded or known.played.right is None:
+        return lost, sd, factor
+    return _with_labels(known, lost, sd)
+
+
+def _with_labels(
+    known: Material, lost: FloatArray, sd: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Join the loss that was replayed with labels with what the share lost says of it.
+
+    The result is never below what was replayed, nor below the loss of a rule of the same family that draws
+    more: the least of many measured losses is too small by chance.
+    """
+    assert known.played.right is not None
+    seen = known.played.right.mean(axis=0)
+    noise = variance_of_mean(known.played.right, known.clusters)
+    weight = np.square(sd) / (np.square(sd) + noise + 1e-12)
+    worst = np.maximum(seen, weight * seen + (1 - weight) * lost)
+    for family in known.played.rules.families:
+        worst[family] = np.maximum.accumulate(worst[family][::-1])[::-1]
+    return worst, np.sqrt(weight * noise), np.zeros_like(lost)
+
+
+def losses(outlook: Outlook, rules: NDArray[np.intp]) -> FloatArray:
+    """Draw the share of the level that rules lose on a workload like this [draws, rules].
+
+    The price of a unit of share is normal (it can be negative: voting hurts there), the share log-normal.
+    The mean of each column is ``lost`` over the level. The same draws every time.
+    """
+    normal = np.random.default_rng(0).standard_normal((2, LAW_DRAWS, 1))
+    width = np.sqrt(np.log1p(np.square(outlook.factor[rules])))
+    around = outlook.lost[rules] + outlook.lost_sd[rules] * normal[0]
+    return around * np.exp(width * normal[1] - width**2 / 2) / max(outlook.level, 1e-9)

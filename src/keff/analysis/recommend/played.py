@@ -1,0 +1,105 @@
+"""What every rule does on every question: on simulated questions like the pilot's, or on recorded paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.analysis.recommend.rules import Rules
+from keff.stats.draws import Draws
+from keff.stats.mixture import fit_weights, partition_log_law, simulate, vote_counts
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+PSEUDO_ITEMS = 10
+"""How many pilot questions the generic weights are worth."""
+
+SEQUENCES = 6_000
+"""Simulated questions, shared by all rules."""
+
+ORDERS_IN_ALL = 20_000
+"""Random orders of recorded paths, shared by all rules, when one is chosen by replay."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """Expectations of C rules on n questions, each [n, C].
+
+    ``share`` is the answer share that a rule loses against the vote at the cap, ``right`` the accuracy (None
+    where it was not replayed with labels), ``differs`` how often the answers differ. ``leader`` [cap + 1] is
+    the mean share of the plurality after 0..cap paths.
+    """
+
+    rules: Rules
+    paths: FloatArray
+    share: FloatArray
+    differs: FloatArray
+    right: FloatArray | None
+    leader: FloatArray
+
+    def take(self, items: IntArray) -> Played:
+        """Return how the rules did on some of the questions."""
+        return replace(
+            self,
+            paths=self.paths[items],
+            share=self.share[items],
+            differs=self.differs[items],
+            right=None if self.right is None else self.right[items],
+        )
+
+
+def simulated(pilot: Votes, cap: int, weights: FloatArray, rng: np.random.Generator) -> Played:
+    """Play the rules on questions like the pilot's.
+
+    The answers of the pilot fit a mixture of partition laws: label-free. What is right is left open; labels
+    played on simulated votes told no more about left-out records than the slope does.
+    """
+    counts, _ = vote_counts(pilot)
+    mixture = fit_weights(partition_log_law(counts), PSEUDO_ITEMS * weights)
+    repeats = max(4, SEQUENCES * 32 // (pilot.n * max(cap, 32)))
+    new = simulate(pilot, mixture, (repeats, cap), rng)
+    return _play(new.draws, new.share_of_leader())
+
+
+def replayed(votes: Votes, draws: Draws) -> Played:
+    """Play the rules on recorded paths, at least ``draws.cap`` of each question, in random orders.
+
+    What the orders are off at the cap they are off alike for a rule that ends near it, so differences to the
+    cap are taken order by order.
+    """
+    share = _of_leader(draws, vote_counts(votes)[0] / votes.k)
+    return _play(draws, share, draws.tallies.credit)
+
+
+def some_orders(draws: Draws) -> Draws:
+    """Return as many of the orders as rules are chosen by: fewer than the one that is chosen is judged by."""
+    count = max(ORDERS_IN_ALL // len(draws.codes), 16)
+    correct = None if draws.correct is None else draws.correct[:, :count]
+    return Draws(draws.codes[:, :count], correct)
+
+
+def _of_leader(draws: Draws, worth: FloatArray) -> FloatArray:
+    """Return what the running leader is worth [n, R, cap + 1], by answer [n, A]; 0 for none."""
+    leader = draws.tallies.leader.astype(np.int64)
+    flat = np.maximum(leader, 0).reshape(len(leader), -1)
+    value = np.take_along_axis(worth, flat, axis=1).reshape(leader.shape)
+    return np.where(leader >= 0, value, 0.0)
+
+
+def _play(draws: Draws, share: FloatArray, right: NDArray[Any] | None = None) -> Played:
+    """Stop every order where each rule does, and average over the orders of each question."""
+    seen, (n, repeats, cap) = draws.tallies, draws.codes.shape
+    rules, flat = Rules(cap), (n * repeats, cap + 1)
+    lost = [share[..., -1:] - share, seen.leader != seen.leader[..., -1:]]
+    if right is not None:
+        lost.append(right[..., -1:] - right)
+    tables = [values.reshape(flat) for values in lost]
+    sums: list[list[FloatArray]] = [[] for _ in range(1 + len(tables))]
+    for stop in rules.stops(seen.v1.reshape(flat), seen.v2.reshape(flat)):
+        for place, values in enumerate([stop, *(np.take_along_axis(one, stop, 1) for one in tables)]):
+            sums[place].append(values.reshape(n, repeats, -1).mean(axis=1, dtype=np.float64))
+    paths, lost_share, differs, *rest = (np.concatenate(group, axis=1) for group in sums)
+    leader = np.asarray(share.mean(axis=(0, 1)), np.float64)
+    return Played(rules, paths, lost_share, differs, rest[0] if rest else None, leader)
