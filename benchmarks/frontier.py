@@ -68,6 +68,9 @@ def trial(workload: Workload, known: Material, outlook: Outlook, aim: Aim, other
     lost, top = workload.lost()[others, index], workload.top[others]
     level = max(float(top.mean()), 1e-9)
     assert expected.limits is not None and said.limits is not None
+    # A pilot without one right answer at the cap is told nothing of what is kept: no interval to be held to.
+    silent = outlook.level * len(np.unique(known.clusters)) < 0.5
+    limits = (np.nan, np.nan) if silent else said.limits
     return Trial(
         workload.name,
         workload.helped,
@@ -75,7 +78,7 @@ def trial(workload: Workload, known: Material, outlook: Outlook, aim: Aim, other
         1 - float(lost.mean()) / level,
         float(np.std(lost - lost.mean() / level * top, ddof=1) / len(top) ** 0.5 / level),
         said.value,
-        said.limits,
+        limits,
         said.confidence or 0.0,
         expected.limits,
     )
@@ -131,8 +134,8 @@ def row(name: str, some: Sequence[Trial]) -> str:
         f"{np.minimum(kept, 100).mean():.2f}",
         f"{np.quantile(kept, 0.1):.2f}",
         *(_percent([t.kept + width * t.error < share for t in some]) if share else "" for width in (2, 1)),
-        _percent([t.limits[0] <= t.kept <= t.limits[1] for t in some]),
-        f"{100 * np.mean([t.limits[1] - t.limits[0] for t in some]):.1f}",
+        _percent([t.limits[0] <= t.kept <= t.limits[1] for t in some if not np.isnan(t.limits[0])]),
+        f"{100 * np.nanmean([t.limits[1] - t.limits[0] for t in some]):.1f}",
         _percent([t.confidence for t in some]) if share else "",
         _percent([t.kept >= share for t in some]) if share else "",
         _percent([t.paths_limits[0] <= t.paths <= t.paths_limits[1] for t in some]),

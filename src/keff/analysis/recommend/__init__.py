@@ -69,7 +69,10 @@ def recommend(pilot: Votes, aim: Aim, verdict: Verdict, *, cap: int = 32, rng: n
     where there are at least ``cap`` of each question.
     """
     if why := _nothing_to_count(pilot):
-        return Advice("pilot too small", safe_default(cap), None, None, None, None, None, why)
+        once = verdict in ("single path", "do not vote")
+        policy, verdict = ("fixed:1", verdict) if once else (safe_default(cap), "pilot too small")
+        paths = Interval(1.0, 1.0, 1.0, "one path") if once else None
+        return Advice(verdict, policy, None, paths, None, None, None, why)
     known = gather(pilot, cap, rng)
     outlook = believe(known)
     decision = _decide(pilot, outlook, aim, verdict)
@@ -159,8 +162,11 @@ def _on_record(pilot: Votes, known: Material, spec: str) -> Interval | None:
 
 
 def _kept(known: Material, outlook: Outlook, index: int, aim: Aim, *, chosen: bool) -> Kept | None:
-    """Return what the rule keeps: cross-fitted where it was chosen by replay; None without labels."""
-    if outlook.accuracy is None:
+    """Return what the rule keeps, cross-fitted where it was chosen by replay.
+
+    None without labels, and where less than half an answer at the cap is right: no share of nothing is known.
+    """
+    if outlook.accuracy is None or outlook.level * len(np.unique(known.clusters)) < 0.5:
         return None
     if not known.recorded:
         return predicted(known, outlook, index, aim)
