@@ -10,7 +10,6 @@ import pytest
 
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.recommendation import Kept, Recommendation
-from keff.analysis.results.replay import Replay, ReplayRow
 from keff.cli._summary import _verdict  # pyright: ignore[reportPrivateUsage]
 from keff.policy import Sample, Stop, View, parse_policy
 from keff.records import Interval
@@ -63,7 +62,7 @@ def test_a_small_pilot_is_said_to_be_one_with_what_to_do_meanwhile() -> None:
     )
     assert _verdict(safe).endswith("to choose[/bold]; safe default: adaptive_consistency:0.95,cap=16")
     assert _verdict(aimed).endswith("best for your aim: budget:3")
-    tops = [headline(one, 32, None) for one in (safe, aimed)]
+    tops = [headline(one, 32) for one in (safe, aimed)]
     assert [top.badge for top in tops] == ["Pilot too small"] * 2
     assert tops[0].sentence.endswith("use the safe default.")
     assert "aim" in tops[1].sentence
@@ -71,16 +70,18 @@ def test_a_small_pilot_is_said_to_be_one_with_what_to_do_meanwhile() -> None:
 
 
 def test_a_rule_is_sold_by_what_it_keeps_and_only_as_far_as_that_is_known() -> None:
-    vote = advice("sample", "budget:3", kept=Kept(0.987, None, None, "simulated"), same_answer=0.9)
-    assert "9.0 paths per question keep 99% of the accuracy of 32" in headline(vote, 32, None).sentence
-    accuracy, kept = Interval(0.7, 0.6, 0.8, "replayed"), Interval(0.95, 0.9, 1.0, "replayed")
-    row = ReplayRow("budget:3", accuracy, kept, None, 9.0, None, 9.0, 1.0, None)
-    replayed = headline(vote, 32, Replay(10, 32, 32, 10, (row,)))
-    assert "keep 95%" in replayed.sentence
-    assert replayed.tiles[1].value == "95.0% [90.0, 100.0]"
-    assert "70.0% [60.0, 80.0] are right" in replayed.tiles[1].detail
-    assert "keep 99%" in headline(vote, 32, Replay(10, 32, 16, 10, (row,))).sentence
-    blind = headline(replace(vote, kept=None), 32, None)
+    kept = Kept(0.987, 0.97, 1.0, "simulated from the pilot", confidence=0.62)
+    vote = advice("sample", "budget:3", kept=kept, same_answer=0.9)
+    told = headline(vote, 32)
+    assert "9.0 paths per question keep 98.7% of the accuracy of 32" in told.sentence
+    assert told.tiles[1].value == "98.7% [97.0, 100.0]"
+    assert "62% sure that this workload keeps what was asked" in told.tiles[1].detail
+    whole = replace(vote, replayed=Interval(0.991, 0.98, 1.0, "replayed"), optimism=0.004)
+    assert (
+        "99.1% on the questions that chose it (+0.4 points of optimism)"
+        in headline(whole, 32).tiles[1].detail
+    )
+    blind = headline(replace(vote, kept=None), 32)
     assert "mostly with the answer" in blind.sentence
     assert blind.tiles[1].value == "90.0%"
 

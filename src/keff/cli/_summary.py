@@ -77,6 +77,8 @@ def _in_numbers(advice: Recommendation, cap: int) -> str:
     """Say what the policy is expected to keep and to save."""
     expected, paths = advice.expected_plurality, advice.expected_paths
     parts = [] if expected is None else [f"accuracy {_predicted(expected)} expected"]
+    if advice.kept is not None:
+        parts.append(f"{advice.kept.percent()} of the accuracy of {cap} paths kept")
     if paths is not None:
         parts.append(f"{paths:.1f} paths per question instead of {cap}: {max(1 - paths / cap, 0):.0%} saved")
     return "; ".join(parts) or "nothing can be expected of it yet"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from keff.analysis.matching import RARE
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.recommendation import Recommendation
-from keff.analysis.results.replay import Replay, ReplayRow
 from keff.records import Interval
 from keff.report.rules import in_words
 from keff.result import number
@@ -44,21 +43,20 @@ class Headline:
     tiles: tuple[Tile, ...]
 
 
-def headline(advice: Recommendation, cap: int, replayed: Replay | None) -> Headline:
+def headline(advice: Recommendation, cap: int) -> Headline:
     """Say what to do, what that keeps and what it saves against ``cap`` paths per question."""
     verdict = advice.verdict
     asks_once = verdict == "sample" and advice.policy == "fixed:1"
-    row = _replayed(advice, cap, replayed)
     return Headline(
         tone=TONES[verdict],
         badge=BADGES["single path" if asks_once else verdict],
-        sentence=_sentence(advice, cap, row),
+        sentence=_sentence(advice, cap),
         because=advice.because,
-        tiles=(_policy(advice), _kept(advice, cap, row), _saved(advice, cap)),
+        tiles=(_policy(advice), _kept(advice, cap), _saved(advice, cap)),
     )
 
 
-def _sentence(advice: Recommendation, cap: int, row: ReplayRow | None) -> str:
+def _sentence(advice: Recommendation, cap: int) -> str:
     if advice.verdict == "pilot too small":
         return f"This pilot is too small to choose. Until you measure more questions, {_meanwhile(advice)}."
     if advice.verdict == "do not vote" and advice.because.startswith(RARE):
@@ -74,10 +72,10 @@ def _sentence(advice: Recommendation, cap: int, row: ReplayRow | None) -> str:
     if advice.policy.startswith("fixed:"):
         return f"Draw {advice.k} paths per question instead of {cap}."
     paths = "some paths" if advice.expected_paths is None else _paths(advice.expected_paths)
-    kept = advice.kept if row is None else row.kept
+    kept = advice.kept
     if kept is None:
         return f"Stop early: about {paths} per question, mostly with the answer that {cap} would give."
-    return f"Stop early: about {paths} per question keep {min(kept.value, 1):.0%} of the accuracy of {cap}."
+    return f"Stop early: about {paths} per question keep {min(kept.value, 1):.1%} of the accuracy of {cap}."
 
 
 def _meanwhile(advice: Recommendation) -> str:
@@ -88,26 +86,28 @@ def _policy(advice: Recommendation) -> Tile:
     return Tile("Policy", advice.policy, in_words(advice.policy))
 
 
-def _kept(advice: Recommendation, cap: int, row: ReplayRow | None) -> Tile:
-    if row is not None and row.kept is not None and row.accuracy is not None:
-        level = f"95% interval, replayed on the recorded paths; {row.accuracy.percent()} are right"
-        return Tile(f"Accuracy kept, of {cap} paths", row.kept.percent(), level)
+def _kept(advice: Recommendation, cap: int) -> Tile:
+    kept = advice.kept
+    if kept is not None and kept.limits is not None:
+        detail = f"95% interval, {kept.method}{_beside(advice)}"
+        return Tile(f"Accuracy kept, of {cap} paths", kept.percent(), detail)
     if advice.expected_plurality is not None:
-        kept = advice.kept
-        beside = "" if kept is None else f"; {min(kept.value, 1):.1%} of what {cap} paths would give"
-        detail = f"95% interval, simulated from this pilot{beside}"
+        detail = f"95% interval, {advice.expected_plurality.method}"
         return Tile("Accuracy expected", advice.expected_plurality.percent(), detail)
     value = "unknown" if advice.same_answer is None else number(advice.same_answer, ".1%")
     detail = "simulated from this pilot; without gold answers accuracy cannot be known"
     return Tile(f"Same answer as {cap} paths", value, detail)
 
 
-def _replayed(advice: Recommendation, cap: int, replayed: Replay | None) -> ReplayRow | None:
-    """Return what replay says of the recommended policy, where it was replayed against this cap."""
-    if replayed is None or replayed.cap != cap:
-        return None
-    row = replayed.by_policy.get(advice.policy)
-    return None if row is None or row.kept is None else row
+def _beside(advice: Recommendation) -> str:
+    """Say what replay on the very questions that chose the policy shows, or how sure its share is."""
+    kept = advice.kept
+    if advice.replayed is not None and advice.optimism is not None:
+        points = f"{100 * advice.optimism:+.1f} points of optimism"
+        return f"; {advice.replayed.value:.1%} on the questions that chose it ({points})"
+    if kept is None or kept.confidence is None:
+        return ""
+    return f"; {kept.confidence:.0%} sure that this workload keeps what was asked"
 
 
 def _saved(advice: Recommendation, cap: int) -> Tile:

@@ -130,7 +130,7 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> View:
         model=record.info.model or "",
         found=found,
         single=_single(found),
-        headline=headline(found.recommendation, found.cap, exhibit.replayed),
+        headline=headline(found.recommendation, found.cap),
         replayed=exhibit.replayed,
         rows=_numbers(found),
         charts=_charts(exhibit, found.cap),

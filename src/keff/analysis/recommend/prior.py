@@ -46,11 +46,11 @@ class Price:
 
     @property
     def trusted(self) -> float:
-        """The multiple that rules are chosen by: with probability 0.8 the mean is no larger.
+        """The multiple that rules are chosen by: with probability 0.9 the mean is no larger.
 
         What differs between workloads averages out over them; an error of the mean does not.
         """
-        return self.mean + 0.84 * self.error
+        return self.mean + 1.2816 * self.error
 
     def sd(self, slope: Belief) -> float:
         """Return the standard deviation of the price of a new workload."""
@@ -86,5 +86,5 @@ GENERIC = Prior(
     weights=np.concatenate([_ONE, _OPEN, _OPEN_HEAVY_TAIL, _TWO_ANSWERS, _FOUR_ANSWERS]),
     calibration=Belief(0.932, 0.136),
     slope=Line(-1.609, 2.581, 0.269),
-    price=Price(mean=0.594, error=0.11, families=0.231, workloads=0.232),
+    price=Price(mean=0.562, error=0.102, families=0.173, workloads=0.224),
 )
