@@ -214,14 +214,14 @@ def claims(found: dict[str, list[Trial]]) -> None:
 
 def sizes(long: Sequence[Workload], fitted: dict[str, Prior], family: Family, pilots: int) -> None:
     """Print how the promise sharpens with the pilot: on all records, and on those that have the questions."""
-    for least in (50, 150, 300):
+    for least in (50, 190, 400):
         some = [w for w in long if w.helped and w.votes.n >= least]
         if not some:
             continue
         print(f"\n{len(some)} workloads of at least {least} questions, retain 0.99\n")
         print(HEAD.replace("aim", "pilot") + "---:|")
         for size in SIZES:
-            if size[0] <= least / 2 + 1e-9 or size[0] == ITEMS:
+            if size[0] <= 0.53 * least or size[0] == ITEMS:
                 found = trials(some, fitted, family, size, pilots)
                 name = "retain 0.99"
                 line = row(name, found[name]).replace(name, f"{size[0]} x {size[1]}")
