@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import keff
+from keff.analysis.recommend import Aim
 from keff.stats.plurality import plurality_at_k
 from keff.stats.verdict import Belief, Verdict, judge_voting
 from keff.stats.votes import Votes
@@ -101,6 +103,9 @@ def test_a_pilot_of_hashes_knows_that_it_does_not_know_what_comes_after_it() -> 
     assert found.verdict != "sample"
     assert found.most_paths == 8
     assert found.gain.lo < gain(hashes) < found.gain.hi
+    # So nothing deeper than the pilot is recommended, whatever is asked.
+    settings = keff.Settings(aim=Aim(retain=0.999))
+    assert keff.analyze(hashes(200, np.random.default_rng(3)), settings).recommendation.k <= 8
 
 
 def test_a_loss_is_seen_with_enough_questions() -> None:

@@ -211,9 +211,9 @@ def _recommendation(votes: Votes, settings: Settings, matched: Matching | None) 
     voting = judge_voting(votes, settings.k_max)
     if matched is not None and matched.rare:
         voting = replace(voting, verdict="do not vote")
-    advice = recommend(
-        votes, settings.aim, voting.verdict, cap=settings.k_max, rng=np.random.default_rng(settings.seed)
-    )
+    # Where the sign of what more paths bring is not known, no more are drawn than the pilot has seen.
+    cap = settings.k_max if voting.most_paths is None else min(settings.k_max, voting.most_paths)
+    advice = recommend(votes, settings.aim, voting.verdict, cap=cap, rng=np.random.default_rng(settings.seed))
     expected, kept = advice.expected, advice.kept
     return Recommendation(
         verdict=advice.verdict,
