@@ -34,13 +34,19 @@ class Space(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the space."""
+        ...
 
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Whether the possible answers are known beforehand."""
+        ...
 
     @property
-    def contract(self) -> str: ...
+    def contract(self) -> str:
+        """The final-answer instruction."""
+        ...
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the final answer; None abstains."""
@@ -64,15 +70,19 @@ class Explains(Protocol):
         ...
 
 
-class SmallSpace(Protocol):
+class Keyed(Protocol):
+    """What has vote keys."""
+
+    def key(self, answer: str) -> str | None:
+        """Return the canonical vote key; None abstains."""
+        ...
+
+
+class SmallSpace(Keyed, Protocol):
     """The least that a space of another package has."""
 
     def extract(self, text: str) -> Any:
         """Return the final answer as a string (or as ``Extracted``, with the rule); None abstains."""
-        ...
-
-    def key(self, answer: str) -> str | None:
-        """Return the canonical vote key; None abstains."""
         ...
 
 
@@ -136,7 +146,7 @@ def golds(gold: Any) -> list[str]:
     return [str(gold)]
 
 
-def same_key(space: Space, answer: str, gold: Any) -> bool:
+def same_key(space: Keyed, answer: str, gold: Any) -> bool:
     """Return whether the answer has the key of any acceptable answer."""
     key = space.key(answer)
     return key is not None and any(key == space.key(each) for each in golds(gold))

@@ -82,7 +82,7 @@ def _decoded(text: str, start: int) -> tuple[Any, int]:
 
 def canonical(value: Any) -> str:
     """Return a value of ``value_of`` with sorted names, no whitespace and every number in one form."""
-    kind = type(value)
+    kind = cast("type[object]", type(value))
     if kind is Number:
         return value
     if kind is str:

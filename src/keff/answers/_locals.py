@@ -204,12 +204,12 @@ def _assigned(body: list[Any]) -> Iterator[str]:
     for node in _inside(body):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
             yield node.id
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (
-            isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name
-        ):
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            yield node.rest
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+            yield from [node.name] if node.name else []
+        elif isinstance(node, ast.MatchMapping):
+            yield from [node.rest] if node.rest else []
         elif isinstance(node, ast.alias):
             yield node.asname or node.name.partition(".")[0]
 

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import sqlglot
 from sqlglot import exp
@@ -21,13 +21,16 @@ from sqlglot.errors import SqlglotError
 
 from keff.answers._base import MOST_ROUNDS
 
+# The base class of sqlglot's nodes is named otherwise from version to version.
+Tree: TypeAlias = Any
+
 MOST_CHARACTERS = 20_000
 DEEPEST = 20
 HIGHEST = 60
 
 _STATEMENTS = (exp.Query, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Alter)
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
-_FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {exp.GT: exp.LT, exp.GTE: exp.LTE}
+_FLIPPED: dict[type[Tree], type[Tree]] = {exp.GT: exp.LT, exp.GTE: exp.LTE}
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|[()]")
 
 # sqlglot logs what it cannot parse; here that is an abstention with a reason.
@@ -67,7 +70,7 @@ def _once(text: str, dialect: str) -> tuple[str, int]:
     return "; ".join(written), numbered
 
 
-def _parsed(text: str, dialect: str) -> list[exp.Expression]:
+def _parsed(text: str, dialect: str) -> list[Tree]:
     if len(text) > MOST_CHARACTERS:
         raise NotSql(f"longer than {MOST_CHARACTERS:,} characters")
     if _nesting(text) > DEEPEST:
@@ -95,7 +98,7 @@ def _nesting(text: str) -> int:
     return deepest
 
 
-def _height(tree: exp.Expression) -> int:
+def _height(tree: Tree) -> int:
     """Return the height of a tree up to the limit, without recursion."""
     height, level = 0, [tree]
     while level and height <= HIGHEST:
@@ -104,7 +107,7 @@ def _height(tree: exp.Expression) -> int:
     return height
 
 
-def _sql(tree: exp.Expression, dialect: str) -> str:
+def _sql(tree: Tree, dialect: str) -> str:
     return tree.sql(dialect=dialect or None, comments=False, normalize_functions="upper")
 
 
@@ -217,7 +220,7 @@ def _fold_name(identifier: exp.Identifier) -> None:
         identifier.set("quoted", False)
 
 
-def _fold_output(tree: exp.Expression) -> None:
+def _fold_output(tree: Tree) -> None:
     """Drop the aliases of the outermost columns, and write what they stand for where they are referred to."""
     if not isinstance(tree, exp.Select):
         return
@@ -235,11 +238,11 @@ def _fold_output(tree: exp.Expression) -> None:
     tree.set("expressions", [each.this if isinstance(each, exp.Alias) else each for each in tree.expressions])
 
 
-def _is_alias(node: exp.Expression) -> bool:
+def _is_alias(node: Tree) -> bool:
     return isinstance(node, exp.Alias)
 
 
-def _plain(node: exp.Expression) -> exp.Expression:
+def _plain(node: Tree) -> Tree:
     """Take words that say the default, and parentheses that group nothing, off one node."""
     kind = node.args.get("kind") if isinstance(node, exp.Join) else None
     if kind == "INNER" or (kind == "OUTER" and node.args.get("side")):
@@ -253,7 +256,7 @@ def _plain(node: exp.Expression) -> exp.Expression:
     return node
 
 
-def _sort(tree: exp.Expression, dialect: str) -> None:
+def _sort(tree: Tree, dialect: str) -> None:
     """Sort what may stand in any order, from the innermost part outward."""
     for node in reversed(list(tree.walk(bfs=True))):
         if isinstance(node, exp.And | exp.Or) and not isinstance(node.parent, type(node)):
@@ -269,9 +272,9 @@ def _sort(tree: exp.Expression, dialect: str) -> None:
             node.set("expressions", sorted(node.expressions, key=lambda each: _sql(each, dialect)))
 
 
-def _sort_chain(node: exp.Expression, dialect: str) -> None:
+def _sort_chain(node: Tree, dialect: str) -> None:
     parts = sorted(node.flatten(), key=lambda each: _sql(each, dialect))
-    kind = type(node)
+    kind = cast("Any", type(node))
     chain = parts[0].copy()
     for part in parts[1:]:
         chain = kind(this=chain, expression=part.copy())

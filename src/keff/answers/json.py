@@ -63,8 +63,8 @@ class JsonSpace:
         return key is not None and key in self._golds(gold)
 
     def _golds(self, gold: Any) -> set[str | None]:
-        each = cast("Sequence[Any]", gold) if isinstance(gold, list | tuple) else ()
-        return {self._gold(value) for value in (gold, *each)}
+        alternatives = list(cast("Sequence[Any]", gold)) if isinstance(gold, list | tuple) else []
+        return {self._gold(cast("Any", gold)), *map(self._gold, alternatives)}
 
     def _gold(self, gold: Any) -> str | None:
         return self.key(gold if isinstance(gold, str) else json.dumps(gold, default=str))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pint
 
@@ -160,7 +160,7 @@ def _read(answer: str) -> str:
         raise _Refused(f"longer than {MOST_CHARACTERS} characters")
     text = plain(fold(answer)).strip().rstrip(".")
     at = _numbers.lead_in(text)
-    total: pint.Quantity | None = None
+    total: Any = None
     while True:
         number = _numbers.NUMBER.match(text, at)
         value = None if number is None else _numbers.value(number)
@@ -235,9 +235,11 @@ def _pint(unit: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _registry() -> pint.UnitRegistry[Any]:
+def _registry() -> Any:
     # Fractions keep every conversion exact, so that equal amounts have equal keys.
-    return pint.UnitRegistry(non_int_type=Fraction, autoconvert_offset_to_baseunit=True)
+    exact: Any = Fraction
+    made = cast("Any", pint.UnitRegistry)
+    return made(non_int_type=exact, autoconvert_offset_to_baseunit=True)
 
 
 def space() -> QuantitySpace:
