@@ -16,9 +16,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from statistics import median
+from typing import Any
 
-from keff.answers import Space, _forms, _symbolic, space
+from keff.answers import Space, _forms, _symbolic, names, once, read, space
 from keff.records import AnswerSpace
 
 WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer is final <think>
@@ -100,9 +101,73 @@ def fuzz(count: int, spaces: list[Space], label: str) -> None:
     report(f"{count:,} {label}", f"{seconds:.0f} s, {keyed:,} keys, slowest {slowest * 1e3:.0f} ms")
 
 
+def every_space() -> list[Space]:
+    """Return one space of each name that needs no function of the user."""
+    options = {"label": "label:labels=yes,no,A plant", "list": "list:inner=numeric"}
+    return [space(options.get(name, name)) for name in names() if name != "key"]
+
+
+def documents(count: int) -> Iterator[str]:
+    """Yield different JSON documents of about 1 kB, as models print them."""
+    rng = random.Random(2)
+    for i in range(count):
+        order = {
+            "id": i,
+            "customer": {
+                "name": f"Customer {rng.randint(0, 10**6)}",
+                "city": rng.choice(["Oslo", "Rome", "Kyiv"]),
+            },
+            "items": [
+                {
+                    "sku": f"A-{rng.randint(0, 10**5)}",
+                    "quantity": rng.randint(1, 9),
+                    "price": rng.randint(1, 9999) / 100,
+                }
+                for _ in range(9)
+            ],
+            "note": "delivered between 9 and 12 [1]",
+        }
+        text = json.dumps(order, indent=2)
+        yield f"Here is the order:\n\n```json\n{text}\n```\n" if i % 2 else text
+
+
+def queries(distinct: int) -> list[str]:
+    """Return different SQL answers with a join, a condition and a group."""
+    return [
+        f"```sql\nSELECT u.name, COUNT(*) AS n\nFROM users AS u JOIN orders o ON u.id = o.user_id\n"
+        f"WHERE o.total > {i} GROUP BY u.name\nORDER BY n DESC LIMIT 10;\n```"
+        for i in range(distinct)
+    ]
+
+
+def structured() -> None:
+    """Time 100,000 different JSON answers, and 100,000 SQL answers of which 10,000 are different."""
+    texts, js = list(documents(100_000)), space("json")
+    began = time.process_time()
+    keys = {read(js, text).key for text in texts}
+    seconds = time.process_time() - began
+    size = sum(map(len, texts)) // len(texts)
+    report(f"100,000 different JSON answers of {size} characters", f"{seconds:.1f} s, {len(keys):,} keys")
+    print(f"claim: read 100,000 different JSON answers, one core | {seconds:.1f} s | under 20 s")
+    took: list[float] = []
+    for text in texts[:2000]:
+        start = time.perf_counter()
+        read(js, text)
+        took.append(time.perf_counter() - start)
+    print(f"claim: time per path for JSON of {size} characters | {median(took) * 1e3:.3f} ms | under 0.2 ms")
+    sql = space("sql")
+    different = queries(10_000)
+    reading = once(lambda text: read(sql, text))
+    began = time.process_time()
+    keys = {reading(different[i % len(different)]).key for i in range(100_000)}
+    seconds = time.process_time() - began
+    print(f"claim: read 100,000 SQL answers, 10,000 different | {seconds:.1f} s | under 20 s")
+    report("100,000 SQL answers, 10,000 different", f"{seconds:.1f} s, {len(keys):,} keys")
+
+
 def growth() -> None:
     units = ("the answer is ", "1,", r"\boxed{", "A B is ", "<think>", "x ", "٣", "```\n", "'", "(")
-    for each in (space(name) for name in get_args(AnswerSpace)):
+    for each in every_space():
         worst, slowest = 0.0, 0.0
         for unit in units:
             took = [_extracting(each, unit * (size // len(unit))) for size in (10**6, 10**7)]
@@ -183,10 +248,11 @@ def main() -> None:
         speed(options.shared)
         agreement(options.shared, options.disagreements)
         math_rate(options.shared)
+    structured()
     growth()
     fuzz(options.fuzz // 500, [space("math")], "fuzz strings in math with workers")
     _symbolic.available = lambda: False  # a million strings for the worker would take hours
-    fuzz(options.fuzz, [space(name) for name in get_args(AnswerSpace)], "fuzz strings in all spaces")
+    fuzz(options.fuzz, every_space(), "fuzz strings in all spaces")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ from keff.answers import Space, _symbolic, names, space
 from keff.records import AnswerSpace
 
 OPTIONS = {"label": "label:labels=yes,no,A plant", "list": "list:inner=numeric"}
-NAMES = [
-    name for name in names() if name != "key"
-]  # needs a function of the user's: tests/cli/test_answer_key.py
+# The space of a user's function needs one: tests/cli/test_answer_key.py.
+NAMES = [name for name in names() if name != "key"]
 SPACES: list[Space] = [space(OPTIONS.get(name, name)) for name in NAMES]
 
 WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer is final <think>

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 from keff.answers import _json
 from keff.answers._base import Extracted, words
 from keff.answers._json import NotRead
-from keff.answers._path import MISSING, look_up, without
+from keff.answers._path import MISSING, look_up, steps, without
 from keff.answers._visible import strip_thinking
 
 
@@ -84,4 +84,6 @@ class JsonSpace:
 
 def space(fields: str | Sequence[str] = (), ignore: str | Sequence[str] = ()) -> JsonSpace:
     """Make the space; see ``JsonSpace`` for the options."""
+    for field in words(fields):
+        steps(field)  # a malformed path is said now, not with the first answer
     return JsonSpace(words(fields), words(ignore))

@@ -1,4 +1,4 @@
-"""Show how answers are read: what, by which rule, with which key, and what is not read.
+"""Show how answers are read: by which rule, with which key.
 
 Settles the reading before paying for more paths; draws and writes nothing.
 """
@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from keff.cli import _console
 from keff.cli import _options as o
@@ -59,7 +60,7 @@ def _print(found: Survey) -> None:
             out.print(f"  {count:>8}  {end!r}", markup=False, soft_wrap=True)
 
 
-def _cell(text: str | None) -> str:
+def _cell(text: str | None) -> Text:
     """Return a text as one cell: what a model wrote is never taken for markup, and moves no cursor."""
     shown = "–" if text is None else " ".join(text.split())
-    return "".join(character if character.isprintable() else "·" for character in shown).replace("[", r"\[")
+    return Text("".join(character if character.isprintable() else "·" for character in shown))

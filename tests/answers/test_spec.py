@@ -1,0 +1,117 @@
+"""Answer spaces by name: specs, tables, spaces of other packages, extras that are missing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keff import plugins
+from keff.answers import Extracted, from_command_line, names, once, read, space
+from keff.answers._spec import parse
+from keff.errors import PluginError, TaskError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "options"),
+    [
+        ("numeric", "numeric", {}),
+        ("json:fields=a,b.c,ignore=x", "json", {"fields": "a,b.c", "ignore": "x"}),
+        ("set:inner=json:fields=a,b", "set", {"inner": "json:fields=a,b"}),
+        ("list:order=free,inner=date:order=dmy", "list", {"order": "free", "inner": "date:order=dmy"}),
+        ('label:{"labels": ["a", "b"]}', "label", {"labels": ["a", "b"]}),
+    ],
+)
+def test_specs_are_taken_apart(spec: str, name: str, options: dict[str, Any]) -> None:
+    assert parse(spec) == (name, options)
+    space(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("jsn", "unknown answer space 'jsn'"),
+        ("json:a,b", "write it as name:option=value"),
+        ("json:field=a", "has no option 'field'|unknown option 'field'"),
+        ('json:{"fields": ', "its options are not JSON"),
+        ("label", "name the labels"),
+        ("label:labels=a,A", "stands for two labels|two labels"),
+        ("date:order=ymd", "order is dmy or mdy"),
+        ("sql:dialect=klingon", "is not one of sqlglot's"),
+        ("json:fields=a[", "is not a path"),
+        ("list:inner=poem", "unknown answer space 'poem'"),
+        ("key", "name your function with --answer-key"),
+    ],
+)
+def test_a_wrong_spec_is_one_line(spec: str, says: str) -> None:
+    with pytest.raises(TaskError, match=says):
+        space(spec).key("{}")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".csv"])
+def test_a_table_becomes_part_of_the_spec(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"labels{suffix}"
+    table = {"refund": ["money back"], "billing": []}
+    file.write_text(json.dumps(table) if suffix == ".json" else "refund,money back\nbilling\n")
+    spec = from_command_line(f"label:table={file}")
+    assert str(tmp_path) not in spec
+    file.unlink()
+    assert space(spec).key("Money back!") == "refund"
+    with pytest.raises(UsageError, match="cannot be read"):
+        from_command_line(f"label:table={file}")
+    with pytest.raises(TaskError, match="table"):
+        space(f"label:table={file}")
+
+
+class Colour:
+    """Two methods, as another package may have."""
+
+    def extract(self, text: str) -> str | None:
+        return text.split()[-1] if text else None
+
+    def key(self, answer: str) -> str | None:
+        return answer.lower() or None
+
+
+def colour(shade: str = "") -> Any:
+    return object() if shade == "broken" else Colour()
+
+
+def test_a_space_of_another_package_is_used_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("colour", f"{__name__}:colour", "keff.spaces")
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+    real = plugins.entry_points
+    monkeypatch.setattr(
+        plugins,
+        "entry_points",
+        lambda **given: [point] if given == {"group": "keff.spaces"} else real(**given),
+    )
+    assert "colour" in names()
+    each = space("colour")
+    assert (each.name, each.closed, each.contract) == ("colour", False, "")
+    assert each.extract("It is Red") == Extracted("Red", "colour")
+    assert each.extract("It is Red", truncated=True) is None
+    assert read(each, "It is Red").key == "red"
+    assert read(each, "").rule == "no answer"
+    assert each.correct("RED", ["blue", "red"])
+    with pytest.raises(TaskError, match="it has no extract"):
+        space("colour:shade=broken")
+
+
+def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    for module in ("keff.answers.sql", "keff.answers._sql"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(PluginError, match=r"pip install 'keff\[sql\]'"):
+        space("sql")
+
+
+def test_each_text_is_read_once() -> None:
+    seen: list[str] = []
+    reading = once(lambda text: seen.append(text) or len(text))
+    assert [reading(text) for text in ("a", "bb", "a", "a")] == [1, 2, 1, 1]
+    assert seen == ["a", "bb"]

@@ -1,0 +1,63 @@
+"""keff read: what a reading does to the texts of a record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import command_line
+from keff.errors import LogError, UsageError
+from keff.reading.open import Opening
+from keff.reading.survey import survey
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    texts = [
+        "The answer is 4.",
+        "#### 1 000",
+        "I cannot say\x1b[K",
+        "I cannot say\x1b[K",
+        "x = [bold]5[/bold]",
+    ]
+    rows = [{"id": f"q{i}", "all_answers": [None] * 5, "all_texts": texts} for i in range(30)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_rules_keys_and_unread_endings_are_counted(log: Path) -> None:
+    found = survey(log, Opening(answer_space="numeric"), size=7)
+    assert (found.space, found.whole, found.questions, found.texts, found.read) == (
+        "numeric",
+        True,
+        30,
+        150,
+        90,
+    )
+    assert found.rules == {"no answer": 60, "marker": 30, "####": 30, "last number": 30}
+    assert found.endings == {"I cannot say\x1b[K": 60}
+    assert found.agreement == 0
+    assert len(found.sample) == 7
+    assert {each.key for each in found.sample} <= {"4", "1000", "5", None}
+    assert survey(log, Opening(answer_space="numeric"), size=7) == found
+
+
+def test_the_command_shows_it_and_no_text_moves_the_cursor(log: Path) -> None:
+    done = command_line.keff("read", log, "--answer-space", "numeric", "--show", 100)
+    assert done.returncode == 0
+    assert done.stdout.startswith("90 of 150 texts read as numeric; two of a question agree 0% of the time")
+    assert "\x1b" not in done.stdout
+    told = json.loads(command_line.keff("read", log, "--answer-space", "numeric", "--json").stdout)
+    assert told["rules"]["no answer"] == 60
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, log: Path) -> None:
+    scores = tmp_path / "scores.jsonl"
+    scores.write_text('{"id": "a", "all_answers": [null, null], "all_correct": [1, 0]}\n')
+    with pytest.raises(UsageError, match="unknown answer space 'numbers'"):
+        survey(log, Opening(answer_space="numbers"))
+    with pytest.raises(LogError, match="does not exist"):
+        survey(tmp_path / "none.jsonl", Opening())
