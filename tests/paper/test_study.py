@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from keff.cli.study import Actions, command
+from keff.engines.fake import Fake
 from keff.errors import RunError, UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
 from keff.sampling.grid import read_study
+from keff.sampling.manifest import Manifest
+from keff.sampling.store import Run
 
 TOML = """
 name = "fake"
@@ -78,3 +82,127 @@ def test_a_report_of_half_a_study_lists_what_is_missing(study: Path) -> None:
     assert [Path(name).name for name in found.missing] == ["pt-1", "pt-2"]
     assert "table2" in found.tables
     assert "table3" not in found.tables
+
+
+def run(study: Path, capsys: pytest.CaptureFixture[str], **how: object) -> list[dict]:
+    """Run a study and return its rows, whether or not it failed."""
+    with suppress(RunError):
+        command(Actions.run, study, json=True, **how)
+    return json.loads(capsys.readouterr().out)["runs"]
+
+
+def test_an_engine_starts_once_per_model_and_not_for_complete_cells(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[str] = []
+    plain = Fake.start
+
+    async def start(self: Fake) -> None:
+        starts.append(self.name)
+        await plain(self)
+
+    monkeypatch.setattr(Fake, "start", start)
+    run(study, capsys)
+    assert len(starts) == 1
+    (study.parent / "sums.jsonl").unlink()  # complete cells are told from their stores alone
+    assert all(row["complete"] and row["drawn"] == 0 for row in run(study, capsys))
+    assert len(starts) == 1
+
+
+def test_a_data_set_a_model_and_a_cell_that_fail_are_listed_and_the_others_run(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = study.read_text().replace("models = [", 'models = [{ name = "odd", engine = "warp" }, ')
+    text += '[[tasks]]\nname = "gone"\ndata = "gone.jsonl"\n'
+    study.write_text(text + '[[tasks]]\nname = "short"\ndata = "sums.jsonl"\nn = 21\n')
+    broken = study.parent / "runs" / "toy" / "sums" / "sc-1"
+    broken.mkdir(parents=True)
+    (broken / "manifest.json").write_text("{}")
+    (broken / "paths.sqlite").write_text("")
+    with pytest.raises(RunError, match="21 of 24 runs are incomplete"):
+        command(Actions.run, study, json=True)
+    said = capsys.readouterr()
+    rows = json.loads(said.out)["runs"]
+    errors = {row["cell"]: row.get("error", "") for row in rows}
+    assert [row["cell"] for row in rows if row["complete"]] == [
+        f"toy sums {arm} seed {seed}" for arm, seed in (("sc", 2), ("pt", 1), ("pt", 2))
+    ]
+    assert "is not a manifest of keff" in errors["toy sums sc seed 1"]
+    assert "gone.jsonl does not exist" in errors["toy gone sc seed 1"]
+    assert "task short has 20 questions and the study wants n = 21" in errors["toy short sc seed 2"]
+    assert "unknown engine 'warp'" in errors["odd sums pt seed 1"]
+    assert "odd gone sc seed 1 and 7 more cells: " in said.err.replace("\n", " ")
+
+
+def test_changed_settings_of_cells_with_paths_are_refused_and_named(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(study, capsys)
+    text = study.read_text()
+    study.write_text(text.replace('"sc", k = 8', '"sc", k = 8, temperature = 0.9, thinking = 0'))
+    with pytest.raises(UsageError, match=r"2 cells .*sc seed 1: temperature 0.7 -> 0.9, thinking None -> 0"):
+        command(Actions.run, study)
+    study.write_text(text.replace("c = 0.4", "c = 0.5"))
+    rows = run(study, capsys)
+    assert all("engine.c: 0.4 -> 0.5" in row["error"] for row in rows)
+    study.write_text(text.replace("n = 12", "n = 14").replace('"sc", k = 8', '"sc", k = 9'))
+    assert [row["drawn"] for row in run(study, capsys)] == [30, 30, 16, 16]
+    study.write_text(text)
+    assert [row["drawn"] for row in run(study, capsys)] == [0] * 4
+
+
+def test_settings_of_arms_reach_their_runs_and_seeds_may_share_questions(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arms = 'arms = [{ name = "hot", k = 4, temperature = 1.1, top_p = 0.8, max_tokens = 77, thinking = 5 }, '
+    arms += '{ name = "stop", k = 8, policy = "lead_k:2,cap=8" }]'
+    lines = ["same_questions = true" if "arms =" in line else line for line in study.read_text().splitlines()]
+    study.write_text(arms + "\n" + "\n".join(lines))
+    rows = run(study, capsys)
+    assert all(row["complete"] for row in rows)
+    asked = []
+    for row in rows:
+        with Run.open(Path(row["run"])) as opened:
+            asked.append([item.id for item in opened.items()])
+    assert asked[0] == asked[1] == asked[2] == asked[3]
+    sampling = Manifest.read(Path(rows[0]["run"])).config.sampling
+    assert (sampling["temperature"], sampling["top_p"], sampling["max_tokens"]) == (1.1, 0.8, 77)
+    assert (sampling["thinking"], Manifest.read(Path(rows[2]["run"])).policy) == (5, "lead_k:2,cap=8")
+    assert rows[2]["drawn"] < 12 * 8
+    assert [row["drawn"] for row in run(study, capsys)] == [0] * 4
+
+
+def test_only_status_and_dry_run(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command(Actions.run, study, dry_run=True, json=True)
+    (row,) = json.loads(capsys.readouterr().out)["models"]
+    assert (row["cells"], row["paths"], row["tokens"], row["hours"]) == (4, 384, 384 * 512, None)
+    assert (row["dollars"], row["tokens_are"]) == (0, "at most: the token limit")
+    assert not (study.parent / "runs").exists()
+    assert [row["drawn"] for row in run(study, capsys, only=["model=toy,arm=sc", "seed=2"])] == [96]
+    command(Actions.status, study, json=True)
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert [(cell["stage"], cell["paths"]) for cell in cells] == [
+        ("missing", 0), ("complete", 96), ("missing", 0), ("missing", 0)
+    ]  # fmt: skip
+    command(Actions.run, study, dry_run=True, json=True)
+    (row,) = json.loads(capsys.readouterr().out)["models"]
+    per_path = cells[1]["tokens"] / 96
+    assert row["tokens"] == pytest.approx(288 * per_path, abs=1)
+    assert row["hours"] == pytest.approx(row["tokens"] / row["tokens_per_second"] / 3600)
+    command(Actions.status, study)
+    command(Actions.run, study, dry_run=True)
+    shown = capsys.readouterr().out
+    assert "96/384" in shown
+    for wrong, message in (
+        ("task=x", "no such task; it has sums"),
+        ("k=8", "write model=, task=, arm= or seed="),
+    ):
+        with pytest.raises(UsageError, match=message):
+            command(Actions.status, study, only=[wrong])
+
+
+def test_a_paid_model_is_asked_about(study: Path) -> None:
+    text = 'models = [{ name = "far", model = "m", base_url = "https://api.example.org/v1" }, '
+    study.write_text(study.read_text().replace("models = [", text))
+    with pytest.raises(UsageError, match="far may cost money, and there is no terminal: add --yes"):
+        command(Actions.run, study)

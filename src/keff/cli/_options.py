@@ -167,6 +167,13 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a paid run."
 KeepGoing = Annotated[
     bool, typer.Option("--keep-going", help="Continue even if the first paths of a paid run look wrong.")
 ]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only", metavar="model=NAME,task=NAME", help="Only these cells (arm=, seed= too); repeatable."
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Draw nothing: say what is owed, and what it takes.")]
 StudyRuns = Annotated[
     Path | None, typer.Option("--runs", help="Folder of the runs.", show_default="as the file says")
 ]

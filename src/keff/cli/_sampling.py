@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -18,11 +18,12 @@ from keff import plugins
 from keff.cli import _options as o
 from keff.cli._console import print_json, progress_console
 from keff.cli._options import parse_pairs
+from keff.cli._oracle import oracle
 from keff.engine import Engine
 from keff.engines._context import longest
 from keff.errors import RunError, UsageError
 from keff.policy import parse_policy
-from keff.records import Message, Sampling, stable_hash
+from keff.records import Message, Sampling
 from keff.sampling import sampler
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
 from keff.task import Task, select
@@ -101,7 +102,7 @@ class Wishes:
         }
         takes = plugins.options("engine", self.engine)
         if "oracle" in takes:
-            given["oracle"] = right_answers(task, self.n, order)
+            given["oracle"] = oracle(task, select(task, self.n, order.sampling.seed), order.slots)
         if "prompts" in takes and "n_ctx" not in given:
             given["prompts"] = longest(prompts(task, self.n, order))
             given["max_tokens"] = order.sampling.max_tokens
@@ -156,21 +157,6 @@ def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, Any
         raise plugins.missing_extra(error, "--on ray") from error
     cluster.connect(on)
     return cluster.Cluster(engine, options, workers)
-
-
-def right_answers(task: Task, n: int | None, order: sampler.Order) -> dict[str, str]:
-    """Return what the fake engine must say to be right, by the hash of the messages."""
-    return {
-        stable_hash(list(task.messages(item, slot))): _gold_text(item.gold)
-        for item in select(task, n, order.sampling.seed)
-        if item.gold is not None
-        for slot in order.slots
-    }
-
-
-def _gold_text(gold: Any) -> str:
-    answers = cast("list[Any]", gold) if isinstance(gold, list) else [gold]
-    return str(answers[0])
 
 
 def load_task(name: str, options: dict[str, Any]) -> tuple[Task, dict[str, Any]]:

@@ -7,7 +7,8 @@ depend only on a stable hash of (messages, path seed, ``seed``): the same run gi
 order, process or machine.
 
 The engine sees messages and no gold answers. ``oracle`` maps ``stable_hash(messages)`` to the right final
-answer; a prompt that it lacks has a right answer of its own, a number made from the hash.
+answer, or to ``{"right": text, "wrong": [text, ...]}``, the ends of a path as the task scores them; a prompt
+that it lacks has a right answer of its own, a number made from the hash.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def engine(
     seed: int = 0,
     parallel: int = 8,
     max_n: int = 8,
-    oracle: Mapping[str, str] | None = None,
+    oracle: Mapping[str, str | Mapping[str, Any]] | None = None,
 ) -> Fake:
     """Make a fake engine.
 
@@ -116,7 +117,7 @@ class Fake:
         settings: _Settings,
         identity: dict[str, Any],
         capabilities: Capabilities,
-        oracle: Mapping[str, str],
+        oracle: Mapping[str, str | Mapping[str, Any]],
     ) -> None:
         self.capabilities = capabilities
         self._settings, self._identity, self._oracle = settings, identity, oracle
@@ -158,8 +159,8 @@ class Fake:
         path = seed if sampling.temperature > 0 else -1
         rng = np.random.default_rng(int(stable_hash(prompt, path, settings.seed)[:16], 16))
         right = bool(rng.random() < theta)
-        truth = self._oracle.get(prompt) or str(int(prompt[:6], 16) % 1000)
-        answer = truth if right else self._wrong(truth, prompt, rng)
+        truth, others = self._ends(prompt)
+        end = truth if right else self._wrong(others, prompt, rng)
         length = max(1, int(rng.poisson(settings.tokens)))
         noise = float(rng.normal(0, 0.1))
         prompt_tokens = sum(len(str(message.get("content", "")).split()) for message in messages)
@@ -170,7 +171,7 @@ class Fake:
         words = [WORDS[int(i)] for i in rng.integers(len(WORDS), size=length)]
         cut = length > sampling.max_tokens
         kept = min(length, sampling.max_tokens)
-        text = " ".join(words[:kept]) + ("" if cut else f".\nThe final answer is {answer}")
+        text = " ".join(words[:kept]) + ("" if cut else f".\n{end}")
         mean = min(-0.01, (-0.2 if right else -0.4) + noise)
         logprobs = Logprobs(mean, 3 * mean, mean * kept)
         finish = "length" if cut else "stop"
@@ -178,9 +179,16 @@ class Fake:
             text, finish, kept, prompt_tokens, logprobs=logprobs, seconds=settings.latency
         )
 
-    def _wrong(self, truth: str, prompt: str, rng: np.random.Generator) -> str:
-        """Draw a wrong answer; which of them is the common one depends on the prompt."""
-        choices = wrong_answers(truth, self._settings.answers)
+    def _ends(self, prompt: str) -> tuple[str, list[str]]:
+        """Return how a right path of a prompt ends, and how wrong ones may end."""
+        told = self._oracle.get(prompt) or str(int(prompt[:6], 16) % 1000)
+        if isinstance(told, str):
+            wrong = wrong_answers(told, self._settings.answers)
+            return f"The final answer is {told}", [f"The final answer is {answer}" for answer in wrong]
+        return str(told["right"]), [str(text) for text in told["wrong"]][: self._settings.answers]
+
+    def _wrong(self, choices: Sequence[str], prompt: str, rng: np.random.Generator) -> str:
+        """Draw a wrong end; which of them is the common one depends on the prompt."""
         shift = math.floor(_uniform("order", prompt) * len(choices))
         weights = 1 / np.arange(1, len(choices) + 1)
         rank = int(rng.choice(len(choices), p=weights / weights.sum()))

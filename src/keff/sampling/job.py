@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ class Job:
     ``options`` are the task's options as given, kept in the manifest so that the run can be scored again.
     ``n`` None takes every item of the task. ``sampling.seed`` also chooses the items, of
     which a ``shard`` (i, m) takes every m-th, from the i-th: the m shards of a run hold each item once.
+    ``chosen`` are the items themselves, where somebody has chosen them already.
     """
 
     task: Task
@@ -36,9 +38,12 @@ class Job:
     n: int | None = None
     shard: tuple[int, int] = (1, 1)
     options: dict[str, Any] = field(default_factory=dict[str, Any])
+    chosen: Sequence[Item] | None = None
 
     def items(self) -> list[Item]:
         """Return the items of this job in order."""
+        if self.chosen is not None:
+            return list(self.chosen)
         number, of = self.shard
         return select(self.task, self.n, self.sampling.seed)[number - 1 :: of]
 
@@ -146,14 +151,24 @@ async def execute(job: Job, watch: Watch | None = None) -> Progress:
         )
     try:
         await job.engine.start()
-        config = configuration(job, items[0])
-        policy = job.order.policy.spec if job.order.policy else None
-        with Run.write(
-            job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options
-        ) as run:
-            score(run, job.task)
-            progress = await sample(run, job.task, job.engine, items, job.order, watch)
-            save_embeddings(run)
-            return progress
+        return await draw(replace(job, chosen=items), watch)
     finally:
         await job.engine.close()
+
+
+async def draw(job: Job, watch: Watch | None = None) -> Progress:
+    """Draw all that the job still owes on an engine that is started, and leave the engine open.
+
+    For many jobs on one engine; raises as ``execute``.
+    """
+    _check(job.order)
+    items = job.items()
+    config = configuration(job, items[0])
+    policy = job.order.policy.spec if job.order.policy else None
+    with Run.write(
+        job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options
+    ) as run:
+        score(run, job.task)
+        progress = await sample(run, job.task, job.engine, items, job.order, watch)
+        save_embeddings(run)
+        return progress

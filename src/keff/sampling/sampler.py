@@ -134,7 +134,7 @@ async def bounded(units: Iterator[Callable[[], asyncio.Future[None]]], limit: in
         await asyncio.gather(*left, return_exceptions=True)
 
 
-def _advised(engine: Capabilities, order: Order) -> int:
+def advised(engine: Capabilities, order: Order) -> int:
     """Return how many requests of this order an engine wants in flight."""
     if not engine.by_paths or order.policy:
         return engine.parallel
@@ -154,7 +154,7 @@ class Session:
         self.watch = watch or _unwatched
         self.progress = Progress()
         self.failures_in_row = 0
-        self.limit = order.concurrency or _advised(engine.capabilities, order)
+        self.limit = order.concurrency or advised(engine.capabilities, order)
         self.flight = asyncio.Semaphore(self.limit)
         self.desk = asyncio.Lock()
         self.breaker = order.breaker or self.limit + BEYOND_FLIGHT

@@ -1,0 +1,78 @@
+"""What the fake engine says: for each prompt an answer that its task scores right, and wrong ones."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+from keff.engines.fake import wrong_answers
+from keff.records import Completion, Item, stable_hash
+from keff.task import Task
+
+WRONG = 4
+"""Wrong answers of a prompt, where its task has so many."""
+
+FORMS = ("The final answer is {}", "Final answer: {}", r"The final answer is $\boxed{{{}}}$", "#### {}")
+"""Ways to state an answer; the first that the task reads is used."""
+
+STRANGERS = ("Quillby", "Ostrava", "Venlo", "Marbeck", "Tolleson", "9001", "9002", "9003", "9004")
+"""Answers that share no word with any gold answer: near misses would pass a token F1 of one half."""
+
+
+def oracle(task: Task, items: Iterable[Item], slots: Sequence[int]) -> dict[str, Any]:
+    """Return ``{"right": text, "wrong": [text, ...]}`` by the hash of the messages, for items with gold."""
+    told: dict[str, Any] = {}
+    for item in items:
+        if item.gold is None:
+            continue
+        answers = _program(item) if item.space == "code" else _texts(task, item)
+        told |= {stable_hash(list(task.messages(item, slot))): answers for slot in slots}
+    return told
+
+
+def _texts(task: Task, item: Item) -> dict[str, Any]:
+    """Return texts that the task itself scores as right and as wrong: nobody else knows what it accepts."""
+    golds = cast("list[Any]", item.gold) if isinstance(item.gold, list) else [item.gold]
+
+    @lru_cache(maxsize=256)
+    def score(text: str) -> tuple[str | None, int | None]:
+        judged = task.judge(item, Completion(text))
+        return judged.key, judged.correct
+
+    def stated(answers: Iterable[str], right: int) -> Iterator[str]:
+        for answer in answers:
+            texts = (form.format(answer) for form in FORMS)
+            fitting = next((text for text in texts if score(text)[0] and score(text)[1] == right), None)
+            if fitting is not None:
+                yield fitting
+
+    right = next(stated(map(str, golds), 1), FORMS[0].format(golds[0]))
+    wrong: dict[str | None, str] = {}
+    for text in stated(_candidates(item, str(golds[0])), 0):
+        wrong.setdefault(score(text)[0], text)
+        if len(wrong) == WRONG:
+            break
+    return {"right": right, "wrong": list(wrong.values()) or ["I do not know."]}
+
+
+def _candidates(item: Item, gold: str) -> Iterator[str]:
+    yield from (str(label) for label in item.meta.get("labels", ()))
+    yield from wrong_answers(gold, WRONG)
+    yield from STRANGERS
+    yield from map(repr, STRANGERS)
+
+
+def _program(item: Item) -> dict[str, Any]:
+    """Return the data's own program, and programs whose functions return something else."""
+    solution = str(item.meta.get("solution", ""))
+    try:
+        names = [node.name for node in ast.parse(solution).body if isinstance(node, ast.FunctionDef)]
+    except SyntaxError:
+        names = []
+    wrong = (
+        "\n".join(f"def {name}(*args, **kwargs):\n    return 'wrong {rank}'\n" for name in names)
+        for rank in range(WRONG)
+    )
+    return {"right": f"```python\n{solution}\n```", "wrong": [f"```python\n{text}\n```" for text in wrong]}

@@ -1,0 +1,159 @@
+"""How far the cells of a study are, told from their run folders alone: no data are read, no engine starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from keff.errors import StoreError, UsageError
+from keff.sampling.grid import Cell, Study
+from keff.sampling.manifest import FILE, Manifest
+from keff.sampling.store import Run
+
+NOTE = "cell.json"
+"""What a study drew into a run folder, and whether all of it is there."""
+
+Stage = Literal["complete", "begun", "missing", "record"]
+
+MAY_GROW = ("n", "k", "policy")
+"""Settings that may change in a run that has paths: it is drawn on."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellState:
+    """One cell: how many items and paths it wants and holds, its tokens, and whether it is complete.
+
+    ``stage`` is complete, begun or missing, or record for a run or log that the study only reads.
+    """
+
+    cell: Cell
+    stage: Stage
+    n: int
+    k: int
+    items: int = 0
+    paths: int = 0
+    tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+
+    @property
+    def owed(self) -> int:
+        """Return how many paths are still to be drawn; under a policy the most that may be."""
+        return 0 if self.stage in ("complete", "record") else max(self.n * self.k - self.paths, 0)
+
+
+def settings(study: Study, cell: Cell) -> dict[str, Any]:
+    """Return every setting of a cell as the study states it; None where it is left to the task or engine."""
+    model, task, arm = cell.model, cell.task, cell.arm
+    thinking = study.thinking if arm.thinking is None else arm.thinking
+    return {
+        "n": arm.n or task.n or study.n,
+        "k": arm.k,
+        "policy": arm.policy,
+        "seed": cell.seed,
+        "temperature": study.temperature if arm.temperature is None else arm.temperature,
+        "top_p": study.top_p if arm.top_p is None else arm.top_p,
+        "max_tokens": arm.max_tokens or task.max_tokens,
+        "thinking": thinking,
+        "templates": arm.templates,
+        "same_questions": study.seeds[0] if study.same_questions else None,
+        "engine": model.engine,
+        "model": model.model,
+        "engine_options": model.options,
+        "task": task.name,
+        "data": task.data,
+        "task_options": task.options,
+    }
+
+
+def state(study: Study, cell: Cell) -> CellState:
+    """Return how far a cell is; raises StoreError for a folder that holds something else."""
+    wanted = settings(study, cell)
+    n, k = wanted["n"], wanted["k"]
+    if cell.record:
+        return CellState(cell, "record", n, k)
+    if not (cell.folder / FILE).exists():
+        return CellState(cell, "missing", n, k)
+    try:
+        with Run.open(cell.folder) as run:
+            held = run.count()
+    except StoreError:
+        if Manifest.read(cell.folder) and not (cell.folder / "paths.sqlite").exists():
+            return CellState(cell, "missing", n, k)
+        raise
+    counts = {name: held[name] for name in ("items", "paths", "tokens", "prompt_tokens", "cached_tokens")}
+    note = read_note(cell.folder)
+    whole = bool(note.get("complete")) and _covers(cast("dict[str, Any]", note.get("settings", {})), wanted)
+    whole = whole and held["items"] >= n and (bool(wanted["policy"]) or held["paths"] >= n * k)
+    return CellState(cell, "complete" if whole else "begun", n, k, **counts)
+
+
+def _covers(drawn: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Return whether what was drawn is all that is wanted, under the same settings and the same keff."""
+    if drawn.get("keff") != version("keff") or drawn.get("policy") != wanted["policy"]:
+        return False
+    same = all(drawn.get(name) == value for name, value in wanted.items() if name not in MAY_GROW)
+    return same and all(drawn.get(name, 0) >= wanted[name] for name in ("n", "k"))
+
+
+def read_note(folder: Path) -> dict[str, Any]:
+    """Return the note of a cell; empty where there is none that can be read."""
+    try:
+        note = json.loads((folder / NOTE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", note) if isinstance(note, dict) else {}
+
+
+def write_note(study: Study, cell: Cell, *, complete: bool) -> None:
+    """Keep the settings that a cell was drawn under, and whether it is complete; written atomically."""
+    note = {"complete": complete, "settings": settings(study, cell) | {"keff": version("keff")}}
+    draft = cell.folder / f".{NOTE}.part"
+    draft.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+    draft.replace(cell.folder / NOTE)
+
+
+def refuse_changes(study: Study, grid: Iterable[Cell]) -> None:
+    """Raise UsageError that names the cells whose paths were drawn under other settings, and which they are.
+
+    Only what the study states itself is compared here; the run folder compares the rest when it is opened.
+    """
+    changed = {cell.name: found for cell in grid if (found := _changes(study, cell))}
+    if changed:
+        lines = [f"{name}: {', '.join(found)}" for name, found in list(changed.items())[:5]]
+        more = f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
+        raise UsageError(
+            f"{len(changed)} cells have paths drawn under other settings ({'; '.join(lines)}{more}): "
+            "restore the settings, or give the arm another name"
+        )
+
+
+def _changes(study: Study, cell: Cell) -> list[str]:
+    """Return ``setting: drawn -> wanted`` for every stated setting under which a cell was not drawn."""
+    if cell.record or not (cell.folder / FILE).exists():
+        return []
+    if not (cell.folder / "paths.sqlite").exists():
+        return []
+    try:
+        drawn = dict(Manifest.read(cell.folder).config.sampling)
+    except StoreError:  # it fails on its own, later, and stops no other cell
+        return []
+    wanted = settings(study, cell)
+    note = read_note(cell.folder).get("settings", {})
+    drawn |= {
+        name: note[name]
+        for name in ("engine", "model", "templates", "same_questions", "task")
+        if name in note
+    }
+    stated = ("temperature", "top_p", "max_tokens", "thinking", "engine", "model", "templates", "task")
+    if wanted["max_tokens"] is None:
+        stated = tuple(name for name in stated if name != "max_tokens")
+    return [
+        f"{name} {drawn[name]!r} -> {wanted[name]!r}"
+        for name in (*stated, "same_questions")
+        if name in drawn and drawn[name] != wanted[name]
+    ]

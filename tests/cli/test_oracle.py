@@ -1,0 +1,85 @@
+"""The fake engine has the accuracy and the correlation that it is told, on every task."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keff import plugins
+from keff.cli._oracle import oracle
+from keff.records import Sampling
+from keff.stats.correlation import anova_c
+from keff.stats.votes import Votes
+from keff.task import Task, select
+
+FILES = {"math": "math500"}
+FEW = {"mbpp": 3, "math": 25}
+"""Tasks whose scorer starts processes are checked on a few rows."""
+
+BENCHMARKS = sorted(set(plugins.names("task")) - {"starter", "jsonl"})
+
+
+@pytest.fixture(params=[*BENCHMARKS, "starter"])
+def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
+    name = request.param
+    if name == "starter":
+        return plugins.load("task", name)
+    file = request.getfixturevalue("shared") / "data" / "benchmarks" / f"{FILES.get(name, name)}.jsonl"
+    if not file.is_file():
+        pytest.skip(f"no {file.name} in the shared data")
+    lines = file.read_text("utf-8").splitlines()[: FEW.get(name, 60)]
+    data = tmp_path / f"{name}.jsonl"
+    data.write_text("\n".join(lines), "utf-8")
+    return plugins.load("task", name, data=str(data))
+
+
+def test_paths_are_right_exactly_where_the_engine_meant_them_to_be(task: Task) -> None:
+    """All paths of p = 1 are scored right and all of p = 0 wrong, by the task's own scorer."""
+    items = select(task)
+    told = oracle(task, items, (0,))
+    assert len(told) == len(items)
+    for p in (0.0, 1.0):
+        engine = plugins.load("engine", "fake", p=p, oracle=told)
+        for item in items[: FEW.get(task.name)]:
+            paths = asyncio.run(engine.generate(task.messages(item, 0), Sampling(seed=5), 2))
+            judged = [task.judge(item, path) for path in paths]
+            assert [one.correct for one in judged] == [p] * 2, (item.id, paths[0].text)
+            assert all(one.key is not None for one in judged)
+
+
+@pytest.mark.parametrize("name", ["hotpotqa", "boolq", "mmlu"])
+def test_accuracy_and_correlation_are_those_asked_for(name: str, shared: Path) -> None:
+    """Within four standard errors, through the task's reader and scorer; p of HotpotQA was .74 once."""
+    file = shared / "data" / "benchmarks" / f"{name}.jsonl"
+    if not file.is_file():
+        pytest.skip(f"no {file.name} in the shared data")
+    task, p, c, k = plugins.load("task", name, data=str(file)), 0.5, 0.3, 8
+    items = select(task, 200)
+    engine = plugins.load("engine", "fake", p=p, c=c, oracle=oracle(task, items, (0,)))
+
+    async def matrix() -> list[list[int | None]]:
+        drawn = [await engine.generate(task.messages(item, 0), Sampling(seed=1), k) for item in items]
+        return [
+            [task.judge(item, path).correct for path in paths]
+            for item, paths in zip(items, drawn, strict=True)
+        ]
+
+    right = np.array(asyncio.run(matrix()))
+    spread = np.sqrt(p * (1 - p) * (c + (1 - c) / k) / len(items))
+    assert right.mean() == pytest.approx(p, abs=4 * spread)
+    # The correlation of beta-binomial counts has a standard error near c / sqrt(n) * 1.6 here.
+    assert anova_c(Votes(None, right)) == pytest.approx(c, abs=4 * 1.6 * c / np.sqrt(len(items)))
+
+
+def test_a_prompt_has_several_wrong_answers_where_its_task_can(shared: Path) -> None:
+    file = shared / "data" / "benchmarks" / "hotpotqa.jsonl"
+    if not file.is_file():
+        pytest.skip(f"no {file.name} in the shared data")
+    task = plugins.load("task", "hotpotqa", data=str(file))
+    told = oracle(task, select(task, 20), (0,))
+    assert all(len(set(one["wrong"])) == 4 for one in told.values())
+    assert json.dumps(told)
