@@ -23,7 +23,7 @@ runs = "{runs}"
 n = 12
 seeds = [1, 2]
 models = [{{ name = "toy", engine = "fake", options = {{ p = 0.7, c = 0.4 }} }}]
-arms = [{{ name = "sc", k = 8 }}, {{ name = "pt", templates = "all", k = 8 }}]
+arms = [{{ name = "sc", k = 8 }}, {{ name = "pt", templates = "all", k = 8, against = "sc" }}]
 
 [[tasks]]
 name = "sums"
@@ -53,8 +53,9 @@ def test_a_study_is_sampled_once_and_reported(study: Path, capsys: pytest.Captur
     again = json.loads(capsys.readouterr().out)["runs"]
     assert [(one["drawn"], one["kept_before"]) for one in again] == [(0, 96)] * 4
     found = report(read_study(study), QUICK)
+    assert found.missing == found.problems == []
     assert sorted(found.tables) == sorted(
-        ["table1", "table2", "table3", "table4", "table8", "table9", "table10", "table11"]
+        ["arms", "table1", "table2", "table3", "table4", "table8", "table10", "table11"]
     )
     assert found.missing == found.problems == []
     (cell,) = found.cells
@@ -75,7 +76,9 @@ def test_a_run_that_fails_does_not_stop_the_others(study: Path, capsys: pytest.C
 def test_a_report_of_half_a_study_lists_what_is_missing(study: Path) -> None:
     with pytest.raises(UsageError, match="4 are missing"):
         report(read_study(study), QUICK)
-    study.write_text(study.read_text().replace('{ name = "pt", templates = "all", k = 8 }', ""))
+    study.write_text(
+        study.read_text().replace('{ name = "pt", templates = "all", k = 8, against = "sc" }', "")
+    )
     command(Actions.run, study)
     study.write_text(TOML.format(runs=study.parent / "runs"))
     found = report(read_study(study), QUICK)

@@ -117,8 +117,18 @@ class Cell:
         return self.numbers.to_dict() | {"valid": self.valid}
 
 
-def measure(place: Place, arms: tuple[Sample, Sample], replicates: int, rng: np.random.Generator) -> Cell:
-    """Return one cell: the paper's estimators with row resampling, and ours with the paired bootstrap."""
+def measure(
+    place: Place,
+    arms: tuple[Sample, Sample],
+    replicates: int,
+    rng: np.random.Generator,
+    design: Literal["rows", "paired"] = "rows",
+) -> Cell:
+    """Return one cell: the paper's estimators, and ours with the paired cluster bootstrap.
+
+    ``design`` is what the draws of the relative change resample: "rows" as the paper does, for `reproduce`
+    alone, since rows of one question are not independent; else the questions of both arms together.
+    """
     sc, pt = (arm.votes for arm in align(*arms))
     rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
     relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
@@ -146,8 +156,8 @@ def measure(place: Place, arms: tuple[Sample, Sample], replicates: int, rng: np.
     slots = correlation_matrix(pt)
     if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
         return Cell(place, numbers, slots)
-    draws = arm_draws(sc, pt, rng, ArmPlan("pearson", "rows", replicates)).relative
-    rows = _limits(draws)
+    draws = arm_draws(sc, pt, rng, ArmPlan("pearson", design, replicates)).relative
+    rows = _limits(draws) if design == "rows" else (None, None)
     ours = compare_arms(sc, pt, rng, ArmPlan("anova", "paired", replicates)).relative
     # With the paper's estimator, too: else nobody sees what the resampling does and what the estimator.
     same = compare_arms(sc, pt, rng, ArmPlan("pearson", "paired", min(replicates, FOR_WIDTHS))).relative

@@ -165,6 +165,8 @@ def _precision(valid: Sequence[Cell]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for name in PRECISIONS:
         known = [limits for limits in (cell.numbers.limits(name) for cell in valid) if limits is not None]
+        if name == "rows" and not known:
+            continue  # rows are resampled by `reproduce` alone
         widths = [hi - lo for lo, hi in known]
         found[name] = {
             "cells": len(known),

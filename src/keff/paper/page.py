@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from keff.paper import page_matrix, page_series
 from keff.paper.wording import Numbers, section
 
-SECTIONS: tuple[Callable[[Numbers], str | None], ...] = (
+Section = Callable[[Numbers], str | None]
+
+OF_ARMS: tuple[Section, ...] = (
     page_series.estimators,
     page_series.subsets,
     page_series.plurality,
     page_series.conservative,
     page_series.pilot,
     page_series.reasoning,
+)
+OF_PAIRS: tuple[Section, ...] = (
     page_matrix.intervals,
     page_matrix.mann_whitney,
     page_matrix.predictor,
@@ -27,10 +31,25 @@ SECTIONS: tuple[Callable[[Numbers], str | None], ...] = (
 def differences(numbers: Numbers) -> str:
     """Return the page in Markdown from the contents of numbers.json."""
     parts = ["# The paper's way and ours\n", _checks(numbers)]
-    parts += [text for text in (make(numbers) for make in SECTIONS) if text]
+    parts += [text for text in (make(numbers) for make in OF_ARMS) if text]
+    for name, part in _comparisons(numbers):
+        found = [text for text in (make(part) for make in OF_PAIRS) if text]
+        parts += [text.replace("\n", f": {name}\n", 1) for text in found] if name else found
     parts.append(_list("Files that are missing", numbers["missing"]))
     parts.append(_list("What is wrong with the files", numbers["problems"]))
     return "\n".join(part for part in parts if part)
+
+
+def _comparisons(numbers: Numbers) -> Iterator[tuple[str, Numbers]]:
+    """Yield each comparison of arms with its own headline and Table 3; one alone needs no name."""
+    several: dict[str, Numbers] = numbers["headline"].get("comparisons") or {}
+    if not several:
+        yield "", numbers
+    for name, headline in several.items():
+        rows = [
+            row for row in numbers["tables"]["table3"] if f"{row['arm']} against {row['against']}" == name
+        ]
+        yield name, numbers | {"headline": headline, "tables": {"table3": rows}}
 
 
 def _checks(numbers: Numbers) -> str:

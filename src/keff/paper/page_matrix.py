@@ -10,6 +10,7 @@ import math
 from keff.paper.wording import Numbers, beside_print, number, percent, section, span, table
 
 NORMAL_95 = 1.96
+HEADS = ("median width", "quartiles", "withheld")
 SAME_WIDTH = 0.02
 """Widths that differ by less than this share are called the same: they rest on random draws."""
 
@@ -39,8 +40,7 @@ def mann_whitney(numbers: Numbers) -> str | None:
         "their instances, so p is not the chance that it claims to be. It also takes the change of "
         "a cell for "
         f"exact: the last row repeats the test on {found['draws']} bootstrap draws of all cells "
-        "(rows, as the "
-        "paper resamples).\n\n" + beside_print(numbers, "mann_whitney", rows),
+        f"({_resampled(numbers)}).\n\n" + beside_print(numbers, "mann_whitney", rows),
     )
 
 
@@ -75,8 +75,18 @@ def intervals(numbers: Numbers) -> str | None:
     found = numbers["headline"].get("precision")
     if not found:
         return None
-    rows = [(label, *_widths(found[name]), str(found[name]["withheld"])) for name, label in STEPS]
-    header = ("estimator, and what is resampled", "exclude zero", "median width", "quartiles", "withheld")
+    rows = [
+        (label, *_widths(found[name]), str(found[name]["withheld"])) for name, label in STEPS if name in found
+    ]
+    if "rows" not in found:
+        return section(
+            "Intervals of the change of rho",
+            "Questions of both arms are resampled together, with all their seeds; an interval is withheld "
+            "where an arm is too near 0% or 100%. The paper resamples rows of each arm on its own, which "
+            "`keff reproduce` alone does.\n\n"
+            + table(("estimator, and what is resampled", "exclude zero", *HEADS), rows),
+        )
+    header = ("estimator, and what is resampled", "exclude zero", *HEADS)
     text = (
         "The paper resamples rows (instance x seed) of each arm on its own. Rows of one instance are not "
         "independent, and both arms share their instances; resampling instances in both arms "
@@ -172,6 +182,11 @@ def phi(numbers: Numbers) -> str | None:
         "accuracies allow, the "
         "change is what is left.\n\n" + "\n".join(lines),
     )
+
+
+def _resampled(numbers: Numbers) -> str:
+    by_rows = "rows" in (numbers["headline"].get("precision") or {})
+    return "rows, as the paper resamples" if by_rows else "questions of both arms together"
 
 
 def _fisher(r: float | None, n: int) -> str:

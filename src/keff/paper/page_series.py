@@ -70,7 +70,8 @@ def plurality(numbers: Numbers) -> str | None:
     lines = [
         f"- {row['task']}, {row['model']}: binary majority {row['average']:.1%}, plurality "
         f"{row['plurality']:.1%} "
-        f"with all paths; at K* = {row['k_star']}: {row['average_star']:.1%} and {row['plurality_star']:.1%}"
+        f"with all paths; at K* = {row['k_star']}: {percent(row['average_star'])} and "
+        f"{percent(row['plurality_star'])}"
         for row in rows
     ]
     return section(
@@ -126,9 +127,13 @@ def pilot(numbers: Numbers) -> str | None:
 
 def reasoning(numbers: Numbers) -> str | None:
     """Show the reasoning model's numbers beside the paper's."""
-    found = numbers["headline"].get("reasoning")
-    if not found:
-        return None
+    head = numbers["headline"]
+    found = head.get("reasoning_models") or [head.get("reasoning")]
+    texts = [_reasoning(numbers, one, several=len(found) > 1) for one in found if one]
+    return "\n".join(texts) or None
+
+
+def _reasoning(numbers: Numbers, found: Numbers, *, several: bool) -> str:
     gap, average = (points(found[f"{name}gap_lo"], found[f"{name}gap_hi"]) for name in ("", "average_"))
     rows = [
         ("accuracy of one path", "p", percent(found["p"])),
@@ -145,7 +150,9 @@ def reasoning(numbers: Numbers) -> str | None:
         ("net cost", "net_cost", percent(found["net_cost"], 0)),
     ]
     return section(
-        "The reasoning model",
+        f"The reasoning model: {found['model']}, {found['task']}, {found['arm']}"
+        if several
+        else "The reasoning model",
         "Our rows have no number of the paper. Cut paths count as wrong in both, as the paper has "
         "it. Where nearly "
         "all paths are right, c rests on the few instances that are not, so c and K* of the pilot "

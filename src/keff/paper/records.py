@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +141,7 @@ def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> Samp
     seeds = np.array([row.meta["seed"] for row in rows], np.int64)
     table = {name: code for code, name in enumerate(dict.fromkeys(row.cluster for row in rows))}
     if with_answers:
-        votes = ballot(rows, reading(Published().info(path), Opening())).votes
+        votes = ballot([cut_is_wrong(row) for row in rows], reading(Published().info(path), Opening())).votes
     else:
         correct = np.array([row.correct for row in rows], np.int64)
         slots = None if rows[0].slots is None else np.array(rows[0].slots, np.int64)
@@ -150,6 +150,25 @@ def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> Samp
     cuts = [cut for row in rows for cut in row.truncated or ()]
     share = sum(cuts) / len(cuts) if cuts else None
     return Sample(votes, seeds, tuple(table), diversity(rows), share)
+
+
+def cut_is_wrong(row: Question) -> Question:
+    """Return a question whose cut paths are wrong and have no vote.
+
+    They must be both: an answer that votes while it counts as wrong makes a plurality worse than the majority
+    of the same paths.
+    """
+    if row.truncated is None or not any(row.truncated):
+        return row
+
+    def uncut(values: Sequence[Any] | None, blank: Any) -> Any:
+        if values is None or row.truncated is None:
+            return values
+        return tuple(blank if cut else value for value, cut in zip(values, row.truncated, strict=True))
+
+    return replace(
+        row, answers=uncut(row.answers, None), keys=uncut(row.keys, None), correct=uncut(row.correct, 0)
+    )
 
 
 def diversity(rows: Sequence[Question]) -> FloatArray | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -38,6 +38,11 @@ PILOTS = (25, 50, 100, 200)
 PILOT_REPLICATES = 500
 PILOT_PATHS = 400
 QUERIES = 1000
+FEWEST_REPEATED = 30
+"""Questions that come under several seeds: with fewer, c across runs is not given."""
+
+RETAINED = ("retained", "gap_lo", "gap_hi", "average_retained", "average_gap_lo", "average_gap_hi")
+"""What compares K* with all paths drawn."""
 
 Rows: TypeAlias = list[dict[str, Json]]
 
@@ -49,6 +54,12 @@ class Entry:
     model: str
     task: str
     sample: Sample
+    about: Mapping[str, Json] = field(default_factory=dict[str, Json])
+
+    @property
+    def names(self) -> dict[str, Json]:
+        """What every row about it begins with: task, model, and what a study says of its arm."""
+        return {"task": self.task, "model": self.model, **self.about}
 
 
 def ks_of(votes: Votes) -> tuple[int, ...]:
@@ -87,8 +98,7 @@ def table2(entries: Sequence[Entry]) -> Rows:
         c = {k: rho(votes, k) for k in {*ks_of(votes), votes.k}}
         rows.append(
             {
-                "model": entry.model,
-                "task": entry.task,
+                **entry.names,
                 "c_pilot": c[PILOT_K],
                 **{f"k_eff_{k}": float(k_eff(k, c[k])) for k in ks_of(votes)},
                 "mv": float(majority_prefix(votes)[-1]),
@@ -105,14 +115,18 @@ def table4(entries: Sequence[Entry], replicates: int, seed: int) -> Rows:
     rows: Rows = []
     for place, entry in enumerate(entries):
         rng = np.random.default_rng([seed, 4, place])
-        rows.append({"task": entry.task, "model": entry.model} | adaptive_k(entry.sample, replicates, rng))
+        rows.append(entry.names | adaptive_k(entry.sample, replicates, rng))
     return rows
 
 
 def adaptive_k(
     sample: Sample, replicates: int, rng: np.random.Generator, epsilon: float = 0.025
 ) -> dict[str, Json]:
-    """Return one row of Table 4 (all but the names)."""
+    """Return one row of Table 4 (all but the names).
+
+    K* is not capped, as in the paper. Where it passes the paths that were drawn, nothing can be said of its
+    vote (None); what it retains is said only where it is fewer than those.
+    """
     votes = sample.votes
     c = rho(votes, PILOT_K)
     star = operating_point(c, epsilon)
@@ -122,7 +136,7 @@ def adaptive_k(
     averages, plurality = majority_at_k_items(votes), plurality_at_k(votes)
     gap = interval_mean(averages[:, at] - averages[:, -1], votes.clusters)
     pilot = interval_c(prefix(votes, PILOT_K), level=0.8)
-    return {
+    row: dict[str, Json] = {
         "c_pilot": c,
         "k_star": star,
         "mv_star": float(first[at]),
@@ -134,7 +148,7 @@ def adaptive_k(
         "repaid_after": choose.break_even(star, votes.k, PILOT_PATHS),
         "cost_at_1000": choose.amortised_cost(star, QUERIES, votes.k, PILOT_PATHS),
         "c_corrected": anova_c(prefix(votes, PILOT_K)),
-        "c_cross_run": cross_run_c(votes),
+        "c_cross_run": _cross_run(votes),
         "k_star_conservative": choose.k_star_conservative(pilot, epsilon, votes.k),
         "average_star": float(averages[:, at].mean()),
         "average": float(averages[:, -1].mean()),
@@ -144,6 +158,17 @@ def adaptive_k(
         "plurality_star": float(plurality[at]),
         "plurality": float(plurality[-1]),
     }
+    if star > votes.k:
+        row |= dict.fromkeys(("mv_star", "average_star", "plurality_star"))
+    if star >= votes.k:
+        row |= dict.fromkeys(RETAINED)
+    return row
+
+
+def _cross_run(votes: Votes) -> float | None:
+    """Return c across runs; None with few questions that repeat, on which it would rest alone."""
+    repeats = np.bincount(votes.cluster_ids, minlength=votes.n_clusters)
+    return cross_run_c(votes) if int((repeats > 1).sum()) >= FEWEST_REPEATED else None
 
 
 def table9(sample: Sample) -> Rows:
@@ -192,8 +217,7 @@ def table10(entries: Sequence[Entry], seed: int) -> Rows:
             stars = np.array([operating_point(float(c)) for c in draws])
             rows.append(
                 {
-                    "model": entry.model,
-                    "task": entry.task,
+                    **entry.names,
                     "n": n,
                     "c_mean": float(draws.mean()),
                     "c_std": float(draws.std()),
@@ -216,13 +240,12 @@ def table11(entries: Sequence[Entry]) -> Rows:
             at = min(star, votes.k) - 1
             rows.append(
                 {
-                    "model": entry.model,
-                    "task": entry.task,
+                    **entry.names,
                     "epsilon": epsilon,
                     "k_star": star,
-                    "mv_star": float(first[at]),
-                    "retained": ratio(first[at], first[-1]),
-                    "average_retained": ratio(averages[at], averages[-1]),
+                    "mv_star": None if star > votes.k else float(first[at]),
+                    "retained": None if star >= votes.k else ratio(first[at], first[-1]),
+                    "average_retained": None if star >= votes.k else ratio(averages[at], averages[-1]),
                 }
             )
     return rows
@@ -235,7 +258,7 @@ def figure2(entries: Sequence[Entry]) -> Rows:
         ks = ks_of(entry.sample.votes)[1:]
         found = held_out(entry.sample, ks) if ks else {}
         for place, k in enumerate(ks):
-            row: dict[str, Json] = {"model": entry.model, "task": entry.task, "k": k}
+            row: dict[str, Json] = entry.names | {"k": k}
             row |= {name: float(column[place]) for name, column in found.items()}
             rows.append(row)
     return rows

@@ -91,7 +91,31 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("average_retained", "Retained, all subsets", ".1%"),
     ),
 }
+COLUMNS["arms"] = (
+    Column("task", "Task"),
+    Column("model", "Model"),
+    Column("n", "n", "d", latex="$n$"),
+    Column("questions", "Questions", "d"),
+    Column("p", "p", ".1%", latex=r"$\bar{p}$"),
+    Column("c", "c", ".2f", latex="$c$"),
+    Column("c_lo", "from", ".2f"),
+    Column("c_hi", "to", ".2f"),
+    Column("k_eff", "K_eff", ".2f", latex=r"$K_{\text{eff}}$"),
+    Column("ceiling", "Ceiling", ".2f"),
+    Column("majority", "majority@K", ".1%", latex="majority@$K$"),
+    Column("plurality", "plurality@K", ".1%", latex="plurality@$K$"),
+    Column("truncated", "Truncated", ".1%"),
+)
+ABOUT = (
+    Column("arm", "Arm"),
+    Column("against", "Against"),
+    Column("paths", "Paths", "d"),
+    Column("seeds", "Seeds", "d"),
+)
+"""What every row of a study says of its arm, after the columns of the table."""
+
 CAPTIONS = {
+    "arms": "Every arm of the study",
     "table1": "Effective diversity",
     "table2": "Saturation and beta-binomial calibration",
     "table3": "Prompt templates against one prompt, by benchmark",
@@ -114,5 +138,5 @@ def make(name: str, rows: Sequence[Row]) -> Table:
         several = len({row.get(key) for row in rows}) > 1
         if several and key not in {column.key for column in columns}:
             columns = (Column(key, header), *columns)
-    kept = [column for column in columns if any(column.key in row for row in rows)]
+    kept = [column for column in (*columns, *ABOUT) if any(column.key in row for row in rows)]
     return Table(name, CAPTIONS[name], kept, rows, GROUPS.get(name, ""))

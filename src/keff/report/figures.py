@@ -55,7 +55,10 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 
 
 def saturation(curves: Mapping[str, Row], k_max: int) -> Figure:
-    """Draw K_eff = K/(1+(K-1)c) with its ceiling 1/c, one line for each name -> {"c"}, up to ``k_max``."""
+    """Draw K_eff = K/(1+(K-1)c) with its ceiling 1/c, one line for each name -> {"c"}, up to ``k_max``.
+
+    ``points`` of a name are (K, K_eff) as observed, drawn as marks.
+    """
     ks = np.arange(1, k_max + 1)
 
     def draw(axes: Axes) -> None:
@@ -64,8 +67,11 @@ def saturation(curves: Mapping[str, Row], k_max: int) -> Figure:
             axes.plot(ks, ks / (1 + (ks - 1) * c), color=_colour(place), label=f"{name}, c = {c:.2f}")
             if c > 0:
                 axes.axhline(1 / c, color=_colour(place), linewidth=0.6, linestyle=":")
+            if row.get("points"):
+                at, observed = zip(*row["points"], strict=True)
+                axes.plot(at, observed, _mark(place), color=_colour(place), markersize=3)
         axes.set(xlabel="paths K", ylabel="effective paths", xlim=(1, k_max))
-        axes.legend(loc="lower right")
+        _legend(axes, len(curves), "lower right")
 
     return _figure(draw)
 
@@ -195,7 +201,7 @@ def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) 
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
         axes.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
-        axes.legend(loc="best")
+        _legend(axes, len(models), "best")
 
     return _figure(draw)
 
@@ -245,6 +251,14 @@ def _settled(figure: Figure) -> Figure:
     engine.execute(figure)
     figure.set_layout_engine("none")
     return figure
+
+
+def _legend(axes: Axes, lines: int, place: str) -> None:
+    """Name a few lines inside the axes, and more of them below, where they hide nothing."""
+    if lines <= 3:
+        axes.legend(loc=place)
+    else:
+        axes.legend(ncols=1, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 
 
 def _colour(place: int) -> str:
