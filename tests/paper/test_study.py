@@ -6,16 +6,20 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from keff.cli.study import Actions, command
 from keff.engines.fake import Fake
 from keff.errors import RunError, UsageError
-from keff.paper.reproduce import Reproducing
+from keff.paper.records import Sample
+from keff.paper.reproduce import Reproducing, write
+from keff.paper.saturation import adaptive_k
 from keff.paper.study import report
 from keff.sampling.grid import read_study
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run
+from keff.stats.votes import Votes
 
 TOML = """
 name = "fake"
@@ -209,3 +213,54 @@ def test_a_paid_model_is_asked_about(study: Path) -> None:
     study.write_text(study.read_text().replace("models = [", text))
     with pytest.raises(UsageError, match="far may cost money, and there is no terminal: add --yes"):
         command(Actions.run, study)
+
+
+def test_every_comparison_and_every_arm_stands_alone(study: Path, tmp_path: Path) -> None:
+    """Two arms against one, an arm for the appendix, one for nothing: no row or figure mixes arms."""
+    arms = 'arms = [{ name = "sc", k = 8 }, { name = "pt", templates = "all", k = 8, against = "sc" }, '
+    arms += '{ name = "hot", k = 8, temperature = 1.5, against = "sc", tables = ["matrix", "reasoning"] }, '
+    arms += '{ name = "lone", templates = "all", k = 8 }]'
+    study.write_text("\n".join([arms, *(x for x in study.read_text().splitlines() if "arms =" not in x)]))
+    command(Actions.run, study)
+    found = report(read_study(study), QUICK)
+    assert [(row["arm"], row["against"]) for row in found.tables["table3"]] == [("pt", "sc"), ("hot", "sc")]
+    assert {row["arm"] for row in found.tables["table2"]} == {"sc"}
+    assert {row["arm"] for row in found.tables["table9"]} == {"hot"}
+    assert [row["arm"] for row in found.tables["arms"]] == ["sc", "pt", "hot", "lone"]
+    assert found.problems == ['arm lone is in no table but "arms": say against = "ARM", or tables = [...]']
+    assert set(found.headline["comparisons"]) == {"pt against sc", "hot against sc"}
+    write(found, tmp_path)
+    page = (tmp_path / "differences.md").read_text("utf-8")
+    assert "Intervals of the change of rho: hot against sc" in page
+    assert "rows of each arm on its own, which `keff reproduce` alone does" in page
+
+
+def test_records_that_exist_are_cells(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log of 30 questions with 8 answers each stands for the arm, and is never drawn into."""
+    rng = np.random.default_rng(4)
+    right = rng.random((30, 8)) < 0.6
+    lines = [
+        {"id": f"q{i}", "gold_answer": "1", "all_answers": ["1" if one else "2" for one in row]}
+        for i, row in enumerate(right)
+    ]
+    (study.parent / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    record = 'records = [{ model = "toy", task = "sums", arm = "sc", path = "log.jsonl" }]\n'
+    study.write_text(record + study.read_text())
+    assert [row["drawn"] for row in run(study, capsys)] == [0, 96, 96]
+    row = report(read_study(study), QUICK).tables["arms"][0]
+    assert (row["arm"], row["n"], row["p"], row["seeds"]) == ("sc", 30, right.mean(), 1)
+
+
+def test_a_k_star_beyond_the_paths_says_nothing_of_its_vote(study: Path) -> None:
+    """With c near 0 K* passes the 8 paths: no retention, no vote at K*; with c = .6 both are there."""
+    command(Actions.run, study)
+    tables = report(read_study(study), QUICK).tables
+    right = (np.random.default_rng(0).random((200, 8)) < 0.6).astype(int)
+    votes = Votes(1 - right, right)
+    loose = adaptive_k(Sample(votes, np.zeros(200, int), (), None), 200, np.random.default_rng(1))
+    assert loose["k_star"] > 8
+    assert [loose[name] for name in ("mv_star", "retained", "gap_lo", "average_retained")] == [None] * 4
+    assert loose["c_cross_run"] is None  # no question repeats
+    (row,) = tables["table4"]
+    assert row["c_cross_run"] is None  # too few do
+    assert (row["retained"] is None) == (row["k_star"] >= 8)

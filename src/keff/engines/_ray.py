@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -91,10 +92,15 @@ class Worker:
 
 @dataclass(slots=True, eq=False)
 class _Seat:
-    """A worker that is ready, and how many requests it has in hand."""
+    """A worker that is ready, how many requests (or paths, where those count) it has and takes at once."""
 
     actor: Any
+    room: int
     busy: int = 0
+
+    def takes(self, cost: int) -> bool:
+        """Return whether it can begin so much more now; an idle worker takes anything."""
+        return not self.busy or self.busy + cost <= self.room
 
 
 class Cluster:
@@ -115,6 +121,8 @@ class Cluster:
         self._hiring: set[asyncio.Task[None]] = set()
         self._abandoned: set[asyncio.Task[Any]] = set()
         self._refusal: KeffError | None = None
+        self._room = 1
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def start(self) -> None:
         """Start the workers; goes on when the first is ready. Raises what its engine raises."""
@@ -122,16 +130,20 @@ class Cluster:
         self._identity, self._refusal = {}, None
         for _ in range(self._workers or _default_workers(gpus)):
             self._hire(gpus)
-        await self._free_seat()
+        await self._free_seat(0)
 
     def identity(self) -> dict[str, Any]:
         """Return the identity of the workers' engine: where it runs is no part of it."""
         return dict(self._identity)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw n paths on the worker that has the least to do; see ``Engine.generate``."""
-        seat = await self._free_seat()
-        seat.busy += 1
+        """Draw n paths on the worker that has the least to do; see ``Engine.generate``.
+
+        A request waits here until a worker can begin it, so that none is flooded while the others load.
+        """
+        cost = n if self.capabilities.by_paths else 1
+        seat = await self._free_seat(cost)
+        seat.busy += cost
         request = seat.actor.generate.remote(list(messages), sampling, n)
         answer = asyncio.ensure_future(_answer_of(request))
         try:
@@ -141,7 +153,8 @@ class Cluster:
             self._abandon(answer)
             raise
         finally:
-            seat.busy -= 1
+            seat.busy -= cost
+            self._call_next()
         if isinstance(drawn, RayActorError):
             self._lose(seat)
             raise EngineError("a worker of the cluster was lost, with the requests it had in hand")
@@ -177,7 +190,12 @@ class Cluster:
     def _hire(self, gpus: int) -> None:
         task = asyncio.ensure_future(self._new_seat(gpus))
         self._hiring.add(task)
-        task.add_done_callback(self._hiring.discard)
+        task.add_done_callback(self._hired)
+
+    def _hired(self, task: asyncio.Task[None]) -> None:
+        """Forget a hiring that ended; whoever waits looks again, for it may have been the last hope."""
+        self._hiring.discard(task)
+        self._call_next()
 
     async def _new_seat(self, gpus: int) -> None:
         """Start one worker and seat it; a refusal is kept for the time when nobody is left."""
@@ -193,14 +211,16 @@ class Cluster:
         if not isinstance(answer, KeffError):
             answer = self._welcome(*answer)
         if answer is None:
-            self._seats.append(_Seat(actor))
+            self._seats.append(_Seat(actor, self._room))
         else:
             self._refusal = answer
             ray.kill(actor)
+        self._call_next()
 
     def _welcome(self, identity: dict[str, Any], can: Capabilities) -> KeffError | None:
         if not self._identity:
             self._identity = identity
+            self._room = can.parallel * (can.max_n if can.by_paths else 1)
             most = can.parallel * (len(self._seats) + len(self._hiring))
             self.capabilities = replace(can, parallel=most)
         if identity != self._identity:
@@ -214,12 +234,30 @@ class Cluster:
             self._seats.remove(seat)
             self._hire(self._gpus_each())
 
-    async def _free_seat(self) -> _Seat:
-        while not self._seats:
-            if not self._hiring:
+    async def _free_seat(self, cost: int) -> _Seat:
+        """Wait, first come first served, for a worker with room; raises when none is left or comes."""
+        while True:
+            if not self._seats and not self._hiring:
+                self._call_next()
                 raise self._refusal or EngineError("the cluster has no worker left", transient=False)
-            await asyncio.wait(self._hiring, return_when=asyncio.FIRST_COMPLETED)
-        return min(self._seats, key=_busy)
+            free = [seat for seat in self._seats if seat.takes(cost)]
+            if free:
+                return min(free, key=_busy)
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._call_next()  # the turn was given, and is passed on
+                raise
+
+    def _call_next(self) -> None:
+        """Let those who wait look again: all of them where a worker came or went, for several may fit."""
+        waiting, self._waiting = self._waiting, deque()
+        for turn in waiting:
+            if not turn.done():
+                turn.set_result(None)
 
 
 async def _answer_of(request: Any) -> Any:

@@ -80,11 +80,11 @@ def _fill_single(study: Study, arms: Sequence[Arm], result: Reproduction, how: R
     }
     for name, make in makers.items():
         entries = [_entry(arm) for arm in arms if _enters(study, arm, name)]
-        deep = [entry for entry in entries if entry.sample.votes.k >= PILOT_K]
+        deep = [entry for entry in entries if _unfit(entry) is None]
         result.problems += [
-            f"{name}: {entry.model} {entry.task} {entry.about['arm']} has fewer than {PILOT_K} paths"
+            f"{name}: {entry.model} {entry.task} {entry.about['arm']} {why}"
             for entry in entries
-            if entry not in deep
+            if (why := _unfit(entry))
         ]
         if deep:
             result.tables[name] = make(deep)
@@ -98,6 +98,13 @@ def _fill_single(study: Study, arms: Sequence[Arm], result: Reproduction, how: R
             result.headline["reasoning"] = appendix[0]
             if len(appendix) > 1:
                 result.headline["reasoning_models"] = appendix
+
+
+def _unfit(entry: Entry) -> str | None:
+    """Return why an arm cannot be a row of a table, or None."""
+    if entry.sample.votes.k < PILOT_K:
+        return f"has fewer than {PILOT_K} paths"
+    return "records scores and no answers" if entry.sample.votes.answers is None else None
 
 
 def _each(entries: Sequence[Entry], make: Callable[[Sample], Rows]) -> Rows:

@@ -1,0 +1,81 @@
+"""The grid of studies/paper.toml gives the paper's own tables and figures, row for row.
+
+Every cell is sampled with the fake engine at its full K, with few questions and two seeds.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from keff.cli.study import Actions, command
+from keff.paper import claims, layout
+from keff.paper.reproduce import Reproducing, Reproduction, write
+from keff.paper.study import report
+from keff.sampling.grid import read_study
+
+STUDIES = Path(__file__).resolve().parents[2] / "studies"
+FILES = {"math": "math500"}
+SETTING = 'engine = "fake", options = { p = 0.55, c = 0.4 }'
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
+    folder = tmp_path_factory.mktemp("grid")
+    shared = Path(__file__).resolve().parents[3] / "shared" / "data" / "benchmarks"
+    if not shared.is_dir():
+        pytest.skip("no benchmarks in the shared data")
+    text = (STUDIES / "paper.toml").read_text("utf-8")
+    text = re.sub(r'engine = "vllm", model = "[^"]+"', SETTING, text)
+    text = re.sub(r"^seeds = .*$", "seeds = [42, 123]", text, flags=re.MULTILINE)
+    text = re.sub(r"^n = \d+$", "n = 6", text, flags=re.MULTILINE)
+    text = text.replace('runs = "runs/paper"', f'runs = "{folder / "runs"}"')
+    for name in layout.BENCHMARKS:
+        file = shared / f"{FILES.get(name, name)}.jsonl"
+        lines = file.read_text("utf-8").splitlines()[: 5 if name == "mbpp" else 40]
+        (folder / file.name).write_text("\n".join(lines), "utf-8")
+        text = text.replace(f'{{ name = "{name}" }}', f'{{ name = "{name}", data = "{file.name}" }}')
+    study = folder / "paper.toml"
+    # MBPP runs programs, so one model stands for the five.
+    study.write_text(text.replace('name = "mbpp", data', 'name = "mbpp", n = 5, models = ["qwen7b"], data'))
+    command(Actions.run, study)
+    return report(read_study(study), Reproducing(replicates=200))
+
+
+def printed(table: str) -> list[tuple[str, ...]]:
+    """Return the keys of the rows that the paper prints."""
+    header, text = claims.PRINTED[table]
+    places = [header.split().index(key) for key in claims.KEYS[table]]
+    return [tuple(line.split()[place].replace("_", " ") for place in places) for line in text.splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", list(claims.PRINTED))
+def test_a_table_has_the_papers_rows_in_its_order(found: Reproduction, table: str) -> None:
+    rows = [tuple(str(row[key]) for key in claims.KEYS[table]) for row in found.tables[table]]
+    assert rows == printed(table)
+    header = claims.PRINTED[table][0].split()
+    assert all(name in row for row in found.tables[table][-1:] for name in header)
+    assert all({"arm", "paths", "seeds"} <= set(row) for row in found.tables[table])
+
+
+@pytest.mark.slow
+def test_figures_appendix_and_cells_are_the_papers(found: Reproduction, tmp_path: Path) -> None:
+    assert (found.missing, found.problems) == ([], [])
+    assert len(found.tables["arms"]) == 2 * 56 + 3 + 2 + 1
+    assert [(row["model"], row["k"]) for row in found.figures["figure2"]] == [
+        (model, k) for model in ("Qwen-7B", "Llama-8B", "Mistral-7B") for k in (8, 16, 32)
+    ]
+    assert len(found.figures["figure3"]) <= 12
+    assert len(found.cells) == 56
+    assert {cell["against"] for cell in found.cells} == {"sc8"}
+    appendix = found.headline["reasoning"]
+    assert (appendix["model"], appendix["arm"], appendix["truncated"]) == ("Qwen3.5-9B", "sc32reasoning", 0)
+    assert not any(key.startswith("rows_") for cell in found.cells for key in cell)
+    assert all(row["truncated"] is not None for row in found.tables["arms"])
+    names = {file.name for file in write(found, tmp_path)}
+    assert names == {"numbers.json", "differences.md"} | {
+        f"{name}.{ending}" for name in (*claims.PRINTED, "arms") for ending in ("tex", "md")
+    }
