@@ -10,7 +10,7 @@ import typer
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._tables import write_all
-from keff.paper.reproduce import Reproducing, reproduce
+from keff.paper.reproduce import GET, Reproducing, reproduce
 
 SHOWN = 20
 
@@ -38,6 +38,8 @@ def command(
     more = len(found.missing) + len(found.problems) - SHOWN
     if more > 0:
         _console.warn(f"{more} more are listed in {out / 'differences.md'}")
+    if found.missing:
+        _console.warn(f"{len(found.missing)} files are missing: {GET}")
     agree = sum(one.agrees for one in found.checks)
     line = f"{agree} of {len(found.checks)} printed numbers agree; see {out / 'differences.md'}"
     _console.progress_console.print(line, markup=False, soft_wrap=True)

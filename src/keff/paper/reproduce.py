@@ -15,10 +15,11 @@ from typing import TypeAlias
 import numpy as np
 
 from keff.errors import LogError
-from keff.paper import claims, layout, matrix, saturation
+from keff.paper import claims, layout, matrix, saturation, text
 from keff.paper.cell import Cell, Place, measure
 from keff.paper.page import differences
 from keff.paper.records import Loaded, Sample, load_matrix, load_series
+from keff.paper.reference import check_reference
 from keff.paper.saturation import Entry
 from keff.paper.tables import make
 from keff.report.tables import render
@@ -28,6 +29,8 @@ Rows: TypeAlias = list[dict[str, Json]]
 
 METHOD = "fork" if os.name == "posix" else "spawn"
 """How processes are started: forked where that is possible, for nothing needs importing again."""
+
+GET = "get them with: hf download OniReimu/DiversityCombining --repo-type dataset --local-dir RECORDS"
 
 TABLE_2 = "GSM8K (Math)"
 """Tables 2, 10 and 11 and Figure 2 are about this task."""
@@ -75,7 +78,7 @@ def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
     """
     how = how or Reproducing()
     if not root.is_dir():
-        raise LogError(f"{root} is not a folder with the published records")
+        raise LogError(f"{root} is not a folder with the published records: {GET}")
     result = Reproduction()
     files = [series.file for series in (*layout.SERIES, layout.REASONING)]
     files += [file for file, _, _ in layout.matrix_files()]
@@ -87,13 +90,18 @@ def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
         wrong = f"; {len(result.problems)} problems, first: {result.problems[0]}" if result.problems else ""
         raise LogError(
             f"{root} holds none of the published records that can be used "
-            f"(wanted files such as {files[0]} or {files[-1]}){wrong}"
+            f"(wanted files such as {files[0]} or {files[-1]}){wrong}; {GET}"
         )
     _saturation(result, samples, how)
     _matrix(result, cells)
+    result.headline |= text.from_saturation(result.tables, result.figures)
+    result.headline |= text.from_matrix(result.tables.get("table3", []), result.cells)
     for name, rows in result.tables.items():
         result.checks += claims.check(name, rows)
     result.checks += claims.check_headline(result.headline)
+    checks, problems = check_reference(root, samples)
+    result.checks += checks
+    result.problems += problems
     return result
 
 
@@ -117,8 +125,8 @@ def write(result: Reproduction, out: Path) -> list[Path]:
         table = make(name, rows)
         files |= {f"{name}.tex": render(table, "latex"), f"{name}.md": render(table, "markdown")}
     files["differences.md"] = differences(numbers)
-    for name, text in files.items():
-        (out / name).write_text(text, encoding="utf-8")
+    for name, content in files.items():
+        (out / name).write_text(content, encoding="utf-8")
     return [out / name for name in files]
 
 
