@@ -25,6 +25,11 @@ class StandIn:
         self.arguments = arguments
         self.batches: list[int] = []
         self.keywords: list[dict[str, Any]] = []
+        self.ended = 0
+        self.llm_engine = SimpleNamespace(engine_core=SimpleNamespace(shutdown=self.end))
+
+    def end(self) -> None:
+        self.ended += 1
 
     def chat(self, conversations: list, params: list, **keywords: Any) -> list[SimpleNamespace]:
         self.batches.append(len(conversations))
@@ -111,3 +116,11 @@ def test_a_model_must_be_named_and_arguments_must_be_an_object(module: ModuleTyp
         module.engine()
     with pytest.raises(UsageError, match="llm must be a JSON object"):
         module.engine(model="m", llm="[]")
+
+
+def test_closing_ends_the_core_once_so_that_another_model_fits(module: ModuleType) -> None:
+    for name in ("first", "second"):
+        made = module.engine(model=name)
+        ask(made, ("q", Sampling(seed=1), 2))
+        asyncio.run(made.close())
+        assert (made.seen.arguments["model"], made.seen.ended) == (name, 1)

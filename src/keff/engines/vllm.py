@@ -20,6 +20,7 @@ requests at any moment:
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -199,8 +200,22 @@ class Vllm:
             request.done.cancel()
         if self._batches is not None:
             await asyncio.gather(self._batches, return_exceptions=True)
+        llm, self._llm = self._llm, None
+        if llm is not None:
+            await self._in_thread(partial(_shut_down, llm))
+        del llm
         await asyncio.to_thread(self._thread.shutdown)
-        self._llm = None
+
+
+def _shut_down(llm: Any) -> None:
+    """End vLLM's core process and give its memory back, so that another model can be loaded here.
+
+    Dropping the object alone leaves the core, and with it the accelerator's memory, to the garbage collector.
+    """
+    core = getattr(getattr(llm, "llm_engine", None), "engine_core", None)
+    if core is not None:
+        core.shutdown()
+    gc.collect()
 
 
 def _completion(answer: Any, path: Any, seconds: float) -> Completion:

@@ -112,7 +112,7 @@ def _pair(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 def _interval(cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return one line of the forest: rows resampled in the paper's records, questions in a user's study."""
-    how = "rows" if "rows_lo" in cell else "paired_rho"
+    how = "paired_rho" if "against" in cell else "rows"
     limits = {"lo": cell.get(f"{how}_lo"), "hi": cell.get(f"{how}_hi")}
     return {"name": f"{cell['benchmark']} {cell['model']}", "value": cell["delta_rho"]} | limits
 
