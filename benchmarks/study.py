@@ -101,8 +101,7 @@ def paths_per_second(folder: Path, workers: int) -> float:
 
     async def work() -> None:
         await engine.start()
-        while len(engine._seats) < workers:
-            await asyncio.sleep(0.05)
+        await asyncio.gather(*engine._hiring)
         marks.append((time.perf_counter(), 0))
         engine.start = _nothing
         await draw_all(engine, jobs, watch)

@@ -122,5 +122,4 @@ def test_closing_ends_the_core_once_so_that_another_model_fits(module: ModuleTyp
     for name in ("first", "second"):
         made = module.engine(model=name)
         ask(made, ("q", Sampling(seed=1), 2))
-        asyncio.run(made.close())
         assert (made.seen.arguments["model"], made.seen.ended) == (name, 1)

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from scipy.special import ndtri
+
 from keff.errors import UsageError
 from keff.result import Finding, number
 from keff.stats.betabinomial import majority_beta_binomial, majority_limit
 from keff.stats.choose import k_star
-from keff.stats.diversity import ceiling, k_eff, percent_of_ceiling
-from keff.stats.majority import majority_binomial
+from keff.stats.copula import STRONGEST, OneFactorCopula
+from keff.stats.diversity import ceiling, k_eff, k_eff_rank_equal, marginal_gain, percent_of_ceiling
+from keff.stats.majority import majority_binomial, multiclass_p
+from keff.stats.surrogate import rho_d_from_c
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Prediction(Finding):
     """K_eff and its ceiling, the majority vote of correlated and of independent paths, and K*.
 
-    ``limit`` is the majority vote as K grows without bound (None for negative c).
+    ``limit`` is the majority vote as K grows without bound (None for negative c). ``marginal_gain`` is what
+    one path more adds to K_eff (Eq. 12 cuts it at epsilon). ``rho_d`` is the correlation of decision scores
+    that gives c (Proposition 1, inverted), ``k_eff_rank`` the effective rank of paths that correlate so
+    (Theorem 1), and ``copula`` the majority vote under that Gaussian surrogate; they are None where p is 0
+    or 1, or the range of c at that p is left (``copula`` also for negative c). With ``answers`` M,
+    ``p_multiclass`` is accuracy against the strongest wrong answer (the paper's multiclass appendix) and
+    ``multiclass`` the beta-binomial vote with it: a heuristic for the plurality.
     """
 
     p: float
@@ -31,6 +42,13 @@ class Prediction(Finding):
     k_star: int
     epsilon: float
     k_max: int
+    marginal_gain: float
+    rho_d: float | None = None
+    k_eff_rank: float | None = None
+    copula: float | None = None
+    answers: int | None = None
+    p_multiclass: float | None = None
+    multiclass: float | None = None
 
     def line(self) -> str:
         """Return K_eff and both votes."""
@@ -48,13 +66,21 @@ class Prediction(Finding):
             ("majority vote, independent paths", number(self.binomial, ".2%")),
             ("majority vote without bound on K", number(self.limit, ".2%")),
             ("K*", str(self.k_star)),
+            ("K_eff gained by one path more", number(self.marginal_gain)),
+            ("correlation of decision scores", number(self.rho_d)),
+            ("effective rank at that correlation", number(self.k_eff_rank)),
+            ("majority vote, Gaussian surrogate", number(self.copula, ".2%")),
+            *([("majority vote among M answers", number(self.multiclass, ".2%"))] if self.answers else []),
         ]
 
 
-def predict(p: float, c: float, k: int, *, epsilon: float = 0.025, k_max: int = 32) -> Prediction:
+def predict(
+    p: float, c: float, k: int, *, epsilon: float = 0.025, k_max: int = 32, answers: int | None = None
+) -> Prediction:
     """Return what the formulas say for accuracy ``p``, correlation ``c`` and ``k`` paths.
 
-    Raises UsageError for values outside their ranges.
+    ``answers`` is how many answers a question may have, for the multiclass heuristic. Raises UsageError for
+    values outside their ranges.
     """
     try:
         return Prediction(
@@ -70,6 +96,26 @@ def predict(p: float, c: float, k: int, *, epsilon: float = 0.025, k_max: int = 
             k_star=int(k_star(c, epsilon=epsilon, k_max=k_max)),
             epsilon=epsilon,
             k_max=k_max,
+            marginal_gain=float(marginal_gain(k, c)),
+            **_surrogate(p, c, k),
+            answers=answers,
+            p_multiclass=None if answers is None else float(multiclass_p(p, answers)),
+            multiclass=None
+            if answers is None
+            else float(majority_beta_binomial(k, float(multiclass_p(p, answers)), c)),
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _surrogate(p: float, c: float, k: int) -> dict[str, float]:
+    """Return what the Gaussian decision surrogate says; empty where it does not exist."""
+    try:
+        rho_d = rho_d_from_c(c, p)
+    except ValueError:
+        return {}
+    found = {"rho_d": rho_d, "k_eff_rank": float(k_eff_rank_equal(k, rho_d))}
+    if rho_d < 0:
+        return found
+    copula = OneFactorCopula(np.full(k, ndtri(p)), min(rho_d, STRONGEST), rho_d > STRONGEST)
+    return found | {"copula": copula.majority()}

@@ -260,6 +260,12 @@ Arms = Annotated[
 ]
 Accuracy = Annotated[float, typer.Option("--p", min=0, max=1, help="Accuracy of one path.")]
 Correlation = Annotated[float, typer.Option("--c", max=1, help="Correctness correlation of two paths.")]
+AnswerCount = Annotated[
+    int | None,
+    typer.Option(
+        "--answers", min=2, help="Answers that a question may have (multiclass).", show_default="two"
+    ),
+]
 Processes = Annotated[
     int | None, typer.Option("--processes", min=1, help="Processes to use.", show_default="one per core")
 ]

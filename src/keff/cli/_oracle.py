@@ -34,7 +34,8 @@ def oracle(task: Task, items: Iterable[Item], slots: Sequence[int]) -> dict[str,
 
 def _texts(task: Task, item: Item) -> dict[str, Any]:
     """Return texts that the task itself scores as right and as wrong: nobody else knows what it accepts."""
-    golds = cast("list[Any]", item.gold) if isinstance(item.gold, list) else [item.gold]
+    gold: Any = item.gold
+    golds = cast("list[Any]", gold) if isinstance(gold, list) else [gold]
 
     @lru_cache(maxsize=256)
     def score(text: str) -> tuple[str | None, int | None]:

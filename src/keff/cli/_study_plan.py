@@ -71,7 +71,8 @@ def forecast(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) ->
     rows: list[Row] = []
     for model, group in groupby(grid, key=lambda cell: cell.model):
         states = [state(place.study, cell) for cell in group]
-        row = _forecast_model(desk, model, states, prices) | {"hours": None, "tokens_per_second": None}
+        row: Row = _forecast_model(desk, model, states, prices)
+        row |= {"hours": None, "tokens_per_second": None}
         rate = rates.get(model.name)
         if rate and rate.tokens:
             speed = rate.tokens / rate.seconds
@@ -127,7 +128,9 @@ def confirm(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> 
 
     Raises UsageError where there is no terminal to ask at.
     """
-    paid = [cell for cell in grid if not cell.record and _is_paid(cell.model)]
+    models = {cell.model.name: cell.model for cell in grid if not cell.record}
+    costly = {name for name, model in models.items() if _is_paid(model)}
+    paid = [cell for cell in grid if not cell.record and cell.model.name in costly]
     owing = [cell for cell in paid if _owed(place.study, cell)]
     if not owing:
         return

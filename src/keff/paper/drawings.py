@@ -44,7 +44,9 @@ def _saturation(found: Reproduction) -> dict[str, Maker]:
     for name, rows in _parts("figure2", _named(found.figures.get("figure2", []))):
         makers[name] = partial(figures.calibration, rows)
     for name, rows in _parts("figure_saturation", _named(_curves(found))):
-        curves = {row["model"]: {"c": row["c"], "points": []} for row in rows if row["c"] is not None}
+        curves: dict[str, Any] = {
+            row["model"]: {"c": row["c"], "points": []} for row in rows if row["c"] is not None
+        }
         for row in rows:
             if row["model"] in curves and row.get("k") is not None:
                 curves[row["model"]]["points"].append((row["k"], row["k_eff"]))
@@ -82,11 +84,11 @@ def _matrix(found: Reproduction) -> dict[str, Maker]:
     """Return the figures of each comparison of arms, which never share one."""
     makers: dict[str, Maker] = {}
     pairs = list(dict.fromkeys(_pair(cell) for cell in found.cells))
-    tests = found.headline.get("comparisons") or {}
+    tests: Any = found.headline.get("comparisons") or {}
     for pair in pairs:
         ending = f"_{pair[0]}_against_{pair[1]}" if len(pairs) > 1 else ""
-        head = tests.get(f"{pair[0]} against {pair[1]}", found.headline)
-        maps = {
+        head: Any = tests.get(f"{pair[0]} against {pair[1]}", found.headline)
+        maps: dict[str, Any] = {
             f"{row['benchmark']} ({row['cells']})": row["matrix"]
             for row in found.figures.get("templates", [])
             if _pair(row) == pair
@@ -99,7 +101,7 @@ def _matrix(found: Reproduction) -> dict[str, Maker]:
             makers[f"figure_forest{ending}"] = partial(figures.forest, rows)
         points = [row for row in found.figures.get("figure3", []) if _pair(row) == pair]
         if points:
-            fit = head.get("predictor")
+            fit: Any = head.get("predictor")
             test = (fit["r"], fit["p"]) if fit else None
             makers[f"figure3{ending}"] = partial(figures.predictor, points, test)
     return makers

@@ -70,7 +70,11 @@ def check_reference(root: Path, samples: Mapping[str, Sample]) -> tuple[list[Che
 def _curve(sample: Sample) -> dict[str, dict[str, float]]:
     """Return what the records give by K, over all rows."""
     votes = majority_prefix(sample.votes)
-    return {str(row["k"]): row | {"mv": float(votes[row["k"] - 1])} for row in table1(sample)}
+    curve: dict[str, dict[str, float]] = {}
+    for row in table1(sample):
+        numbers = {name: float(value) for name, value in row.items() if isinstance(value, int | float)}
+        curve[str(row["k"])] = numbers | {"mv": float(votes[int(numbers["k"]) - 1])}
+    return curve
 
 
 def _column(header: list[str], names: tuple[str, ...]) -> str | None:

@@ -49,7 +49,7 @@ def tables(records: Sequence[Record], replicates: int, seed: int) -> list[Table]
     found = [Table("summary", "Effective paths and votes", COLUMNS, summary)]
     deep = [entry for entry in entries if entry.sample.votes.k >= PILOT_K]
     if deep:
-        about = [{"model": entry.model, "task": entry.task} for entry in deep]
+        about = [entry.names for entry in deep]
         first = [
             a | row for a, entry in zip(about, deep, strict=True) for row in saturation.table1(entry.sample)
         ]
@@ -68,7 +68,8 @@ def _entry(record: Record) -> Entry:
         raise UsageError(f"{record.path} has {what}: the tables need labels, and at least two of each")
     model = record.info.model or Path(record.path).stem
     sample = Sample(votes, np.zeros(votes.n, np.int64), tuple(map(str, range(votes.n_clusters))), None)
-    return Entry(model, record.info.task or "–", sample)
+    # Tables of the paper speak of 32 paths: every row says how many were drawn.
+    return Entry(model, record.info.task or "–", sample, {"paths": votes.k})
 
 
 def _line(entry: Entry) -> dict[str, Any]:
@@ -88,5 +89,10 @@ def _line(entry: Entry) -> dict[str, Any]:
         "ceiling": float(ceiling(c.value)),
         "majority": float(majority_at_k(votes)[-1]),
         "plurality": None if votes.answers is None else float(plurality_at_k(votes)[-1]),
-        "k_star": operating_point(rho(votes, min(votes.k, PILOT_K))),
+        "k_star": _star(rho(votes, min(votes.k, PILOT_K))),
     }
+
+
+def _star(c: float) -> int | None:
+    """Return K*; None without a positive c, where the paper's 32 would name paths that nobody drew."""
+    return operating_point(c) if c > 0 else None

@@ -97,7 +97,7 @@ def _fill_single(study: Study, arms: Sequence[Arm], result: Reproduction, how: R
             ]
             result.headline["reasoning"] = appendix[0]
             if len(appendix) > 1:
-                result.headline["reasoning_models"] = appendix
+                result.headline["reasoning_models"] = list(appendix)
 
 
 def _unfit(entry: Entry) -> str | None:

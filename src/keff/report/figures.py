@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -253,7 +253,7 @@ def _settled(figure: Figure) -> Figure:
     return figure
 
 
-def _legend(axes: Axes, lines: int, place: str) -> None:
+def _legend(axes: Axes, lines: int, place: Literal["best", "lower right"]) -> None:
     """Name a few lines inside the axes, and more of them below, where they hide nothing."""
     if lines <= 3:
         axes.legend(loc=place)

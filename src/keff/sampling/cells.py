@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -94,10 +95,16 @@ def state(study: Study, cell: Cell) -> CellState:
 
 def _covers(drawn: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Return whether what was drawn is all that is wanted, under the same settings and the same keff."""
-    if drawn.get("keff") != version("keff") or drawn.get("policy") != wanted["policy"]:
+    if drawn.get("keff") != _version() or drawn.get("policy") != wanted["policy"]:
         return False
     same = all(drawn.get(name) == value for name, value in wanted.items() if name not in MAY_GROW)
     return same and all(drawn.get(name, 0) >= wanted[name] for name in ("n", "k"))
+
+
+@cache
+def _version() -> str:
+    """Return the version of keff; read once, for it is a file and there may be hundreds of cells."""
+    return version("keff")
 
 
 def read_note(folder: Path) -> dict[str, Any]:
@@ -111,7 +118,7 @@ def read_note(folder: Path) -> dict[str, Any]:
 
 def write_note(study: Study, cell: Cell, *, complete: bool) -> None:
     """Keep the settings that a cell was drawn under, and whether it is complete; written atomically."""
-    note = {"complete": complete, "settings": settings(study, cell) | {"keff": version("keff")}}
+    note = {"complete": complete, "settings": settings(study, cell) | {"keff": _version()}}
     draft = cell.folder / f".{NOTE}.part"
     draft.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
     draft.replace(cell.folder / NOTE)
