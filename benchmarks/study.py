@@ -26,7 +26,7 @@ from keff.sampling.sampler import Order
 
 CELLS = 624
 SEATS = 8
-SECONDS = 0.25
+SECONDS = 0.5
 WORKERS = 4
 
 
@@ -83,10 +83,13 @@ def resume(folder: Path) -> float:
     return time.process_time() - begun
 
 
-def idle(folder: Path, cells: int = 8) -> float:
-    """Return the share of seat seconds that stood empty from the first request to the last."""
-    task, stub = plugins.load("task", "jsonl", data=str(questions(folder, 20))), Stub()
-    jobs = [Job(task, stub, folder / f"idle{i}", Order(Sampling(seed=i), 8)) for i in range(cells)]
+def idle(folder: Path, cells: int) -> float:
+    """Return the share of seat seconds that stood empty from the first request to the last.
+
+    The same 160 questions lie in one cell or in many: what many cost more is lost between them.
+    """
+    task, stub = plugins.load("task", "jsonl", data=str(questions(folder, 160 // cells))), Stub()
+    jobs = [Job(task, stub, folder / f"idle{cells}-{i}", Order(Sampling(seed=i), 8)) for i in range(cells)]
     asyncio.run(draw_all(stub, jobs))
     return 1 - stub.taken / (SEATS * (stub.last - stub.first))
 
@@ -122,7 +125,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         print(f"resume of {CELLS} complete cells: {resume(folder):.1f} s of processor time")
-        print(f"seats empty between cells: {idle(folder):.1%}")
+        one, many = idle(folder, 1), idle(folder, 8)
+        print(f"seats empty in 8 cells: {many:.1%}, in one cell of the same size: {one:.1%}")
         if importlib.util.find_spec("ray") is None:
             print("Ray is not installed: no workers measured")
             return

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from keff.errors import LogError
-from keff.paper import claims, layout
+from keff.paper import claims, layout, text
 from keff.paper.reproduce import Reproducing, reproduce, workers
 from keff.paper.reproduce import write as write_results
+from keff.stats.choose import amortised_cost, break_even, net_cost
 from published_records import TRUTHS, matrix_rows, series_rows, write
 
 pytestmark = pytest.mark.slow
@@ -178,3 +179,68 @@ def test_an_interruption_begins_no_work_that_waits() -> None:
             pool.submit(time.sleep, 0.3)
         raise KeyboardInterrupt
     assert time.monotonic() - begun < 5
+
+
+def test_a_plurality_is_never_below_the_majority_of_the_same_paths(records: Path, tmp_path: Path) -> None:
+    """Cut paths count as wrong and have no vote: one way for both. Half of all right paths are cut here."""
+    series = layout.SERIES[0]
+    source = (records / series.file).read_text("utf-8").splitlines()
+    rng = np.random.default_rng(1)
+    lines = []
+    for line in map(json.loads, source):
+        line["truncated"] = (rng.random(len(line["truncated"])) < 0.5).tolist()
+        lines.append(json.dumps(line))
+    file = tmp_path / series.file
+    file.parent.mkdir(parents=True)
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+    (row,) = reproduce(tmp_path, QUICK).tables["table4"]
+    assert row["plurality"] >= row["average"] - 1e-12
+    assert row["plurality_star"] >= row["average_star"] - 1e-12
+
+
+def test_the_reference_file_is_held_against_the_records(records: Path, tmp_path: Path) -> None:
+    series = layout.SERIES[0]
+    file = tmp_path / series.file
+    file.parent.mkdir(parents=True)
+    file.write_bytes((records / series.file).read_bytes())
+    found = reproduce(tmp_path, QUICK)
+    rows = {row["k"]: row for row in found.tables["table1"]}
+    reference = tmp_path / layout.REFERENCE
+    reference.parent.mkdir()
+    lines = ["model,task,K,c_hat,K_eff,colour", f"qwen7b,gsm8k,8,{rows[8]['c']!r},{rows[8]['k_eff']:.2f},red"]
+    lines += [f"qwen7b,gsm8k,4,{rows[4]['c'] + 0.01:.3f},,", "other,gsm8k,4,0.5,,", "qwen7b,gsm8k,16,x,,"]
+    reference.write_text("\n".join(lines) + "\n")
+    found = reproduce(tmp_path, QUICK)
+    checks = [(c.row, c.column, c.agrees) for c in found.checks if c.table == "reference"]
+    assert checks == [
+        ("qwen7b gsm8k 8", "c", True), ("qwen7b gsm8k 8", "k_eff", True), ("qwen7b gsm8k 4", "c", False)
+    ]  # fmt: skip
+    said = "\n".join(found.problems)
+    assert "columns not compared: colour" in said
+    assert "no records of other on gsm8k at K = 4" in said
+    assert "c_hat is 'x', not a number" in said
+    reference.write_text("name,value\na,1\n")
+    assert "not used, for it has no column model" in "\n".join(reproduce(tmp_path, QUICK).problems)
+
+
+def test_ranges_of_the_text_are_those_of_the_papers_own_table() -> None:
+    """The printed Table 4 gives the text's 15-19 queries and 13.8-32.5%; a bound is a bound."""
+    stars = [6, 8, 10, 6, 4]
+    rows = [
+        {
+            "repaid_after": break_even(star, 32, 400),
+            "cost_at_1000": amortised_cost(star, 1000, 32, 400),
+            "net_cost": net_cost(star, 32),
+            "retained": 1.0,
+            "gap_lo": -0.01,
+            "gap_hi": 0.01,
+        }
+        for star in stars
+    ]
+    headline = text.from_saturation({"table4": rows}, {}) | {"mann_whitney": {"share_below_0.001": 0.98}}
+    checks = {(c.row, c.column): c.agrees for c in claims.check_headline(headline)}
+    right = {name: agrees for name, agrees in checks.items() if "retained" not in name[1]}
+    assert right.pop(("mann_whitney", "share_below_0.001")) is False
+    assert all(right.values())
+    assert len(right) == 7
+    assert text.from_saturation({"table4": rows[:4]}, {}) == {}
