@@ -1,4 +1,4 @@
-"""Join records of several branches of the same questions into one JSONL.
+"""Align records of several branches by question, in one.
 
 Questions are matched by id; what is left out is said.
 """

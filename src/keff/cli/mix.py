@@ -1,4 +1,4 @@
-"""Say which models, prompts or temperatures to combine, in what order, and how many paths of each.
+"""Find which models or prompts to combine, in what order.
 
 Each RECORD is a run or a log of one branch, or a joined one.
 """
