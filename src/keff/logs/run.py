@@ -34,7 +34,7 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         keys=tuple(one.key for one in read),
         correct=None if None in labels else tuple(int(label or 0) for label in labels),
         tokens=_tokens(paths),
-        prompt_tokens=_numbers(item, PROMPT_TOKENS, len(paths)),
+        prompt_tokens=_prompt_tokens(item, paths),
         seconds=_seconds(item, paths),
         branches=item.meta.get(BRANCHES) and tuple(map(str, item.meta[BRANCHES])),
         confidences=_confidences(item, paths),
@@ -52,6 +52,12 @@ def _tokens(paths: Sequence[Scored]) -> tuple[float, ...] | None:
     """Return the tokens of each path; None when nobody counted them, as in an imported log."""
     counts = tuple(float(path.completion.tokens) for path in paths)
     return counts if any(counts) else None
+
+
+def _prompt_tokens(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
+    """Return what was billed for the prompt with each path: all of it with the first path of a request."""
+    counts = tuple(float(path.completion.prompt_tokens) for path in paths)
+    return counts if any(counts) else _numbers(item, PROMPT_TOKENS, len(paths))
 
 
 def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:

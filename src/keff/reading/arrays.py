@@ -148,6 +148,8 @@ def record_of_votes(votes: Votes) -> Record:
             keys=row,
             correct=None if votes.correct is None else tuple(votes.correct[place].tolist()),
             tokens=None if votes.tokens is None else tuple(votes.tokens[place].tolist()),
+            prompt_tokens=None if votes.prompt_tokens is None else tuple(votes.prompt_tokens[place].tolist()),
+            seconds=None if votes.seconds is None else tuple(votes.seconds[place].tolist()),
             confidences=None if votes.confidences is None else tuple(votes.confidences[place].tolist()),
             slots=None if votes.slots is None else tuple(votes.slots.tolist()),
             cluster="" if votes.clusters is None else str(votes.clusters[place]),

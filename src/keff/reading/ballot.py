@@ -100,6 +100,8 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
         clusters=_clusters(kept),
         tokens=_column(kept, k, "tokens"),
         confidences=_column(kept, k, "confidences"),
+        prompt_tokens=_column(kept, k, "prompt_tokens"),
+        seconds=_column(kept, k, "seconds"),
         closed=reading.closed,
     )
     return Ballot(votes, keys, tuple(kept), reading, tuple(notes))

@@ -6,8 +6,9 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from keff.errors import UsageError
 
@@ -17,15 +18,24 @@ MILLION = 1_000_000
 class Price(BaseModel):
     """Dollars per million tokens of one model: prompt, cached prompt (default: as prompt), and output.
 
-    ``path`` is dollars per path beside them, for records that count no tokens (``keff mix``).
+    ``path`` is dollars per path and ``second`` dollars per second that a path runs, beside them: what one's
+    own machines cost, or records that count no tokens. Either stands without prices per token.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    prompt: float = Field(ge=0)
-    output: float = Field(ge=0)
+    prompt: float = Field(default=0, ge=0)
+    output: float = Field(default=0, ge=0)
     cached: float | None = Field(default=None, ge=0)
     path: float = Field(default=0, ge=0)
+    second: float = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        missing = [name for name in ("prompt", "output") if name not in self.model_fields_set]
+        if missing and not {"path", "second"} & self.model_fields_set:
+            raise ValueError(f"{' and '.join(missing)} missing")
+        return self
 
 
 FREE = Price(prompt=0, output=0)
@@ -64,7 +74,8 @@ def read_prices(file: Path) -> dict[str, Price]:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
         raise UsageError(
-            f"{file}: a price needs prompt and output in dollars per million tokens: {where} {problem['msg']}"
+            f"{file}: a price needs prompt and output in dollars per million tokens, or path, or second: "
+            f"{where} {problem['msg']}"
         ) from None
 
 

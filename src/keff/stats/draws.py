@@ -37,13 +37,14 @@ class Draws:
     """R orders of drawing ``cap`` paths for each of n items.
 
     ``codes`` [n, R, cap] are answers renumbered 0, 1, ... within the item (-1 abstains); ``correct``,
-    ``tokens`` and ``confidences`` go with them, where known.
+    ``tokens``, ``confidences`` and ``seconds`` go with them, where known.
     """
 
     codes: NDArray[np.int16]
     correct: NDArray[np.float32] | None = None
     tokens: NDArray[np.float32] | None = None
     confidences: NDArray[np.float32] | None = None
+    seconds: NDArray[np.float32] | None = None
 
     @property
     def cap(self) -> int:
@@ -118,6 +119,7 @@ def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> 
         pick(votes.correct, np.float32),
         pick(votes.tokens, np.float32),
         pick(votes.confidences, np.float32),
+        pick(votes.seconds, np.float32),
     )
 
 

@@ -21,7 +21,8 @@ class Votes:
     (None when only correctness is known). ``correct`` [n, K] 0 or 1 (None without gold labels); an
     abstention is never correct. ``slots`` [K] template of each column (None: all exchangeable).
     ``clusters`` [n] integer cluster of each item (default: every item its own). ``tokens`` [n, K] generated
-    tokens and ``confidences`` [n, K], where known. ``closed`` says that the answer set is closed and codes
+    tokens, ``prompt_tokens`` those of the prompt as billed with each path, ``seconds`` its wall time and
+    ``confidences``, each [n, K] where known. ``closed`` says that the answer set is closed and codes
     mean the same answer in every item (choice, binary).
 
     Raises ValueError on NaN, values out of range, ragged rows and shapes that do not fit.
@@ -34,6 +35,8 @@ class Votes:
     tokens: FloatArray | None = None
     confidences: FloatArray | None = None
     closed: bool = False
+    prompt_tokens: FloatArray | None = None
+    seconds: FloatArray | None = None
 
     def __post_init__(self) -> None:
         answers = None if self.answers is None else _integers(self.answers, "answers", 2)
@@ -56,6 +59,10 @@ class Votes:
         _same_shape(self.clusters, (n,), "clusters")
         _same_shape(self.tokens, (n, k), "tokens")
         _same_shape(self.confidences, (n, k), "confidences")
+        for name in ("prompt_tokens", "seconds"):
+            _set(self, name, _same_shape(_optional_floats(getattr(self, name)), (n, k), name))
+        if self.seconds is not None and bool(np.any((self.seconds < 0) | np.isinf(self.seconds))):
+            raise ValueError("seconds must be finite and not negative")
         if answers is not None and correct is not None and bool(np.any((answers < 0) & (correct > 0))):
             raise ValueError("a path without an answer cannot be correct: score abstentions 0")
 
@@ -125,6 +132,8 @@ class Votes:
             tokens=_rows(self.tokens, rows),
             confidences=_rows(self.confidences, rows),
             closed=self.closed,
+            prompt_tokens=_rows(self.prompt_tokens, rows),
+            seconds=_rows(self.seconds, rows),
         )
 
     def paths(self, columns: ArrayLike) -> Votes:
@@ -138,6 +147,8 @@ class Votes:
             tokens=None if self.tokens is None else self.tokens[:, chosen],
             confidences=None if self.confidences is None else self.confidences[:, chosen],
             closed=self.closed,
+            prompt_tokens=None if self.prompt_tokens is None else self.prompt_tokens[:, chosen],
+            seconds=None if self.seconds is None else self.seconds[:, chosen],
         )
 
     @property

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from keff.analysis.money import Pace, Rates, Tariff, complete, rates
+from keff.analysis.replay.changes import change, mean_of, seconds_of
 from keff.analysis.replay.compare import Fixed, Judged, bootstrap, item_columns, means_of, with_frontier
 from keff.analysis.replay.outcomes import PolicyOutcome, at_once, expectations, run
 from keff.analysis.replay.refit import Pilot, Refitter
@@ -14,6 +16,7 @@ from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, parse_policy
 from keff.policy_spec import PolicySpec
+from keff.records import Note
 from keff.stats.draws import Draws, permuted
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import Votes
@@ -34,13 +37,24 @@ class Replaying:
 
     ``cap`` is what accuracy is compared with (default: 32, or all recorded paths if fewer), ``replicates``
     the number of bootstrap resamples, ``pilot`` that of policies that are fitted (default: min(50, n/2)
-    items x 8 paths), ``random_slots`` whether template slots are drawn at random in deployment.
+    items x 8 paths), ``random_slots`` whether template slots are drawn at random in deployment. ``now`` is
+    the policy deployed today (default: ``fixed:`` at the cap where one is given, else at the recorded K).
+    ``tariff`` gives dollars to the record's ``model``; ``pace`` gives seconds to tokens where none are
+    recorded.
     """
 
     cap: int | None = None
     replicates: int = 1000
     pilot: Pilot | None = None
     random_slots: bool = False
+    now: str | None = None
+    tariff: Tariff | None = None
+    model: str | None = None
+    pace: Pace | None = None
+
+    def baseline(self, k: int) -> str:
+        """Return what changes are measured against, on a record of k paths."""
+        return self.now or f"fixed:{self.cap or k}"
 
 
 def replay(
@@ -60,13 +74,51 @@ def replay(
     """
     settings = settings or Replaying()
     rules = [parse_policy(one) if isinstance(one, str) else one for one in policies]
+    now = parse_policy(settings.baseline(votes.k))
     _check(votes, rules, settings)
-    bench = Bench.of(votes, rules, settings.cap or min(32, votes.k), rng)
+    _check_now(votes, now)
+    timed = votes.seconds is not None
+    votes = complete(votes, settings.pace)
+    bench = Bench.of(votes, [*rules, *_followed(now)], settings.cap or min(32, votes.k), rng)
+    if settings.tariff is not None:
+        bench.rates = rates(votes, settings.model, settings.tariff)
+    bench.now = now
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
     rows = [bench.judge(rule, settings.replicates, pilot) for rule in rules]
     return Replay(
-        n=votes.n, k=votes.k, cap=bench.fixed.cap, clusters=votes.n_clusters, policies=with_frontier(rows)
+        n=votes.n,
+        k=votes.k,
+        cap=bench.fixed.cap,
+        clusters=votes.n_clusters,
+        policies=with_frontier(rows),
+        baseline=now.spec,
+        warnings=_notes(bench, settings, recorded=timed),
     )
+
+
+def _followed(now: Policy) -> list[Policy]:
+    """Return the baseline where it needs the orders of drawing: fixed K has a closed form."""
+    return [] if now.spec == f"fixed:{now.cap}" else [now]
+
+
+def _check_now(votes: Votes, now: Policy) -> None:
+    if now.cap > votes.k:
+        raise PolicyError(
+            f"{now.spec} of today may draw {now.cap} paths and the records hold {votes.k}: it cannot be replayed"
+        )
+    if _unfitted(now):
+        raise PolicyError(
+            f"{now.spec} is fitted to a pilot: name what is deployed, such as its plan's policy"
+        )
+
+
+def _notes(bench: Bench, settings: Replaying, *, recorded: bool) -> tuple[Note, ...]:
+    notes = () if bench.rates is None else bench.rates.notes
+    pace = settings.pace
+    if pace is None or recorded:
+        return notes
+    how = f"seconds are not recorded: {pace.first:g} + tokens / {pace.rate:g} stands for them"
+    return (*notes, Note("seconds_from_tokens", how))
 
 
 def _check(votes: Votes, rules: list[Policy], settings: Replaying) -> None:
@@ -106,6 +158,8 @@ class Bench:
     fixed: Fixed
     rng: np.random.Generator
     known: dict[str, PolicyOutcome]
+    rates: Rates | None = None
+    now: Policy | None = None
 
     @classmethod
     def of(cls, votes: Votes, rules: list[Policy], cap: int, rng: np.random.Generator) -> Bench:
@@ -127,6 +181,27 @@ class Bench:
         return self.known[policy.spec]
 
     def _outcome(self, policy: Policy) -> PolicyOutcome:
+        outcome = self._played(policy)
+        if self.rates is None:
+            return outcome
+        spent = self.rates.dollars(outcome.paths, outcome.rounds, outcome.tokens, outcome.busy)
+        return replace(outcome, dollars=spent)
+
+    def today(self) -> PolicyOutcome | None:
+        """Return what the baseline does on each item; fixed K in closed form, whatever was drawn."""
+        if self.now is None:
+            return None
+        k = self.now.cap
+        if _followed(self.now):
+            return self.outcome(self.now)
+        ones, votes = np.ones(self.votes.n), self.votes
+        tokens = None if votes.tokens is None else k * votes.tokens.mean(axis=1)
+        busy = None if votes.seconds is None else k * votes.seconds.mean(axis=1)
+        right = None if votes.correct is None else plurality_at_k_items(votes)[:, k - 1]
+        spent = None if self.rates is None else self.rates.dollars(k * ones, ones, tokens, busy)
+        return PolicyOutcome(k * ones, ones, ones, right, tokens, busy=busy, dollars=spent)
+
+    def _played(self, policy: Policy) -> PolicyOutcome:
         walks = run(policy, self.draws)
         found = expectations(walks, self.draws, self.fixed.cap)
         credit = self.draws.tallies.credit
@@ -144,10 +219,23 @@ class Bench:
     def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> ReplayRow:
         """Return the row of one policy."""
         if not isinstance(policy, Fittable) or policy.fitted:
-            return self._as_it_is(policy, replicates).row(policy.spec, self.fixed.cap, None)
+            judged = self._as_it_is(policy, replicates)
+            return self._with_money(judged.row(policy.spec, self.fixed.cap, None), judged, fitted=False)
         judged = self._fitted(policy, replicates, pilot)
         costs = pilot.costs(float(judged.outcome.paths.mean()), "labels" in policy.needs)
-        return judged.row(policy.spec, self.fixed.cap, costs)
+        return self._with_money(judged.row(policy.spec, self.fixed.cap, costs), judged, fitted=True)
+
+    def _with_money(self, row: ReplayRow, judged: Judged, *, fitted: bool) -> ReplayRow:
+        outcome, today, ids = judged.outcome, self.today(), self.votes.cluster_ids
+        return replace(
+            row,
+            dollars=None if outcome.dollars is None else mean_of(outcome.dollars, ids),
+            seconds=seconds_of(outcome.wait, ids),
+            seconds_at_once=seconds_of(outcome.at_once, ids),
+            change=None
+            if self.now is None or today is None
+            else change(self.now.spec, outcome, today, ids, fitted=fitted),
+        )
 
     def _as_it_is(self, policy: Policy, replicates: int) -> Judged:
         outcome = self.outcome(policy)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policy import Policy, Sample, Stop, Vectorised, View, Weighting, for_one_model
 from keff.stats.draws import Draws
+from keff.stats.latency import longest_of
 from keff.stats.votes import FloatArray, IntArray
 
 
@@ -20,7 +21,9 @@ class PolicyOutcome:
     """Expectations for each item [n]: paths, rounds, and where known accuracy and tokens.
 
     ``agrees`` is the chance of the same answer as plurality at the cap on the same draws; ``noise`` the
-    variance of ``accuracy`` that comes from drawing finitely many orders (None: exact).
+    variance of ``accuracy`` that comes from drawing finitely many orders (None: exact). ``busy`` [n] are the
+    seconds that paths ran; ``wait`` [n, R] the seconds to the answer where rounds follow each other, and
+    ``at_once`` [n, R] where all paths start together and those not needed are cancelled.
     """
 
     paths: FloatArray
@@ -29,16 +32,24 @@ class PolicyOutcome:
     accuracy: FloatArray | None
     tokens: FloatArray | None
     noise: FloatArray | None = None
+    busy: FloatArray | None = None
+    dollars: FloatArray | None = None
+    wait: FloatArray | None = None
+    at_once: FloatArray | None = None
 
 
 @dataclass(frozen=True)
 class Walks:
-    """Where each order of drawing stopped [n, R]: paths drawn, rounds, and credit where labels are known."""
+    """Where each order of drawing stopped [n, R]: paths drawn, rounds, and credit where labels are known.
+
+    ``wait`` are the seconds until then, where known.
+    """
 
     stop: IntArray
     rounds: IntArray
     answer: NDArray[np.int16]
     credit: FloatArray | None
+    wait: FloatArray | None = None
 
 
 def at_once(policy: Policy) -> bool:
@@ -52,18 +63,18 @@ def run(policy: Policy, draws: Draws) -> Walks:
     if "confidence" in policy.needs and draws.confidences is None:
         raise PolicyError(f"{policy.spec} needs a confidence for each path, and these records have none")
     if isinstance(policy, Vectorised):
-        stop, rounds = _follow(policy.ahead(draws))
+        stop, rounds, wait = _follow(policy.ahead(draws), draws.seconds)
     elif isinstance(getattr(policy, "rule", None), Vectorised):
-        stop, rounds = _follow(policy.rule.ahead(draws))  # type: ignore[attr-defined]
+        ahead: NDArray[Any] = policy.rule.ahead(draws)  # type: ignore[attr-defined]
+        stop, rounds, wait = _follow(ahead, draws.seconds)
     else:
         return _one_by_one(policy, draws)
     if isinstance(policy, Weighting):
         answer, credit = _weighted(draws, policy.weights(draws, stop), stop)
-        return Walks(stop, rounds, answer, credit)
+        return Walks(stop, rounds, answer, credit, wait)
     seen = draws.tallies
-    return Walks(
-        stop, rounds, _at(seen.leader, stop), None if seen.credit is None else _at(seen.credit, stop)
-    )
+    credit = None if seen.credit is None else _at(seen.credit, stop)
+    return Walks(stop, rounds, _at(seen.leader, stop), credit, wait)
 
 
 def expectations(walks: Walks, draws: Draws, cap: int) -> PolicyOutcome:
@@ -77,7 +88,25 @@ def expectations(walks: Walks, draws: Draws, cap: int) -> PolicyOutcome:
         agrees=(walks.answer == draws.tallies.leader[:, :, cap]).mean(axis=1),
         accuracy=None if walks.credit is None else walks.credit.mean(axis=1, dtype=np.float64),
         tokens=tokens,
+        busy=_busy(walks, draws),
+        wait=walks.wait,
+        at_once=_together(walks, draws),
     )
+
+
+def _busy(walks: Walks, draws: Draws) -> FloatArray | None:
+    if draws.seconds is None:
+        return None
+    ran = np.arange(draws.cap) < walks.stop[..., None]
+    return (draws.seconds * ran).sum(axis=2, dtype=np.float64).mean(axis=1)
+
+
+def _together(walks: Walks, draws: Draws) -> FloatArray | None:
+    """Return the seconds until the last path that is needed: votes count in the order of launch."""
+    if draws.seconds is None:
+        return None
+    slowest = np.maximum.accumulate(draws.seconds, axis=2)
+    return _at(slowest, np.maximum(walks.stop - 1, 0)).astype(np.float64)
 
 
 def drive(
@@ -95,16 +124,23 @@ def drive(
         n += decision.m
 
 
-def _follow(ahead: NDArray[Any]) -> tuple[IntArray, IntArray]:
+def _follow(
+    ahead: NDArray[Any], seconds: NDArray[np.float32] | None
+) -> tuple[IntArray, IntArray, FloatArray | None]:
     rows = ahead.reshape(-1, ahead.shape[2])
     at, rounds = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    times = None if seconds is None else seconds.reshape(len(rows), -1)
+    wait = np.zeros(len(rows))
     going = np.arange(len(rows))
     while len(going):
         step = rows[going, at[going]]
-        going, step = going[step > 0], step[step > 0]
+        going, step = going[step > 0], step[step > 0].astype(np.int64)
+        if times is not None:
+            wait[going] += longest_of(times[going], at[going], step)
         at[going] += step
         rounds[going] += 1
-    return at.reshape(ahead.shape[:2]), rounds.reshape(ahead.shape[:2])
+    shape = ahead.shape[:2]
+    return at.reshape(shape), rounds.reshape(shape), None if times is None else wait.reshape(shape)
 
 
 def _at(values: NDArray[Any], stop: IntArray) -> NDArray[Any]:
@@ -114,19 +150,22 @@ def _at(values: NDArray[Any], stop: IntArray) -> NDArray[Any]:
 def _one_by_one(policy: Policy, draws: Draws) -> Walks:
     shape = draws.codes.shape[:2]
     stop, rounds = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    answer, credit = np.full(shape, -1, np.int16), np.zeros(shape)
+    answer, credit, wait = np.full(shape, -1, np.int16), np.zeros(shape), np.zeros(shape)
     for place in np.ndindex(shape):
         codes = draws.codes[place]
         keys = [None if code < 0 else str(code) for code in codes.tolist()]
         scores: list[float] = [] if draws.confidences is None else draws.confidences[place].tolist()
         for count, (n, decision) in enumerate(drive(policy, keys, scores)):
+            if isinstance(decision, Sample) and draws.seconds is not None:
+                wait[place] += draws.seconds[place][n : n + decision.m].max()
             if isinstance(decision, Stop):
                 stop[place], rounds[place] = n, count
                 answer[place] = -1 if decision.answer is None else int(decision.answer)
         held = codes[: stop[place]] == answer[place]
         if draws.correct is not None and answer[place] >= 0 and held.any():
             credit[place] = draws.correct[place][: stop[place]][held].mean()
-    return Walks(stop, rounds, answer, None if draws.correct is None else credit)
+    known = None if draws.correct is None else credit
+    return Walks(stop, rounds, answer, known, None if draws.seconds is None else wait)
 
 
 def _weighted(

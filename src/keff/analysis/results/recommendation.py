@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from keff.analysis.results.money import Bill, Change, Seconds
 from keff.records import Interval
-from keff.result import Finding, Result, number
+from keff.result import Finding, number
 from keff.stats.choose import Recommendation as Verdict
 from keff.stats.verdict import Verdict as Voting
 
@@ -20,14 +21,6 @@ class Kept(Interval):
 
     confidence: float | None = None
     sure: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Seconds(Result):
-    """How long a question takes: the median and the 95th percentile, in seconds."""
-
-    p50: Interval | None
-    p95: Interval | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,6 +55,8 @@ class Recommendation(Finding):
     pilot_cost: float | None = None
     pays_back_after: float | None = None
     voting: Voting | None = None
+    change: Change | None = None
+    bill: Bill | None = None
 
     def line(self) -> str:
         """Return verdict, policy and expected paths."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from keff.records import Interval
+from keff.analysis.results.money import Change, Seconds
+from keff.records import Interval, Note
 from keff.result import Finding, Result
 
 
@@ -29,7 +30,10 @@ class ReplayRow(Result):
 
     ``kept`` is its share of the accuracy of plurality at the cap; ``delta_at_equal_cost`` its accuracy minus
     that of fixed K randomised to the same cost. All three intervals are None without gold answers.
-    ``frontier`` says that no other policy beats it in both accuracy and cost.
+    ``frontier`` says that no other policy beats it in both accuracy and cost. With prices ``dollars`` are the
+    mean cost of a question; where seconds are known ``seconds`` are the time to answer when rounds follow
+    each other, ``seconds_at_once`` when all paths start together and those not needed are cancelled. ``change`` is
+    the policy minus the baseline of the table.
     """
 
     policy: str
@@ -42,6 +46,10 @@ class ReplayRow(Result):
     same_answer_as_cap: float
     pilot: PilotCosts | None
     frontier: bool = False
+    dollars: Interval | None = None
+    seconds: Seconds | None = None
+    seconds_at_once: Seconds | None = None
+    change: Change | None = None
 
     @property
     def cost(self) -> float:
@@ -54,13 +62,18 @@ HEADERS = ("policy", "paths", "tokens", "rounds", "accuracy", "kept", "at equal 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Replay(Finding):
-    """Policies compared on ``n`` questions with ``k`` recorded paths, against plurality at ``cap``."""
+    """Policies compared on ``n`` questions with ``k`` recorded paths, against plurality at ``cap``.
+
+    ``baseline`` is what changes are measured against: what is deployed today, else what was drawn.
+    """
 
     n: int
     k: int
     cap: int
     clusters: int
     policies: tuple[ReplayRow, ...]
+    baseline: str
+    warnings: tuple[Note, ...]
 
     def __getitem__(self, policy: str) -> ReplayRow:
         """Return the row of a policy; raises KeyError that names the policies there are."""

@@ -1,0 +1,50 @@
+"""Time to answer: rounds of paths along recorded courses, and quantiles with cluster-bootstrap limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.records import Interval
+from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.votes import FloatArray, IntArray
+
+GRID = 400
+"""So many values between the least and the greatest stand for the law of the times in the bootstrap."""
+
+
+def longest_of(seconds: NDArray[Any], start: IntArray, size: IntArray) -> FloatArray:
+    """Return the longest of ``size`` paths from ``start`` in each row of ``seconds`` [m, cap].
+
+    What a round takes whose paths run at once: it ends with its slowest path.
+    """
+    longest = np.zeros(len(seconds))
+    for width in np.unique(size):
+        rows = np.flatnonzero(size == width)
+        window = start[rows, None] + np.arange(width)
+        longest[rows] = seconds[rows[:, None], window].max(axis=1)
+    return longest
+
+
+def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: int = 500) -> Interval:
+    """Return a quantile of the times to answer [n, R] of n questions over R orders of drawing.
+
+    Every question weighs the same. The limits are 95% percentile limits over resampled clusters [n], None
+    with fewer than two; the orders of one question stay together, for its paths are alike in length.
+    """
+    value = float(np.quantile(times, share))
+    groups = int(clusters.max()) + 1
+    if groups < 2:
+        return Interval(value, None, None, "replayed courses")
+    grid = np.unique(np.quantile(times, np.linspace(0, 1, GRID), method="inverted_cdf"))
+    below = np.array([np.searchsorted(np.sort(row), grid, side="right") for row in times]) / times.shape[1]
+    units = group_sums(np.hstack([np.ones((len(below), 1)), below]), clusters, groups)
+    totals = resampled_totals(units, replicates, np.random.default_rng(0))
+    reached = totals[1:] >= share * totals[0] - 1e-9
+    spread = grid[reached.argmax(axis=0)]
+    lo, hi = np.quantile(spread, [0.025, 0.975])
+    return Interval(
+        value, min(float(lo), value), max(float(hi), value), "replayed courses, cluster_bootstrap"
+    )
