@@ -16,6 +16,7 @@ from keff.analysis.recommend import Advice, Aim, recommend
 from keff.analysis.results.estimates import Analysis, Bands, Curve, KStar, Predicted
 from keff.analysis.results.matching import Matching
 from keff.analysis.results.recommendation import Recommendation
+from keff.analysis.terms import Accounts, Terms
 from keff.log import LogInfo
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
@@ -51,13 +52,17 @@ _ABOVE_K = Note(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to analyse: the paper's epsilon, the most paths one would pay for, the level, the seed, the aim."""
+    """How to analyse: the paper's epsilon, the most paths one would pay for, the level, the seed, the aim.
+
+    ``terms`` are what the user pays, and does today.
+    """
 
     epsilon: float = 0.025
     k_max: int = 32
     level: float = 0.95
     seed: int = 0
     aim: Aim = field(default_factory=Aim)
+    terms: Terms = field(default_factory=Terms)
 
 
 def analyze(record: Record, settings: Settings) -> Analysis:
@@ -74,6 +79,9 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     meeting = _meeting(votes, settings, notes)
     notes.extend(edge_notes(votes))
     integrity = _integrity(record, notes)
+    accounts = Accounts.of(votes, record.info.model, settings.terms)
+    notes.extend(accounts.notes)
+    settings = replace(settings, aim=accounts.aim(settings.aim))
     matched = matching(record.ballot)
     notes.extend(matching_notes(matched))
     return Analysis(
@@ -86,7 +94,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         **answers._asdict(),
         right_answers_meet=meeting,
         matching=matched,
-        recommendation=cautious(_recommendation(votes, settings, matched), matched),
+        recommendation=accounts.settle(cautious(_recommendation(votes, settings, matched), matched)),
         extraction=_extraction(record.ballot),
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),

@@ -203,6 +203,44 @@ ReplayCap = Annotated[
         show_default="32, or as many as are recorded",
     ),
 ]
+CapOr32 = Annotated[
+    int | None,
+    typer.Option(
+        "--cap",
+        "--k-max",
+        min=1,
+        help=f"K_max: the most paths you would pay for per question (to {MAX_CAP}).",
+        show_default="32",
+    ),
+]
+Now = Annotated[
+    str | None,
+    typer.Option(
+        "--now",
+        metavar="K|POLICY",
+        help="What is deployed today: savings are against it.",
+        show_default="--cap where given, else what was drawn",
+    ),
+]
+PriceTable = Annotated[
+    Path | None,
+    typer.Option(
+        "--prices",
+        help='TOML price table: ["model"] with prompt, output per million tokens, or path, or second.',
+    ),
+]
+Volume = Annotated[
+    int | None,
+    typer.Option("--volume", min=1, help="Questions to come: what they will cost (with --prices)."),
+]
+PaceText = Annotated[
+    str | None,
+    typer.Option(
+        "--pace",
+        metavar="FIRST+RATE",
+        help="Seconds of a path where none are recorded: to the first token, and tokens per second (0.5+60).",
+    ),
+]
 Retain = Annotated[
     float | None,
     typer.Option("--retain", min=0.5, max=1, help="Aim: keep this share of the accuracy at K_max, cheapest."),

@@ -10,6 +10,7 @@ from keff.analysis.matching import RARE, REMEDY, told
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.recommendation import Recommendation
 from keff.cli._console import result_console, warn
+from keff.cli._money import against, money_lines
 from keff.reading.open import Record
 from keff.records import Interval
 from keff.report.headline import SAFE
@@ -61,7 +62,9 @@ def _recommendation(analysis: Analysis) -> None:
     advice = analysis.recommendation
     result_console.print(f"\n  {_verdict(advice)}", soft_wrap=True)
     result_console.print(f"  {in_words(advice.policy)}", markup=False, soft_wrap=True)
-    result_console.print(f"  {_in_numbers(advice, analysis.cap)}", markup=False, soft_wrap=True)
+    result_console.print(f"  {_in_numbers(advice)}", markup=False, soft_wrap=True)
+    for line in money_lines(advice):
+        result_console.print(f"  {line}", markup=False, soft_wrap=True)
     result_console.print(f"  {advice.because}\n", markup=False, soft_wrap=True)
 
 
@@ -73,14 +76,14 @@ def _verdict(advice: Recommendation) -> str:
     return f"[bold]{advice.verdict}[/bold] with {advice.policy}"
 
 
-def _in_numbers(advice: Recommendation, cap: int) -> str:
+def _in_numbers(advice: Recommendation) -> str:
     """Say what the policy is expected to keep and to save."""
     expected, paths = advice.expected_plurality, advice.expected_paths
     parts = [] if expected is None else [f"accuracy {_predicted(expected)} expected"]
     if advice.kept is not None:
         parts.append(f"{advice.kept.percent()} of the accuracy of {cap} paths kept")
     if paths is not None:
-        parts.append(f"{paths:.1f} paths per question instead of {cap}: {max(1 - paths / cap, 0):.0%} saved")
+        parts.append(against(advice) or f"{paths:.1f} paths per question")
     return "; ".join(parts) or "nothing can be expected of it yet"
 
 

@@ -12,6 +12,7 @@ from keff.analysis.recommend import Aim
 from keff.analysis.results.estimates import Analysis
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.cli._money import make_terms
 from keff.cli._summary import print_summary
 from keff.errors import UsageError
 from keff.policy_spec import MAX_CAP
@@ -32,11 +33,16 @@ def command(
     threshold: o.Threshold = None,
     branches: o.BranchNames = None,
     epsilon: o.Epsilon = 0.025,
-    cap: o.Cap = 32,
+    cap: o.CapOr32 = None,
+    now: o.Now = None,
+    prices: o.PriceTable = None,
+    volume: o.Volume = None,
+    pace: o.PaceText = None,
     retain: o.Retain = None,
     confidence: o.Confidence = None,
     budget: o.Budget = None,
     budget_mean: o.BudgetMean = None,
+    budget_dollars: o.BudgetDollars = None,
     value_per_correct: o.ValuePerCorrect = None,
     cost_per_path: o.CostPerPath = None,
     seed: o.AnalysisSeed = 0,
@@ -45,11 +51,11 @@ def command(
     """Analyse every PATH."""
     if not 0 < epsilon < float("inf"):
         raise UsageError(f"--epsilon must be above 0, not {epsilon:g}")
-    if cap > MAX_CAP:
+    if cap is not None and cap > MAX_CAP:
         raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
     settings = Settings(
         epsilon=epsilon,
-        k_max=cap,
+        k_max=cap or 32,
         seed=seed,
         aim=make_aim(
             retain=retain,
@@ -59,6 +65,7 @@ def command(
             value_per_correct=value_per_correct,
             cost_per_path=cost_per_path,
         ),
+        terms=make_terms(now, cap, prices, volume=volume, budget_dollars=budget_dollars, pace=pace),
     )
     opening = Opening(
         format,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from rich.table import Table
 from keff.analysis.arms import open_arm
 from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.results.replay import Replay, ReplayRow
+from keff.analysis.terms import policy_now
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.cli._money import read_pace, tariff
 from keff.errors import UsageError
 from keff.plugins import missing_extra
 from keff.policy_spec import PolicySpec
@@ -41,6 +44,9 @@ def command(
     path: o.ReplayPath,
     policy: o.Policies = None,
     cap: o.ReplayCap = None,
+    now: o.Now = None,
+    prices: o.PriceTable = None,
+    pace: o.PaceText = None,
     replicates: o.Replicates = 1000,
     random_slots: o.RandomSlots = False,
     out: o.ReplayOut = None,
@@ -54,13 +60,22 @@ def command(
     """Replay policies over the recorded paths of PATH."""
     if out is not None and out.suffix not in (".md", ".svg", ".pdf"):
         raise UsageError(f"--out {out}: name a .md, .svg or .pdf file")
-    votes = open_arm(path, Opening(format, o.reading_of(answer_space, answer_key), trim)).ballot.votes
+    record = open_arm(path, Opening(format, o.reading_of(answer_space, answer_key), trim))
+    votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(f"{path} has no gold answers: accuracy cannot be compared")
     top = min(cap or 32, votes.k)
     fixed = None if out is None or out.suffix == ".md" else _fixed_curve(votes, top)
     chosen = policy or fitting(top)
-    how = Replaying(cap=cap, replicates=replicates, random_slots=random_slots)
+    how = Replaying(
+        cap=cap,
+        replicates=replicates,
+        random_slots=random_slots,
+        now=None if now is None else policy_now(now),
+        tariff=tariff(prices),
+        model=record.info.model,
+        pace=read_pace(pace),
+    )
     found = replay(votes, chosen, np.random.default_rng(seed), how)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -69,6 +84,8 @@ def command(
         _console.print_json(found.to_dict())
         return
     _console.result_console.print(_table(found))
+    for note in found.warnings:
+        _console.warn(note.message)
 
 
 def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
@@ -127,16 +144,63 @@ def _points(value: Interval | None) -> str:
     return f"{100 * value.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}]"
 
 
+def _beside(found: Replay) -> dict[str, Callable[[ReplayRow], str]]:
+    """Return the columns that are shown where their figures are known."""
+    columns: dict[str, Callable[[ReplayRow], str]] = {
+        "now: paths": _paths_change,
+        "now: points": _points_change,
+    }
+    if any(row.dollars is not None for row in found.policies):
+        columns["$ per 1,000"] = _per_thousand
+    if any(row.seconds is not None for row in found.policies):
+        columns |= {"p50 s": _p50, "p95 s": _p95, "p95 s at once": _at_once}
+    return columns
+
+
+def _paths_change(row: ReplayRow) -> str:
+    if row.change is None:
+        return "–"
+    return f"{row.change.paths.value / (row.mean_paths - row.change.paths.value):+.0%}"
+
+
+def _points_change(row: ReplayRow) -> str:
+    return "–" if row.change is None else _points(row.change.accuracy)
+
+
+def _per_thousand(row: ReplayRow) -> str:
+    return "–" if row.dollars is None else f"{1000 * row.dollars.value:.3g}"
+
+
+def _p50(row: ReplayRow) -> str:
+    return _time(row.seconds and row.seconds.p50)
+
+
+def _p95(row: ReplayRow) -> str:
+    return _time(row.seconds and row.seconds.p95)
+
+
+def _at_once(row: ReplayRow) -> str:
+    return _time(row.seconds_at_once and row.seconds_at_once.p95)
+
+
+def _time(value: Interval | None) -> str:
+    return "–" if value is None else value.text(".1f")
+
+
 HEADERS = ("policy", "accuracy", "paths", "tokens", "rounds", "kept", "points at equal cost")
 
 
 def _table(found: Replay) -> Table:
     size = f"{found.n} questions x {found.k} paths"
-    title = f"{size}; kept is the share of plurality@{found.cap}; 95% intervals"
+    title = (
+        f"{size}; kept is the share of plurality@{found.cap}; now is the change from {found.baseline}; "
+        "95% intervals"
+    )
     table = Table(title=title, title_justify="left", box=None)
-    for header in HEADERS:
+    beside = _beside(found)
+    for header in (*HEADERS, *beside):
         first = header == "policy"
         table.add_column(header, justify="left" if first else "right", no_wrap=not first, overflow="fold")
     for row in found.policies:
-        table.add_row(*_cells(row))
+        table.add_row(*_cells(row), *(tell(row) for tell in beside.values()))
     return table

@@ -13,6 +13,7 @@ from keff.analysis.arms import compare
 from keff.analysis.estimates import Settings, analyze
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.cli._money import make_terms
 from keff.errors import UsageError
 from keff.reading.open import Opening, open_records
 from keff.report.write import write_runs
@@ -32,7 +33,11 @@ def command(
     threshold: o.Threshold = None,
     branches: o.BranchNames = None,
     epsilon: o.Epsilon = 0.025,
-    cap: o.Cap = 32,
+    cap: o.CapOr32 = None,
+    now: o.Now = None,
+    prices: o.PriceTable = None,
+    volume: o.Volume = None,
+    pace: o.PaceText = None,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
@@ -52,7 +57,8 @@ def command(
         threshold=threshold,
         branches=branches,
     )
-    settings = Settings(epsilon=epsilon, k_max=cap, seed=seed)
+    terms = make_terms(now, cap, prices, volume=volume, pace=pace)
+    settings = Settings(epsilon=epsilon, k_max=cap or 32, seed=seed, terms=terms)
     records = [record for path in paths for record in open_records(path, opening)]
     if arms and len(records) != 2:
         raise UsageError(f"--arms compares two records, and these PATHs hold {len(records)}")

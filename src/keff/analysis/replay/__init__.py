@@ -104,7 +104,7 @@ def _followed(now: Policy) -> list[Policy]:
 def _check_now(votes: Votes, now: Policy) -> None:
     if now.cap > votes.k:
         raise PolicyError(
-            f"{now.spec} of today may draw {now.cap} paths and the records hold {votes.k}: it cannot be replayed"
+            f"today's {now.spec} may draw {now.cap} paths, beyond the {votes.k} recorded: not to be replayed"
         )
     if _unfitted(now):
         raise PolicyError(

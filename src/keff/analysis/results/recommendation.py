@@ -33,8 +33,10 @@ class Recommendation(Finding):
     cost per path that was stated. ``replayed`` is what the policy keeps on all recorded questions, and
     ``optimism`` by how much that exceeds ``kept``. ``expected_paths_interval`` is the 95% interval of the
     mean paths of as many new questions as the pilot has. ``baseline`` is the policy that savings are measured
-    against. ``voting`` is what the labels say about voting at all, with the gain it rests on. None stands for
-    what the record cannot say.
+    against, and ``change`` what changes from it. ``expected_cost`` is in dollars where prices are given;
+    ``pilot_cost`` is what drawing the record cost, ``pays_back_after`` how many questions save as much, and
+    ``bill`` the rest of the money. ``voting`` is what the labels say about voting at all, with the gain it
+    rests on. None stands for what the record cannot say.
     """
 
     verdict: Verdict

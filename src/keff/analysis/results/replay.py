@@ -32,8 +32,8 @@ class ReplayRow(Result):
     that of fixed K randomised to the same cost. All three intervals are None without gold answers.
     ``frontier`` says that no other policy beats it in both accuracy and cost. With prices ``dollars`` are the
     mean cost of a question; where seconds are known ``seconds`` are the time to answer when rounds follow
-    each other, ``seconds_at_once`` when all paths start together and those not needed are cancelled. ``change`` is
-    the policy minus the baseline of the table.
+    each other, ``seconds_at_once`` when all paths start together and those not needed are cancelled.
+    ``change`` is the policy minus the baseline of the table.
     """
 
     policy: str

@@ -1,0 +1,107 @@
+"""What the user pays and does today, from the options of the command line; and money for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keff.analysis.money import Pace, Tariff
+from keff.analysis.results.recommendation import Recommendation
+from keff.analysis.terms import Terms, policy_now
+from keff.errors import UsageError
+from keff.records import Interval
+from keff.sampling.cost import read_prices
+
+
+def make_terms(
+    now: str | None,
+    cap: int | None,
+    prices: Path | None,
+    *,
+    volume: int | None = None,
+    budget_dollars: float | None = None,
+    pace: str | None = None,
+) -> Terms:
+    """Make the terms: without --now a stated --cap is what savings are against."""
+    if prices is None and (volume is not None or budget_dollars is not None):
+        raise UsageError("--volume and --budget-dollars need --prices FILE")
+    today = now if now is not None or cap is None else str(cap)
+    return Terms(
+        now=None if today is None else policy_now(today),
+        tariff=tariff(prices),
+        volume=volume,
+        budget_dollars=budget_dollars,
+        pace=read_pace(pace),
+    )
+
+
+def tariff(prices: Path | None) -> Tariff | None:
+    """Read the price table, where one is given."""
+    return None if prices is None else Tariff(read_prices(prices), str(prices))
+
+
+def read_pace(text: str | None) -> Pace | None:
+    """Read seconds to the first token and tokens per second, such as ``0.5+60``."""
+    if text is None:
+        return None
+    first, _, rate = text.partition("+")
+    try:
+        return Pace(float(first), float(rate))
+    except ValueError:
+        raise UsageError(
+            f"--pace {text!r}: write seconds to the first token + tokens per second: 0.5+60"
+        ) from None
+
+
+def dollars(value: Interval | None) -> str:
+    """Format dollars with their limits."""
+    return "–" if value is None else f"${value.text('.3g')}"
+
+
+def signed(value: Interval, style: str, times: float = 1.0) -> str:
+    """Format a difference with its sign and limits."""
+    if value.limits is None:
+        return format(times * value.value, "+" + style)
+    lo, hi = (format(times * end, "+" + style) for end in value.limits)
+    return f"{times * value.value:+{style}} [{lo}, {hi}]"
+
+
+def against(advice: Recommendation) -> str:
+    """Say what changes from what is deployed today."""
+    change = advice.change
+    if change is None or advice.expected_paths is None:
+        return ""
+    before = advice.expected_paths - change.paths.value
+    parts = [f"{advice.expected_paths:.1f} paths per question, {advice.expected_paths / before - 1:+.0%}"]
+    if change.dollars is not None:
+        parts.append(f"{change.dollars.value:+.3g} dollars")
+    if change.accuracy is not None:
+        parts.append(f"{signed(change.accuracy, '.1f', 100)} points")
+    return f"{', '.join(parts)}, against {change.against}"
+
+
+def money_lines(advice: Recommendation) -> list[str]:
+    """Say dollars and seconds, one line each, where they are known."""
+    lines: list[str] = []
+    bill = advice.bill
+    if bill is not None:
+        line = f"{dollars(advice.expected_cost)} per question, {dollars(bill.per_1000)} per 1,000"
+        if bill.for_volume is not None:
+            line += f", {dollars(bill.for_volume)} for {bill.volume:,}"
+        lines.append(f"{line} (prices of {bill.model})")
+        lines.extend(
+            f"from {step.paths_from} to {step.paths_to} paths one more right answer costs "
+            + (
+                "nothing can say: accuracy does not rise"
+                if step.dollars_per_right_answer is None
+                else f"${step.dollars_per_right_answer:.3g}"
+            )
+            for step in bill.steps
+        )
+    if advice.pilot_cost is not None:
+        back = advice.pays_back_after
+        paid = "" if back is None else f"; paid back after {back:,.0f} questions"
+        lines.append(f"the record itself cost ${advice.pilot_cost:.3g}{paid}")
+    seconds = advice.expected_seconds
+    if seconds is not None and seconds.p50 is not None and seconds.p95 is not None:
+        lines.append(f"time to answer: median {seconds.p50.text('.1f')} s, p95 {seconds.p95.text('.1f')} s")
+    return lines
