@@ -155,9 +155,7 @@ class Accounts:
         if fixed and policy.cap > votes.k:
             return None, float(policy.cap)
         if not fixed and policy.cap > votes.k:
-            raise PolicyError(
-                f"today's {spec} may draw {policy.cap} paths, beyond the {votes.k} recorded: it cannot be replayed"
-            )
+            raise PolicyError(f"today's {spec} may draw {policy.cap} paths, beyond the {votes.k} recorded")
         if fixed:
             if votes.correct is None or votes.answers is None:
                 return None, float(policy.cap)

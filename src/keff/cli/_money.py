@@ -89,11 +89,11 @@ def money_lines(advice: Recommendation) -> list[str]:
             line += f", {dollars(bill.for_volume)} for {bill.volume:,}"
         lines.append(f"{line} (prices of {bill.model})")
         lines.extend(
-            f"from {step.paths_from} to {step.paths_to} paths one more right answer costs "
+            f"{step.paths_from} to {step.paths_to} paths: "
             + (
-                "nothing can say: accuracy does not rise"
+                "accuracy does not rise"
                 if step.dollars_per_right_answer is None
-                else f"${step.dollars_per_right_answer:.3g}"
+                else f"one more right answer costs ${step.dollars_per_right_answer:.3g}"
             )
             for step in bill.steps
         )

@@ -84,6 +84,7 @@ def command(
         _console.print_json(found.to_dict())
         return
     _console.result_console.print(_table(found))
+    _console.result_console.print(_against(found))
     for note in found.warnings:
         _console.warn(note.message)
 
@@ -144,11 +145,23 @@ def _points(value: Interval | None) -> str:
     return f"{100 * value.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}]"
 
 
+def _against(found: Replay) -> Table:
+    """Return what changes from today, with dollars and seconds where they are known."""
+    beside = _beside(found)
+    table = Table(title=f"\nChange from {found.baseline}", title_justify="left", box=None)
+    table.add_column("policy", overflow="fold")
+    for header in beside:
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in found.policies:
+        table.add_row(row.policy, *(tell(row) for tell in beside.values()))
+    return table
+
+
 def _beside(found: Replay) -> dict[str, Callable[[ReplayRow], str]]:
     """Return the columns that are shown where their figures are known."""
     columns: dict[str, Callable[[ReplayRow], str]] = {
-        "now: paths": _paths_change,
-        "now: points": _points_change,
+        "paths": _paths_change,
+        "points": _points_change,
     }
     if any(row.dollars is not None for row in found.policies):
         columns["$ per 1,000"] = _per_thousand
@@ -192,15 +205,11 @@ HEADERS = ("policy", "accuracy", "paths", "tokens", "rounds", "kept", "points at
 
 def _table(found: Replay) -> Table:
     size = f"{found.n} questions x {found.k} paths"
-    title = (
-        f"{size}; kept is the share of plurality@{found.cap}; now is the change from {found.baseline}; "
-        "95% intervals"
-    )
+    title = f"{size}; kept is the share of plurality@{found.cap}; 95% intervals"
     table = Table(title=title, title_justify="left", box=None)
-    beside = _beside(found)
-    for header in (*HEADERS, *beside):
+    for header in HEADERS:
         first = header == "policy"
         table.add_column(header, justify="left" if first else "right", no_wrap=not first, overflow="fold")
     for row in found.policies:
-        table.add_row(*_cells(row), *(tell(row) for tell in beside.values()))
+        table.add_row(*_cells(row))
     return table

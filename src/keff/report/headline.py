@@ -115,8 +115,16 @@ def _saved(advice: Recommendation, cap: int) -> Tile:
     if paths is None:
         return Tile("Cost saved", "unknown", "the pilot is too short to say")
     spent = "" if advice.expected_tokens is None else f", {advice.expected_tokens:,.0f} tokens"
-    detail = f"{_paths(paths)} per question expected instead of {cap}{spent}"
-    return Tile("Cost saved", f"{max(1 - paths / cap, 0):.0%}", detail)
+    before = cap if advice.change is None else paths - advice.change.paths.value
+    against = "" if advice.change is None else f" ({advice.change.against})"
+    detail = f"{_paths(paths)} per question expected instead of {before:g}{against}{spent}{_dollars(advice)}"
+    return Tile("Paths saved" if paths <= before else "Paths added", f"{abs(1 - paths / before):.0%}", detail)
+
+
+def _dollars(advice: Recommendation) -> str:
+    return (
+        "" if advice.bill is None or advice.expected_cost is None else f", ${advice.expected_cost.value:.3g}"
+    )
 
 
 def _paths(value: float) -> str:
