@@ -73,25 +73,26 @@ def test_seconds_of_independent_paths_meet_the_closed_form() -> None:
 
 
 def test_sequential_rounds_add_and_paths_at_once_do_not() -> None:
-    """All answers alike: lead_k:3 stops after 3 paths of 2 seconds each."""
-    votes = Votes(np.zeros((5, 6), int), None, seconds=np.full((5, 6), 2.0))
+    """No two answers alike: every order takes the same rounds, of 2 seconds each."""
+    votes = Votes(np.tile(np.arange(6), (5, 1)), None, seconds=np.full((5, 6), 2.0))
     row = replay(votes, ["lead_k:3,cap=6"], np.random.default_rng(0)).policies[0]
     assert row.seconds is not None
     assert row.seconds_at_once is not None
     assert row.seconds.p50 is not None
     assert row.seconds_at_once.p95 is not None
-    assert (row.seconds.p50.value, row.seconds_at_once.p95.value) == (6, 2)
+    assert row.rounds > 1
+    assert (row.seconds.p50.value, row.seconds_at_once.p95.value) == (2 * row.rounds, 2)
 
 
 def test_correlated_paths_widen_the_tail() -> None:
-    """Paths of a question share a factor: the sum of 4 is 4 times it, which independent paths would not be."""
+    """Paths of a question share their time: R rounds take R times it, which independent paths do not."""
     rng = np.random.default_rng(2)
     factor = rng.exponential(1, (3000, 1))
-    votes = Votes(np.zeros((3000, 8), int), None, seconds=np.repeat(factor, 8, axis=1))
+    votes = Votes(np.tile(np.arange(8), (3000, 1)), None, seconds=np.repeat(factor, 8, axis=1))
     row = replay(votes, ["lead_k:4,cap=8"], rng).policies[0]
     assert row.seconds is not None
     assert row.seconds.p95 is not None
-    assert row.seconds.p95.value == pytest.approx(4 * np.quantile(factor, 0.95), rel=0.02)
+    assert row.seconds.p95.value == pytest.approx(row.rounds * np.quantile(factor, 0.95), rel=1e-5)
 
 
 def test_rounds_and_quantiles_by_hand() -> None:
