@@ -110,8 +110,8 @@ class Accounts:
     def _cost(self, advice: Recommendation) -> Interval | None:
         """Return the mean dollars of a question.
 
-        A rule that stops sends its paths one at a time, each with the prompt; fixed K is one request. The
-        limits are those of the mean cost over questions, at the expected paths.
+        A rule that stops is billed a prompt for every path, the most that its rounds can take; fixed K is one
+        request. The limits are those of the mean cost over questions, at the expected paths.
         """
         if self.rates is None or advice.expected_paths is None:
             return None
@@ -124,7 +124,7 @@ class Accounts:
         ones = np.ones(votes.n)
         tokens = None if each is None else each * paths
         spent = self.rates.dollars(paths * ones, rounds * ones, tokens, busy)
-        return self._mean(spent, "expected paths at the recorded cost of a path")
+        return self._mean(spent, "expected paths, at most a prompt each")
 
     def _dollars_now(self, spec: str) -> Interval | None:
         policy = parse_policy(spec)
@@ -145,7 +145,9 @@ class Accounts:
         if advice.expected_paths is None:
             return None
         level, paths = self._now(spec)
-        difference = Interval(advice.expected_paths - paths, None, None, "expected minus today's paths")
+        drawn = advice.expected_paths_interval or Interval(advice.expected_paths, None, None, "expected")
+        lo, hi = (None if end is None else end - paths for end in (drawn.lo, drawn.hi))
+        difference = Interval(drawn.value - paths, lo, hi, f"{drawn.method}, minus today's mean")
         return Change(spec, _minus(advice.expected_plurality, level), difference, _minus_values(cost, today))
 
     def _now(self, spec: str) -> tuple[Interval | None, float]:

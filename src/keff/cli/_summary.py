@@ -62,7 +62,7 @@ def _recommendation(analysis: Analysis) -> None:
     advice = analysis.recommendation
     result_console.print(f"\n  {_verdict(advice)}", soft_wrap=True)
     result_console.print(f"  {in_words(advice.policy)}", markup=False, soft_wrap=True)
-    result_console.print(f"  {_in_numbers(advice)}", markup=False, soft_wrap=True)
+    result_console.print(f"  {_in_numbers(advice, analysis.cap)}", markup=False, soft_wrap=True)
     for line in money_lines(advice):
         result_console.print(f"  {line}", markup=False, soft_wrap=True)
     result_console.print(f"  {advice.because}\n", markup=False, soft_wrap=True)
@@ -76,7 +76,7 @@ def _verdict(advice: Recommendation) -> str:
     return f"[bold]{advice.verdict}[/bold] with {advice.policy}"
 
 
-def _in_numbers(advice: Recommendation) -> str:
+def _in_numbers(advice: Recommendation, cap: int) -> str:
     """Say what the policy is expected to keep and to save."""
     expected, paths = advice.expected_plurality, advice.expected_paths
     parts = [] if expected is None else [f"accuracy {_predicted(expected)} expected"]
