@@ -28,6 +28,7 @@ from keff.errors import EngineError, PluginError, UsageError
 from keff.records import Sampling
 from keff.sampling.job import Job, execute
 from keff.sampling.manifest import Manifest
+from keff.sampling.pool import draw_all
 from keff.sampling.sampler import Order, Progress, Watch
 from keff.sampling.store import DATABASE
 
@@ -199,3 +200,32 @@ def test_without_ray_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
 def test_workers_without_a_cluster_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--workers goes with --on ray"):
         Wishes(task=str(questions(tmp_path)), run=tmp_path / "run", engine="fake", workers=2).job()
+
+
+@pytest.mark.usefixtures("address")
+def test_cells_of_a_study_share_the_workers_and_a_killed_one_loses_no_path(tmp_path: Path) -> None:
+    """Three cells on two workers: none has more requests than it takes, and a kill costs no path."""
+    import ray
+
+    engine = on_ray(latency=0.2, max_n=2, parallel=3)
+    task = plugins.load("task", "jsonl", data=str(questions(tmp_path)))
+    jobs = [
+        Job(task, engine, tmp_path / f"cell{i}", Order(Sampling(seed=i), 8, backoff=0.01), 10)
+        for i in range(3)
+    ]
+    most, begun, killed = 0, set(), []
+
+    def watch(place: int, progress: Progress) -> None:
+        nonlocal most
+        most = max(most, *(seat.busy for seat in engine._seats), 0)
+        begun.add(place)
+        if progress.done > 20 and not killed:
+            killed.append(engine._seats[0].actor)
+            os.kill(ray.get(killed[0].__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
+
+    outcomes = asyncio.run(draw_all(engine, jobs, watch))
+    assert [outcome.error for outcome in outcomes] == [None] * 3
+    assert most <= 3
+    for seed in range(3):
+        kept = paths_of(tmp_path / f"cell{seed}")
+        assert len(kept) == len({row[:3] for row in kept}) == 80
