@@ -64,8 +64,10 @@ class Rig:
 
 
 @contextmanager
-def gateway(upstream: str, plan: Plan | None = None, **fields: Any) -> Iterator[Rig]:
-    """Run a gateway on a free port; ``fields`` are those of Deployment."""
+def gateway(
+    upstream: str, plan: Plan | None = None, *, planless: bool = False, **fields: Any
+) -> Iterator[Rig]:
+    """Run a gateway on a free port; ``fields`` are those of Deployment, ``planless`` serves no plan."""
     token = fields.get("options", Options()).token
     key = fields.pop("key", "")
     seconds = fields.pop("path_seconds", 20.0)
@@ -75,7 +77,7 @@ def gateway(upstream: str, plan: Plan | None = None, **fields: Any) -> Iterator[
     def run() -> None:
         # Made in the thread that uses it, as sqlite wants.
         try:
-            deployment = Deployment(plan=plan or make_plan(), address=address, **fields)
+            deployment = Deployment(plan=None if planless else plan or make_plan(), address=address, **fields)
             made["service"] = service_of(deployment, np.random.default_rng(0))
         except Exception as error:
             made["error"] = error

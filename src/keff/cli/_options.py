@@ -343,7 +343,26 @@ Changed = Annotated[
 Texts = Annotated[bool, typer.Option("--texts/--no-texts", help="Include the raw texts.")]
 
 # What is served
-PlanFile = Annotated[Path, typer.Option("--plan", help="The plan to deploy (keff analyze -o plan.json).")]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        help="The plan to deploy (keff analyze -o plan.json); without one --policy answers every request.",
+        show_default="none",
+    ),
+]
+ServePolicy = Annotated[
+    str | None,
+    typer.Option("--policy", help="Policy of requests, without a plan.", show_default="lead_k:3"),
+]
+ToolIgnore = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tool-ignore",
+        metavar="ARG",
+        help="Argument of tool calls that does not count in a vote, such as a timestamp (repeatable).",
+    ),
+]
 UpstreamUrl = Annotated[str, typer.Option("--upstream", help="Base URL of the server that draws the paths.")]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port (0: any).")]
@@ -351,7 +370,8 @@ Strict = Annotated[
     bool, typer.Option("--strict/--allow-mismatch", help="Refuse requests that differ from the plan.")
 ]
 UpstreamModel = Annotated[
-    str | None, typer.Option("--model", help="Model name at the upstream.", show_default="the plan's")
+    str | None,
+    typer.Option("--model", help="Model name at the upstream.", show_default="the plan's, or the request's"),
 ]
 AppendAnswerFormat = Annotated[
     bool, typer.Option("--append-answer-format", help="Add the answer contract to the last message.")
@@ -422,7 +442,14 @@ ShadowBudget = Annotated[
     ),
 ]
 ShadowCap = Annotated[
-    int, typer.Option("--cap", min=1, max=MAX_CAP, help="K_max: where requests that are drawn on end.")
+    int | None,
+    typer.Option(
+        "--cap",
+        min=1,
+        max=MAX_CAP,
+        help="K_max: where requests that are drawn on end, and without a plan the most paths of a request.",
+        show_default="32",
+    ),
 ]
 VoteLog = Annotated[
     Path | None, typer.Option("--vote-log", help="Append each request's votes here, redacted.")

@@ -1,6 +1,6 @@
-"""Serve a plan behind an OpenAI-compatible endpoint.
+"""Serve votes behind an OpenAI-compatible endpoint, by a plan or without one.
 
-Every request is answered by a vote, and a drift alarm watches.
+Every request that has an answer is answered by a vote, and a drift alarm watches.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from keff.cli import _options as o
 from keff.errors import UsageError
 from keff.plan import Plan
 from keff.plugins import missing_extra
+from keff.policy_spec import DEFAULT_CAP, PolicySpec
 from keff.protocol.address import base_url, checked_key
 from keff.sampling.cost import Price, price_of, read_prices
 
 try:
     from keff.gateway.options import Options
     from keff.gateway.plan_defaults import terms_of
-    from keff.gateway.server import Deployment, serve
+    from keff.gateway.server import POLICY, Deployment, serve
     from keff.gateway.upstream import Address
 except ImportError as error:
     raise missing_extra(error, "keff serve") from error
 
 
 def command(
-    plan: o.PlanFile,
     upstream: o.UpstreamUrl,
+    plan: o.PlanFile = None,
+    policy: o.ServePolicy = None,
     host: o.Host = "127.0.0.1",
     port: o.Port = 8080,
     strict: o.Strict = False,
@@ -51,16 +53,19 @@ def command(
     token_env: o.TokenEnv = None,
     upstream_key_env: o.UpstreamKeyEnv = None,
     forward_header: o.ForwardHeader = None,
+    tool_ignore: o.ToolIgnore = None,
     state: o.State = None,
     shadow_budget: o.ShadowBudget = 0.02,
-    cap: o.ShadowCap = 32,
+    cap: o.ShadowCap = None,
     vote_log: o.VoteLog = None,
     vote_log_answers: o.VoteLogAnswers = False,
     prices: o.Prices = None,
     quiet: o.Quiet = False,
 ) -> None:
     """Serve until told to stop."""
-    found = Plan.read(plan)
+    deployed = None if plan is None else Plan.read(plan)
+    if deployed is not None and policy is not None:
+        raise UsageError("--policy stands without --plan: a plan brings its own policy")
     options = Options(
         strict=strict,
         append_answer_format=append_answer_format,
@@ -70,10 +75,11 @@ def command(
         replacements=replacements,
         in_flight=in_flight,
         shadow_budget=shadow_budget,
-        shadow_paths=cap,
+        shadow_paths=cap or DEFAULT_CAP,
         deadline=deadline,
-        price=_price(found, model, prices),
+        price=_price(deployed, model, prices),
         forward_headers=tuple(name.lower() for name in forward_header or ()),
+        tool_ignore=tuple(tool_ignore or ()),
         token=_secret(token_env, "--token-env"),
     )
     address = Address(
@@ -83,7 +89,8 @@ def command(
         path_seconds=path_timeout,
     )
     deployment = Deployment(
-        plan=found,
+        plan=deployed,
+        policy=_policy(policy, cap),
         address=address,
         options=options,
         host=host,
@@ -108,16 +115,25 @@ def _secret(name: str | None, flag: str) -> str:
     return value
 
 
-def _state(plan: Path, given: str | None) -> Path | None:
-    if given == "none":
+def _policy(given: str | None, cap: int | None) -> str:
+    spec = PolicySpec.parse(given or POLICY)
+    return str(spec if cap is None else spec.with_cap(cap))
+
+
+def _state(plan: Path | None, given: str | None) -> Path | None:
+    if given == "none" or (given is None and plan is None):
         return None
+    if plan is None:
+        return Path(str(given))
     return plan.with_suffix(".drift.sqlite") if given is None else Path(given)
 
 
-def _price(plan: Plan, model: str | None, prices: Path | None) -> Price | None:
+def _price(plan: Plan | None, model: str | None, prices: Path | None) -> Price | None:
     if prices is None:
         return None
-    name = terms_of(plan, model).upstream
+    name = model if plan is None else terms_of(plan, model).upstream
+    if name is None:
+        raise UsageError("--prices needs the model's name: set --model")
     price = price_of(name, read_prices(prices))
     if price is None:
         raise UsageError(f"{prices} has no price for the model {name!r}")

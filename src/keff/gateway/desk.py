@@ -31,9 +31,9 @@ class Pool:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="answers")
         self._warming: list[Future[None]] = []
 
-    def warm(self, reader: Reader) -> None:
+    def warm(self, reader: Reader | None) -> None:
         """Start the processes that read mathematics, so that the first requests need not wait for them."""
-        if reader.space.name == "math":
+        if reader is not None and reader.space.name == "math":
             self._warming = [self._threads.submit(warm, THREADS) for _ in range(THREADS)]
 
     async def ready(self) -> None:

@@ -56,6 +56,7 @@ class Reader:
     space: Space
     regex: re.Pattern[str] | None = None
     task: Any = None
+    tool_ignore: frozenset[str] = frozenset()
 
     @property
     def slow(self) -> bool:
@@ -74,7 +75,7 @@ class Reader:
         if message.get("refusal") or finish == "content_filter":
             return Read(None, False)
         if message.get("tool_calls"):
-            return Read(None if truncated else tool_key(message["tool_calls"]), truncated)
+            return Read(None if truncated else tool_key(message["tool_calls"], self.tool_ignore), truncated)
         text = text_of(message.get("content"))
         if as_json:
             return Read(None if truncated else canonical_json(strip_thinking(text)), truncated)
@@ -120,21 +121,42 @@ def _matched(regex: re.Pattern[str], text: str, truncated: bool) -> str | None:
     return last
 
 
-def tool_key(calls: Any) -> str | None:
-    """Return the names and arguments of tool calls, in their order, as canonical JSON; ids do not count."""
+def tool_key(calls: Any, ignored: frozenset[str] = frozenset()) -> str | None:
+    """Return the names and arguments of tool calls as canonical JSON, whatever their order.
+
+    Calls of one message are made side by side, so their order says nothing; nor do ids. Arguments that are
+    ``ignored`` (timestamps, made-up ids), at any depth, do not count.
+    """
     try:
         functions = [fields(call)["function"] for call in cast("list[Any]", calls)]
         named = [
-            (json.dumps(each["name"]), canonical_json(each.get("arguments") or "{}")) for each in functions
+            (json.dumps(each["name"]), canonical_json(_kept(each.get("arguments") or "{}", ignored)))
+            for each in functions
         ]
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         return None
-    if any(arguments is None for _, arguments in named):
+    written = [f"[{name},{given}]" for name, given in named if given is not None]
+    if len(written) < len(named):
         return None
-    return canonical_json('{"tool_calls":[' + ",".join(f"[{name},{given}]" for name, given in named) + "]}")
+    return canonical_json('{"tool_calls":[' + ",".join(sorted(written)) + "]}")
 
 
-def reader_of(plan: Plan, answer_space: str | None = None) -> Reader:
+def _kept(arguments: str, ignored: frozenset[str]) -> str:
+    return json.dumps(_without(json.loads(arguments), ignored)) if ignored else arguments
+
+
+def _without(value: Any, ignored: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        inner = cast("dict[str, Any]", value).items()
+        return {name: _without(each, ignored) for name, each in inner if name not in ignored}
+    if isinstance(value, list):
+        return [_without(each, ignored) for each in cast("list[Any]", value)]
+    return value
+
+
+def reader_of(
+    plan: Plan, answer_space: str | None = None, tool_ignore: frozenset[str] = frozenset()
+) -> Reader:
     """Return the reader that a plan carries; ``answer_space`` reads by another space instead.
 
     Raises PlanError when the plan does not say how an answer is read from a text, or reads it by what a
@@ -144,7 +166,7 @@ def reader_of(plan: Plan, answer_space: str | None = None) -> Reader:
     if name == "code":
         raise PlanError(f"the answer space {name!r} cannot be served: name another with --answer-space")
     if answer_space is not None:
-        return Reader(_space(name))
+        return Reader(_space(name), tool_ignore=tool_ignore)
     task = fields(plan.task)
     options = fields(task.get("options"))
     recorded = str(task.get("version", "")).startswith("recorded by ")
@@ -152,7 +174,7 @@ def reader_of(plan: Plan, answer_space: str | None = None) -> Reader:
         raise PlanError("the plan does not say how answers are read from texts: set --answer-space")
     if options.get("scorer") or "scorer" in fields(task.get("code")):
         raise PlanError("the plan's answers were read by a scorer, which needs gold answers: --answer-space")
-    return Reader(_space(name), _compiled(options.get("answer_regex")), _foreign(options))
+    return Reader(_space(name), _compiled(options.get("answer_regex")), _foreign(options), tool_ignore)
 
 
 def _compiled(regex: Any) -> re.Pattern[str] | None:

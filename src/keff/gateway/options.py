@@ -29,7 +29,8 @@ class Options:
     reply: on average that adds ``shadow_budget`` of the paths that the replies cost. Seconds: ``deadline`` of
     a vote (None: none), ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first
     comment, ``comment_seconds`` between comments. ``forward_headers`` are those of a client, in lower case,
-    that the upstream gets too.
+    that the upstream gets too. ``tool_ignore``
+    are arguments of tool calls that do not count in a vote.
     """
 
     strict: bool = False
@@ -49,6 +50,7 @@ class Options:
     comment_seconds: float = 5.0
     price: Price | None = None
     forward_headers: tuple[str, ...] = ()
+    tool_ignore: tuple[str, ...] = ()
     token: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:

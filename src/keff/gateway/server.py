@@ -19,12 +19,13 @@ from types import FrameType
 import numpy as np
 import uvicorn
 
-from keff.errors import RunError
+from keff.errors import RunError, UsageError
 from keff.gateway.app import Front, application
 from keff.gateway.extraction import reader_of
+from keff.gateway.kinds import KindReader
 from keff.gateway.monitor import Monitor, StateFile
 from keff.gateway.options import Options
-from keff.gateway.plan_defaults import terms_of
+from keff.gateway.plan_defaults import Terms, terms_of
 from keff.gateway.protocol import LARGEST_HEAD, TimedProtocol
 from keff.gateway.request_policy import policy_of_plan
 from keff.gateway.security import Guard, check_exposure
@@ -36,6 +37,9 @@ from keff.protocol.sharing import Sharing
 
 log = logging.getLogger("keff.gateway")
 
+POLICY = "lead_k:3"
+"""What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality."""
+
 DESCRIPTORS = 65_536
 KEEP_ALIVE = 65
 BACKLOG = 4096
@@ -46,14 +50,17 @@ M_MMAP_THRESHOLD, LARGE_BUFFER = -3, 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """A plan with where it is served and what is kept.
+    """What is served, where, and what is kept.
+
+    A plan, or None: then ``policy`` answers every request, with the answer found per request.
 
     ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
     than the plan, ``upstream_n`` is the most paths that one upstream call asks for, ``state`` the file of
     the drift alarm (None: not kept), ``drain_seconds`` how long a stop waits for requests.
     """
 
-    plan: Plan
+    plan: Plan | None = None
+    policy: str = POLICY
     address: Address
     options: Options = field(default_factory=Options)
     host: str = "127.0.0.1"
@@ -69,9 +76,16 @@ class Deployment:
 
 def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
     """Make the service; raises PlanError for a plan that cannot be served, UsageError for files."""
-    plan = deployment.plan
+    options, ignored = deployment.options, frozenset(deployment.options.tool_ignore)
+    plan = deployment.plan or Plan(policy=deployment.policy, estimates={})
     policy = policy_of_plan(plan.policy)
-    reader = reader_of(plan, deployment.answer_space)
+    reader = None
+    if deployment.plan is not None or deployment.answer_space is not None:
+        reader = reader_of(plan, deployment.answer_space, ignored)
+    if deployment.plan is None and options.strict:
+        raise UsageError("--strict serves a plan only: name one with --plan")
+    if reader is None and options.append_answer_format:
+        raise UsageError("--append-answer-format needs to know the answer: set --answer-space, or a --plan")
     monitor = None
     if plan.profile is not None and deployment.answer_space in (None, plan.space):
         file = StateFile(deployment.state) if deployment.state is not None else None
@@ -80,14 +94,22 @@ def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
     return Service(
         policy=policy,
         reader=reader,
-        terms=terms_of(plan, deployment.model),
+        terms=_terms(deployment),
         upstream=Upstream(deployment.address),
-        options=deployment.options,
+        options=options,
         rng=rng,
+        kinds=KindReader(ignored),
         monitor=monitor,
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
         sharing=Sharing(deployment.upstream_n),
     )
+
+
+def _terms(deployment: Deployment) -> Terms:
+    if deployment.plan is not None:
+        return terms_of(deployment.plan, deployment.model)
+    # Without a plan a request differs from nothing: the model is only what one that names none gets.
+    return Terms(upstream=deployment.model)
 
 
 def serve(deployment: Deployment, rng: np.random.Generator) -> None:
@@ -98,7 +120,8 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
     options = deployment.options
     check_exposure(deployment.host, options.token)
     service = service_of(deployment, rng)
-    if len((deployment.plan.config or {}).get("templates") or ()) > 1:
+    plan = deployment.plan
+    if plan is not None and len((plan.config or {}).get("templates") or ()) > 1:
         line = "the plan was measured over several prompt templates; here every path has the client's prompt"
         log.warning(json.dumps({"event": "warning", "message": line}))
     _raise_limit()

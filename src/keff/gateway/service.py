@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from keff.gateway.desk import Desk, Pool
 from keff.gateway.errors import Problem
 from keff.gateway.extraction import Read, Reader
+from keff.gateway.kinds import Asked, KindReader, asked, is_tiny
 from keff.gateway.metrics import Metrics
 from keff.gateway.monitor import Monitor
 from keff.gateway.options import Options
@@ -23,13 +24,16 @@ from keff.gateway.request_policy import Maker
 from keff.gateway.upstream import NOBODY, Answer, Caller, Upstream, UpstreamError
 from keff.gateway.vote import Drawn, Outcome, Rules, Vote
 from keff.gateway.votelog import VoteLog
-from keff.policy import Policy
+from keff.policy import Policy, parse_policy
 from keff.protocol.sharing import Sharing
 from keff.protocol.tokens import counts_of, summarize, token_logprobs
 from keff.protocol.values import encoded, fields
 from keff.sampling.cost import Usage
 
 log = logging.getLogger("keff.gateway")
+
+SINGLE = parse_policy("fixed:1")
+"""The policy of requests too short to hold an answer."""
 
 MOST_SHADOWS = 16
 """Shadow requests drawn on at once; while there are as many, no new request becomes one."""
@@ -39,7 +43,8 @@ MOST_SHADOWS = 16
 class Job:
     """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
 
-    ``tokens`` are those billed so far, ``limits`` the rate limits that the upstream told last.
+    ``tokens`` are those billed so far, ``limits`` the rate limits that the upstream told last. ``asked`` is
+    what the prompt says of its answer, where no plan says how it is read, and ``kind`` what it came to be.
     """
 
     name: str
@@ -55,6 +60,8 @@ class Job:
     stop: str = ""
     paths: int = 0
     tokens: int = 0
+    asked: Asked | None = None
+    kind: str | None = None
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def body(self, start: int, n: int) -> bytes:
@@ -66,16 +73,20 @@ class Job:
 
 @dataclass(slots=True, kw_only=True)
 class Service:
-    """A plan being served. ``rng`` chooses the shadow requests, independently of their votes."""
+    """What is served: a plan, or a policy whose ``reader`` is None, where each request's answer is found.
+
+    ``rng`` chooses the shadow requests, independently of their votes.
+    """
 
     policy: Policy
-    reader: Reader
+    reader: Reader | None
     terms: Terms
     upstream: Upstream
     options: Options
     rng: np.random.Generator
     monitor: Monitor | None = None
     vote_log: VoteLog | None = None
+    kinds: KindReader = field(default_factory=KindReader)
     sharing: Sharing = field(default_factory=lambda: Sharing(1))
     pool: Pool = field(default_factory=Pool)
     maker: Maker = field(default_factory=Maker)
@@ -93,8 +104,14 @@ class Service:
             raise Problem(404 if stale[0] == "model" else 400, line, param=stale[0], code="stale_plan")
         most = max(self.options.max_paths, self.policy.cap)
         policy = await self.maker.settled(self.policy, ask.wish, most)
+        about = None
+        if self.reader is None:
+            about = asked(ask.body)
+            if policy is self.policy and is_tiny(ask.body):
+                policy = SINGLE
         as_json = str(fields(ask.body.get("response_format")).get("type")).startswith("json")
-        if self.options.append_answer_format and not as_json and not ask.body.get("tools"):
+        appends = self.options.append_answer_format and self.reader is not None
+        if appends and self.reader is not None and not as_json and not ask.body.get("tools"):
             ask.body["messages"] = with_contract(ask.body["messages"], self.reader.space.contract)
         return Job(
             name,
@@ -106,6 +123,7 @@ class Service:
             caller,
             self._head(ask, policy),
             self.upstream.headers(caller),
+            asked=about,
         )
 
     def _head(self, ask: Ask, policy: Policy) -> bytes:
@@ -144,6 +162,7 @@ class Service:
         finally:
             # A vote calls for its job: held by it in turn, both would wait for the garbage collector.
             job.vote = None
+        job.kind = vote.kind
         self._note(job, outcome)
         reply = self._reply(job, outcome)
         if job.shadow and outcome.cause == "policy":
@@ -159,6 +178,7 @@ class Service:
             options.replacements,
             options.in_flight,
             options.free_text,
+            probe=job.asked is not None and not job.asked.known,
         )
 
         async def call(start: int, n: int) -> Answer:
@@ -172,9 +192,11 @@ class Service:
             job.limits = answer.limits or job.limits
             return answer
 
-        desk = Desk(self.reader, self.pool, as_json=job.as_json)
+        desk = None if self.reader is None else Desk(self.reader, self.pool, as_json=job.as_json)
 
         async def judge(answer: Answer) -> list[Drawn]:
+            if desk is None:
+                return [self._unsettled(job, choice, answer.body) for choice in answer.choices]
             return [
                 self._path(job, choice, answer.body, await desk.read(choice)) for choice in answer.choices
             ]
@@ -203,6 +225,12 @@ class Service:
         if not job.ask.logprobs:
             choice = {name: value for name, value in choice.items() if name != "logprobs"}
         return Drawn(choice, body, read.key, read.truncated, summary.mean if summary else float("nan"))
+
+    def _unsettled(self, job: Job, choice: dict[str, Any], body: dict[str, Any]) -> Drawn:
+        """Return a path whose vote is known only once the kind of the request's answer is."""
+        assert job.asked is not None, "a job without a reader says what its prompt asks for"
+        read, readings = self.kinds.read(choice, job.asked)
+        return replace(self._path(job, choice, body, read), readings=readings)
 
     def _reply(self, job: Job, outcome: Outcome) -> dict[str, Any]:
         if outcome.cause == "free_text" and self.options.free_text == "refuse":

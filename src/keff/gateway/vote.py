@@ -6,11 +6,12 @@ Votes are never taken in order of arrival: short paths come first, and stopping 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from keff.gateway.errors import Problem
+from keff.gateway.kinds import holds, key_as, kind_of
 from keff.gateway.options import FreeText
 from keff.gateway.upstream import Answer, UpstreamError
 from keff.policy import Policy, Stop, View, tally
@@ -27,13 +28,17 @@ Cause = Literal["policy", "deadline", "failures", "free_text"]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One path: its choice, the response it came in, its vote key (None abstains) and its confidence."""
+    """One path: its choice, the response it came in, its vote key (None abstains) and its confidence.
+
+    ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``).
+    """
 
     choice: dict[str, Any]
     body: dict[str, Any]
     key: str | None
     truncated: bool = False
     confidence: float = float("nan")
+    readings: Mapping[str, str] | None = None
 
 
 Call = Callable[[int, int], Awaitable[Answer]]
@@ -44,13 +49,17 @@ Judge = Callable[[Answer], Awaitable[list[Drawn]]]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How one vote is run: the policy and what bounds it; see ``Options``."""
+    """How one vote is run: the policy and what bounds it; see ``Options``.
+
+    ``probe`` waits for the first path before the rest of the first round: free text ends there.
+    """
 
     policy: Policy
     deadline: float | None = None
     replacements: int = 16
     in_flight: int = 1
     free_text: FreeText = "draw"
+    probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,7 @@ class Vote:
     _running: dict[asyncio.Task[None], int] = field(default_factory=dict[asyncio.Task[None], int])
     _error: UpstreamError | None = None
     _stop: Stop | None = None
+    kind: str | None = None
 
     async def run(self) -> Outcome:
         """Draw until the policy stops, the deadline comes or too much fails.
@@ -109,6 +119,7 @@ class Vote:
                 await self._settled(self._launched)
         finally:
             await self._break_off()
+        self._read_as_one_kind(len(self.drawn))
         keys: list[str | None] = []
         while len(keys) < paths and len(keys) in self.drawn:
             keys.append(self.drawn[len(keys)].key)
@@ -121,17 +132,48 @@ class Vote:
             if isinstance(decision, Stop):
                 self._stop = decision
                 return consumed, "policy"
-            first, consumed = consumed == 0, consumed + decision.m
+            first = consumed == 0
+            if first and self.rules.probe and decision.m > 1 and (early := await self._probed()):
+                return 1, early
+            consumed += decision.m
             self._launch(max(consumed, min(policy.cap, consumed - decision.m + self.rules.in_flight)))
             await self._settled(consumed)
             if any(index < consumed for index in self._lost):
                 return consumed, "failures"
-            if first and self.rules.free_text != "draw" and policy.cap > 1 and self._is_free_text(consumed):
+            self._read_as_one_kind(consumed)
+            if first and self._is_free_text(consumed):
                 return consumed, "free_text"
 
+    async def _probed(self) -> Cause | None:
+        """Draw the first path (and what is kept in flight); return why that is enough, else None."""
+        self._launch(max(1, min(self.rules.policy.cap, self.rules.in_flight)))
+        await self._settled(1)
+        if 0 in self._lost:
+            return "failures"
+        is_free = not holds(self.drawn[0].readings or {})
+        return "free_text" if is_free and self.rules.free_text != "draw" else None
+
     def _is_free_text(self, consumed: int) -> bool:
+        """Return whether no path of the first round holds an answer.
+
+        Cut paths do not speak against that; but where a plan says that answers are there, a round of nothing
+        else does not speak for it.
+        """
+        if self.rules.free_text == "draw" or self.rules.policy.cap == 1:
+            return False
         paths = [self.drawn[index] for index in range(consumed)]
-        return all(path.key is None and not path.truncated for path in paths)
+        whole = any(not path.truncated or path.readings is not None for path in paths)
+        return whole and all(path.key is None for path in paths)
+
+    def _read_as_one_kind(self, consumed: int) -> None:
+        """Settle the kind of answer on the first round, and give all paths their keys of that kind."""
+        paths = [self.drawn[index] for index in range(consumed) if index in self.drawn]
+        if not paths or paths[0].readings is None:
+            return
+        if self.kind is None:
+            self.kind = kind_of([path.readings or {} for path in paths])
+        for index, path in self.drawn.items():
+            self.drawn[index] = replace(path, key=key_as(path.readings or {}, self.kind))
 
     def _view(self, consumed: int) -> View:
         paths = [self.drawn[index] for index in range(consumed) if index in self.drawn]
@@ -204,6 +246,7 @@ class Vote:
         return sum(task.cancelled() for task in tasks)
 
     def _outcome(self, consumed: int, cause: Cause, cancelled: int) -> Outcome:
+        self._read_as_one_kind(consumed)
         paths = tuple(self.drawn[index] for index in range(consumed) if index in self.drawn)
         if not paths:
             error, self._error = self._error, None
