@@ -68,7 +68,7 @@ def gateway(
     upstream: str, plan: Plan | None = None, *, planless: bool = False, **fields: Any
 ) -> Iterator[Rig]:
     """Run a gateway on a free port; ``fields`` are those of Deployment, ``planless`` serves no plan."""
-    token = fields.get("options", Options()).token
+    options = fields.get("options", Options())
     key = fields.pop("key", "")
     seconds = fields.pop("path_seconds", 20.0)
     address = Address(url=upstream, key=key, path_seconds=seconds, connections=2048)
@@ -83,7 +83,7 @@ def gateway(
             made["error"] = error
             return
         config = uvicorn.Config(
-            application(made["service"], Guard(token)),
+            application(made["service"], Guard(options.token, options.admin_token)),
             port=0,
             http=TimedProtocol,
             ws="none",

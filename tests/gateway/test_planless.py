@@ -40,8 +40,13 @@ def ask(rig: Rig, messages: Any = QUESTION, **more: Any) -> dict[str, Any]:
         (("Final answer: B", "The answer is (A).", "Final answer: A", "Answer: A", "\\boxed{A}"), "A"),
         (("The answer is no.", "Final answer: Yes", "**Answer:** yes", "Answer: Yes.", "Answer: yes"), "yes"),
         (
-            ("Final answer: Rome", "The answer is **Paris**.", "Final answer: paris", "Answer: Paris")
-            + ("\\boxed{Paris}",),
+            (
+                "Final answer: Rome",
+                "The answer is **Paris**.",
+                "Final answer: paris",
+                "Answer: Paris",
+                "\\boxed{Paris}",
+            ),
             "paris",
         ),
         (("3 May 1990", "4 May 1990", "4 May 1990", "4 May 1990", "4 May 1990"), "4 may 1990"),
@@ -101,7 +106,7 @@ def test_the_first_round_waits_for_its_first_path_only_where_the_prompt_asks_for
     assert script.most == 2
 
 
-def test_paths_that_were_cut_do_not_keep_a_free_text_going(serve: Serve) -> None:
+def test_paths_that_were_cut_do_not_keep_a_free_text_going() -> None:
     body = body_of("Once upon a time there was")
     body["choices"][0]["finish_reason"] = "length"
     raw = json.dumps(body).encode()

@@ -415,6 +415,18 @@ TokenEnv = Annotated[
         help="Environment variable with the bearer token that clients must send.",
     ),
 ]
+AdminTokenEnv = Annotated[
+    str | None,
+    typer.Option(
+        "--admin-token-env",
+        metavar="NAME",
+        help="Environment variable with the operator's token for /keff and /keff/plan.",
+    ),
+]
+Now = Annotated[
+    int | None,
+    typer.Option("--now", min=1, metavar="K", help="Paths you draw per request today, for what is saved."),
+]
 UpstreamKeyEnv = Annotated[
     str | None,
     typer.Option(

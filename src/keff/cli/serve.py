@@ -51,6 +51,7 @@ def command(
     upstream_n: o.UpstreamN = 1,
     connections: o.Connections = 512,
     token_env: o.TokenEnv = None,
+    admin_token_env: o.AdminTokenEnv = None,
     upstream_key_env: o.UpstreamKeyEnv = None,
     forward_header: o.ForwardHeader = None,
     tool_ignore: o.ToolIgnore = None,
@@ -60,6 +61,7 @@ def command(
     vote_log: o.VoteLog = None,
     vote_log_answers: o.VoteLogAnswers = False,
     prices: o.Prices = None,
+    now: o.Now = None,
     quiet: o.Quiet = False,
 ) -> None:
     """Serve until told to stop."""
@@ -80,7 +82,9 @@ def command(
         price=_price(deployed, model, prices),
         forward_headers=tuple(name.lower() for name in forward_header or ()),
         tool_ignore=tuple(tool_ignore or ()),
+        now=now,
         token=_secret(token_env, "--token-env"),
+        admin_token=_secret(admin_token_env, "--admin-token-env"),
     )
     address = Address(
         url=base_url(upstream, "--upstream", "--upstream-key-env"),

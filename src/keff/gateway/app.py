@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -16,6 +17,7 @@ from starlette.routing import Route
 from keff.gateway.chat import Chat
 from keff.gateway.errors import Problem
 from keff.gateway.exchange import JSON, Receive, Scope, Send
+from keff.gateway.live import LIVE, OPERATOR, PLAN, Live, state
 from keff.gateway.passage import passes
 from keff.gateway.routes import Pages
 from keff.gateway.security import Guard
@@ -28,6 +30,7 @@ ALIVE = ("/healthz", "/health", "/health/liveliness", "/health/liveness")
 READY = ("/readyz", "/health/readiness")
 OPEN_PATHS = frozenset({*ALIVE, *READY})
 MODELS = "/v1/models"
+HOUR = 3600.0
 
 
 class Front:
@@ -40,7 +43,8 @@ class Front:
         """Serve one connection scope; a caller who may not ask gets 401 or 403."""
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             try:
-                self.guard.check(dict(scope["headers"]))
+                check = self.guard.check_operator if scope["path"] in OPERATOR else self.guard.check
+                check(dict(scope["headers"]))
             except Problem as problem:
                 await self._refuse(problem, scope, receive, send)
                 return
@@ -72,17 +76,25 @@ async def _unrouted(_: Request, error: Exception) -> Response:
     return Response(Problem(status, line).body(), status, headers, media_type=JSON)
 
 
+async def _told_hourly(service: Service) -> None:
+    while True:
+        await asyncio.sleep(HOUR)
+        log.info(json.dumps({"event": "summary", **state(service)}))
+
+
 def application(service: Service, guard: Guard) -> Front:
     """Return the ASGI application of one gateway."""
-    pages, chat = Pages(service, guard), Chat(service, guard)
+    pages, chat, live = Pages(service, guard), Chat(service, guard), Live(service)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         await service.upstream.start()
         service.pool.warm(service.reader)
+        hourly = asyncio.create_task(_told_hourly(service))
         try:
             yield
         finally:
+            hourly.cancel()
             await service.close()
 
     rest = Starlette(
@@ -93,6 +105,8 @@ def application(service: Service, guard: Guard) -> Front:
             *(Route(path, pages.healthz) for path in ALIVE),
             *(Route(path, pages.readyz) for path in READY),
             Route("/metrics", pages.metrics),
+            Route(LIVE, live.page),
+            Route(PLAN, live.plan),
         ],
         exception_handlers={HTTPException: _unrouted},
         lifespan=lifespan,

@@ -126,12 +126,14 @@ class Chat:
         return stream.failure(problem)
 
     def _account(self, exchange: Exchange, seconds: float) -> None:
-        metrics, job = self.service.metrics, exchange.job
+        metrics, job, options = self.service.metrics, exchange.job, self.service.options
         if exchange.passed:
             metrics.count("keff_passed_total", status=str(exchange.status))
             return
         metrics.count("keff_requests_total", status=str(exchange.status))
         metrics.observe("keff_request_seconds", seconds)
+        if job is not None and exchange.status == 200:
+            self.service.traffic.answered(job.stop, seconds, job.dollars if options.price else None)
         for name in job.stale if job is not None else ():
             metrics.count("keff_stale_total", by=1, differs=name if name.isidentifier() else "other")
         if log.isEnabledFor(logging.INFO):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from keff.errors import UsageError
 from keff.gateway.metrics import series
@@ -125,6 +126,20 @@ class StateFile:
     def close(self) -> None:
         """Release the file."""
         self._db.close()
+
+
+def save_profile(file: StateFile, policy: Policy, profile: Profile) -> None:
+    """Keep the profile that traffic under a policy gave; raises sqlite3.Error."""
+    file.save(f"traffic {policy.spec}", {"profile": profile.model_dump(mode="json")})
+
+
+def saved_profile(file: StateFile, policy: Policy) -> Profile | None:
+    """Return the profile that traffic under a policy gave before a restart; raises UsageError."""
+    saved = file.load(f"traffic {policy.spec}")
+    try:
+        return None if saved is None else Profile.model_validate(saved.get("profile"))
+    except ValidationError:
+        raise UsageError("the state file is of another version of keff: name another with --state") from None
 
 
 class Monitor:

@@ -30,7 +30,8 @@ class Options:
     a vote (None: none), ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first
     comment, ``comment_seconds`` between comments. ``forward_headers`` are those of a client, in lower case,
     that the upstream gets too. ``tool_ignore``
-    are arguments of tool calls that do not count in a vote.
+    are arguments of tool calls that do not count in a vote. ``now`` is how many paths the operator draws a
+    request without the gateway; ``admin_token`` opens the operator's pages.
     """
 
     strict: bool = False
@@ -51,7 +52,9 @@ class Options:
     price: Price | None = None
     forward_headers: tuple[str, ...] = ()
     tool_ignore: tuple[str, ...] = ()
+    now: int | None = None
     token: str = field(default="", repr=False)
+    admin_token: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.shadow_budget <= 1:

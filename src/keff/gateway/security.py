@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import ipaddress
@@ -50,8 +51,9 @@ class Guard:
     name of its own that resolves to 127.0.0.1 is not accepted as a host.
     """
 
-    def __init__(self, token: str) -> None:
-        self._hash = hashlib.sha256(token.encode()).digest() if token else None
+    def __init__(self, token: str, admin: str = "") -> None:
+        self._hash = _digest(token)
+        self._admin = _digest(admin)
 
     @property
     def has_token(self) -> bool:
@@ -61,8 +63,7 @@ class Guard:
     def check(self, headers: Mapping[bytes, bytes]) -> None:
         """Raise Problem unless the caller may ask."""
         if self._hash is None:
-            if not is_loopback(_hostname(headers.get(b"host", b""))):
-                raise Problem(403, "without a token the gateway answers to 127.0.0.1 and localhost only")
+            _check_local(headers)
             return
         kind, _, token = headers.get(b"authorization", b"").partition(b" ")
         shown = [
@@ -71,6 +72,22 @@ class Guard:
         ]
         if not any(self._is_token(given.strip()) for given in shown):
             raise Problem(401, "the token is missing or wrong", code="invalid_api_key")
+
+    def check_operator(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raise Problem unless the caller is the operator: a client's token is not enough.
+
+        A browser may send the token as the password of any name.
+        """
+        if self._admin is None:
+            if self._hash is not None:
+                raise Problem(403, "this page is the operator's: start keff serve with --admin-token-env")
+            _check_local(headers)
+            return
+        kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+        shown = _password(token) if kind.lower() == b"basic" else token if kind.lower() == b"bearer" else b""
+        if not hmac.compare_digest(hashlib.sha256(shown.strip()).digest(), self._admin):
+            asks = {"www-authenticate": 'Basic realm="keff"'}
+            raise Problem(401, "the operator's token is missing or wrong", headers=asks)
 
     def _is_token(self, given: bytes) -> bool:
         return hmac.compare_digest(hashlib.sha256(given).digest(), self._hash or b"")
@@ -88,6 +105,22 @@ class Guard:
             more = {name.decode(): headers[name].decode("latin-1") for name in names if name in headers}
         shown = {name.decode(): headers[name].decode("latin-1") for name in keys if name in headers}
         return Caller(shown, more, query.decode("latin-1"))
+
+
+def _digest(token: str) -> bytes | None:
+    return hashlib.sha256(token.encode()).digest() if token else None
+
+
+def _check_local(headers: Mapping[bytes, bytes]) -> None:
+    if not is_loopback(_hostname(headers.get(b"host", b""))):
+        raise Problem(403, "without a token the gateway answers to 127.0.0.1 and localhost only")
+
+
+def _password(token: bytes) -> bytes:
+    try:
+        return base64.b64decode(token, validate=True).partition(b":")[2]
+    except ValueError:
+        return b""
 
 
 @lru_cache(maxsize=64)

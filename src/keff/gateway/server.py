@@ -23,13 +23,14 @@ from keff.errors import RunError, UsageError
 from keff.gateway.app import Front, application
 from keff.gateway.extraction import reader_of
 from keff.gateway.kinds import KindReader
-from keff.gateway.monitor import Monitor, StateFile
+from keff.gateway.monitor import Monitor, StateFile, saved_profile
 from keff.gateway.options import Options
 from keff.gateway.plan_defaults import Terms, terms_of
 from keff.gateway.protocol import LARGEST_HEAD, TimedProtocol
 from keff.gateway.request_policy import policy_of_plan
 from keff.gateway.security import Guard, check_exposure
 from keff.gateway.service import Service
+from keff.gateway.traffic import PER_REQUEST, Learner, Traffic, first_draw
 from keff.gateway.upstream import Address, Upstream
 from keff.gateway.votelog import VoteLog
 from keff.plan import Plan
@@ -39,6 +40,9 @@ log = logging.getLogger("keff.gateway")
 
 POLICY = "lead_k:3"
 """What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality."""
+
+MOST_PROFILED = 16
+"""Paths at which a profile holds patterns at most."""
 
 DESCRIPTORS = 65_536
 KEEP_ALIVE = 65
@@ -77,19 +81,25 @@ class Deployment:
 def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
     """Make the service; raises PlanError for a plan that cannot be served, UsageError for files."""
     options, ignored = deployment.options, frozenset(deployment.options.tool_ignore)
-    plan = deployment.plan or Plan(policy=deployment.policy, estimates={})
+    plan = deployment.plan or Plan(policy=deployment.policy, space=PER_REQUEST, estimates={})
     policy = policy_of_plan(plan.policy)
     reader = None
-    if deployment.plan is not None or deployment.answer_space is not None:
+    if deployment.answer_space is not None or plan.space != PER_REQUEST:
         reader = reader_of(plan, deployment.answer_space, ignored)
     if deployment.plan is None and options.strict:
         raise UsageError("--strict serves a plan only: name one with --plan")
     if reader is None and options.append_answer_format:
         raise UsageError("--append-answer-format needs to know the answer: set --answer-space, or a --plan")
-    monitor = None
-    if plan.profile is not None and deployment.answer_space in (None, plan.space):
-        file = StateFile(deployment.state) if deployment.state is not None else None
+    file = StateFile(deployment.state) if deployment.state is not None else None
+    profile = plan.profile
+    if deployment.plan is None and file is not None:
+        profile = saved_profile(file, policy)
+        plan = plan.model_copy(update={"profile": profile})
+    monitor = learner = None
+    if profile is not None and (deployment.plan is None or deployment.answer_space in (None, plan.space)):
         monitor = Monitor(plan, policy, file)
+    elif deployment.plan is None and 2 <= (m := first_draw(policy)) <= MOST_PROFILED:
+        learner = Learner(m)
     vote_log = deployment.vote_log
     return Service(
         policy=policy,
@@ -100,6 +110,9 @@ def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
         rng=rng,
         kinds=KindReader(ignored),
         monitor=monitor,
+        learner=learner,
+        state=file,
+        traffic=Traffic(now=options.now),
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
         sharing=Sharing(deployment.upstream_n),
     )
@@ -129,7 +142,7 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         log.info(json.dumps({"event": "listening", "url": f"http://{shown}:{port}/v1", **_summary(service)}))
-        front = application(service, Guard(options.token))
+        front = application(service, Guard(options.token, options.admin_token))
         config = uvicorn.Config(
             front,
             http=TimedProtocol,

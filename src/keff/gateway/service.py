@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -15,15 +17,17 @@ from keff.gateway.errors import Problem
 from keff.gateway.extraction import Read, Reader
 from keff.gateway.kinds import Asked, KindReader, asked, is_tiny
 from keff.gateway.metrics import Metrics
-from keff.gateway.monitor import Monitor
+from keff.gateway.monitor import Monitor, StateFile, save_profile
 from keff.gateway.options import Options
 from keff.gateway.plan_defaults import Terms
 from keff.gateway.reply import completion, total_usage, vote_object, winner
 from keff.gateway.request import Ask
 from keff.gateway.request_policy import Maker
+from keff.gateway.traffic import PER_REQUEST, Learner, Traffic
 from keff.gateway.upstream import NOBODY, Answer, Caller, Upstream, UpstreamError
 from keff.gateway.vote import Drawn, Outcome, Rules, Vote
 from keff.gateway.votelog import VoteLog
+from keff.plan import Plan
 from keff.policy import Policy, parse_policy
 from keff.protocol.sharing import Sharing
 from keff.protocol.tokens import counts_of, summarize, token_logprobs
@@ -60,6 +64,7 @@ class Job:
     stop: str = ""
     paths: int = 0
     tokens: int = 0
+    dollars: float = 0.0
     asked: Asked | None = None
     kind: str | None = None
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -85,6 +90,9 @@ class Service:
     options: Options
     rng: np.random.Generator
     monitor: Monitor | None = None
+    learner: Learner | None = None
+    state: StateFile | None = None
+    traffic: Traffic = field(default_factory=Traffic)
     vote_log: VoteLog | None = None
     kinds: KindReader = field(default_factory=KindReader)
     sharing: Sharing = field(default_factory=lambda: Sharing(1))
@@ -95,6 +103,11 @@ class Service:
     _shadows: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _votes: int = 0
     _paths: int = 0
+
+    @property
+    def space(self) -> str:
+        """The answer space of a plan made from this traffic."""
+        return PER_REQUEST if self.reader is None else self.reader.space.name
 
     async def job(self, name: str, ask: Ask, caller: Caller) -> Job:
         """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
@@ -216,7 +229,9 @@ class Service:
         if given.odd:
             count("keff_odd_usage_total")
         if self.options.price is not None:
-            count("keff_dollars_total", bill.dollars(self.options.price))
+            dollars = bill.dollars(self.options.price)
+            job.dollars += dollars
+            count("keff_dollars_total", dollars)
 
     def _path(self, job: Job, choice: dict[str, Any], body: dict[str, Any], read: Read) -> Drawn:
         if "confidence" not in job.policy.needs:
@@ -265,8 +280,27 @@ class Service:
             self._votes += 1
             self._paths += len(keys)
         regular = outcome.cause in ("policy", "free_text") and self._regular(job)
+        self.traffic.note(keys, job.kind, job.stop, outcome.failed)
         if regular and self.monitor is not None and not self.monitor.shadow_only:
             self.monitor.observe(keys)
+        elif regular and self.learner is not None and outcome.cause == "policy":
+            self._learn(self.learner, keys)
+
+    def _learn(self, learner: Learner, keys: list[str | None]) -> None:
+        """Take a voted request into the profile; when it is whole, the drift alarm begins."""
+        profile = learner.observe(keys)
+        if profile is None:
+            return
+        self.learner = None
+        self.monitor = Monitor(
+            Plan(policy=self.policy.spec, estimates={}, profile=profile), self.policy, self.state
+        )
+        log.info(json.dumps({"event": "profile", "requests": sum(profile.table), "paths": profile.paths}))
+        if self.state is not None:
+            try:
+                save_profile(self.state, self.policy, profile)
+            except sqlite3.Error as error:
+                log.warning(json.dumps({"event": "drift state not saved", "message": str(error)}))
 
     def _write(self, job: Job, keys: list[str | None], *, shadow: bool = False) -> None:
         if self.vote_log is None:
@@ -291,6 +325,8 @@ class Service:
         keys = await vote.extend(max(self.options.shadow_paths, job.paths))
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
         self._write(job, keys, shadow=True)
+        if self._regular(job) and len(keys) > job.paths:
+            self.traffic.drawn.append(tuple(keys))
         monitor = self.monitor
         shown = monitor is not None and monitor.shadow_only and len(keys) >= monitor.m
         if monitor is not None and shown and self._regular(job):
@@ -303,6 +339,8 @@ class Service:
         await asyncio.gather(*self._shadows, return_exceptions=True)
         if self.monitor is not None:
             self.monitor.save()
+        if self.state is not None:
+            self.state.close()
         if self.vote_log is not None:
             self.vote_log.close()
         self.pool.close()

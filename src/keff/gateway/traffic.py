@@ -1,0 +1,178 @@
+"""What a gateway has seen of its traffic: counts since the start, and the votes of requests drawn on."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from keff.gateway.monitor import stops_at
+from keff.plan import Profile
+from keff.policy import Policy, Sample, View, parse_policy, tally
+from keff.records import Interval
+from keff.stats.patterns import pattern_code, patterns
+
+PER_REQUEST = "per_request"
+"""The answer space of a plan that was made from traffic: each request's answer is found anew."""
+
+ENOUGH = 200
+"""Voted requests that make the profile of the drift alarm."""
+
+KEPT, LATEST = 500, 2000
+"""Requests drawn on whose votes are kept, and replies whose times are: the latest."""
+
+OTHERS = ("fixed:1", "fixed:3", "lead_k:2", "lead_k:3", "lead_k:4", "fixed:8")
+Z = 1.96
+
+
+@dataclass(slots=True)
+class Mean:
+    """A running mean of independent values, with the normal interval of its standard error."""
+
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        """Take one value."""
+        self.n += 1
+        self.total += value
+        self.squares += value * value
+
+    def interval(self) -> Interval | None:
+        """Return the mean with its 95% interval; None before the first value."""
+        if not self.n:
+            return None
+        mean = self.total / self.n
+        if self.n == 1:
+            return Interval(mean, None, None, "mean of one request")
+        spread = max(0.0, self.squares / self.n - mean**2) * self.n / (self.n - 1)
+        half = Z * math.sqrt(spread / self.n)
+        return Interval(mean, mean - half, mean + half, "mean over requests, normal 95%")
+
+
+@dataclass(slots=True)
+class Learner:
+    """Collects the first ``ENOUGH`` voted requests at ``m`` paths each, for the profile of the alarm."""
+
+    m: int
+    rows: list[tuple[str | None, ...]] = field(default_factory=list[tuple[str | None, ...]])
+
+    def observe(self, keys: Sequence[str | None]) -> Profile | None:
+        """Take the votes of one request; return the profile when they are enough."""
+        self.rows.append(tuple(keys[: self.m]))
+        return self.profile() if len(self.rows) >= ENOUGH else None
+
+    def profile(self) -> Profile:
+        """Return the profile of the requests so far."""
+        return profile_of(self.rows, self.m)
+
+
+def first_draw(policy: Policy) -> int:
+    """Return how many paths a policy draws before it looks at any vote."""
+    decision = policy.decide(View(()))
+    return decision.m if isinstance(decision, Sample) else 0
+
+
+def profile_of(rows: Sequence[Sequence[str | None]], m: int) -> Profile:
+    """Return the profile of requests at their first m paths, at least one request."""
+    table = [0] * len(patterns(m))
+    for row in rows:
+        table[pattern_code(row, m)] += 1
+    votes = [Counter(key for key in row[:m] if key is not None) for row in rows]
+    held = tuple(tuple(sorted(counts.values(), reverse=True)) for counts in votes)
+    return Profile(paths=m, table=tuple(table), votes=held)
+
+
+@dataclass(slots=True, kw_only=True)
+class Traffic:
+    """Counts of one gateway; ``now`` is how many paths its operator draws a request without it."""
+
+    now: int | None = None
+    since: float = field(default_factory=time.time)
+    paths: Mean = field(default_factory=Mean)
+    dollars: Mean = field(default_factory=Mean)
+    agreement: Mean = field(default_factory=Mean)
+    kinds: Counter[str] = field(default_factory=Counter[str])
+    stops: Counter[str] = field(default_factory=Counter[str])
+    abstained: int = 0
+    failed: int = 0
+    seconds: deque[float] = field(default_factory=lambda: deque[float](maxlen=LATEST))
+    drawn: deque[tuple[str | None, ...]] = field(
+        default_factory=lambda: deque[tuple[str | None, ...]](maxlen=KEPT)
+    )
+
+    def note(self, keys: Sequence[str | None], kind: str | None, stop: str, failed: int) -> None:
+        """Take one request that was answered."""
+        self.paths.add(len(keys))
+        self.stops[stop] += 1
+        self.failed += failed
+        self.abstained += sum(key is None for key in keys)
+        if stop == "policy" and len(keys) > 1:
+            self.kinds[kind or "plan"] += 1
+            counts = Counter(key for key in keys if key is not None)
+            pairs = sum(n * (n - 1) for n in counts.values())
+            self.agreement.add(pairs / (len(keys) * (len(keys) - 1)))
+
+    def answered(self, stop: str, seconds: float, dollars: float | None) -> None:
+        """Take how long a reply took and what it cost; one relayed as a single path was not noted before."""
+        self.seconds.append(seconds)
+        if dollars is not None:
+            self.dollars.add(dollars)
+        if stop == "off":
+            self.paths.add(1)
+            self.stops[stop] += 1
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers of the page and of the hourly line."""
+        paths = self.paths.interval()
+        p50, p95 = np.quantile(self.seconds, (0.5, 0.95)).tolist() if self.seconds else (None, None)
+        return {
+            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since)),
+            "requests": self.paths.n,
+            "paths_per_request": None if paths is None else paths.to_dict(),
+            "dollars_per_request": _shown(self.dollars),
+            "now": self.now,
+            "saved": None if self.now is None or paths is None else _saved(paths, self.now).to_dict(),
+            "seconds_p50": p50,
+            "seconds_p95": p95,
+            "agreement": _shown(self.agreement),
+            "abstained": self.abstained,
+            "failed_calls": self.failed,
+            "kinds": dict(self.kinds.most_common()),
+            "stops": dict(self.stops.most_common()),
+            "drawn_on": len(self.drawn),
+        }
+
+    def others(self, rules: Sequence[str] = OTHERS) -> list[dict[str, Any]]:
+        """Return what other rules would have cost on the requests drawn on, and how often they say the same.
+
+        The same: as the plurality of all paths that were drawn of the request. Slow for many requests: not
+        for the event loop.
+        """
+        rows = list(self.drawn)
+        return [_replayed(parse_policy(rule), rows) for rule in rules] if rows else []
+
+
+def _shown(mean: Mean) -> dict[str, Any] | None:
+    interval = mean.interval()
+    return None if interval is None else interval.to_dict()
+
+
+def _saved(paths: Interval, now: int) -> Interval:
+    low, high = (None if end is None else 1 - end / now for end in (paths.hi, paths.lo))
+    return Interval(1 - paths.value / now, low, high, f"paths against {now} a request, normal 95%")
+
+
+def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> dict[str, Any]:
+    cost, same = Mean(), Mean()
+    for row in rows:
+        stop = stops_at(policy, row, len(row)) or len(row)
+        cost.add(stop)
+        same.add(float(tally(row[:stop]).leader == tally(row).leader))
+    return {"policy": policy.spec, "requests": len(rows), "paths": _shown(cost), "same_answer": _shown(same)}

@@ -1,0 +1,48 @@
+"""The plan that traffic gives, label-free: heavy to import, so only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from keff.analysis.recommend import Aim, recommend
+from keff.errors import PlanError
+from keff.gateway.traffic import PER_REQUEST, profile_of
+from keff.plan import Plan
+from keff.stats.verdict import judge_voting
+from keff.stats.votes import IntArray, Votes
+
+LEAST_DRAWN = 20
+"""Requests drawn on that a plan from traffic needs at least."""
+
+
+def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_REQUEST) -> Plan:
+    """Return the plan that label-free analysis of requests drawn on gives.
+
+    ``rows`` are their vote keys in launch order. Raises PlanError for fewer than ``LEAST_DRAWN``. Takes
+    seconds: not for the event loop.
+    """
+    if len(rows) < LEAST_DRAWN:
+        raise PlanError(
+            f"{len(rows)} requests were drawn on so far, and a plan needs {LEAST_DRAWN}: "
+            "wait, or raise --shadow-budget"
+        )
+    k = min(map(len, rows))
+    votes = Votes(_codes([row[:k] for row in rows]), None)
+    advice = recommend(votes, Aim(), judge_voting(votes, cap).verdict, cap=cap, rng=np.random.default_rng(0))
+    m = min(k, 8)
+    return Plan(
+        policy=advice.policy,
+        space=space,
+        estimates={"requests": len(rows), "paths": k, "label_free": True, "because": advice.because},
+        profile=profile_of(rows, m) if m > 1 else None,
+    )
+
+
+def _codes(rows: Sequence[Sequence[str | None]]) -> IntArray:
+    coded: list[list[int]] = []
+    for row in rows:
+        names: dict[str, int] = {}
+        coded.append([-1 if key is None else names.setdefault(key, len(names)) for key in row])
+    return np.asarray(coded, np.int64)

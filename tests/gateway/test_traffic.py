@@ -1,0 +1,163 @@
+"""What a gateway learns from its traffic: the drift profile, the operator's pages, a plan for next time."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from fault_server import Script, running
+from gateway_rig import Rig, gateway
+from keff.errors import UsageError
+from keff.gateway import traffic
+from keff.gateway.options import Options
+from keff.gateway.traffic import Learner, Mean, Traffic, profile_of
+from keff.plan import Plan
+from keff.sampling.cost import Price
+
+Serve = Callable[..., Rig]
+
+
+def numbers(rate: float) -> Callable[[list[dict[str, Any]], int], str]:
+    """Return answers that are 7 at this rate, else one of many others, by prompt and seed."""
+
+    def answer(messages: list[dict[str, Any]], seed: int) -> str:
+        rng = random.Random(f"{messages[-1]['content']}|{seed}")
+        return f"Final answer: {7 if rng.random() < rate else rng.randrange(1000)}"
+
+    return answer
+
+
+def ask_many(rig: Rig, n: int, **more: Any) -> None:
+    def ask(i: int) -> int:
+        messages = [{"role": "user", "content": f"{i}. What is it? Final answer: <number>"}]
+        return rig.post({"model": "m", "messages": messages, "seed": 0, **more}).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(ask, range(n))) == {200}
+
+
+def get(rig: Rig, path: str, **options: Any) -> httpx2.Response:
+    return httpx2.get(rig.url.removesuffix("/v1") + path, timeout=60, **options)
+
+
+JSON = {"accept": "application/json"}
+
+
+def test_the_first_voted_requests_are_the_profile_and_survive_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traffic, "ENOUGH", 20)
+    state = tmp_path / "state.sqlite"
+    with running(Script(answer=numbers(0.7))) as url:
+        with gateway(url, planless=True, state=state) as rig:
+            rig.post({"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1})
+            ask_many(rig, 19)
+            assert rig.service.monitor is None
+            ask_many(rig, 3)
+            assert rig.service.monitor is not None
+            assert (rig.service.monitor.m, rig.service.monitor.seen) == (3, 2)
+            assert rig.metric("keff_drift_requests_total") == 2
+            with pytest.raises(UsageError, match="--state"), gateway(url, planless=True, state=state):
+                pass
+        with gateway(url, planless=True, state=state) as rig:
+            assert rig.service.monitor is not None
+            assert rig.service.monitor.seen == 2
+
+
+def test_a_profile_holds_the_patterns_and_votes_of_its_requests() -> None:
+    rows = [("a", "a", "a"), ("a", "b", "a"), ("a", None, "b"), ("a", "b", "c")]
+    profile = profile_of(rows, 3)
+    assert sum(profile.table) == 4
+    assert profile.votes == ((3,), (2, 1), (1, 1), (1, 1, 1))
+    learner = Learner(3)
+    assert [learner.observe([*row, "z"]) for row in rows] == [None] * 4
+    assert learner.profile() == profile
+
+
+def test_the_page_tells_what_was_seen_and_what_is_saved(serve: Serve) -> None:
+    price = Price(prompt=1, output=2)
+    rig = serve(Script(answer=numbers(1.0)), planless=True, options=Options(now=32, price=price))
+    ask_many(rig, 5)
+    told = get(rig, "/keff", headers=JSON).json()
+    assert told["requests"] == 5
+    assert told["paths_per_request"]["value"] == 3
+    assert told["saved"]["value"] == pytest.approx(1 - 3 / 32)
+    assert told["agreement"]["value"] == 1
+    assert told["dollars_per_request"]["value"] == pytest.approx(rig.metric("keff_dollars_total") / 5)
+    assert told["kinds"] == {"numeric": 5}
+    page = get(rig, "/keff", headers={"accept": "text/html"})
+    assert page.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "src=" not in page.text and "http://" not in page.text
+    assert get(rig, "/keff/plan").status_code == 409
+
+
+def test_a_plan_from_traffic_is_served_next_time(serve: Serve, tmp_path: Path) -> None:
+    script = Script(answer=numbers(0.6))
+    rig = serve(script, planless=True, options=Options(shadow_budget=1.0, shadow_paths=8))
+    ask_many(rig, 25)
+    told: dict[str, Any] = {}
+    for _ in range(100):
+        told = get(rig, "/keff", headers=JSON).json()
+        if told["drawn_on"] >= 20:
+            break
+        ask_many(rig, 10)
+    rules = {row["policy"]: row for row in told["others"]}
+    assert rules["fixed:1"]["paths"]["value"] == 1
+    assert rules["fixed:8"]["same_answer"]["value"] == 1
+    assert rules["fixed:3"]["same_answer"]["value"] >= rules["fixed:1"]["same_answer"]["value"]
+    reply = get(rig, "/keff/plan")
+    assert reply.status_code == 200, reply.text
+    (tmp_path / "plan.json").write_text(reply.text)
+    plan = Plan.read(tmp_path / "plan.json")
+    again = serve(script, plan=plan)
+    body = {"model": "m", "messages": [{"role": "user", "content": "q? Final answer: <number>"}], "seed": 0}
+    assert again.post(body).json()["keff"]["policy"] == plan.policy
+    poem = Script(answer=lambda *_: "A long poem about\nthe sea and all the ships on it.")
+    assert serve(poem, plan=plan).post(body).json()["keff"]["stop"] == "free_text"
+
+
+def test_the_operators_pages_need_the_operators_token(serve: Serve) -> None:
+    rig = serve(planless=True, options=Options(token="client", admin_token="boss"))
+    basic = base64.b64encode(b"me:boss").decode()
+    for path, good in (("/keff", 200), ("/keff/plan", 409)):
+        assert get(rig, path).status_code == 401
+        assert get(rig, path, headers={"authorization": "Bearer client"}).status_code == 401
+        assert get(rig, path, headers={"authorization": "Basic !"}).status_code == 401
+        assert get(rig, path, headers={"authorization": "Bearer boss"}).status_code == good
+        assert get(rig, path, headers={"authorization": f"Basic {basic}"}).status_code == good
+    assert rig.post(headers={"authorization": "Bearer boss"}).status_code == 401
+    without = serve(planless=True, options=Options(token="client"))
+    assert get(without, "/keff", headers={"authorization": "Bearer client"}).status_code == 403
+    open_ = serve(planless=True)
+    assert get(open_, "/keff").status_code == 200
+    assert get(open_, "/keff", headers={"host": "evil.example"}).status_code == 403
+
+
+def test_means_are_those_of_the_field() -> None:
+    mean = Mean()
+    assert mean.interval() is None
+    for value in (1.0, 2.0, 3.0, 6.0):
+        mean.add(value)
+    interval = mean.interval()
+    assert interval is not None and interval.hi is not None
+    assert interval.value == 3
+    # The sample variance is 14/3: standard error sqrt(14/12).
+    assert interval.hi - interval.value == pytest.approx(1.96 * (14 / 12) ** 0.5)
+
+
+def test_other_rules_are_replayed_on_the_votes_in_launch_order() -> None:
+    seen = Traffic()
+    seen.drawn.append(("a", "b", "b", "b", "b", "a", "b", "b"))
+    rows = {row["policy"]: row for row in seen.others()}
+    assert rows["fixed:1"]["same_answer"]["value"] == 0
+    assert rows["lead_k:3"]["paths"]["value"] == 5
+    assert rows["lead_k:2"]["paths"]["value"] == 4
+    assert rows["fixed:8"]["paths"]["value"] == 8
