@@ -88,7 +88,9 @@ def build(arguments: list[str]) -> typer.Typer:
         function: Callable[..., None] = _stub
         if command == named:
             function = importlib.import_module(f"keff.cli.{_module(command)}").command
-        app.command(command, help=_first_line(command))(function)
+        # A service is set up by its environment: every flag of serve is also a variable.
+        settings = {"auto_envvar_prefix": "KEFF"} if command == "serve" else None
+        app.command(command, help=_first_line(command), context_settings=settings)(function)
     return app
 
 

@@ -7,13 +7,14 @@ and something is worked out, ``show_default`` says what.
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from keff.answers import from_command_line, key_spec, trust
-from keff.errors import UsageError
+from keff.errors import UsageError, unknown
 from keff.policy_spec import MAX_CAP
 from keff.usercode import UserCode
 
@@ -342,6 +343,26 @@ Changed = Annotated[
 ]
 Texts = Annotated[bool, typer.Option("--texts/--no-texts", help="Include the raw texts.")]
 
+
+def take_defaults(context: typer.Context, file: Path | None) -> Path | None:
+    """Take the options in a TOML file as the defaults of a command; raises UsageError for unknown ones."""
+    if file is None:
+        return None
+    try:
+        given = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is not TOML: {error}") from None
+    names = [str(parameter.name) for parameter in context.command.params if parameter.name != "config"]
+    named = {name.replace("-", "_"): value for name, value in given.items()}
+    for name in named:
+        if name not in names:
+            raise UsageError(f"{file}: {unknown('option', name, names)}")
+    context.default_map = {**(context.default_map or {}), **named}
+    return file
+
+
 # What is served
 PlanFile = Annotated[
     Path | None,
@@ -421,6 +442,20 @@ AdminTokenEnv = Annotated[
         "--admin-token-env",
         metavar="NAME",
         help="Environment variable with the operator's token for /keff and /keff/plan.",
+    ),
+]
+CorsOrigin = Annotated[
+    list[str] | None,
+    typer.Option("--cors-origin", metavar="ORIGIN", help="Let web pages of this origin ask (repeatable)."),
+]
+Check = Annotated[bool, typer.Option("--check", help="Check everything that is given, and do not serve.")]
+ServeConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        is_eager=True,
+        callback=take_defaults,
+        help="TOML file with any of these options by name; the command line and KEFF_... variables win.",
     ),
 ]
 Now = Annotated[

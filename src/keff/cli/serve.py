@@ -5,12 +5,14 @@ Every request that has an answer is answered by a vote, and a drift alarm watche
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
 from pathlib import Path
 
 import numpy as np
+import typer
 
 from keff.answers import settle
 from keff.cli import _options as o
@@ -22,9 +24,11 @@ from keff.protocol.address import base_url, checked_key
 from keff.sampling.cost import Price, price_of, read_prices
 
 try:
+    from keff.gateway.lines import Lines
     from keff.gateway.options import Options
     from keff.gateway.plan_defaults import terms_of
     from keff.gateway.server import POLICY, Deployment, serve
+    from keff.gateway.server import check as check_only
     from keff.gateway.upstream import Address
 except ImportError as error:
     raise missing_extra(error, "keff serve") from error
@@ -62,9 +66,13 @@ def command(
     vote_log_answers: o.VoteLogAnswers = False,
     prices: o.Prices = None,
     now: o.Now = None,
+    cors_origin: o.CorsOrigin = None,
+    config: o.ServeConfig = None,
+    check: o.Check = False,
     quiet: o.Quiet = False,
 ) -> None:
     """Serve until told to stop."""
+    del config  # Its callback has read it.
     deployed = None if plan is None else Plan.read(plan)
     if deployed is not None and policy is not None:
         raise UsageError("--policy stands without --plan: a plan brings its own policy")
@@ -83,6 +91,7 @@ def command(
         forward_headers=tuple(name.lower() for name in forward_header or ()),
         tool_ignore=tuple(tool_ignore or ()),
         now=now,
+        cors=tuple(cors_origin or ()),
         token=_secret(token_env, "--token-env"),
         admin_token=_secret(admin_token_env, "--admin-token-env"),
     )
@@ -106,6 +115,9 @@ def command(
         vote_log=vote_log,
         log_answers=vote_log_answers,
     )
+    if check:
+        typer.echo(json.dumps(check_only(deployment, np.random.default_rng())))
+        return
     _log_to_stderr(quiet)
     serve(deployment, np.random.default_rng())
 
@@ -146,7 +158,7 @@ def _price(plan: Plan | None, model: str | None, prices: Path | None) -> Price |
 
 def _log_to_stderr(quiet: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(Lines())
     for name in ("keff.gateway", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.addHandler(handler)

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -74,6 +75,19 @@ async def _unrouted(_: Request, error: Exception) -> Response:
     line = "not found: use POST /v1/chat/completions" if status == 404 else "method not allowed"
     headers = error.headers if isinstance(error, HTTPException) else None
     return Response(Problem(status, line).body(), status, headers, media_type=JSON)
+
+
+def with_cors(front: Front, origins: tuple[str, ...]) -> Front | CORSMiddleware:
+    """Let web pages of these origins ask; the guard still wants the token."""
+    if not origins:
+        return front
+    return CORSMiddleware(
+        front,
+        allow_origins=origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["*"],
+        expose_headers=["x-request-id", "x-keff-paths", "x-keff-share", "x-keff-stale-plan"],
+    )
 
 
 async def _told_hourly(service: Service) -> None:

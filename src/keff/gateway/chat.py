@@ -143,7 +143,13 @@ class Chat:
                 "status": exchange.status,
                 "seconds": round(seconds, 4),
             }
+            if exchange.code is not None:
+                line["error"] = exchange.code
             if job is not None:
+                model = job.ask.body.get("model")
+                line |= {"model": model[:200] if isinstance(model, str) else None, "kind": job.kind}
+                if options.price is not None:
+                    line["dollars"] = job.dollars
                 line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}
                 line |= {"stop": job.stop, "tokens": job.tokens, "stale": job.stale}
             log.info(json.dumps(line))

@@ -29,6 +29,7 @@ class Exchange:
     status: int = 0
     job: Job | None = None
     passed: bool = False
+    code: str | None = None
 
     async def begin(self, status: int, kind: str, more: Mapping[str, str], size: int | None = None) -> None:
         """Send the head of the response."""
@@ -39,6 +40,8 @@ class Exchange:
             told["content-length"] = str(size)
         if job is not None and job.paths:
             told["x-keff-paths"] = str(job.paths)
+        if job is not None and job.share is not None:
+            told["x-keff-share"] = f"{job.share:.4g}"
         if job is not None:
             told |= job.limits
         if job is not None and job.stale:
@@ -54,6 +57,7 @@ class Exchange:
 
     async def fail(self, problem: Problem) -> None:
         """Send an error, unless a response has begun: then the connection closes in its middle."""
+        self.code = problem.code
         if not self.status:
             await self.whole(problem.status, problem.body(), problem.headers)
 

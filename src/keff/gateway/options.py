@@ -31,7 +31,8 @@ class Options:
     comment, ``comment_seconds`` between comments. ``forward_headers`` are those of a client, in lower case,
     that the upstream gets too. ``tool_ignore``
     are arguments of tool calls that do not count in a vote. ``now`` is how many paths the operator draws a
-    request without the gateway; ``admin_token`` opens the operator's pages.
+    request without the gateway; ``admin_token`` opens the operator's pages. Web pages of
+    the ``cors`` origins may ask.
     """
 
     strict: bool = False
@@ -53,6 +54,7 @@ class Options:
     forward_headers: tuple[str, ...] = ()
     tool_ignore: tuple[str, ...] = ()
     now: int | None = None
+    cors: tuple[str, ...] = ()
     token: str = field(default="", repr=False)
     admin_token: str = field(default="", repr=False)
 
@@ -66,6 +68,9 @@ class Options:
         for name in self.forward_headers:
             if not HEADER.fullmatch(name) or name == "x-api-key" or name.startswith("x-keff"):
                 raise UsageError(f"--forward-header {name!r}: name a header of your own, such as x-tenant")
+        for origin in self.cors:
+            if not re.fullmatch(r"https?://[^/*\s]+", origin):
+                raise UsageError(f"--cors-origin {origin!r}: write an origin such as https://app.example.com")
         if self.free_text not in ("pass", "refuse", "draw"):
             raise UsageError(f"free text is pass, refuse or draw, not {self.free_text}")
         if self.reply not in ("shortest", "first"):

@@ -105,6 +105,18 @@ def vote_object(
     }
 
 
+def all_paths(paths: Sequence[Drawn]) -> list[dict[str, Any]]:
+    """Return every path that was consumed, in launch order, with its vote."""
+    return [
+        {
+            "answer": None if path.key is None else shown(path.key),
+            "message": path.choice.get("message"),
+            "finish_reason": path.choice.get("finish_reason"),
+        }
+        for path in paths
+    ]
+
+
 def _usage(bill: Counts) -> Usage:
     return Usage(bill.prompt, bill.cached, bill.output or 0)
 

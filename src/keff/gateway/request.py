@@ -12,7 +12,7 @@ from keff.gateway.errors import Problem
 LONGEST_DEADLINE = 1_000_000
 
 OWN = "keff"
-OWN_FIELDS = ("policy", "cap", "k", "deadline_s")
+OWN_FIELDS = ("policy", "cap", "k", "deadline_s", "return_paths")
 HEADERS = {
     b"x-keff-policy": "policy",
     b"x-keff-cap": "cap",
@@ -38,6 +38,7 @@ class Wish:
     cap: int | None = None
     k: int | None = None
     deadline_s: float | None = None
+    return_paths: bool = False
 
 
 @dataclass(slots=True)
@@ -153,6 +154,8 @@ def _checked(found: dict[str, Any]) -> Wish:
         if not 0 < deadline <= LONGEST_DEADLINE:
             line = f"keff.deadline_s must be above 0 and at most {LONGEST_DEADLINE:,} seconds"
             raise Problem(400, line, param="keff.deadline_s")
+    if not isinstance(found.get("return_paths", False), bool):
+        raise Problem(400, "keff.return_paths must be true or false", param="keff.return_paths")
     if found.get("k") is not None and (policy is not None or found.get("cap") is not None):
         raise Problem(400, "keff.k stands alone: leave keff.policy and keff.cap out", param="keff.k")
     return Wish(**found)

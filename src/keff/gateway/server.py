@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
@@ -20,7 +20,7 @@ import numpy as np
 import uvicorn
 
 from keff.errors import RunError, UsageError
-from keff.gateway.app import Front, application
+from keff.gateway.app import Front, application, with_cors
 from keff.gateway.extraction import reader_of
 from keff.gateway.kinds import KindReader
 from keff.gateway.monitor import Monitor, StateFile, saved_profile
@@ -125,6 +125,15 @@ def _terms(deployment: Deployment) -> Terms:
     return Terms(upstream=deployment.model)
 
 
+def check(deployment: Deployment, rng: np.random.Generator) -> dict[str, object]:
+    """Check what would be served, and return it in short; opens no file and asks nobody.
+
+    Raises what ``serve`` raises before it listens.
+    """
+    check_exposure(deployment.host, deployment.options.token)
+    return _summary(service_of(replace(deployment, state=None, vote_log=None), rng))
+
+
 def serve(deployment: Deployment, rng: np.random.Generator) -> None:
     """Serve until SIGTERM or SIGINT, then let requests in flight end.
 
@@ -144,7 +153,7 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
         log.info(json.dumps({"event": "listening", "url": f"http://{shown}:{port}/v1", **_summary(service)}))
         front = application(service, Guard(options.token, options.admin_token))
         config = uvicorn.Config(
-            front,
+            with_cors(front, options.cors),
             http=TimedProtocol,
             ws="none",
             lifespan="on",

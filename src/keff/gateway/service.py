@@ -20,7 +20,7 @@ from keff.gateway.metrics import Metrics
 from keff.gateway.monitor import Monitor, StateFile, save_profile
 from keff.gateway.options import Options
 from keff.gateway.plan_defaults import Terms
-from keff.gateway.reply import completion, total_usage, vote_object, winner
+from keff.gateway.reply import all_paths, completion, total_usage, vote_object, winner
 from keff.gateway.request import Ask
 from keff.gateway.request_policy import Maker
 from keff.gateway.traffic import PER_REQUEST, Learner, Traffic
@@ -65,6 +65,7 @@ class Job:
     paths: int = 0
     tokens: int = 0
     dollars: float = 0.0
+    share: float | None = None
     asked: Asked | None = None
     kind: str | None = None
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -252,13 +253,11 @@ class Service:
             line = "no path holds an answer that this plan can read; keff.policy: off passes text through"
             raise Problem(422, line, code="no_answer")
         usage = total_usage((*outcome.paths, *outcome.unused))
-        price = self.options.price
-        return completion(
-            job.name,
-            winner(outcome, self.options.reply),
-            usage,
-            vote_object(outcome, job.policy.spec, job.stale, usage, price),
-        )
+        told = vote_object(outcome, job.policy.spec, job.stale, usage, self.options.price)
+        job.share = told["share"]
+        if job.ask.wish.return_paths:
+            told["all_paths"] = all_paths(outcome.paths)
+        return completion(job.name, winner(outcome, self.options.reply), usage, told)
 
     def _note(self, job: Job, outcome: Outcome) -> None:
         keys, count = [path.key for path in outcome.paths], self.metrics.count

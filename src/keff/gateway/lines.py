@@ -1,0 +1,23 @@
+"""The log: one line of JSON each, with time and level first."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+
+class Lines(logging.Formatter):
+    """Writes a record as one line of JSON; a message that is JSON already is not written anew."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        head = f'{{"time":"{seconds}.{int(record.msecs):03d}Z","level":"{record.levelname.lower()}",'
+        message = record.getMessage()
+        if not (message.startswith("{") and message.endswith("}") and len(message) > 2):
+            message = json.dumps({"event": "server", "message": message})
+        if record.exc_info:
+            trace = json.dumps(self.formatException(record.exc_info))
+            message = f'{message[:-1]}, "traceback": {trace}}}'
+        return head + message[1:]
