@@ -109,7 +109,9 @@ def command(
         host=host,
         port=port,
         model=model,
-        answer_space=settle(o.reading_of(answer_space, answer_key), found.space),
+        answer_space=settle(
+            o.reading_of(answer_space, answer_key), "exact" if deployed is None else deployed.space
+        ),
         upstream_n=upstream_n,
         state=_state(plan, state),
         vote_log=vote_log,
