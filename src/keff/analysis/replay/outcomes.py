@@ -66,7 +66,7 @@ def run(policy: Policy, draws: Draws) -> Walks:
         stop, rounds, wait = _follow(policy.ahead(draws), draws.seconds)
     elif isinstance(getattr(policy, "rule", None), Vectorised):
         ahead: NDArray[Any] = policy.rule.ahead(draws)  # type: ignore[attr-defined]
-        stop, rounds, wait = _follow(ahead, draws.seconds)
+        stop, rounds, wait = _follow(ahead, draws.seconds)  # pyright: ignore[reportUnknownArgumentType]
     else:
         return _one_by_one(policy, draws)
     if isinstance(policy, Weighting):
