@@ -143,5 +143,5 @@ def _filled(values: FloatArray | None) -> FloatArray | None:
         return None
     counts, sums = known.sum(axis=1), np.where(known, values, 0.0).sum(axis=1)
     overall = sums.sum() / counts.sum()
-    means: FloatArray = np.where(counts > 0, sums / np.maximum(counts, 1), overall)
+    means = np.asarray(np.where(counts > 0, sums / np.maximum(counts, 1), overall), np.float64)
     return np.where(known, values, means[:, None])

@@ -23,7 +23,7 @@ def longest_of(seconds: NDArray[Any], start: IntArray, size: IntArray) -> FloatA
     longest = np.zeros(len(seconds))
     for width in np.unique(size):
         rows = np.flatnonzero(size == width)
-        window: IntArray = start[rows, None] + np.arange(width)
+        window = np.asarray(start[rows, None] + np.arange(int(width)), np.int64)
         longest[rows] = seconds[rows[:, None], window].max(axis=1)
     return longest
 
