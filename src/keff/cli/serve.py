@@ -65,7 +65,7 @@ def command(
     vote_log: o.VoteLog = None,
     vote_log_answers: o.VoteLogAnswers = False,
     prices: o.Prices = None,
-    now: o.Now = None,
+    now: o.NowPaths = None,
     cors_origin: o.CorsOrigin = None,
     config: o.ServeConfig = None,
     check: o.Check = False,
