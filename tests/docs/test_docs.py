@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import keff
+
 pytestmark = pytest.mark.slow
 
 REPO = Path(__file__).resolve().parents[2]
@@ -90,6 +92,11 @@ def test_links_lead_to_files(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
         if not target.startswith(("http://", "https://")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_api_reference_has_every_public_name_and_no_other() -> None:
+    shown = re.findall(r"^::: keff\.(\w+)$", (DOCS / "api.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(shown) == sorted(keff.__all__)
 
 
 def test_every_page_is_in_the_navigation() -> None:
