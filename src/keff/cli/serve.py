@@ -1,4 +1,4 @@
-"""Serve votes behind an OpenAI-compatible endpoint, by a plan or without one.
+"""Serve votes behind an OpenAI-compatible endpoint.
 
 Every request that has an answer is answered by a vote, and a drift alarm watches.
 """
