@@ -21,6 +21,9 @@ from keff.stats.diversity import k_eff
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128)
 BARS = "▁▂▃▄▅▆▇█"
 
+SAID = {"sample": "stop early", "single path": "one path is enough", "do not vote": "ask once, do not vote"}
+"""Verdicts as a sentence begins."""
+
 
 def percent(value: float | None) -> str:
     """Format a share, or a dash where it is unknown."""
@@ -72,8 +75,8 @@ def _verdict(advice: Recommendation) -> str:
     """Say the verdict and the policy that goes with it."""
     if advice.verdict == "pilot too small":
         what = "safe default" if advice.policy.startswith(SAFE) else "best for your aim"
-        return f"[bold]pilot too small to choose[/bold]; {what}: {advice.policy}"
-    return f"[bold]{advice.verdict}[/bold] with {advice.policy}"
+        return f"[bold]pilot too small to choose how many paths[/bold]; {what}: {advice.policy}"
+    return f"[bold]{SAID[advice.verdict]}[/bold]: {advice.policy}"
 
 
 def _in_numbers(advice: Recommendation, cap: int) -> str:
