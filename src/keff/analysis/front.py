@@ -23,7 +23,7 @@ from keff.reading.source import How, opening_of, record_of
 
 
 def analyze(source: object, settings: Settings | None = None, **how: Unpack[How]) -> Analysis:
-    """Say how many paths are worth paying for.
+    """Measure how many paths are worth paying for.
 
     ``source`` is a path (or ``PATH#SLOTS``, ``PATH#PART``), a Record, Votes, a 0/1 array [n, K] of
     correctness with NaN where a path is missing, nested lists of answers with ``gold_answer=[...]``, or a

@@ -101,7 +101,7 @@ def find(text: str) -> tuple[str, str]:
     """Return the JSON that a text gives as its answer, and the rule; raises NotRead with the reason.
 
     The whole text, else the last fenced block that is JSON, else the last object or array that stands in the
-    text (marks such as ``[1]`` only where nothing else does). JSON that breaks off or is not valid is never
+    text (marks such as ``[1]`` only where nothing else does). JSON that is incomplete or not valid is never
     passed over for an earlier or an inner part of it.
     """
     if len(text) > MOST_CHARACTERS:
@@ -148,7 +148,7 @@ def members_of(text: str) -> dict[str, str]:
 def is_document(text: str) -> bool:
     """Return whether a text begins as a JSON object or array does, fenced or bare.
 
-    Where it then is no JSON (it breaks off, a name stands twice), nothing else is to be read from it.
+    Where it then is no JSON (incomplete, a duplicate name), nothing else is to be read from it.
     """
     return _DOCUMENT.match(text) is not None
 
@@ -203,7 +203,7 @@ def _spans(text: str, start: int) -> Iterator[Span]:
             at = _decoded(text, begin)[1] if like else begin
         except NotRead as error:
             end = _partner(text, begin)
-            # Of what breaks off, a fence begins anew.
+            # After an incomplete document, a fence begins anew.
             at = end or _fence_after(text, begin)
             budget -= at - begin
             yield Span(begin, at, str(error) if end else "incomplete JSON")

@@ -58,7 +58,7 @@ class TextSpace:
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement; else, on whole text, a last line of at most 12 words."""
         if _json.is_document(shown := strip_thinking(text)):
-            # Of JSON that breaks off, no line is the answer.
+            # No line of incomplete JSON is the answer.
             document = None if truncated else _document(shown)
             return Extracted(document, "JSON") if document else None
         text = visible(text)

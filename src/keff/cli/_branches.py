@@ -36,7 +36,7 @@ def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
     """Return the wishes of each branch: those of the command with what its TOML file sets, and its own run.
 
     The name of a branch is ``name`` in its file, else the name of the file. Raises UsageError for a file
-    that cannot be read, an unknown field, and a name that comes twice or does not fit a policy string.
+    that cannot be read, an unknown field, and a duplicate name, or one that does not fit a policy string.
     """
     if len(files) < 2:
         raise UsageError("one branch only: give --branch twice or more, or leave it out")

@@ -13,7 +13,7 @@ PART = re.compile(r"([\w.-]+)\(([^()]*)\)")
 def parts_of(policy: str, value: object) -> list[tuple[str, str]]:
     """Split ``SMALL(lead_k:2,cap=3)/LARGE(fixed:1)`` into its names and what stands in parentheses.
 
-    Raises PolicyError for anything else, and for a name that comes twice.
+    Raises PolicyError for anything else, and for a duplicate name.
     """
     if not isinstance(value, str) or not value:
         raise PolicyError(f"{policy} needs its branches: {policy}:SMALL(...)/LARGE(...)")
