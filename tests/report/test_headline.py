@@ -60,7 +60,9 @@ def test_a_small_pilot_is_said_to_be_one_with_what_to_do_meanwhile() -> None:
     safe, aimed = (
         advice("pilot too small", spec) for spec in ("adaptive_consistency:0.95,cap=16", "budget:3")
     )
-    assert _verdict(safe).endswith("to choose[/bold]; safe default: adaptive_consistency:0.95,cap=16")
+    assert _verdict(safe).endswith(
+        "to choose how many paths[/bold]; safe default: adaptive_consistency:0.95,cap=16"
+    )
     assert _verdict(aimed).endswith("best for your aim: budget:3")
     tops = [headline(one, 32) for one in (safe, aimed)]
     assert [top.badge for top in tops] == ["Pilot too small"] * 2
