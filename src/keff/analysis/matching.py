@@ -13,13 +13,12 @@ from keff.analysis.results.recommendation import Recommendation
 from keff.log import Question
 from keff.reading.ballot import Ballot
 from keff.records import Note
+from keff.stats.meeting import MEETS
 from keff.stats.votes import Votes
 
 FLOOR = 0.1
 """Answers that match less often than this are as good as never equal: a second vote takes ten paths."""
 
-MEETS = 0.8
-"""Of two right paths, so often at least must the keys be equal, for a vote to gather what is right."""
 
 LEAST_QUESTIONS = 5
 """With fewer questions that have two answers (or two right ones), nothing is said about their reading."""

@@ -28,7 +28,7 @@ def parts_of(policy: str, value: object) -> list[tuple[str, str]]:
     names = [name for name, _ in parts]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise PolicyError(f"{policy}: branch {repeated} comes twice; a question never returns to a branch")
+        raise PolicyError(f"{policy}: duplicate branch {repeated}; a question never returns to a branch")
     return parts
 
 

@@ -148,7 +148,7 @@ def policy(value: str | None = None, *, keep: str = "votes") -> Policy:
 
     Every stage takes a rule over counts (``lead_k``, ``fixed``, ``curtailed``, ``budget``, ...). A stage
     passes a question on as soon as its rule can no longer be satisfied within its cap. Raises PolicyError
-    for other rules, for a branch that comes twice, and where the caps exceed 256 paths together.
+    for other rules, for a duplicate branch, and where the caps exceed 256 paths together.
     """
     if keep not in ("votes", "fresh"):
         raise PolicyError(f"cascade: keep must be votes or fresh, not {keep}")

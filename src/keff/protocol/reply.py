@@ -36,7 +36,7 @@ def choices_of(response: Any) -> list[Choice]:
     """Return the choices of a response in the order of their indices.
 
     Raises EngineError for a body that is no chat response: an error in disguise, or no choices; and
-    RepeatedError when an index comes twice.
+    RepeatedError for a duplicate index.
     """
     body = fields(response)
     if body.get("error"):

@@ -33,8 +33,7 @@ class Opening:
     Its format and answer space (None: found out), a trim, whether with texts, and the ``part`` of a log that
     holds several records. ``columns`` says which column means what (``id=question_id,answer=prediction``);
     ``scorer`` chooses among the scores of a log, and from ``threshold`` on a score is right; ``branches``
-    names
-    the columns of a record of several models (``a,b,c`` or a JSON file).
+    names the columns of a record of several models (``a,b,c`` or a JSON file).
     """
 
     format: str | None = None

@@ -43,10 +43,9 @@ MOST_QUESTIONS = 100_000
 class Verdict:
     """What to do about voting, and why.
 
-    ``gain`` is plurality at the cap minus one path: posterior mean with a 95% interval (None without labels
-    or
-    answers), ``chance_positive`` the posterior chance that it is above 0. ``questions_needed`` is how many
-    questions of as many paths would settle a pilot that is too small, where any number would.
+    ``gain`` is plurality at the cap minus one path: posterior mean with a 95% interval (None without
+    labels or answers), ``chance_positive`` the posterior chance that it is above 0. ``questions_needed``
+    is how many questions of as many paths would settle a pilot that is too small, where any number would.
     ``most_paths`` is the pilot's K where the sign of what more paths bring is not known, else None: draw at
     most as many. ``reason`` is one sentence.
     """
@@ -104,8 +103,7 @@ def judge_voting(votes: Votes, cap: int = 32) -> Verdict:
     ``predict_plurality``) with its standard error. The prior is what recorded workloads show for each unit of
     within-question variance of correctness (``stats.learned``), three tenths of it replaced by a symmetric
     law around 0 with a standard deviation of 5 points; where right answers may not meet, as much more as
-    that is
-    likely (``right_answers_meet``), for there the records do not tell.
+    that is likely (``right_answers_meet``), for there the records do not tell.
 
     Voting is worth its paths when it gains half a point. With G the gain, drawing more paths is expected to
     bring E[G] - 0.005 and one path 0; the verdict is the larger of both when it is expected to be at most a
