@@ -26,6 +26,7 @@ FOLDER = Path(__file__).resolve().parent
 PAGE = FOLDER.parent / "docs" / "benchmarks.md"
 SHORT = {
     "bounds_coverage": ["--repeats", "5"],
+    "chaos": ["--inputs", "3000"],
     "coverage": ["200"],
     "drift": ["--runs", "5", "--quiet-requests", "200"],
     "frontier": ["--pilots", "1"],

@@ -6,7 +6,12 @@ import importlib.util
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A test asserts no time: on a busy machine one example may take long.
+hypothesis.settings.register_profile("keff", deadline=None)
+hypothesis.settings.load_profile("keff")
 
 REPO = Path(__file__).resolve().parent.parent
 UNDER_CI = os.environ.get("CI") == "true"

@@ -62,6 +62,14 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.parametrize("content", [7, {"text": "7"}, True])
+def test_content_of_another_type_is_no_empty_answer(content: object) -> None:
+    """An empty text would be kept, and vote for nothing, where the server drew a path."""
+    body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": content}}]}
+    with pytest.raises(EngineError, match="malformed choice"):
+        choices_of(body)
+
+
 @given(json_values)
 def test_any_json_is_completions_or_an_engine_error(body: object) -> None:
     try:

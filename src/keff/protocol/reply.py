@@ -47,12 +47,18 @@ def choices_of(response: Any) -> list[Choice]:
     by_index: dict[int, Choice] = {}
     for position, choice in enumerate(choices):
         index = choice.get("index", position)
-        if not isinstance(index, int) or not fields(choice.get("message")):
+        if not isinstance(index, int) or not _is_message(choice.get("message")):
             raise EngineError("the server's answer has a malformed choice")
         if index in by_index:
             raise RepeatedError("the server's answer has two choices with one index")
         by_index[index] = choice
     return [by_index[index] for index in sorted(by_index)]
+
+
+def _is_message(message: object) -> bool:
+    """Return whether a message can be read: one whose content has another type would be kept as empty."""
+    body = fields(message)
+    return bool(body) and isinstance(body.get("content"), str | list | None)
 
 
 def body_error(error: Any) -> EngineError:

@@ -1,0 +1,74 @@
+"""Attack everything that reads what others wrote, and say what broke: nothing may.
+
+    python -m benchmarks.chaos [--inputs 20000] [--seed 0] [PART ...]
+
+Parts: ``sampling`` (a server with 60 kinds of faults at 40% of its answers, sessions killed at random),
+``disk`` (a file system that fills up), ``logs`` (mutated logs of every format), ``gateway`` (requests made by
+a grammar before the same server) and ``sandbox`` (hostile programs, alone and combined). All of it is local:
+servers listen on 127.0.0.1 and files lie in a temporary folder. Failures are printed with the seed and number
+that repeat them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import log_fuzz
+from benchmarks._chaos import Tally
+from benchmarks._chaos_gateway import hostile_clients
+from benchmarks._chaos_sampling import faults_and_kills, full_disk
+from benchmarks._chaos_sandbox import hostile_programs
+
+
+def mutated_logs(scratch: Path, inputs: int, seed: int) -> Tally:
+    """Read mutated logs of every format; see ``log_fuzz``."""
+    tally, folder = Tally("logs"), scratch / "logs"
+    folder.mkdir()
+    bases = log_fuzz.bases(folder)
+    for name, (base, mutations) in bases.items():
+        read = log_fuzz.fuzz(name, base, mutations, -(-inputs // len(bases)), seed)
+        tally.inputs += read.inputs
+        tally.outcomes.update({"refused": read.refused, "read as they were": read.true})
+        for failure in read.wrong:
+            tally.fail(f"seed {seed}, {name} {failure}")
+    return tally
+
+
+PARTS: dict[str, tuple[float, Callable[[Path, int, int], Tally]]] = {
+    "sampling": (0.2, faults_and_kills),
+    "disk": (0.0005, full_disk),
+    "logs": (0.4, mutated_logs),
+    "gateway": (0.39, hostile_clients),
+    "sandbox": (0.01, hostile_programs),
+}
+"""The share of the inputs of each part: a mutated log takes a millisecond, a hostile program a second."""
+
+
+def main() -> None:
+    """Run the parts in turn."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
+    parser.add_argument("--inputs", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    inputs = failures = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in asked.parts or PARTS:
+            share, attack = PARTS[name]
+            begun = time.monotonic()
+            tally = attack(Path(scratch), max(2, round(asked.inputs * share)), asked.seed)
+            inputs, failures = inputs + tally.inputs, failures + len(tally.failures)
+            print(*tally.lines(), f"  {time.monotonic() - begun:.0f} s", sep="\n", flush=True)
+    print(f"claim: hostile inputs that broke something | {failures} of {inputs} | 0")
+    raise SystemExit(failures > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""A short run of the chaos bench: what it attacks must hold; `python -m benchmarks.chaos` is the long one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="the gateway needs starlette: pip install 'keff[serve]'")
+
+pytestmark = pytest.mark.integration
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_a_thousand_hostile_inputs_break_nothing() -> None:
+    """The seed differs from run to run, and what fails names it."""
+    seed = int.from_bytes(os.urandom(3))
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.chaos", "--inputs", "1000", "--seed", str(seed)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
