@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from keff.errors import PluginError
 
@@ -56,7 +56,7 @@ class Space(Protocol):
         """Return the canonical vote key; None abstains."""
         ...
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer agrees with the gold answer or any of several."""
         ...
 
@@ -81,7 +81,7 @@ class Keyed(Protocol):
 class SmallSpace(Keyed, Protocol):
     """The least that a space of another package has."""
 
-    def extract(self, text: str) -> Any:
+    def extract(self, text: str) -> Extracted | str | None:
         """Return the final answer as a string (or as ``Extracted``, with the rule); None abstains."""
         ...
 
@@ -104,12 +104,12 @@ class Completed:
         """Return the small space's key."""
         return self.small.key(answer)
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the keys are equal."""
         return same_key(self, answer, gold)
 
 
-def complete(made: Any, name: str) -> Space:
+def complete(made: object, name: str) -> Space:
     """Return a whole ``Space``, from one that may have ``extract`` and ``key`` only.
 
     Raises PluginError when it has not even these.
@@ -119,7 +119,7 @@ def complete(made: Any, name: str) -> Space:
     if all(hasattr(made, each) for each in ("name", "closed", "contract", "correct")):
         return cast("Space", made)
     closed, contract = bool(getattr(made, "closed", False)), str(getattr(made, "contract", ""))
-    return Completed(made, name, closed, contract)
+    return Completed(cast("SmallSpace", made), name, closed, contract)
 
 
 def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -139,14 +139,14 @@ def settled(form: Callable[[str], str], text: str) -> str:
     return min(seen[seen.index(text) :]) if text in seen else text
 
 
-def golds(gold: Any) -> list[str]:
+def golds(gold: object) -> list[str]:
     """Return the acceptable answers as strings, from one answer or a list of them."""
     if isinstance(gold, list | tuple | set | frozenset):
-        return [str(each) for each in gold]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return [str(each) for each in cast("Collection[object]", gold)]
     return [str(gold)]
 
 
-def same_key(space: Keyed, answer: str, gold: Any) -> bool:
+def same_key(space: Keyed, answer: str, gold: object) -> bool:
     """Return whether the answer has the key of any acceptable answer."""
     key = space.key(answer)
     return key is not None and any(key == space.key(each) for each in golds(gold))

@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
 
 from keff.answers import _json
 from keff.answers._base import Extracted, Space, golds
 from keff.answers._json import NotRead
 from keff.answers._statements import statements
 from keff.answers._visible import strip_thinking
+from keff.narrow import is_array
 
 MOST_CHARACTERS = 200_000
 MOST_ITEMS = 10_000
@@ -87,7 +87,7 @@ class Items:
             return str(reason)
         return None
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer lists the gold items: ``gold`` is one list, or a text that lists them.
 
         Of a list whose members list several items each, any one is acceptable.
@@ -97,7 +97,7 @@ class Items:
             return False
         return key in {self.key_or_none(each) for each in (*self._whole(gold), *golds(gold))}
 
-    def _whole(self, gold: Any) -> list[str]:
+    def _whole(self, gold: object) -> list[str]:
         return [json.dumps(gold, default=str)] if isinstance(gold, list | tuple) else []
 
 
@@ -139,8 +139,8 @@ def split(answer: str) -> list[str]:
         value = _json.value_of(_json.unfenced(text))
     except NotRead:
         value = None
-    if isinstance(value, list):
-        return [_text(each) for each in cast("list[Any]", value)]
+    if is_array(value):
+        return [_text(each) for each in value]
     if text[:1] in _ENCLOSED and text.endswith(_ENCLOSED[text[0]]) and not _BULLET.match(text):
         text = text[1:-1]
     elif text.endswith("."):
@@ -166,5 +166,5 @@ def _without_bullet(line: str) -> str:
     return line[bullet.end() :] if bullet else line
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else _json.canonical(value)

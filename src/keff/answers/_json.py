@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
 from keff.answers._fences import MARK, fences
+from keff.narrow import fields, is_array, is_object
 
 DEEPEST = 100
 MOST_CHARACTERS = 1_000_000
@@ -56,7 +57,7 @@ class Span:
 
 # Finding an answer and taking its key each need its value: it is parsed once.
 @lru_cache(maxsize=8)
-def value_of(text: str) -> Any:
+def value_of(text: str) -> object:
     """Return a JSON text as dict, list, str, Number, bool or None (not to be changed); raises NotRead."""
     text = text.strip()
     value, end = _decoded(text, 0)
@@ -65,7 +66,7 @@ def value_of(text: str) -> Any:
     return value
 
 
-def _decoded(text: str, start: int) -> tuple[Any, int]:
+def _decoded(text: str, start: int) -> tuple[object, int]:
     """Return the JSON value that begins at ``start``, and its end; raises NotRead."""
     try:
         value, end = _DECODER.raw_decode(text, start)
@@ -80,21 +81,15 @@ def _decoded(text: str, start: int) -> tuple[Any, int]:
     return value, end
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """Return a value of ``value_of`` with sorted names, no whitespace and every number in one form."""
-    kind = cast("type[object]", type(value))
-    if kind is Number:
-        return value
-    if kind is str:
-        return _string(value)
-    if kind is dict:
-        members = cast("dict[str, Any]", value)
-        return (
-            "{" + ",".join([f"{_string(name)}:{canonical(members[name])}" for name in sorted(members)]) + "}"
-        )
-    if kind is list:
-        return "[" + ",".join(map(canonical, cast("list[Any]", value))) + "]"
-    return _CONSTANTS[value]
+    if isinstance(value, str):
+        return value if isinstance(value, Number) else _string(value)
+    if is_object(value):
+        return "{" + ",".join([f"{_string(name)}:{canonical(value[name])}" for name in sorted(value)]) + "}"
+    if is_array(value):
+        return "[" + ",".join(map(canonical, value)) + "]"
+    return _CONSTANTS[cast("bool | None", value)]
 
 
 def find(text: str) -> tuple[str, str]:
@@ -139,9 +134,7 @@ def members_of(text: str) -> dict[str, str]:
         value = value_of(_without_fence(text))
     except NotRead:
         return {}
-    if not isinstance(value, dict):
-        return {}
-    members = cast("dict[str, Any]", value)
+    members = fields(value)
     return {name: each if isinstance(each, str) else canonical(each) for name, each in members.items()}
 
 
@@ -249,7 +242,7 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]

@@ -11,12 +11,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 LONGEST_KEY = 100_000
 
 
-def loaded(path: str, function: str, source: str) -> Callable[[str], Any]:
+def loaded(path: str, function: str, source: str) -> Callable[[str], object]:
     """Run the source as a module of its own and return the function."""
     module = ModuleType("keff_answer_key")
     module.__file__ = path
@@ -26,7 +25,7 @@ def loaded(path: str, function: str, source: str) -> Callable[[str], Any]:
     return getattr(module, function)
 
 
-def reply(function: Callable[[str], Any], answer: str) -> dict[str, str | None]:
+def reply(function: Callable[[str], object], answer: str) -> dict[str, str | None]:
     """Return the key of an answer, or why there is none."""
     try:
         key = function(answer)

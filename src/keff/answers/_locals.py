@@ -11,22 +11,14 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 _LOOKS_UP = frozenset(("eval", "exec", "locals", "vars", "globals", "getattr", "__import__"))
 _PREFIX = "v"
 _OURS = re.compile(r"v\d+")
 
-Scope = (
-    ast.FunctionDef
-    | ast.AsyncFunctionDef
-    | ast.Lambda
-    | ast.ListComp
-    | ast.SetComp
-    | ast.DictComp
-    | ast.GeneratorExp
-)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -74,13 +66,13 @@ class _Renamer(ast.NodeTransformer):
         self.free.add(name)
         return name
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return self._function(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
         return self._function(node)
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Any:
+    def _function(self, node: Function) -> Function:
         node.name = self._resolved(node.name) if len(self.scopes) > 1 else node.name
         node.decorator_list = [self.visit(each) for each in node.decorator_list]
         node.returns = None if node.returns is None else self.visit(node.returns)
@@ -91,7 +83,7 @@ class _Renamer(ast.NodeTransformer):
         self.scopes.pop()
         return node
 
-    def visit_Lambda(self, node: ast.Lambda) -> Any:
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         self._defaults(node.args)
         self._enter(_bound(node))
         self._arguments(node.args)
@@ -99,7 +91,7 @@ class _Renamer(ast.NodeTransformer):
         self.scopes.pop()
         return node
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         node.name = self._resolved(node.name) if len(self.scopes) > 1 else node.name
         node.bases = [self.visit(each) for each in node.bases]
         node.keywords = [self.visit(each) for each in node.keywords]
@@ -112,17 +104,16 @@ class _Renamer(ast.NodeTransformer):
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
                 self.scopes.pop()
                 name = each.name
-                each = self._function(each)
-                each.name = name
+                self._function(each).name = name
                 self.scopes.append(own)
+                body.append(each)
             else:
-                each = self.visit(each)
-            body.append(each)
+                body.append(self.visit(each))
         node.body = body
         self.scopes.pop()
         return node
 
-    def _comprehension(self, node: Any) -> Any:
+    def _comprehension(self, node: Comprehension) -> ast.AST:
         first = node.generators[0]
         first.iter = self.visit(first.iter)
         targets = (name for each in node.generators for name in _targets(each.target))
@@ -139,34 +130,34 @@ class _Renamer(ast.NodeTransformer):
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 
-    def visit_Name(self, node: ast.Name) -> Any:
+    def visit_Name(self, node: ast.Name) -> ast.AST:
         node.id = self._resolved(node.id)
         return node
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> Any:
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
         node.name = node.name and self._resolved(node.name)
         return self.generic_visit(node)
 
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
         node.names = [self._resolved(name) for name in node.names]
         return node
 
-    def visit_alias(self, node: ast.alias) -> Any:
+    def visit_alias(self, node: ast.alias) -> ast.AST:
         bound = node.asname or node.name.partition(".")[0]
         new = self._resolved(bound)
         if new != bound:
             node.asname = new
         return node
 
-    def visit_MatchAs(self, node: ast.MatchAs) -> Any:
+    def visit_MatchAs(self, node: ast.MatchAs) -> ast.AST:
         node.name = node.name and self._resolved(node.name)
         return self.generic_visit(node)
 
-    def visit_MatchStar(self, node: ast.MatchStar) -> Any:
+    def visit_MatchStar(self, node: ast.MatchStar) -> ast.AST:
         node.name = node.name and self._resolved(node.name)
         return node
 
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> Any:
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
         node.rest = node.rest and self._resolved(node.rest)
         return self.generic_visit(node)
 
@@ -199,7 +190,7 @@ def _bound(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterato
     yield from (name for name in _assigned(body) if name not in declared)
 
 
-def _assigned(body: list[Any]) -> Iterator[str]:
+def _assigned(body: Sequence[ast.AST]) -> Iterator[str]:
     """Yield the names that statements bind in their own scope, in the order of the text."""
     for node in _inside(body):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
@@ -214,7 +205,7 @@ def _assigned(body: list[Any]) -> Iterator[str]:
             yield node.asname or node.name.partition(".")[0]
 
 
-def _inside(nodes: list[Any]) -> Iterator[ast.AST]:
+def _inside(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
     """Yield nodes in the order of the text, without entering inner scopes (a walrus leaves its one)."""
     for node in nodes:
         yield node

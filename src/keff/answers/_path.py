@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Final
 
 from keff.errors import TaskError
+from keff.narrow import is_array, is_object
 
 MISSING: Final = object()
 """What stands for a part that the value does not have (null is a value)."""
@@ -29,33 +30,31 @@ def steps(path: str) -> tuple[str | int, ...]:
     return tuple(parsed)
 
 
-def look_up(value: Any, path: str) -> Any:
+def look_up(value: object, path: str) -> object:
     """Return the part at a path, or MISSING; a member whose name is the whole path comes first."""
-    if isinstance(value, dict) and path in value:
-        return cast("dict[str, Any]", value)[path]
+    if is_object(value) and path in value:
+        return value[path]
     return _walk(value, steps(path))
 
 
-def _walk(value: Any, left: tuple[str | int, ...]) -> Any:
+def _walk(value: object, left: tuple[str | int, ...]) -> object:
     if not left:
         return value
     step, *rest = left
     if step == "*":
-        if not isinstance(value, list):
+        if not is_array(value):
             return MISSING
-        parts = [_walk(each, tuple(rest)) for each in cast("list[Any]", value)]
+        parts = [_walk(each, tuple(rest)) for each in value]
         return MISSING if any(part is MISSING for part in parts) else parts
     if isinstance(step, int):
-        inside = isinstance(value, list) and step < len(cast("list[Any]", value))
-        return _walk(value[step], tuple(rest)) if inside else MISSING
-    if isinstance(value, dict) and step in value:
-        return _walk(cast("dict[str, Any]", value)[step], tuple(rest))
+        return _walk(value[step], tuple(rest)) if is_array(value) and step < len(value) else MISSING
+    if is_object(value) and step in value:
+        return _walk(value[step], tuple(rest))
     return MISSING
 
 
-def without(value: Any, names: frozenset[str]) -> Any:
+def without(value: object, names: frozenset[str]) -> object:
     """Return a value without the members of these names, at any depth."""
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return {name: without(inner, names) for name, inner in members.items() if name not in names}
-    return [without(each, names) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+    if is_object(value):
+        return {name: without(inner, names) for name, inner in value.items() if name not in names}
+    return [without(each, names) for each in value] if is_array(value) else value

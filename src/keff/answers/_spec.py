@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from keff import plugins
 from keff.answers._base import Space, complete
@@ -30,7 +30,7 @@ def names() -> list[str]:
     return list(plugins.names("space"))
 
 
-def space(spec: str, **options: Any) -> Space:
+def space(spec: str, **options: object) -> Space:
     """Return an answer space by its spec; ``options`` are set besides those of the spec.
 
     Raises TaskError for an unknown name or option, PluginError for a missing extra.
@@ -53,7 +53,7 @@ def cached(spec: str) -> Space:
     return space(spec)
 
 
-def parse(spec: str) -> tuple[str, dict[str, Any]]:
+def parse(spec: str) -> tuple[str, dict[str, object]]:
     """Return the name and the options of a spec; raises TaskError when it is malformed."""
     name, colon, rest = spec.partition(":")
     name = name.strip()
@@ -61,7 +61,7 @@ def parse(spec: str) -> tuple[str, dict[str, Any]]:
         return name, {}
     if rest.lstrip().startswith("{"):
         return name, _json_options(spec, rest)
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     last = ""
     before, inner, nested = _split_inner(rest)
     for piece in before.split(",") if before else ():
@@ -82,9 +82,9 @@ def _split_inner(rest: str) -> tuple[str, str, str]:
     return (rest, "", "") if match is None else (rest[: match.start()], match[0], rest[match.end() :])
 
 
-def _json_options(spec: str, rest: str) -> dict[str, Any]:
+def _json_options(spec: str, rest: str) -> dict[str, object]:
     try:
-        return cast("dict[str, Any]", json.loads(rest))
+        return cast("dict[str, object]", json.loads(rest))
     except (ValueError, RecursionError) as error:
         raise TaskError(f"answer space {spec.partition(':')[0]}: its options are not JSON: {error}") from None
 
@@ -98,7 +98,7 @@ def from_command_line(spec: str) -> str:
     name, options = parse(spec)
     file = options.pop(_TABLE, None)
     if file is not None:
-        options["labels"] = _table(Path(file))
+        options["labels"] = _table(Path(str(file)))
         spec = f"{name}:{json.dumps(options, ensure_ascii=False, sort_keys=True)}"
     space(spec)
     return spec

@@ -123,7 +123,7 @@ class _Folding:
         self.count += 1
         return f"{stem}_{self.count}"
 
-    def query(self, node: Any, scopes: list[dict[str, str]], ctes: dict[str, str]) -> None:
+    def query(self, node: Tree, scopes: list[dict[str, str]], ctes: dict[str, str]) -> None:
         """Fold a node and all below it; ``scopes`` map aliases to names, from the outermost query inward."""
         if isinstance(node, exp.Identifier):
             _fold_name(node)
@@ -142,7 +142,7 @@ class _Folding:
             if child is not with_ and not any(child is source for source in sources):
                 self.query(child, scopes, ctes)
 
-    def _ctes(self, with_: Any, scopes: list[dict[str, str]], ctes: dict[str, str]) -> dict[str, str]:
+    def _ctes(self, with_: Tree, scopes: list[dict[str, str]], ctes: dict[str, str]) -> dict[str, str]:
         for cte in with_.expressions:
             name = cte.alias.lower()
             if with_.args.get("recursive"):
@@ -153,7 +153,7 @@ class _Folding:
         return ctes
 
     def _scope(
-        self, sources: list[Any], scopes: list[dict[str, str]], ctes: dict[str, str]
+        self, sources: list[Tree], scopes: list[dict[str, str]], ctes: dict[str, str]
     ) -> dict[str, str]:
         scope: dict[str, str] = {}
         for source in sources:
@@ -188,7 +188,7 @@ class _Folding:
                 return
 
 
-def _sources(select: exp.Select) -> Iterator[Any]:
+def _sources(select: exp.Select) -> Iterator[Tree]:
     """Yield what a SELECT draws from: the table or subquery after FROM, and those of its joins."""
     from_ = select.args.get("from_") or select.args.get("from")
     if from_ is not None:
@@ -196,7 +196,7 @@ def _sources(select: exp.Select) -> Iterator[Any]:
         yield from (join.this for join in select.args.get("joins") or ())
 
 
-def _table_name(source: Any) -> str:
+def _table_name(source: Tree) -> str:
     return ".".join(part.name.lower() for part in source.parts) if isinstance(source, exp.Table) else ""
 
 
@@ -205,7 +205,7 @@ def _rename_table(table: exp.Table, ctes: dict[str, str]) -> None:
         table.set("this", exp.to_identifier(ctes[table.name.lower()]))
 
 
-def _set_alias(node: Any, name: str) -> None:
+def _set_alias(node: Tree, name: str) -> None:
     alias = node.args.get("alias")
     columns = alias.args.get("columns") if alias is not None else None
     node.set(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 
+from keff import narrow
 from keff.answers._worker import Pool
 
 SECONDS = 60.0
@@ -97,9 +98,9 @@ def sought(text: str) -> str | None:
     """Ask a worker. What it cannot do in time is remembered as having no form."""
     limit = _limit.get()
     if limit is None:
-        return POOL.ask(text, SECONDS)
+        return narrow.text(POOL.ask(text, SECONDS))
     seconds = limit.end - time.monotonic()
     if seconds <= 0:
         limit.missed = True
         raise NoTimeError
-    return POOL.ask(text, min(seconds, SECONDS))
+    return narrow.text(POOL.ask(text, min(seconds, SECONDS)))

@@ -11,6 +11,7 @@ import atexit
 import json
 from functools import lru_cache
 
+from keff import narrow
 from keff.answers._worker import Pool
 from keff.errors import RunError, TaskError
 from keff.usercode import Stamp, UserCode
@@ -99,4 +100,5 @@ class Caller:
                 )
             return None, f"the answer key takes more than {SECONDS:g} s"
         self._overruns = 0
-        return said.get("key"), said.get("error")
+        reply = narrow.fields(said)
+        return narrow.text(reply.get("key")), narrow.text(reply.get("error"))

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-from typing import Any
 
 START_SECONDS = 60.0
 
@@ -15,7 +14,7 @@ START_SECONDS = 60.0
 class Worker:
     """One worker process of a module, asked one value at a time; ``begin`` is what it is told first."""
 
-    def __init__(self, module: str, begin: Any = None) -> None:
+    def __init__(self, module: str, begin: object = None) -> None:
         paths = os.pathsep.join(path for path in sys.path if path)
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
@@ -36,7 +35,7 @@ class Worker:
             self.started = self.alive = self._read(START_SECONDS) is not None
         return self.alive
 
-    def ask(self, value: Any, seconds: float) -> Any:
+    def ask(self, value: object, seconds: float) -> object:
         """Return what the worker makes of a value; None when the time is over (then the worker is dead)."""
         if not self.ready():
             return None
@@ -44,7 +43,7 @@ class Worker:
         line = self._read(seconds) if self.alive else None
         return None if line is None else json.loads(line)
 
-    def _write(self, value: Any) -> None:
+    def _write(self, value: object) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(value) + "\n")
@@ -79,13 +78,13 @@ class Worker:
 class Pool:
     """Workers made as threads need them, kept for the next one."""
 
-    def __init__(self, module: str, begin: Any = None) -> None:
+    def __init__(self, module: str, begin: object = None) -> None:
         self._module, self._begin = module, begin
         self._idle: list[Worker] = []
         self._owner = os.getpid()
         self._lock = threading.Lock()
 
-    def ask(self, value: Any, seconds: float) -> Any:
+    def ask(self, value: object, seconds: float) -> object:
         """Return what an idle or new worker makes of a value in time; None when it does not."""
         with self._lock:
             if self._owner != os.getpid():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keff.answers._base import Extracted, same_key
 from keff.answers._plain import plain
@@ -54,7 +54,7 @@ class BinarySpace:
         word = plain(fold(answer[:200])).strip(" \t\n.,;:!?\"'()[]{}<>").lower()
         return _MEANING.get(word)
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer means what the gold answer means."""
         return same_key(self, answer, gold)
 

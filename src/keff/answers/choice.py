@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keff.answers._base import Extracted, same_key, words
 from keff.answers._labels import Labels, reader
@@ -93,7 +93,7 @@ class ChoiceSpace:
         payload = plain(fold(answer[:2000])).strip()
         return reader(self.labels).whole(payload) or self._option(payload)
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer is the gold label."""
         return same_key(self, answer, gold)
 

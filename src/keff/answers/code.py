@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keff.answers._base import Extracted, same_key
 from keff.answers._visible import strip_thinking
@@ -45,7 +45,7 @@ class CodeSpace:
         lines = (line.rstrip() for line in answer.expandtabs(4).splitlines())
         return "\n".join(line for line in lines if line) or None
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the programs are the same text."""
         return same_key(self, answer, gold)
 

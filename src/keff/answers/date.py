@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from keff.answers._base import Extracted, same_key
 from keff.answers._plain import plain
@@ -103,7 +103,7 @@ class DateSpace:
             return str(reason)
         return None
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer names the gold date."""
         return same_key(self, answer, gold)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keff.answers._base import Extracted, same_key
 from keff.answers._visible import strip_thinking
@@ -26,7 +26,7 @@ class ExactSpace:
         """Return the stripped text; None if it is blank."""
         return answer.strip() or None
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the stripped texts are equal."""
         return same_key(self, answer, gold)
 

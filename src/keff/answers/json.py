@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 from keff.answers import _json
 from keff.answers._base import Extracted, words
@@ -54,7 +54,7 @@ class JsonSpace:
             return str(reason)
         return None
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer is the gold value, or one of a list of acceptable ones.
 
         ``gold`` is a JSON text or the value itself; of a list, the list as a whole is acceptable too.
@@ -62,11 +62,11 @@ class JsonSpace:
         key = self.key(answer)
         return key is not None and key in self._golds(gold)
 
-    def _golds(self, gold: Any) -> set[str | None]:
-        alternatives = list(cast("Sequence[Any]", gold)) if isinstance(gold, list | tuple) else []
-        return {self._gold(cast("Any", gold)), *map(self._gold, alternatives)}
+    def _golds(self, gold: object) -> set[str | None]:
+        alternatives = cast("Sequence[object]", gold) if isinstance(gold, list | tuple) else ()
+        return {self._gold(cast("object", gold)), *map(self._gold, alternatives)}
 
-    def _gold(self, gold: Any) -> str | None:
+    def _gold(self, gold: object) -> str | None:
         return self.key(gold if isinstance(gold, str) else json.dumps(gold, default=str))
 
     def _key(self, answer: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keff.answers import _trusted
 from keff.answers._base import Explains, Extracted, Space, same_key
@@ -51,7 +51,7 @@ class KeySpace:
         answer = text if extracted is None else extracted.answer
         return self.caller.ask(answer)[1] or "the answer key returns None"
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the function gives the answer and an acceptable gold answer one key."""
         return same_key(self, answer, gold)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 from keff.answers._base import Extracted, same_key, words
 from keff.answers._plain import plain
@@ -82,7 +82,7 @@ class LabelSpace:
         """Return why a text or an answer abstains."""
         return _SEVERAL if len(self._named(plain(visible(text)[-_TAIL:]))) > 1 else _NONE
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer names the gold label."""
         return same_key(self, answer, gold)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keff.answers._base import Extracted, Space
 from keff.answers._items import Items
@@ -35,7 +35,7 @@ class ListSpace:
         """Return why a text or an answer abstains; None when it does not."""
         return self.items.why(text)
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer lists the gold items."""
         return self.items.correct(answer, gold)
 

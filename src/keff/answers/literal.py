@@ -7,7 +7,7 @@ import re
 import warnings
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keff.answers._base import Extracted, last_match, same_key
 from keff.answers._statements import Statement, statements
@@ -63,7 +63,7 @@ class LiteralSpace:
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
             return None
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the values are equal."""
         return same_key(self, answer, gold)
 
@@ -91,7 +91,7 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     if isinstance(value, bool | int | float | complex):
         return _number(value)
     if isinstance(value, list | tuple):

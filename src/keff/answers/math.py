@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keff.answers import _numbers
 from keff.answers._base import Extracted, last_match, same_key
@@ -55,7 +55,7 @@ class MathSpace:
             return None
         return canonical_form(answer)
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer has the canonical form of an acceptable answer."""
         return same_key(self, answer, gold)
 

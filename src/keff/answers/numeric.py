@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keff.answers import _numbers
 from keff.answers._base import Extracted, golds
@@ -58,7 +58,7 @@ class NumericSpace:
         number = number_of(answer)
         return None if number is None else _numbers.written(number)
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the number is within the tolerance of any acceptable one."""
         number = number_of(answer)
         if number is None:

@@ -6,7 +6,7 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keff.answers._base import Extracted, same_key
 from keff.answers._locals import rename
@@ -56,7 +56,7 @@ class PythonSpace:
             return str(reason)
         return None
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the programs have the same form."""
         return same_key(self, answer, gold)
 

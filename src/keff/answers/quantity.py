@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, cast
+from typing import ClassVar, Protocol, cast
 
 import pint
 
@@ -56,6 +57,22 @@ _WORD = re.compile(
 """A word behind a number that is no unit: the answer then abstains, for it may count anything."""
 
 
+class _Quantity(Protocol):
+    """What this file uses of pint's quantities, whose own types are unknown."""
+
+    magnitude: Fraction
+    units: object
+
+    def unit_items(self) -> Iterable[tuple[str, Fraction]]: ...
+    def to_base_units(self) -> _Quantity: ...
+    def __neg__(self) -> _Quantity: ...
+    def __add__(self, other: _Quantity, /) -> _Quantity: ...
+
+
+class _Registry(Protocol):
+    def Quantity(self, amount: float | Fraction, unit: object, /) -> _Quantity: ...
+
+
 class _Refused(ValueError):
     """Why a quantity is not read."""
 
@@ -101,7 +118,7 @@ class QuantitySpace:
             return str(reason)
         return None
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the amounts are equal."""
         return same_key(self, answer, gold)
 
@@ -160,7 +177,7 @@ def _read(answer: str) -> str:
         raise _Refused(f"longer than {MOST_CHARACTERS} characters")
     text = plain(fold(answer)).strip().rstrip(".")
     at = _numbers.lead_in(text)
-    total: Any = None
+    total: _Quantity | None = None
     while True:
         number = _numbers.NUMBER.match(text, at)
         value = None if number is None else _numbers.value(number)
@@ -183,29 +200,29 @@ def _read(answer: str) -> str:
         at = more.end()
 
 
-def _written(total: Any) -> str:
+def _written(total: _Quantity) -> str:
     unit = _name(total)
     amount = _numbers.written(Fraction(total.magnitude))
     return f"{amount} {unit}" if unit else amount
 
 
-def _name(quantity: Any) -> str:
+def _name(quantity: _Quantity) -> str:
     """Return the units of a quantity as this space reads them: ``meter*second^-2``."""
-    powers: dict[str, Any] = dict(quantity.unit_items())
+    powers = dict(quantity.unit_items())
     if any(Fraction(power).denominator != 1 for power in powers.values()):
         raise _Refused("a unit with a root")
     named = ((name, int(power)) for name, power in sorted(powers.items()))
     return "*".join(name if power == 1 else f"{name}^{power}" for name, power in named)
 
 
-def _base(value: Fraction, unit: str) -> Any:
+def _base(value: Fraction, unit: str) -> _Quantity:
     try:
         return _registry().Quantity(value, _registry().Quantity(1, _pint(unit)).units).to_base_units()
     except (*_ERRORS, ArithmeticError) as error:
         raise _Refused(f"{unit}: {type(error).__name__}") from None
 
 
-def _sum(total: Any, part: Any) -> Any:
+def _sum(total: _Quantity, part: _Quantity) -> _Quantity:
     if _name(total) != _name(part) or not part.magnitude >= 0:
         raise _Refused("parts of different kinds")
     return total + (part if total.magnitude >= 0 else -part)
@@ -235,11 +252,10 @@ def _pint(unit: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _registry() -> Any:
+def _registry() -> _Registry:
     # Fractions keep every conversion exact, so that equal amounts have equal keys.
-    exact: Any = Fraction
-    made = cast("Any", pint.UnitRegistry)
-    return made(non_int_type=exact, autoconvert_offset_to_baseunit=True)
+    made = cast("Callable[..., _Registry]", pint.UnitRegistry)
+    return made(non_int_type=Fraction, autoconvert_offset_to_baseunit=True)
 
 
 def space() -> QuantitySpace:

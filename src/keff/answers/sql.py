@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import sqlglot
 
@@ -76,7 +76,7 @@ class SqlSpace:
             return str(reason)
         return None
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the statements have the same form."""
         return same_key(self, answer, gold)
 

@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from keff.answers import _json, _numbers
 from keff.answers._base import Extracted, golds, settled
@@ -80,7 +80,7 @@ class TextSpace:
         document = _document(answer)
         return _json.canonical(_json.value_of(document)) if document else normalised(answer) or None
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer agrees with any of the gold answers."""
         key = self.key(answer)
         return bool(key) and any(self._agrees(key, self.key(each) or "") for each in golds(gold))

@@ -1,0 +1,40 @@
+"""JSON that came in is ``object``; what it holds is asked here, the same way in every room."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+
+def is_object(value: object) -> TypeGuard[dict[str, object]]:
+    """Return whether a decoded JSON value is an object (their names are strings)."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[object]]:
+    """Return whether a decoded JSON value is an array."""
+    return isinstance(value, list)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Return whether a value is a number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def fields(value: object) -> dict[str, object]:
+    """Return ``value`` when it is a JSON object, else an empty one."""
+    return value if is_object(value) else {}
+
+
+def items(value: object) -> list[object]:
+    """Return ``value`` when it is a JSON array, else an empty one."""
+    return value if is_array(value) else []
+
+
+def entries(value: object) -> list[dict[str, object]]:
+    """Return the entries of a JSON array (what is no object as an empty one); none for another value."""
+    return [fields(part) for part in items(value)]
+
+
+def text(value: object) -> str | None:
+    """Return ``value`` when it is a string, else None."""
+    return value if isinstance(value, str) else None
