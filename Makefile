@@ -7,7 +7,11 @@ DEMO := .venv-demo
 WORKERS ?= 3
 BIN := $(VENV)/bin
 LIGHT := llamacpp,serve,report,math,parquet,inspect,frame,sql,quantity
+# Neighbouring tests go to one worker, which makes the fixtures of a file once; idle workers steal.
+SPREAD := -n $(WORKERS) --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Bytecode is kept even where the environment says otherwise: tests start many processes, and each would compile anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check coverage test-integration bench docs clean
@@ -25,10 +29,10 @@ quick: $(VENV)/ready-light  ## the contributor's minute: lint, types of changed 
 	@{ git diff --name-only --diff-filter=d HEAD -- 'src/*.py'; git ls-files -o --exclude-standard -- 'src/*.py'; } \
 		| xargs -r $(BIN)/pyright
 	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
-	@$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow and not integration" $(ARGS)
+	@$(BIN)/python -m pytest -q $(SPREAD) -m "not slow and not integration" $(ARGS)
 
 test: check  ## lint, types, layers and the test suite
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not integration" $(ARGS)
+	@$(BIN)/python -m pytest $(SPREAD) -m "not integration" $(ARGS)
 
 check: $(VENV)/ready-light
 	@$(BIN)/ruff check .
@@ -37,10 +41,10 @@ check: $(VENV)/ready-light
 	@$(BIN)/lint-imports --no-cache
 
 test-integration: $(VENV)/ready-all  ## torch, Ray, foreign clients and the tools that write logs (installs them)
-	@$(BIN)/python -m pytest -n $(WORKERS) -m integration $(ARGS)
+	@$(BIN)/python -m pytest $(SPREAD) -m integration $(ARGS)
 
 coverage: $(VENV)/ready-light  ## the test suite with line coverage
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not integration" --cov --cov-report=term $(ARGS)
+	@$(BIN)/python -m pytest $(SPREAD) -m "not integration" --cov --cov-report=term $(ARGS)
 
 bench: $(VENV)/ready-$(EXTRAS)  ## measure speed and scale; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpcore2
 import hypothesis
 import pytest
 
@@ -17,11 +20,26 @@ REPO = Path(__file__).resolve().parent.parent
 UNDER_CI = os.environ.get("CI") == "true"
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files of integration tests unread where -m leaves them out: importing torch takes seconds."""
+    if collection_path.suffix != ".py" or "not integration" not in config.getoption("markexpr"):
+        return None
+    return "\npytestmark = pytest.mark.integration\n" in collection_path.read_text("utf-8") or None
+
+
 def skip_or_fail(reason: str) -> None:
     """Skip on a developer's machine; fail under CI, which installs what tests need."""
     if UNDER_CI:
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _trust_store_read_once() -> Iterator[None]:
+    """Every HTTP client reads the certificates of the system: 30 ms each, for thousands of local clients."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", functools.cache(httpcore2.default_ssl_context))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -144,7 +145,13 @@ def _point(kind: Kind, name: str) -> EntryPoint:
 
 
 def _entry_points(kind: Kind) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=f"keff.{PLURAL[kind]}")}
+    return {point.name: point for point in _installed(kind, tuple(sys.path))}
+
+
+@lru_cache(maxsize=8)
+def _installed(kind: Kind, path: tuple[str, ...]) -> EntryPoints:  # noqa: ARG001
+    """Return what packages on the path declare; reading them takes as long as a small analysis: once."""
+    return entry_points(group=f"keff.{PLURAL[kind]}")
 
 
 def _loaded(kind: Kind, point: EntryPoint) -> Callable[..., Any]:

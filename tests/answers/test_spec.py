@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +84,8 @@ def colour(shade: str = "") -> Any:
 def test_a_space_of_another_package_is_used_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("colour", f"{__name__}:colour", "keff.spaces")
     monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
-    real = plugins.entry_points
     monkeypatch.setattr(
-        plugins,
-        "entry_points",
-        lambda **given: [point] if given == {"group": "keff.spaces"} else real(**given),
+        plugins, "_installed", lambda kind, _: EntryPoints([point] if kind == "space" else [])
     )
     assert "colour" in names()
     each = space("colour")

@@ -136,10 +136,14 @@ def _likelihood_ball(share: FloatArray, allowed: float) -> Objective:
 
     def objective(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         y = x[1:]
-        slope = np.r_[0.0, share / y]
         mean = float(np.exp(_log_mean(share, y) - allowed))
-        hessian = np.diag(np.r_[0.0, share / y**2]) - np.outer(slope, slope)
-        return float(x[0]) - mean, np.r_[1.0, np.zeros(y.size)] - mean * slope, mean * hessian
+        slope = np.concatenate(([0.0], share / y))
+        # Written in place: this runs a thousand times per analysis, on a few numbers.
+        hessian = np.outer(-slope, slope)
+        np.einsum("ii->i", hessian)[1:] += share / y**2
+        gradient = -mean * slope
+        gradient[0] = 1.0
+        return float(x[0]) - mean, gradient, mean * hessian
 
     return objective
 
