@@ -65,13 +65,17 @@ class Rig:
 
 @contextmanager
 def gateway(
-    upstream: str, plan: Plan | None = None, *, planless: bool = False, **fields: Any
+    upstream: str | None, plan: Plan | None = None, *, planless: bool = False, **fields: Any
 ) -> Iterator[Rig]:
-    """Run a gateway on a free port; ``fields`` are those of Deployment, ``planless`` serves no plan."""
+    """Run a gateway on a free port; ``fields`` are those of Deployment, ``planless`` serves no plan.
+
+    Without an upstream every branch of the plan has its own.
+    """
     options = fields.get("options", Options())
     key = fields.pop("key", "")
     seconds = fields.pop("path_seconds", 20.0)
-    address = Address(url=upstream, key=key, path_seconds=seconds, connections=2048)
+    limits: dict[str, Any] = {"path_seconds": seconds, "connections": 2048}
+    address = None if upstream is None else Address(url=upstream, key=key, **limits)
     made: dict[str, Any] = {}
 
     def run() -> None:

@@ -57,8 +57,10 @@ class BranchPlan(BaseModel):
 
     ``name`` is the one in the policy string. ``model`` is asked of ``upstream``, with the API key in the
     environment variable ``key_env`` (all None: given when the plan is served). ``system`` and ``template``
-    replace the request's prompt, ``temperature`` and ``reasoning_effort`` its sampling. ``prompt_price`` and
-    ``output_price`` are dollars per million tokens; ``cost_per_path`` is the mean on the pilot.
+    replace the request's prompt (a template that holds ``{question}`` is the whole message, any other stands
+    before it); ``temperature``, ``top_p``, ``max_tokens`` and ``reasoning_effort`` replace its sampling.
+    ``prompt_price`` and ``output_price`` are dollars per million tokens; ``cost_per_path`` is the mean on the
+    pilot.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -70,6 +72,8 @@ class BranchPlan(BaseModel):
     system: str | None = None
     template: str | None = None
     temperature: NonNegativeFloat | None = None
+    top_p: NonNegativeFloat | None = None
+    max_tokens: PositiveInt | None = None
     reasoning_effort: str | None = None
     prompt_price: NonNegativeFloat | None = None
     output_price: NonNegativeFloat | None = None

@@ -384,7 +384,34 @@ ToolIgnore = Annotated[
         help="Argument of tool calls that does not count in a vote, such as a timestamp (repeatable).",
     ),
 ]
-UpstreamUrl = Annotated[str, typer.Option("--upstream", help="Base URL of the server that draws the paths.")]
+UpstreamUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--upstream",
+        help="Base URL of the server that draws the paths.",
+        show_default="none: every branch of the plan names its own",
+    ),
+]
+ServedBranches = Annotated[
+    list[Path] | None,
+    typer.Option("--branch", help="TOML file of one branch of the plan (server, model, prompt); repeatable."),
+]
+BranchDown = Annotated[
+    Literal["skip", "fail"],
+    typer.Option("--branch-down", help="A branch that is down is skipped, or fails the request."),
+]
+FallbackUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--fallback", help="Base URL of a second server of the same models, asked where the first fails."
+    ),
+]
+FallbackKeyEnv = Annotated[
+    str | None,
+    typer.Option(
+        "--fallback-key-env", metavar="NAME", help="Environment variable with the API key of the fallback."
+    ),
+]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port (0: any).")]
 Strict = Annotated[

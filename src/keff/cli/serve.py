@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import typer
 
 from keff.answers import settle
 from keff.cli import _options as o
+from keff.cli._served import key_names, served_plan
 from keff.errors import UsageError
 from keff.plan import Plan
 from keff.plugins import missing_extra
@@ -35,9 +37,13 @@ except ImportError as error:
 
 
 def command(
-    upstream: o.UpstreamUrl,
+    upstream: o.UpstreamUrl = None,
     plan: o.PlanFile = None,
     policy: o.ServePolicy = None,
+    branch: o.ServedBranches = None,
+    branch_down: o.BranchDown = "skip",
+    fallback: o.FallbackUrl = None,
+    fallback_key_env: o.FallbackKeyEnv = None,
     host: o.Host = "127.0.0.1",
     port: o.Port = 8080,
     strict: o.Strict = False,
@@ -76,6 +82,11 @@ def command(
     deployed = None if plan is None else Plan.read(plan)
     if deployed is not None and policy is not None:
         raise UsageError("--policy stands without --plan: a plan brings its own policy")
+    table = None if prices is None else read_prices(prices)
+    if branch and (deployed is None or not deployed.branches):
+        raise UsageError("--branch says how a branch of the plan is drawn: name a plan with branches")
+    if deployed is not None and deployed.branches:
+        deployed = served_plan(deployed, branch or (), table)
     options = Options(
         strict=strict,
         append_answer_format=append_answer_format,
@@ -87,7 +98,8 @@ def command(
         shadow_budget=shadow_budget,
         shadow_paths=cap or DEFAULT_CAP,
         deadline=deadline,
-        price=_price(deployed, model, prices),
+        price=_price(deployed, model, prices, table),
+        branch_down=branch_down,
         forward_headers=tuple(name.lower() for name in forward_header or ()),
         tool_ignore=tuple(tool_ignore or ()),
         now=now,
@@ -95,16 +107,13 @@ def command(
         token=_secret(token_env, "--token-env"),
         admin_token=_secret(admin_token_env, "--admin-token-env"),
     )
-    address = Address(
-        url=base_url(upstream, "--upstream", "--upstream-key-env"),
-        key=_secret(upstream_key_env, "--upstream-key-env"),
-        connections=connections,
-        path_seconds=path_timeout,
-    )
+    limits = Limits(connections, path_timeout)
     deployment = Deployment(
         plan=deployed,
         policy=_policy(policy, cap),
-        address=address,
+        address=_address(upstream, upstream_key_env, "--upstream", limits),
+        fallback=_address(fallback, fallback_key_env, "--fallback", limits),
+        keys={name: _secret(name, "the plan's branch names") for name in key_names(deployed)},
         options=options,
         host=host,
         port=port,
@@ -122,6 +131,28 @@ def command(
         return
     _log_to_stderr(quiet)
     serve(deployment, np.random.default_rng())
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most connections to a server, and the most seconds of one call."""
+
+    connections: int
+    seconds: float
+
+
+def _address(url: str | None, key_env: str | None, flag: str, limits: Limits) -> Address | None:
+    """Return where a server is; None where it is not named, which its key must not be then."""
+    if url is None:
+        if key_env is not None:
+            raise UsageError(f"{flag}-key-env goes with {flag}")
+        return None
+    return Address(
+        url=base_url(url, flag, f"{flag}-key-env"),
+        key=_secret(key_env, f"{flag}-key-env"),
+        connections=limits.connections,
+        path_seconds=limits.seconds,
+    )
 
 
 def _secret(name: str | None, flag: str) -> str:
@@ -146,13 +177,15 @@ def _state(plan: Path | None, given: str | None) -> Path | None:
     return plan.with_suffix(".drift.sqlite") if given is None else Path(given)
 
 
-def _price(plan: Plan | None, model: str | None, prices: Path | None) -> Price | None:
-    if prices is None:
+def _price(
+    plan: Plan | None, model: str | None, prices: Path | None, table: dict[str, Price] | None
+) -> Price | None:
+    if table is None or (plan is not None and plan.branches):
         return None
     name = model if plan is None else terms_of(plan, model).upstream
     if name is None:
         raise UsageError("--prices needs the model's name: set --model")
-    price = price_of(name, read_prices(prices))
+    price = price_of(name, table)
     if price is None:
         raise UsageError(f"{prices} has no price for the model {name!r}")
     return price

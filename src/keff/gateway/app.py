@@ -102,7 +102,8 @@ def application(service: Service, guard: Guard) -> Front:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        await service.upstream.start()
+        for server in service.servers:
+            await server.start()
         service.pool.warm(service.reader)
         hourly = asyncio.create_task(_told_hourly(service))
         try:

@@ -14,6 +14,7 @@ HEADER = re.compile(r"x-[a-z0-9-]+")
 
 FreeText = Literal["pass", "refuse", "draw"]
 Reply = Literal["shortest", "first"]
+BranchDown = Literal["skip", "fail"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,8 @@ class Options:
     comment, ``comment_seconds`` between comments. ``forward_headers`` are those of a client, in lower case,
     that the upstream gets too. ``tool_ignore``
     are arguments of tool calls that do not count in a vote. ``now`` is how many paths the operator draws a
-    request without the gateway; ``admin_token`` opens the operator's pages. Web pages of
+    request without the gateway; ``branch_down``: a branch that is down is skipped, or fails the request;
+    ``admin_token`` opens the operator's pages. Web pages of
     the ``cors`` origins may ask.
     """
 
@@ -51,6 +53,7 @@ class Options:
     quiet_seconds: float = 1.0
     comment_seconds: float = 5.0
     price: Price | None = None
+    branch_down: BranchDown = "skip"
     forward_headers: tuple[str, ...] = ()
     tool_ignore: tuple[str, ...] = ()
     now: int | None = None
@@ -71,7 +74,14 @@ class Options:
         for origin in self.cors:
             if not re.fullmatch(r"https?://[^/*\s]+", origin):
                 raise UsageError(f"--cors-origin {origin!r}: write an origin such as https://app.example.com")
-        if self.free_text not in ("pass", "refuse", "draw"):
-            raise UsageError(f"free text is pass, refuse or draw, not {self.free_text}")
-        if self.reply not in ("shortest", "first"):
-            raise UsageError(f"the reply is shortest or first, not {self.reply}")
+        self._check_choices()
+
+    def _check_choices(self) -> None:
+        choices = (
+            ("free text", self.free_text, ("pass", "refuse", "draw")),
+            ("the reply", self.reply, ("shortest", "first")),
+            ("a branch that is down", self.branch_down, ("skip", "fail")),
+        )
+        for what, given, known in choices:
+            if given not in known:
+                raise UsageError(f"{what} is {', '.join(known[:-1])} or {known[-1]}, not {given}")

@@ -87,7 +87,7 @@ async def relay(service: Service, job: Job, sink: Sink) -> None:
             return
         except UpstreamError as error:
             service.metrics.count("keff_upstream_failures_total")
-            service.charge(job, error.usage)
+            service.charge(job, error.usage, job.first)
             if error.status in (400, 422) and metered and not job.ask.include_usage:
                 metered, tries = False, tries - 1
             elif tries == TRIES or not error.transient:
@@ -98,7 +98,7 @@ async def relay(service: Service, job: Job, sink: Sink) -> None:
 
 async def _relayed(service: Service, job: Job, sink: Sink, more: Mapping[str, Any]) -> None:
     body = job.body(0, 1)[:-1] + b"," + json.dumps(more).encode()[1:]
-    async with service.upstream.relay(body, job.headers, job.caller.query) as response:
+    async with service.upstream_of(job).relay(body, job.headers, job.caller.query) as response:
         job.stop, job.paths = "off", 1
         meter = Meter(pass_usage=job.ask.include_usage)
         try:
@@ -106,7 +106,7 @@ async def _relayed(service: Service, job: Job, sink: Sink, more: Mapping[str, An
             service.metrics.count("keff_paths_total", became="relayed")
         finally:
             # However it ends: a client that leaves has cost what was generated for it.
-            service.charge(job, meter.cost())
+            service.charge(job, meter.cost(), job.first)
 
 
 async def _copied(response: aiohttp.ClientResponse, sink: Sink, meter: Meter) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections import OrderedDict
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -12,11 +13,11 @@ from keff import plugins
 from keff.errors import PlanError, PolicyError, unknown
 from keff.gateway.errors import Problem
 from keff.gateway.request import Wish
-from keff.policy import Policy, PolicyWarning, parse_policy
+from keff.policy import Branching, Policy, PolicyWarning, parse_policy
 from keff.policy_spec import PolicySpec
 
 SERVABLE = frozenset({"answers", "confidence"})
-"""What a view in a gateway carries."""
+"""What a view in a gateway carries; ``branches`` too where the plan has them."""
 
 KEPT, KEPT_CAP = 8, 32
 """How many policies of requests are kept, and up to which cap.
@@ -26,13 +27,17 @@ fill no memory.
 """
 
 
-def policy_of_plan(spec: str) -> Policy:
-    """Return the policy of a plan; raises PlanError for one that cannot be served."""
+def policy_of_plan(spec: str, branches: Collection[str] = ()) -> Policy:
+    """Return the policy of a plan with these branches; raises PlanError for one that cannot be served."""
     try:
         policy = _parsed(spec)
     except PolicyError as error:
         raise PlanError(f"the plan's policy cannot be served: {error}") from None
-    if not policy.needs <= SERVABLE:
+    if isinstance(policy, Branching):
+        missing = [name for name in policy.branches if name not in branches]
+        if missing:
+            raise PlanError(f"the plan's policy asks the branch {missing[0]}, which the plan does not have")
+    elif not policy.needs <= SERVABLE:
         raise PlanError(
             f"the plan's policy {spec} needs {', '.join(sorted(policy.needs - SERVABLE))}: fit it"
         )
@@ -48,7 +53,8 @@ class Maker:
     thread with others that do, and stops nobody else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, branches: Collection[str] = ()) -> None:
+        self._branches = branches
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="policies")
         self._kept: OrderedDict[str, Policy] = OrderedDict()
 
@@ -63,7 +69,7 @@ class Maker:
             spec = str(_asked(plan, wish, most))
             if spec not in self._kept:
                 loop = asyncio.get_running_loop()
-                policy = await loop.run_in_executor(self._thread, made, spec, most)
+                policy = await loop.run_in_executor(self._thread, made, spec, most, self._branches)
                 if policy.cap > KEPT_CAP:
                     return policy
                 self._kept[spec] = policy
@@ -79,13 +85,15 @@ class Maker:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def made(spec: str, most: int) -> Policy:
+def made(spec: str, most: int, branches: Collection[str] = ()) -> Policy:
     """Return the policy of a spec whose size was checked; raises Problem (400) or PolicyError."""
     policy = _parsed(spec)
     if policy.cap > most:
         raise _too_many(policy.cap, most)
-    if not policy.needs <= SERVABLE:
-        line = f"{spec} needs {', '.join(sorted(policy.needs - SERVABLE))}, which a request does not have"
+    asked = policy.branches if isinstance(policy, Branching) else ()
+    servable = SERVABLE | {"branches"} if asked and set(asked) <= set(branches) else SERVABLE
+    if not policy.needs <= servable:
+        line = f"{spec} needs {', '.join(sorted(policy.needs - servable))}, which a request does not have"
         raise PolicyError(line)
     return policy
 

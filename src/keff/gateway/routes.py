@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 
@@ -12,7 +13,7 @@ from keff.gateway.errors import Problem
 from keff.gateway.exchange import JSON
 from keff.gateway.security import Guard
 from keff.gateway.service import Service
-from keff.gateway.upstream import NOBODY, UpstreamError
+from keff.gateway.upstream import NOBODY, Upstream, UpstreamError
 from keff.protocol.values import entries
 
 READY_SECONDS = 2.0
@@ -65,16 +66,22 @@ class Pages:
         return Response(body, 200 if ready else 503, media_type=JSON)
 
     async def _upstream_answers(self) -> bool:
-        try:
-            await self.service.upstream.models(NOBODY)
-        except UpstreamError as error:
-            return 400 <= error.status < 500
-        return True
+        answers = await asyncio.gather(*map(_answers, self.service.servers))
+        board = self.service.board
+        return all(answers) if board is None or not board.skip else any(answers)
 
     async def metrics(self, _: Request) -> Response:
         """Return all numbers in the Prometheus text format."""
         body = self.service.metrics.render(self.service.gauges())
         return Response(body, media_type="text/plain; version=0.0.4")
+
+
+async def _answers(server: Upstream) -> bool:
+    try:
+        await server.models(NOBODY)
+    except UpstreamError as error:
+        return 400 <= error.status < 500
+    return True
 
 
 def _told(problem: Problem) -> Response:

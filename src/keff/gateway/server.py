@@ -11,7 +11,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -21,17 +21,19 @@ import uvicorn
 
 from keff.errors import RunError, UsageError
 from keff.gateway.app import Front, application, with_cors
+from keff.gateway.board import Site, board_of
 from keff.gateway.extraction import reader_of
 from keff.gateway.kinds import KindReader
 from keff.gateway.monitor import Monitor, StateFile, saved_profile
 from keff.gateway.options import Options
 from keff.gateway.plan_defaults import Terms, terms_of
 from keff.gateway.protocol import LARGEST_HEAD, TimedProtocol
-from keff.gateway.request_policy import policy_of_plan
+from keff.gateway.request_policy import Maker, policy_of_plan
 from keff.gateway.security import Guard, check_exposure
 from keff.gateway.service import Service
 from keff.gateway.traffic import PER_REQUEST, Learner, Traffic, first_draw
 from keff.gateway.upstream import Address, Upstream
+from keff.gateway.upstreams import Watched
 from keff.gateway.votelog import VoteLog
 from keff.plan import Plan
 from keff.protocol.sharing import Sharing
@@ -56,7 +58,9 @@ M_MMAP_THRESHOLD, LARGE_BUFFER = -3, 64 * 1024
 class Deployment:
     """What is served, where, and what is kept.
 
-    A plan, or None: then ``policy`` answers every request, with the answer found per request.
+    A plan, or None: then ``policy`` answers every request, with the answer found per request. ``address`` is
+    that of the upstream (None: every branch of the plan has its own), ``fallback`` that of a second one, and
+    ``keys`` are those of the environment variables that branches name.
 
     ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
     than the plan, ``upstream_n`` is the most paths that one upstream call asks for, ``state`` the file of
@@ -65,7 +69,9 @@ class Deployment:
 
     plan: Plan | None = None
     policy: str = POLICY
-    address: Address
+    address: Address | None
+    fallback: Address | None = None
+    keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     options: Options = field(default_factory=Options)
     host: str = "127.0.0.1"
     port: int = 8080
@@ -82,7 +88,8 @@ def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
     """Make the service; raises PlanError for a plan that cannot be served, UsageError for files."""
     options, ignored = deployment.options, frozenset(deployment.options.tool_ignore)
     plan = deployment.plan or Plan(policy=deployment.policy, space=PER_REQUEST, estimates={})
-    policy = policy_of_plan(plan.policy)
+    policy = policy_of_plan(plan.policy, [branch.name for branch in plan.branches])
+    board = board_of(plan, policy, _site(deployment))
     reader = None
     if deployment.answer_space is not None or plan.space != PER_REQUEST:
         reader = reader_of(plan, deployment.answer_space, ignored)
@@ -105,7 +112,9 @@ def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
         policy=policy,
         reader=reader,
         terms=_terms(deployment),
-        upstream=Upstream(deployment.address),
+        upstream=_upstream(deployment) if board is None else board.servers[0],
+        board=board,
+        maker=Maker([branch.name for branch in plan.branches]),
         options=options,
         rng=rng,
         kinds=KindReader(ignored),
@@ -118,7 +127,25 @@ def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
     )
 
 
+def _site(deployment: Deployment) -> Site:
+    spare, keys, options = deployment.fallback, deployment.keys, deployment.options
+    return Site(deployment.address, spare, keys, deployment.upstream_n, options.price, options.branch_down)
+
+
+def _upstream(deployment: Deployment) -> Upstream:
+    if deployment.address is None:
+        raise UsageError("name the server that draws the paths: --upstream URL")
+    if deployment.fallback is None:
+        return Upstream(deployment.address)
+    return Watched(deployment.address, Watched(deployment.fallback))
+
+
 def _terms(deployment: Deployment) -> Terms:
+    plan = deployment.plan
+    if plan is not None and plan.branches and plan.config is None:
+        # Each branch brings its own model: by one of their names, or by keff's, all of them are asked.
+        names = (name for branch in plan.branches for name in (branch.name, branch.model) if name)
+        return Terms(upstream=deployment.model, names=frozenset(names))
     if deployment.plan is not None:
         return terms_of(deployment.plan, deployment.model)
     # Without a plan a request differs from nothing: the model is only what one that names none gets.
@@ -215,6 +242,7 @@ def _summary(service: Service) -> dict[str, object]:
     return {
         "policy": service.policy.spec,
         "upstream": service.upstream.address.url,
+        "branches": None if service.board is None else service.board.addresses(),
         "model": service.terms.upstream,
         "drift_paths": None if monitor is None else monitor.m,
     }

@@ -6,12 +6,14 @@ import asyncio
 import json
 import logging
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 
+from keff.gateway.board import Board, Tab, shown_path
+from keff.gateway.branches import Branch
 from keff.gateway.desk import Desk, Pool
 from keff.gateway.errors import Problem
 from keff.gateway.extraction import Read, Reader
@@ -49,6 +51,7 @@ class Job:
 
     ``tokens`` are those billed so far, ``limits`` the rate limits that the upstream told last. ``asked`` is
     what the prompt says of its answer, where no plan says how it is read, and ``kind`` what it came to be.
+    ``tab`` is its account with the branches of a plan that has several, of which ``first`` is asked first.
     """
 
     name: str
@@ -69,19 +72,22 @@ class Job:
     asked: Asked | None = None
     kind: str | None = None
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
+    tab: Tab | None = None
+    first: Branch | None = None
 
-    def body(self, start: int, n: int) -> bytes:
+    def body(self, start: int, n: int, head: bytes | None = None) -> bytes:
         """Return the upstream body of paths ``start`` to ``start + n - 1``; a stated seed counts up."""
         count = b',"n":%d' % n if n > 1 else b""
         seed = b"" if self.ask.seed is None else b',"seed":%d' % (self.ask.seed + start)
-        return self.head + count + seed + b"}"
+        return (self.head if head is None else head) + count + seed + b"}"
 
 
 @dataclass(slots=True, kw_only=True)
 class Service:
     """What is served: a plan, or a policy whose ``reader`` is None, where each request's answer is found.
 
-    ``rng`` chooses the shadow requests, independently of their votes.
+    ``board`` holds the branches of a plan that has several. ``rng`` chooses the shadow requests,
+    independently of their votes.
     """
 
     policy: Policy
@@ -95,6 +101,7 @@ class Service:
     state: StateFile | None = None
     traffic: Traffic = field(default_factory=Traffic)
     vote_log: VoteLog | None = None
+    board: Board | None = None
     kinds: KindReader = field(default_factory=KindReader)
     sharing: Sharing = field(default_factory=lambda: Sharing(1))
     pool: Pool = field(default_factory=Pool)
@@ -127,18 +134,17 @@ class Service:
         appends = self.options.append_answer_format and self.reader is not None
         if appends and self.reader is not None and not as_json and not ask.body.get("tools"):
             ask.body["messages"] = with_contract(ask.body["messages"], self.reader.space.contract)
-        return Job(
-            name,
-            ask,
-            policy,
-            stale,
-            self._is_shadow(policy),
-            as_json,
-            caller,
-            self._head(ask, policy),
-            self.upstream.headers(caller),
-            asked=about,
-        )
+        job = Job(name, ask, policy, stale, self._is_shadow(policy), as_json, caller, asked=about)
+        if self.board is None:
+            job.head, job.headers = self._head(ask, policy), self.upstream.headers(caller)
+            return job
+        job.tab, job.first = self.board.tab(ask.body, caller), self.board.first(policy)
+        job.head, job.headers = job.tab.head(job.first), job.tab.headers(job.first)
+        return job
+
+    def upstream_of(self, job: Job) -> Upstream:
+        """Return the server that draws the one path of a reply that is relayed."""
+        return self.upstream if job.first is None else job.first.upstream
 
     def _head(self, ask: Ask, policy: Policy) -> bytes:
         body = ask.body
@@ -155,7 +161,7 @@ class Service:
 
         On average shadows cost ``shadow_budget`` of what the replies cost.
         """
-        if policy is not self.policy or len(self._shadows) >= MOST_SHADOWS:
+        if policy is not self.policy or len(self._shadows) >= MOST_SHADOWS or self.board is not None:
             return False
         mean = self._paths / self._votes if self._votes else 1.0
         extra = self.options.shadow_paths - mean
@@ -193,9 +199,12 @@ class Service:
             options.in_flight,
             options.free_text,
             probe=job.asked is not None and not job.asked.known,
+            skip=self.board is None or self.board.skip,
         )
 
         async def call(start: int, n: int) -> Answer:
+            if job.tab is not None:
+                return await self._draw(job, job.tab, job.tab.branch(vote, start), start, n)
             try:
                 answer = await self.upstream.draw(job.body(start, n), job.headers, job.caller.query)
             except UpstreamError as error:
@@ -217,10 +226,25 @@ class Service:
 
         # A server may refuse n > 1 at temperature 0, which says nothing about other requests.
         greedy = job.ask.body.get("temperature") == 0
-        return Vote(rules, call, judge, Sharing(1) if greedy else self.sharing)
+        shares = {} if self.board is None or greedy else self.board.shares
+        vote = Vote(rules, call, judge, Sharing(1) if greedy else self.sharing, shares)
+        return vote
 
-    def charge(self, job: Job, usage: Any) -> None:
-        """Count what one upstream answer was billed at."""
+    async def _draw(self, job: Job, tab: Tab, branch: Branch, start: int, n: int) -> Answer:
+        """Make one call to a branch of the plan."""
+        body = job.body(start, n, tab.head(branch))
+        try:
+            answer = await branch.upstream.draw(body, tab.headers(branch), job.caller.query)
+        except UpstreamError as error:
+            self.charge(job, error.usage, branch)
+            raise tab.lost(branch, error) from None
+        self.charge(job, answer.body.get("usage"), branch)
+        branch.note_model(answer.body.get("model"))
+        job.limits = answer.limits or job.limits
+        return answer
+
+    def charge(self, job: Job, usage: Any, branch: Branch | None = None) -> None:
+        """Count what one upstream answer was billed at, at the price of its branch."""
         given = counts_of(usage)
         bill = Usage(given.prompt, given.cached, given.output or 0)
         job.tokens += bill.prompt + bill.output
@@ -229,8 +253,11 @@ class Service:
         count("keff_tokens_total", bill.output, kind="completion")
         if given.odd:
             count("keff_odd_usage_total")
-        if self.options.price is not None:
-            dollars = bill.dollars(self.options.price)
+        price = self.options.price if branch is None else branch.price
+        if job.tab is not None and branch is not None:
+            job.tab.bill(branch).add(bill)
+        if price is not None:
+            dollars = bill.dollars(price)
             job.dollars += dollars
             count("keff_dollars_total", dollars)
 
@@ -254,10 +281,14 @@ class Service:
             raise Problem(422, line, code="no_answer")
         usage = total_usage((*outcome.paths, *outcome.unused))
         told = vote_object(outcome, job.policy.spec, job.stale, usage, self.options.price)
+        if job.tab is not None:
+            told |= job.tab.told(outcome)
+            told["cost"]["dollars"] = job.tab.dollars
         job.share = told["share"]
         if job.ask.wish.return_paths:
             told["all_paths"] = all_paths(outcome.paths)
-        return completion(job.name, winner(outcome, self.options.reply), usage, told)
+        path = (winner if job.tab is None else shown_path)(outcome, self.options.reply)
+        return completion(job.name, path, usage, told)
 
     def _note(self, job: Job, outcome: Outcome) -> None:
         keys, count = [path.key for path in outcome.paths], self.metrics.count
@@ -344,7 +375,13 @@ class Service:
             self.vote_log.close()
         self.pool.close()
         self.maker.close()
-        await self.upstream.close()
+        for server in self.servers:
+            await server.close()
+
+    @property
+    def servers(self) -> Sequence[Upstream]:
+        """The servers that requests go to, each once."""
+        return (self.upstream,) if self.board is None else self.board.servers
 
     def gauges(self) -> dict[str, float]:
         """Return the numbers that are read when they are asked for."""

@@ -30,7 +30,8 @@ Cause = Literal["policy", "deadline", "failures", "free_text"]
 class Drawn:
     """One path: its choice, the response it came in, its vote key (None abstains) and its confidence.
 
-    ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``).
+    ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``). ``branch``
+    drew it, where the policy asks several.
     """
 
     choice: dict[str, Any]
@@ -39,6 +40,7 @@ class Drawn:
     truncated: bool = False
     confidence: float = float("nan")
     readings: Mapping[str, str] | None = None
+    branch: str = ""
 
 
 Call = Callable[[int, int], Awaitable[Answer]]
@@ -51,7 +53,8 @@ Judge = Callable[[Answer], Awaitable[list[Drawn]]]
 class Rules:
     """How one vote is run: the policy and what bounds it; see ``Options``.
 
-    ``probe`` waits for the first path before the rest of the first round: free text ends there.
+    ``probe`` waits for the first path before the rest of the first round: free text ends there. ``skip``: a
+    path that a branch cannot draw abstains, so that the policy goes on without it; else the request fails.
     """
 
     policy: Policy
@@ -60,6 +63,7 @@ class Rules:
     in_flight: int = 1
     free_text: FreeText = "draw"
     probe: bool = False
+    skip: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +84,18 @@ class Outcome:
 
 @dataclass(slots=True)
 class Vote:
-    """One vote; ``run`` it once. ``drawn`` fills up while it runs, by launch position."""
+    """One vote; ``run`` it once. ``drawn`` fills up while it runs, by launch position.
+
+    ``asked`` names the branch of each launch position where the policy asks several, and ``shares`` how many
+    paths a call to each may ask for.
+    """
 
     rules: Rules
     call: Call
     judge: Judge
     sharing: Sharing
+    shares: Mapping[str, Sharing] = field(default_factory=dict[str, Sharing])
+    asked: list[str] = field(default_factory=list[str])
     drawn: dict[int, Drawn] = field(default_factory=dict[int, Drawn])
     failed: int = 0
     _launched: int = 0
@@ -136,13 +146,27 @@ class Vote:
             if first and self.rules.probe and decision.m > 1 and (early := await self._probed()):
                 return 1, early
             consumed += decision.m
-            self._launch(max(consumed, min(policy.cap, consumed - decision.m + self.rules.in_flight)))
+            self.asked += decision.branches
+            # Which branch comes next is known only where one is asked: nothing is drawn ahead of several.
+            ahead = 0 if self.asked else self.rules.in_flight
+            self._launch(max(consumed, min(policy.cap, consumed - decision.m + ahead)))
             await self._settled(consumed)
-            if any(index < consumed for index in self._lost):
+            if self._failed_within(consumed):
                 return consumed, "failures"
             self._read_as_one_kind(consumed)
             if first and self._is_free_text(consumed):
                 return consumed, "free_text"
+
+    def _failed_within(self, consumed: int) -> bool:
+        """Return whether a path was lost that the policy cannot do without.
+
+        Raises what a branch failed of where none may be skipped.
+        """
+        if not any(index < consumed for index in self._lost):
+            return False
+        if self.asked and not self.rules.skip and self._error is not None:
+            raise self._error
+        return not self.asked
 
     async def _probed(self) -> Cause | None:
         """Draw the first path (and what is kept in flight); return why that is enough, else None."""
@@ -157,9 +181,9 @@ class Vote:
         """Return whether no path of the first round holds an answer.
 
         Cut paths do not speak against that; but where a plan says that answers are there, a round of nothing
-        else does not speak for it.
+        else does not speak for it. Where one branch finds no answer, the next may.
         """
-        if self.rules.free_text == "draw" or self.rules.policy.cap == 1:
+        if self.rules.free_text == "draw" or self.rules.policy.cap == 1 or self.asked:
             return False
         paths = [self.drawn[index] for index in range(consumed)]
         whole = any(not path.truncated or path.readings is not None for path in paths)
@@ -176,15 +200,28 @@ class Vote:
             self.drawn[index] = replace(path, key=key_as(path.readings or {}, self.kind))
 
     def _view(self, consumed: int) -> View:
+        if self.asked:
+            seen = [self.drawn.get(index) for index in range(consumed)]
+            return View([path and path.key for path in seen], branches=self.asked[:consumed])
         paths = [self.drawn[index] for index in range(consumed) if index in self.drawn]
         confidence = [path.confidence for path in paths] if "confidence" in self.rules.policy.needs else ()
         return View([path.key for path in paths], confidence)
 
     def _launch(self, target: int) -> None:
         while self._launched < target:
-            n = min(self.sharing.most, target - self._launched)
+            n = min(self._sharing(self._launched).most, self._alike(self._launched, target))
             self._running[asyncio.create_task(self._span(self._launched, n))] = self._launched
             self._launched += n
+
+    def _alike(self, start: int, target: int) -> int:
+        """Return how many paths from ``start`` on, before ``target``, one branch draws."""
+        if not self.asked:
+            return target - start
+        other = (place for place in range(start, target) if self.asked[place] != self.asked[start])
+        return next(other, target) - start
+
+    def _sharing(self, start: int) -> Sharing:
+        return self.shares.get(self.asked[start], self.sharing) if self.asked else self.sharing
 
     async def _settled(self, consumed: int) -> None:
         """Wait for every path before ``consumed`` in launch order, however late, but for no other."""
@@ -197,7 +234,7 @@ class Vote:
         """Draw paths ``start`` to ``start + n - 1``; what fails is drawn again, in its place."""
         tries = 0
         while n:
-            most = min(n, self.sharing.most)
+            most = min(n, self._sharing(start).most)
             try:
                 got = await self._draw(start, most)
             except UpstreamError as error:
@@ -221,20 +258,21 @@ class Vote:
         A server that refuses several paths but gives one is asked for fewer from then on, as is one that
         gives fewer than asked again and again.
         """
+        sharing = self._sharing(start)
         try:
             answer = await self.call(start, n)
         except UpstreamError as error:
             if error.repeated:
-                self.sharing.came(n, 0)
+                sharing.came(n, 0)
             if n == 1 or error.status not in (400, 422):
                 raise
             answer = await self.call(start, 1)
-            self.sharing.refused(n)
+            sharing.refused(n)
         else:
-            self.sharing.came(n, len(answer.choices))
+            sharing.came(n, len(answer.choices))
         paths = await self.judge(answer)
         for place, path in enumerate(paths[:n]):
-            self.drawn[start + place] = path
+            self.drawn[start + place] = replace(path, branch=self.asked[start]) if self.asked else path
         return min(len(paths), n)
 
     async def _break_off(self) -> int:

@@ -1,0 +1,223 @@
+"""All branches of a plan as they are served, and one request's account with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from keff.errors import UsageError
+from keff.gateway.branches import Body, Branch
+from keff.gateway.errors import Problem
+from keff.gateway.options import BranchDown
+from keff.gateway.reply import winner
+from keff.gateway.upstream import Address, Caller, UpstreamError
+from keff.gateway.upstreams import Watched
+from keff.gateway.vote import Drawn, Outcome, Vote
+from keff.plan import BranchPlan, Plan
+from keff.policy import Branching, Policy
+from keff.protocol.sharing import Sharing
+from keff.protocol.values import encoded
+from keff.result import Json
+from keff.sampling.cost import Price, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the operator says of all branches.
+
+    The upstream of those that name none (``address``), its ``fallback``, the ``keys`` of the environment
+    variables that branches name, the most paths per call, the ``price`` where a branch has none, and what a
+    branch that is down does.
+    """
+
+    address: Address | None
+    fallback: Address | None
+    keys: Mapping[str, str]
+    upstream_n: int
+    price: Price | None
+    branch_down: BranchDown
+
+
+def board_of(plan: Plan, policy: Policy, site: Site) -> Board | None:
+    """Return the branches of a plan that its policy asks, each at its server; None for a plan of one model.
+
+    Branches of one address and key share a server. Raises UsageError for a branch without an upstream, and
+    for a key that the environment lacks.
+    """
+    if not isinstance(policy, Branching):
+        return None
+    servers: dict[Address, Watched] = {}
+    branches: dict[str, Branch] = {}
+    for branch in plan.branches:
+        address = _address_of(branch, site)
+        if address not in servers:
+            spare = site.fallback if address == site.address else None
+            servers[address] = Watched(address, None if spare is None else Watched(spare))
+        branches[branch.name] = Branch(
+            plan=branch,
+            upstream=servers[address],
+            price=_price_of(branch, site.price),
+            sharing=Sharing(site.upstream_n),
+            open=branch.upstream is None,
+        )
+    return Board(branches, policy, skip=site.branch_down == "skip")
+
+
+def _address_of(branch: BranchPlan, site: Site) -> Address:
+    base = site.address
+    if branch.upstream is None:
+        if base is None:
+            raise UsageError(
+                f"branch {branch.name} names no upstream: give --upstream, or its own in the plan"
+            )
+        return base if branch.key_env is None else replace(base, key=site.keys[branch.key_env])
+    key = "" if branch.key_env is None else site.keys[branch.key_env]
+    return replace(base or Address(url=""), url=branch.upstream, key=key)
+
+
+def _price_of(branch: BranchPlan, price: Price | None) -> Price | None:
+    if branch.prompt_price is None and branch.output_price is None:
+        return price
+    return Price(prompt=branch.prompt_price or 0, output=branch.output_price or 0)
+
+
+@dataclass(slots=True)
+class Bill:
+    """What one request drew from one branch."""
+
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    down: str | None = None
+
+    def add(self, usage: Usage) -> None:
+        """Add what one answer was billed at."""
+        mine = self.usage
+        total = (mine.prompt + usage.prompt, mine.cached + usage.cached, mine.output + usage.output)
+        self.calls, self.usage = self.calls + 1, Usage(*total)
+
+
+class Board:
+    """All branches of a plan; the first of its policy answers requests whose policy asks one model."""
+
+    def __init__(self, branches: Mapping[str, Branch], policy: Policy, *, skip: bool) -> None:
+        self.branches, self.skip = branches, skip
+        self._default = next(iter(branches.values()))
+        self._default = self.first(policy)
+        self.shares = {name: branch.sharing for name, branch in branches.items()}
+
+    @property
+    def servers(self) -> list[Watched]:
+        """The servers, each once."""
+        return list({id(branch.upstream): branch.upstream for branch in self.branches.values()}.values())
+
+    @property
+    def serves(self) -> bool:
+        """Whether requests can be answered: by any branch, or by all where none may be skipped."""
+        return (any if self.skip else all)(server.serves for server in self.servers)
+
+    def states(self) -> dict[str, str]:
+        """Return ``up``, or why it is down, of each branch."""
+        return {name: _state(branch.upstream) for name, branch in self.branches.items()}
+
+    def addresses(self) -> dict[str, str]:
+        """Return the address of each branch."""
+        return {name: branch.upstream.address.url for name, branch in self.branches.items()}
+
+    def first(self, policy: Policy) -> Branch:
+        """Return the branch that a policy asks first."""
+        return self.branches[policy.branches[0]] if isinstance(policy, Branching) else self._default
+
+    def tab(self, body: Body, caller: Caller) -> Tab:
+        """Open the account of one request."""
+        return Tab(self, body, caller)
+
+
+def _state(server: Watched) -> str:
+    if not server.health.down:
+        return "up"
+    return f"{'at its fallback' if server.serves else 'down'}: {server.health.why}"
+
+
+class Tab:
+    """One request's account with the branches: the bytes each is sent, and what each cost."""
+
+    def __init__(self, board: Board, body: Body, caller: Caller) -> None:
+        self.board, self._body, self._caller = board, body, caller
+        self.bills: dict[str, Bill] = {}
+        self._heads: dict[str, bytes] = {}
+
+    def branch(self, vote: Vote, start: int) -> Branch:
+        """Return the branch that draws a path."""
+        return self.board.branches[vote.asked[start]] if vote.asked else self.board.first(vote.rules.policy)
+
+    def head(self, branch: Branch) -> bytes:
+        """Return the branch's body without its closing brace; raises Problem for what JSON cannot hold."""
+        if branch.name not in self._heads:
+            try:
+                self._heads[branch.name] = encoded(branch.body(self._body))[:-1]
+            except ValueError:
+                line = "the request holds a number beyond what a float can hold, or is nested too deeply"
+                raise Problem(400, line) from None
+        return self._heads[branch.name]
+
+    def headers(self, branch: Branch) -> dict[str, str]:
+        """Return the headers of a call to a branch."""
+        return branch.headers(self._caller)
+
+    def bill(self, branch: Branch) -> Bill:
+        """Return the bill of one branch."""
+        return self.bills.setdefault(branch.name, Bill())
+
+    def lost(self, branch: Branch, error: UpstreamError) -> UpstreamError:
+        """Note why a branch gives no more paths, and say which it is."""
+        if not error.transient:
+            self.bill(branch).down = str(error)
+        return UpstreamError(
+            f"branch {branch.name}: {error}",
+            error.refusal,
+            transient=error.transient,
+            repeated=error.repeated,
+            usage=error.usage,
+        )
+
+    @property
+    def dollars(self) -> float | None:
+        """What all branches cost; None where one of them has no price."""
+        total = 0.0
+        for name, bill in self.bills.items():
+            price = self.board.branches[name].price
+            if price is None:
+                return None
+            total += bill.usage.dollars(price)
+        return total
+
+    def told(self, outcome: Outcome) -> dict[str, Json]:
+        """Return what the reply says: the branches that were asked, in order, and what each cost."""
+        asked = [name for name in self.board.branches if name in self.bills]
+        return {
+            "branches": [self._line(name, outcome) for name in asked],
+            "escalated": len(asked) > 1 and outcome.stop.kind != "weighted_share",
+            "settled_by": outcome.paths[-1].branch or asked[0],
+        }
+
+    def _line(self, name: str, outcome: Outcome) -> Json:
+        branch, bill = self.board.branches[name], self.bills[name]
+        mine = [path for path in outcome.paths if path.branch in (name, "")]
+        return {
+            "name": name,
+            "model": branch.plan.model,
+            "answered_as": branch.answered_as,
+            "paths": len(mine),
+            "abstentions": sum(path.key is None for path in mine),
+            "prompt_tokens": bill.usage.prompt,
+            "completion_tokens": bill.usage.output,
+            "dollars": None if branch.price is None else bill.usage.dollars(branch.price),
+            "down": bill.down,
+        }
+
+
+def shown_path(outcome: Outcome, reply: str) -> Drawn:
+    """Return the path that a reply shows: the winner's, or where nobody found an answer the last branch's."""
+    if outcome.stop.answer is None:
+        return next(path for path in outcome.paths if path.branch == outcome.paths[-1].branch)
+    return winner(outcome, "first" if reply == "first" else "shortest")

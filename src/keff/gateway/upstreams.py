@@ -1,0 +1,166 @@
+"""Several servers behind one gateway: what is known of the health of each, and a fallback for one."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field, replace
+
+import aiohttp
+
+from keff.gateway.upstream import Address, Answer, Caller, Headers, Upstream, UpstreamError
+
+FAILURES = 3
+"""Failed calls in a row after which a server is taken to be down."""
+
+REST, LONGEST_REST = 5.0, 60.0
+"""Seconds without a call to a server that is down: at first, and at most (they double)."""
+
+TRIAL = 2.0
+"""Seconds that one call gets to show that a server is back, before another is let through."""
+
+DOWN_STATUSES = frozenset({0, 401, 403, 404, 408})
+"""What says that a server cannot serve anybody, beside every 5xx: nothing over HTTP, a key or a model that it
+does not know."""
+
+KEYS = ("authorization", "api-key", "x-api-key")
+
+
+@dataclass(slots=True)
+class Health:
+    """Whether a server may be asked: down after some failures in a row, then tried again by single calls."""
+
+    clock: Callable[[], float] = time.monotonic
+    why: str = ""
+    _failures: int = 0
+    _rest: float = REST
+    _until: float = field(default=0.0)
+
+    @property
+    def down(self) -> bool:
+        """Whether the last calls failed."""
+        return self._failures >= FAILURES
+
+    def admits(self) -> bool:
+        """Return whether a call may be made now; of a server that is down one after each rest."""
+        if not self.down:
+            return True
+        if self.clock() < self._until:
+            return False
+        self._until = self.clock() + TRIAL
+        return True
+
+    def answered(self) -> None:
+        """Note that a call came back."""
+        self._failures, self._rest, self.why = 0, REST, ""
+
+    def failed(self, error: UpstreamError) -> None:
+        """Note a failure, unless it says nothing about other requests (a refused prompt, a rate limit)."""
+        if not (error.status in DOWN_STATUSES or error.status >= 500):
+            return
+        self.why = str(error)
+        self._failures += 1
+        if self.down:
+            self._until = self.clock() + self._rest
+            self._rest = min(2 * self._rest, LONGEST_REST)
+
+
+class Watched(Upstream):
+    """An upstream whose health is known, with another server of the same models to fall back on.
+
+    A call that fails here is made there at once; while this server is down, calls go there directly. Without
+    a fallback, calls to a server that is down fail without being made, and are not made again. The fallback
+    gets its own key only, never the one that was meant for this server.
+    """
+
+    def __init__(self, address: Address, fallback: Watched | None = None) -> None:
+        super().__init__(address)
+        self.fallback = fallback
+        self.health = Health()
+
+    async def start(self) -> None:
+        """Open the pools of connections."""
+        await super().start()
+        if self.fallback is not None:
+            await self.fallback.start()
+
+    async def close(self) -> None:
+        """Close the pools."""
+        await super().close()
+        if self.fallback is not None:
+            await self.fallback.close()
+
+    @property
+    def serves(self) -> bool:
+        """Whether this server or its fallback is not known to be down."""
+        return not self.health.down or (self.fallback is not None and self.fallback.serves)
+
+    async def draw(self, body: bytes, headers: Headers, query: str = "") -> Answer:
+        """Make one chat call, here or at the fallback; raises UpstreamError."""
+        refused = self._refused()
+        if refused is None:
+            try:
+                answer = await super().draw(body, headers, query)
+            except UpstreamError as error:
+                refused = self._noted(error)
+            else:
+                self.health.answered()
+                return answer
+        if self.fallback is None or not _elsewhere(refused):
+            raise refused
+        return await self.fallback.draw(body, self.fallback.own(headers), query)
+
+    @contextlib.asynccontextmanager
+    async def relay(
+        self, body: bytes, headers: Headers, query: str = ""
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """Open a streamed chat call, here or at the fallback; raises UpstreamError."""
+        async with contextlib.AsyncExitStack() as stack:
+            yield await self._opened(stack, body, headers, query)
+
+    async def _opened(
+        self, stack: contextlib.AsyncExitStack, body: bytes, headers: Headers, query: str
+    ) -> aiohttp.ClientResponse:
+        refused = self._refused()
+        if refused is None:
+            try:
+                response = await stack.enter_async_context(super().relay(body, headers, query))
+            except UpstreamError as error:
+                refused = self._noted(error)
+            else:
+                self.health.answered()
+                return response
+        if self.fallback is None or not _elsewhere(refused):
+            raise refused
+        return await self.fallback._opened(stack, body, self.fallback.own(headers), query)
+
+    def own(self, headers: Headers) -> dict[str, str]:
+        """Return the headers of a call to this server, without the key of another."""
+        kept = {name: value for name, value in headers.items() if name.lower() not in KEYS}
+        return kept | self.keys(Caller())
+
+    async def models(self, caller: Caller) -> bytes:
+        """Return the list of models, here or at the fallback; raises UpstreamError."""
+        try:
+            return await super().models(caller)
+        except UpstreamError:
+            if self.fallback is None:
+                raise
+        return await self.fallback.models(replace(caller, keys={}))
+
+    def _refused(self) -> UpstreamError | None:
+        if self.health.admits():
+            return None
+        return UpstreamError(f"it is down ({self.health.why})", transient=False)
+
+    def _noted(self, error: UpstreamError) -> UpstreamError:
+        self.health.failed(error)
+        # A server that is down is not asked again by the same request: the next branch, or the reply, waits.
+        error.transient = error.transient and not self.health.down
+        return error
+
+
+def _elsewhere(error: UpstreamError) -> bool:
+    """Return whether another server of the same models may do what this one did not."""
+    return error.transient or error.status in DOWN_STATUSES or error.status == 429
