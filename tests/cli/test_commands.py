@@ -249,7 +249,7 @@ def test_version_and_help() -> None:
 
 @pytest.mark.slow
 def test_real_records_are_analysed(recorded: list[Path]) -> None:
-    files = [file for file in recorded[::5] if file.stat().st_size < 400_000]
+    files = [file for file in recorded[::15] if file.stat().st_size < 400_000]
     runs = good("analyze", *files)["runs"]
     assert len(runs) == len(files)
     for run in runs:

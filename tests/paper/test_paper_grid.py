@@ -30,7 +30,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     text = (STUDIES / "paper.toml").read_text("utf-8")
     text = re.sub(r'engine = "vllm", model = "[^"]+"', SETTING, text)
     text = re.sub(r"^seeds = .*$", "seeds = [42, 123]", text, flags=re.MULTILINE)
-    text = re.sub(r"^n = \d+$", "n = 6", text, flags=re.MULTILINE)
+    text = re.sub(r"^n = \d+$", "n = 3", text, flags=re.MULTILINE)
     text = text.replace('runs = "runs/paper"', f'runs = "{folder / "runs"}"')
     for name in layout.BENCHMARKS:
         file = shared / f"{FILES.get(name, name)}.jsonl"
