@@ -35,7 +35,8 @@ class Server:
     cancelled: list[int] = field(default_factory=list)
     tries: dict[int, int] = field(default_factory=dict)
 
-    async def call(self, start: int, n: int) -> Answer:
+    async def call(self, start: int, n: int, branch: str = "") -> Answer:
+        assert not branch
         self.asked.append((start, n))
         tries = self.tries[start] = self.tries.get(start, 0) + 1
         try:

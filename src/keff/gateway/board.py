@@ -12,7 +12,7 @@ from keff.gateway.options import BranchDown
 from keff.gateway.reply import winner
 from keff.gateway.upstream import Address, Caller, UpstreamError
 from keff.gateway.upstreams import Watched
-from keff.gateway.vote import Drawn, Outcome, Vote
+from keff.gateway.vote import Drawn, Outcome
 from keff.plan import BranchPlan, Plan
 from keff.policy import Branching, Policy
 from keff.protocol.sharing import Sharing
@@ -146,9 +146,9 @@ class Tab:
         self.bills: dict[str, Bill] = {}
         self._heads: dict[str, bytes] = {}
 
-    def branch(self, vote: Vote, start: int) -> Branch:
-        """Return the branch that draws a path."""
-        return self.board.branches[vote.asked[start]] if vote.asked else self.board.first(vote.rules.policy)
+    def branch(self, name: str, policy: Policy) -> Branch:
+        """Return the branch of a name; a policy that names none draws from the one asked first."""
+        return self.board.branches[name] if name else self.board.first(policy)
 
     def head(self, branch: Branch) -> bytes:
         """Return the branch's body without its closing brace; raises Problem for what JSON cannot hold."""

@@ -202,9 +202,9 @@ class Service:
             skip=self.board is None or self.board.skip,
         )
 
-        async def call(start: int, n: int) -> Answer:
+        async def call(start: int, n: int, branch: str) -> Answer:
             if job.tab is not None:
-                return await self._draw(job, job.tab, job.tab.branch(vote, start), start, n)
+                return await self._draw(job, job.tab, job.tab.branch(branch, job.policy), start, n)
             try:
                 answer = await self.upstream.draw(job.body(start, n), job.headers, job.caller.query)
             except UpstreamError as error:
@@ -227,8 +227,7 @@ class Service:
         # A server may refuse n > 1 at temperature 0, which says nothing about other requests.
         greedy = job.ask.body.get("temperature") == 0
         shares = {} if self.board is None or greedy else self.board.shares
-        vote = Vote(rules, call, judge, Sharing(1) if greedy else self.sharing, shares)
-        return vote
+        return Vote(rules, call, judge, Sharing(1) if greedy else self.sharing, shares)
 
     async def _draw(self, job: Job, tab: Tab, branch: Branch, start: int, n: int) -> Answer:
         """Make one call to a branch of the plan."""

@@ -43,8 +43,8 @@ class Drawn:
     branch: str = ""
 
 
-Call = Callable[[int, int], Awaitable[Answer]]
-"""Draw paths ``start`` to ``start + n - 1`` in one upstream call; may give fewer."""
+Call = Callable[[int, int, str], Awaitable[Answer]]
+"""Draw paths ``start`` to ``start + n - 1`` in one call, of the branch if one is named; may give fewer."""
 
 Judge = Callable[[Answer], Awaitable[list[Drawn]]]
 
@@ -258,21 +258,21 @@ class Vote:
         A server that refuses several paths but gives one is asked for fewer from then on, as is one that
         gives fewer than asked again and again.
         """
-        sharing = self._sharing(start)
+        sharing, branch = self._sharing(start), self.asked[start] if self.asked else ""
         try:
-            answer = await self.call(start, n)
+            answer = await self.call(start, n, branch)
         except UpstreamError as error:
             if error.repeated:
                 sharing.came(n, 0)
             if n == 1 or error.status not in (400, 422):
                 raise
-            answer = await self.call(start, 1)
+            answer = await self.call(start, 1, branch)
             sharing.refused(n)
         else:
             sharing.came(n, len(answer.choices))
         paths = await self.judge(answer)
         for place, path in enumerate(paths[:n]):
-            self.drawn[start + place] = replace(path, branch=self.asked[start]) if self.asked else path
+            self.drawn[start + place] = replace(path, branch=branch) if branch else path
         return min(len(paths), n)
 
     async def _break_off(self) -> int:
