@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.money import Bill, Change, Seconds
 from keff.analysis.results.recommendation import Kept, Recommendation
 from keff.cli._summary import _verdict  # pyright: ignore[reportPrivateUsage]
 from keff.policy import Sample, Stop, View, parse_policy
@@ -68,7 +69,7 @@ def test_a_small_pilot_is_said_to_be_one_with_what_to_do_meanwhile() -> None:
     assert [top.badge for top in tops] == ["Pilot too small"] * 2
     assert tops[0].sentence.endswith("use the safe default.")
     assert "aim" in tops[1].sentence
-    assert tops[0].tiles[0].detail.startswith("Stop when the vote stands at 4 to 0")
+    assert tops[0].words.startswith("Stop when the vote stands at 4 to 0")
 
 
 def test_a_rule_is_sold_by_what_it_keeps_and_only_as_far_as_that_is_known() -> None:
@@ -76,16 +77,37 @@ def test_a_rule_is_sold_by_what_it_keeps_and_only_as_far_as_that_is_known() -> N
     vote = advice("sample", "budget:3", kept=kept, same_answer=0.9)
     told = headline(vote, 32)
     assert "9.0 paths per question keep 98.7% of the accuracy of 32" in told.sentence
-    assert told.tiles[1].value == "98.7% [97.0, 100.0]"
-    assert "62% sure that this workload keeps what was asked" in told.tiles[1].detail
+    assert (told.rule, told.saved) == ("budget:3", "72%")
+    assert told.tiles[0].value == "98.7% [97.0, 100.0]"
+    assert "62% sure that this workload keeps what was asked" in told.tiles[0].detail
     whole = replace(vote, replayed=Interval(0.991, 0.98, 1.0, "replayed"), optimism=0.004)
-    assert (
-        "99.1% on the questions that chose it (+0.4 points of optimism)"
-        in headline(whole, 32).tiles[1].detail
-    )
+    assert "99.1%" not in str(headline(whole, 32)), "one number per fact: what is kept"
     blind = headline(replace(vote, kept=None), 32)
     assert "mostly with the answer" in blind.sentence
-    assert blind.tiles[1].value == "90.0%"
+    assert blind.tiles[0].value == "90.0%"
+
+
+def test_dollars_seconds_and_the_change_from_today_are_told_where_they_are_known() -> None:
+    bare = [tile.label for tile in headline(advice("sample", "budget:3"), 32).tiles]
+    assert bare == ["Same answer as 32 paths", "Paths saved"]
+    known = advice(
+        "sample",
+        "budget:3",
+        change=Change(
+            "fixed:16", change(-0.02, 0.01), Interval(-7.0, None, None, "given"), change(None, None)
+        ),
+        bill=Bill("gpt", change(None, None), Interval(2.5, 2.0, 3.0, "given"), None, None, ()),
+        expected_seconds=Seconds(Interval(3.0, 2.0, 4.0, "given"), Interval(9.5, 8.0, 11.0, "given")),
+    )
+    tiles = {tile.label: tile for tile in headline(known, 32).tiles[1:]}
+    assert list(tiles) == [
+        "Paths saved, against your 16 paths",
+        "Dollars per 1,000 questions",
+        "Seconds to answer, 95th percentile",
+    ]
+    assert [tile.value for tile in tiles.values()] == ["44%", "$2.5 [2, 3]", "9.5 [8.0, 11.0]"]
+    detail = tiles["Paths saved, against your 16 paths"].detail
+    assert "instead of 16 paths; accuracy changes by +0.0 [-2.0, +1.0] points" in detail
 
 
 def change(lo: float | None, hi: float | None) -> Interval:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +46,7 @@ HOSTILE = [
     "x" * 200_000,
     "\ud800 half a pair",
 ]
-CHARTS = {"saturation", "worth", "difficulty", "frontier_paths"}
+CHARTS = {"gain", "worth", "difficulty", "frontier_paths"}
 Loaded = tuple[Any, list[str]]
 
 
@@ -146,16 +147,22 @@ def test_every_chart_is_drawn_and_nothing_goes_wrong(browser: Any, plain: Path) 
     page, wrong = load(browser, plain)
     assert wrong == []
     drawn = page.eval_on_selector_all(
-        ".chart",
+        ".chart[data-drawn]",
         "all => all.map(e => [e.dataset.chart, e.querySelectorAll('svg path, svg rect, svg line').length])",
     )
     assert {name for name, _ in drawn} == CHARTS
     assert all(marks > 5 for _, marks in drawn)
+    assert page.locator("[data-chart=gain] .mark-area path").count() >= 2
+    assert page.locator(".view [data-chart=saturation][data-drawn]").count() == 0
+    page.get_by_text("The paper's view").click()
+    page.wait_for_selector("[data-chart=saturation][data-drawn]")
     assert page.locator("[data-chart=saturation] .mark-area path").count() >= 2
+    width = page.locator("[data-chart=saturation] svg").bounding_box()["width"]
+    assert width == page.locator("[data-chart=gain] svg").bounding_box()["width"]
     assert page.locator("[data-chart=difficulty] .mark-rect path").count() == 9
     assert plain.stat().st_size < 1_500_000
     assert page.locator("h2").first.is_visible()
-    assert page.locator(".tiles .value").count() == 3
+    assert page.locator(".tiles .value").count() == 2
 
 
 def test_marks_have_tooltips(browser: Any, plain: Path) -> None:
@@ -169,6 +176,15 @@ def test_search_filters_sorting_and_paths(browser: Any, plain: Path) -> None:
     page, wrong = load(browser, plain)
     lines = page.locator(".items tbody tr")
     assert lines.count() == 50
+    leads = page.evaluate(
+        "JSON.parse(document.getElementById('data').textContent)['run-1'].items.rows.map(r => "
+        "[`item-${r.id}`, (r.a[0][1] - (r.a[1]?.[1] ?? 0)) / r.v.length])"
+    )
+    lead = dict(leads)
+    first = [
+        lead[place] for place in page.eval_on_selector_all(".items tbody tr", "all => all.map(e => e.id)")
+    ]
+    assert first == sorted(first), "the most contested first"
     page.get_by_role("button", name="Show more").click()
     assert lines.count() == 70
     page.locator("input[name=search]").fill("number 61")
@@ -193,6 +209,26 @@ def test_search_filters_sorting_and_paths(browser: Any, plain: Path) -> None:
     assert wrong == []
 
 
+def test_the_rule_is_copied(browser: Any, plain: Path) -> None:
+    page, wrong = load(browser, plain, permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator(".copy code").inner_text()
+    assert wrong == []
+
+
+def test_every_chart_says_in_words_what_it_shows(browser: Any, plain: Path) -> None:
+    page, _ = load(browser, plain)
+    told = dict(page.eval_on_selector_all(".chart", "all => all.map(e => [e.dataset.chart, e.ariaLabel])"))
+    labels = page.locator("[data-chart=gain] svg").inner_html()
+    assert "keff: " in labels
+    assert all(len(text) > 40 for text in told.values())
+    accuracy = re.search(r"reaches ([\d.]+%)", told["gain"])
+    assert accuracy is not None
+    assert f"{accuracy[1]}<" in labels, "one number for one fact"
+    assert accuracy[1] in told["frontier_paths"]
+
+
 def test_a_deep_link_opens_its_item(browser: Any, plain: Path) -> None:
     page, _ = load(browser, plain, "#item-q%2F66")
     assert page.locator("tr.target").get_attribute("id") == "item-q/66"
@@ -201,12 +237,16 @@ def test_a_deep_link_opens_its_item(browser: Any, plain: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("width", [390, 1280])
 def test_it_is_accessible_and_fits(browser: Any, plain: Path, scheme: str, width: int) -> None:
     page, _ = load(
         browser, plain, "#item-q%2F3", viewport={"width": width, "height": 800}, color_scheme=scheme
     )
+    page.eval_on_selector_all("details", "all => all.forEach(e => e.open = true)")
+    page.wait_for_selector("[data-chart=saturation][data-drawn]")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    clipped = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel)"
+    assert page.eval_on_selector_all(".scroll", clipped) == [], "no table is cut"
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(255, 255, 255)") == (scheme == "light")
     assert violations(page) == []
@@ -219,6 +259,7 @@ def test_it_prints(browser: Any, plain: Path, folder: Path) -> None:
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator(".tools").is_hidden()
+    assert page.evaluate("getComputedStyle(document.querySelector('.bar i')).printColorAdjust") == "exact"
 
 
 def test_hostile_output_stays_text(browser: Any, hostile: Path) -> None:
@@ -274,7 +315,7 @@ def test_what_is_unknown_is_said(browser: Any, folder: Path) -> None:
     page, wrong = load(browser, folder / "bare.html")
     assert wrong == []
     assert "Without gold answers" in page.locator("#run-1").inner_text()
-    assert "one block an answer" in " ".join(page.locator("#run-1").inner_text().split())
+    assert "one block per answer" in " ".join(page.locator("#run-1").inner_text().split())
     assert page.locator("#run-1 .bar .right, #run-1 .bar .wrong").count() == 0
     assert page.locator("#run-1 [data-chart=stability] .mark-line path").count() == 1
     assert "sample more paths" in page.locator("#run-2").inner_text()
@@ -292,3 +333,4 @@ def test_a_real_record_with_its_replay(browser: Any, recorded: list[Path], folde
     assert page.locator("output[name=count]").inner_text() == "500 of 500 questions"
     assert "Accuracy kept" in page.locator(".tiles").inner_text()
     assert page.locator("[data-chart=frontier_tokens] .mark-symbol path").count() > 10
+    assert page.locator("[data-chart=frontier_tokens] .mark-text text").filter(has_text="keff").count() == 1

@@ -34,6 +34,7 @@ COMMANDS = (
     "serve",
     "report",
     "tables",
+    "atlas",
     "predict",
     "list",
 )

@@ -34,12 +34,18 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The recommendation: its tone for colour, a badge, the sentence, why, and the three numbers."""
+    """The recommendation: its tone for colour, a badge, the sentence, the rule, why, and the numbers.
+
+    ``rule`` is what is copied, ``words`` what it does; ``saved`` is the number of the overview.
+    """
 
     tone: str
     badge: str
     sentence: str
+    rule: str
+    words: str
     because: str
+    saved: str
     tiles: tuple[Tile, ...]
 
 
@@ -47,12 +53,16 @@ def headline(advice: Recommendation, cap: int) -> Headline:
     """Say what to do, what that keeps and what it saves against ``cap`` paths per question."""
     verdict = advice.verdict
     asks_once = verdict == "sample" and advice.policy == "fixed:1"
+    saved = _saved(advice, cap)
     return Headline(
         tone=TONES[verdict],
         badge=BADGES["single path" if asks_once else verdict],
         sentence=_sentence(advice, cap),
+        rule=advice.policy,
+        words=in_words(advice.policy),
         because=advice.because,
-        tiles=(_policy(advice), _kept(advice, cap), _saved(advice, cap)),
+        saved=saved.value,
+        tiles=(_kept(advice, cap), saved, *_money(advice), *_seconds(advice)),
     )
 
 
@@ -82,49 +92,84 @@ def _meanwhile(advice: Recommendation) -> str:
     return "use the safe default" if advice.policy.startswith(SAFE) else "this rule fits your aim best"
 
 
-def _policy(advice: Recommendation) -> Tile:
-    return Tile("Policy", advice.policy, in_words(advice.policy))
-
-
 def _kept(advice: Recommendation, cap: int) -> Tile:
     kept = advice.kept
     if kept is not None and kept.limits is not None:
-        detail = f"95% interval, {kept.method}{_beside(advice)}"
+        detail = f"95% interval over questions like these{_sure(advice)}"
         return Tile(f"Accuracy kept, of {cap} paths", kept.percent(), detail)
     if advice.expected_plurality is not None:
-        detail = f"95% interval, {advice.expected_plurality.method}"
+        detail = "95% interval over questions like these"
         return Tile("Accuracy expected", advice.expected_plurality.percent(), detail)
     value = "unknown" if advice.same_answer is None else number(advice.same_answer, ".1%")
     detail = "simulated from this pilot; without gold answers accuracy cannot be known"
     return Tile(f"Same answer as {cap} paths", value, detail)
 
 
-def _beside(advice: Recommendation) -> str:
-    """Say what replay on the very questions that chose the policy shows, or how sure its share is."""
+def _sure(advice: Recommendation) -> str:
+    """Say how sure it is that this workload keeps what was asked."""
     kept = advice.kept
-    if advice.replayed is not None and advice.optimism is not None:
-        points = f"{100 * advice.optimism:+.1f} points of optimism"
-        return f"; {advice.replayed.value:.1%} on the questions that chose it ({points})"
     if kept is None or kept.confidence is None:
         return ""
     return f"; {kept.confidence:.0%} sure that this workload keeps what was asked"
 
 
 def _saved(advice: Recommendation, cap: int) -> Tile:
-    paths = advice.expected_paths
+    paths, change = advice.expected_paths, advice.change
     if paths is None:
-        return Tile("Cost saved", "unknown", "the pilot is too short to say")
-    spent = "" if advice.expected_tokens is None else f", {advice.expected_tokens:,.0f} tokens"
-    before = cap if advice.change is None else paths - advice.change.paths.value
-    against = "" if advice.change is None else f" ({advice.change.against})"
-    detail = f"{_paths(paths)} per question expected instead of {before:g}{against}{spent}{_dollars(advice)}"
-    return Tile("Paths saved" if paths <= before else "Paths added", f"{abs(1 - paths / before):.0%}", detail)
+        return Tile("Paths saved", "unknown", "the pilot is too short to say")
+    before = float(cap) if change is None else paths - change.paths.value
+    label = "Paths saved" if paths <= before else "Paths added"
+    if change is not None:
+        label += f", against {_today(change.against)}"
+    tokens = "" if advice.expected_tokens is None else f", {advice.expected_tokens:,.0f} tokens"
+    accuracy = ""
+    # Against the cap, what is kept says the same.
+    if change is not None and change.accuracy is not None and change.against != f"fixed:{cap}":
+        accuracy = f"; accuracy changes by {points(change.accuracy)} points"
+    detail = f"{_paths(paths)}{tokens} per question expected, instead of {before:.3g} paths{accuracy}"
+    return Tile(label, f"{abs(1 - paths / before):.0%}", detail)
 
 
-def _dollars(advice: Recommendation) -> str:
-    return (
-        "" if advice.bill is None or advice.expected_cost is None else f", ${advice.expected_cost.value:.3g}"
-    )
+def _today(policy: str) -> str:
+    """Return what is deployed today as people say it."""
+    name, _, value = policy.partition(":")
+    return f"your {value} paths" if name == "fixed" and value.isdigit() else policy
+
+
+def points(value: Interval | None) -> str:
+    """Format a difference of shares in percentage points, with signs."""
+    if value is None or value.value != value.value:
+        return "–"
+    if value.limits is None:
+        return f"{100 * value.value:+.1f}"
+    lo, hi = value.limits
+    return f"{100 * value.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}]"
+
+
+def _money(advice: Recommendation) -> tuple[Tile, ...]:
+    """Return what a thousand questions cost, where prices are given."""
+    bill, change = advice.bill, advice.change
+    if bill is None or bill.per_1000 is None:
+        return ()
+    saved = "" if change is None or change.dollars is None else f", {_signed(1000 * change.dollars.value)}"
+    against = "" if not saved or change is None else f" against {_today(change.against)}"
+    detail = f"at the prices of {bill.model}{saved}{against}"
+    return (Tile("Dollars per 1,000 questions", f"${bill.per_1000.text('.3g')}", detail),)
+
+
+def _signed(dollars: float) -> str:
+    return f"{'−' if dollars < 0 else '+'}${abs(dollars):.3g}"
+
+
+def _seconds(advice: Recommendation) -> tuple[Tile, ...]:
+    """Return the 95th percentile of the time to answer, where seconds are known."""
+    seconds = advice.expected_seconds
+    if seconds is None or seconds.p95 is None:
+        return ()
+    style = ".0f" if seconds.p95.value >= 100 else ".1f"
+    median = "" if seconds.p50 is None else f"median {seconds.p50.text(style)}, "
+    detail = f"{median}rounds one after the other"
+    return (Tile("Seconds to answer, 95th percentile", seconds.p95.text(style), detail),)
 
 
 def _paths(value: float) -> str:

@@ -19,6 +19,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from keff.analysis.atlas import single
 from keff.analysis.combine import slot_table
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
@@ -26,11 +27,12 @@ from keff.analysis.results.estimates import Limits as Ends
 from keff.analysis.results.replay import Replay
 from keff.reading.open import Record
 from keff.records import Interval
-from keff.report import series
-from keff.report.headline import Headline, arms_sentence, headline
+from keff.report import advice_series, series
+from keff.report.alternatives import alternatives
+from keff.report.headline import Headline, arms_sentence, headline, points
 from keff.report.items import ByteLimits, Items, embed, items_payload
+from keff.report.numbers import fixed, pair, percent, within
 from keff.report.specs import specs
-from keff.result import number
 
 TEMPLATES = Path(__file__).parent / "templates"
 SNIPPET = "window.vegaEmbed=vegaEmbed;"
@@ -108,6 +110,8 @@ class View:
     model: str
     found: Analysis
     single: Interval | None
+    letters: Mapping[str, str]
+    told: Mapping[str, str]
     headline: Headline
     replayed: Replay | None
     rows: Sequence[NumberRow]
@@ -129,7 +133,9 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> View:
         task=record.info.task or "",
         model=record.info.model or "",
         found=found,
-        single=_single(found),
+        single=single(found),
+        letters=advice_series.lettered(exhibit.replayed),
+        told=alternatives(found, exhibit.record.ballot.votes),
         headline=headline(found.recommendation, found.cap),
         replayed=exhibit.replayed,
         rows=_numbers(found),
@@ -139,24 +145,18 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> View:
     )
 
 
-def _single(found: Analysis) -> Interval | None:
-    """Return the accuracy of one path with its band; None without gold answers."""
-    if found.p is None or found.bands is None:
-        return None
-    return Interval(found.p, *found.bands.majority[1], "cluster_bootstrap")
-
-
 def _charts(exhibit: Exhibit, cap: int) -> dict[str, series.Datasets]:
     """Return the datasets of every chart that this run has something to draw in."""
     found, votes = exhibit.found, exhibit.record.ballot.votes
     frontier = "frontier_tokens" if votes.tokens is not None else "frontier_paths"
     several = votes.k > 1
     drawn = {
+        "gain": advice_series.gain(found, cap) if found.majority and several else {},
         "saturation": series.saturation(found, cap) if found.majority and several else {},
-        "stability": series.stability(found) if not found.majority and several else {},
+        "stability": advice_series.stability(found) if not found.majority and several else {},
         "worth": series.worth(found, cap),
         "difficulty": series.difficulty(votes, found) if several else {},
-        frontier: series.frontier(found, votes, exhibit.replayed),
+        frontier: advice_series.frontier(found, votes, exhibit.replayed),
         "slots": series.slots(slot_table(votes)) if votes.correct is not None else {},
     }
     return {name: data for name, data in drawn.items() if data}
@@ -280,23 +280,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": _percent, "fixed": _fixed, "within": _within, "pair": _pair}
+    environment.filters |= {
+        "percent": percent,
+        "fixed": fixed,
+        "within": within,
+        "pair": pair,
+        "points": points,
+    }
     return environment
-
-
-def _percent(value: float | None, digits: int = 1) -> str:
-    return number(value, f".{digits}%")
-
-
-def _fixed(value: float | None, digits: int = 2) -> str:
-    return number(value, f".{digits}f")
-
-
-def _within(value: Interval | None, digits: int = 2) -> str:
-    """Format a value with its interval."""
-    return "–" if value is None else value.text(f".{digits}f")
-
-
-def _pair(value: Interval | None, digits: int = 1) -> str:
-    """Format a share with its interval, in percent."""
-    return "–" if value is None else value.percent(digits)

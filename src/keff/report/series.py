@@ -11,7 +11,6 @@ import numpy as np
 from keff.analysis.results.combination import Slot
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
-from keff.analysis.results.replay import Replay, ReplayRow
 from keff.records import Interval
 from keff.result import number
 from keff.stats.betabinomial import betabinom_logpmf, majority_curve, majority_limit
@@ -51,7 +50,7 @@ def usable_c(found: Analysis) -> float | None:
 
 def saturation(found: Analysis, k_max: int) -> Datasets:
     """Return measured curves with bands, models, whiskers, the interval of K* and the limit of majority."""
-    ahead = [_ahead_row(*point) for point in _plurality_ahead(found)]
+    ahead = [ahead_row(*point) for point in plurality_ahead(found)]
     star, c = found.k_star, usable_c(found)
     shade = [] if star is None else [_shade(star.lo, star.hi)]
     limit = [] if c is None or found.p is None else [{"value": majority_limit(found.p, c)}]
@@ -87,7 +86,7 @@ def _seen(found: Analysis) -> Rows:
     ]
 
 
-def _plurality_ahead(found: Analysis) -> list[tuple[int, Interval]]:
+def plurality_ahead(found: Analysis) -> list[tuple[int, Interval]]:
     """Start at the last measured K, then what is predicted beyond it."""
     if found.predicted is None or found.predicted.plurality is None or found.plurality is None:
         return []
@@ -96,11 +95,13 @@ def _plurality_ahead(found: Analysis) -> list[tuple[int, Interval]]:
     return [(found.k, start), *beyond] if beyond else []
 
 
-def _ahead_row(k: int, value: Interval) -> dict[str, Value]:
-    return {"k": k, "series": PLURALITY_AHEAD, **_limits(value)}
+def ahead_row(k: int, value: Interval) -> dict[str, Value]:
+    """Return a point of predicted plurality."""
+    return {"k": k, "series": PLURALITY_AHEAD, **limits(value)}
 
 
-def _limits(value: Interval) -> dict[str, float | None]:
+def limits(value: Interval) -> dict[str, float | None]:
+    """Return a value and its limits as columns of a row."""
     return {"value": value.value, "lo": value.lo, "hi": value.hi}
 
 
@@ -116,8 +117,8 @@ def _models(found: Analysis, c: float | None, top: int) -> Rows:
 
 
 def _bounds(found: Analysis) -> Rows:
-    limits = found.predicted.bounds if found.predicted else None
-    return [{"k": k, "lo": low, "hi": high} for k, (low, high) in (limits or {}).items()]
+    bounds = found.predicted.bounds if found.predicted else None
+    return [{"k": k, "lo": low, "hi": high} for k, (low, high) in (bounds or {}).items()]
 
 
 def worth(found: Analysis, k_max: int) -> Datasets:
@@ -180,49 +181,6 @@ def _sum(law: FloatArray, start: int, stop: int) -> float:
     return float(law[start:stop].sum())
 
 
-def frontier(found: Analysis, votes: Votes, replayed: Replay | None) -> Datasets:
-    """Return accuracy against cost: fixed K measured and predicted, replayed policies, and the advice."""
-    if found.plurality is None:
-        return {}
-    unit = 1.0 if votes.tokens is None or np.isnan(votes.tokens).any() else float(votes.tokens.mean())
-    curve = [
-        {"k": k, "cost": k * unit, "value": found.plurality[k], "what": f"always {k} paths", "mark": _mark(k)}
-        for k in shown_ks(found.k)
-    ]
-    ahead = [
-        _ahead_row(k, value) | {"cost": k * unit, "what": f"always {k} paths, predicted", "mark": _mark(k)}
-        for k, value in _plurality_ahead(found)
-    ]
-    advice = found.recommendation
-    replays = () if replayed is None else replayed.policies
-    rules = [_rule(row, row.accuracy, unit, advice.policy) for row in replays if row.accuracy is not None]
-    paths, expected = advice.expected_paths, advice.expected_plurality
-    if not any(row["chosen"] for row in rules) and expected is not None and paths is not None:
-        place = {"policy": advice.policy, "cost": paths * unit, "paths": paths, "chosen": True}
-        rules.append({**place, **_limits(expected)})
-    return rounded({"curve": curve, "ahead": ahead, "rules": rules})
-
-
-def _mark(k: int) -> str:
-    return str(k) if k & (k - 1) == 0 else ""
-
-
-def _rule(row: ReplayRow, accuracy: Interval, unit: float, chosen: str) -> Row:
-    place = {
-        "policy": row.policy,
-        "cost": row.mean_paths if unit == 1.0 else row.cost,
-        "paths": row.mean_paths,
-    }
-    return {**place, **_limits(accuracy), "chosen": row.policy == chosen}
-
-
-def stability(found: Analysis) -> Datasets:
-    """Return how often the answer after k paths is that of all recorded paths: needs no labels."""
-    if found.flip is None:
-        return {}
-    return rounded({"same": [{"k": k, "value": 1 - found.flip[k]} for k in shown_ks(found.k)]})
-
-
 def arms(compared: Comparison) -> Datasets:
     """Return the forest of changes between two arms, and the template slots of the second."""
     changes = {
@@ -231,7 +189,7 @@ def arms(compared: Comparison) -> Datasets:
         "majority vote": compared.delta_majority,
         "plurality": compared.delta_plurality,
     }
-    rows = [{"change": label, **_limits(change)} for label, change in changes.items() if change is not None]
+    rows = [{"change": label, **limits(change)} for label, change in changes.items() if change is not None]
     return rounded({"changes": rows}) | slots(compared.arms[1].slots)
 
 

@@ -17,9 +17,12 @@ const visible = (text) =>
     .replace(/[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]/g, (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 
 async function draw(element) {
-  const { run, chart } = element.dataset;
+  const { run, chart } = element.dataset, said = element.getAttribute("aria-label");
   const spec = { ...specs[chart], datasets: { ...specs[chart].datasets, ...data[run].charts[chart] } };
   await window.vegaEmbed(element, spec, { renderer: "svg", actions: false, ast: true, logLevel: 1, tooltip: { theme: "custom" } });
+  // Drawing writes a label of its own ("visualization") over the sentence that says what is to be seen.
+  for (const [name, value] of Object.entries({ role: "img", "aria-label": said })) element.setAttribute(name, value);
+  element.removeAttribute("aria-roledescription");
   // The chart has one label, on its element; its hundreds of marks are not images of their own.
   element.querySelector("svg").setAttribute("aria-hidden", "true");
   for (const mark of element.querySelectorAll("svg, svg [role]")) mark.removeAttribute("role");
@@ -27,12 +30,18 @@ async function draw(element) {
 }
 
 /** Draw what is seen first, then the rest one by one, so that the page answers meanwhile. */
+const shut = (element) => element.closest("details:not([open])") !== null;
 async function drawAll() {
-  const waiting = new Set(document.querySelectorAll(".chart"));
+  // A chart in a closed part has no width yet: it is drawn when its part is opened.
+  const visibleNow = [...document.querySelectorAll(".chart")].filter((element) => !shut(element));
+  for (const part of document.querySelectorAll("details.view")) {
+    part.addEventListener("toggle", () => part.querySelectorAll(".chart:not([data-drawn])").forEach(draw), { once: true });
+  }
+  const waiting = new Set(visibleNow);
   const take = (element) => waiting.delete(element) && draw(element);
   const watcher = new IntersectionObserver((seen) => seen.forEach((one) => one.isIntersecting && take(one.target)), { rootMargin: "400px" });
   for (const element of waiting) watcher.observe(element);
-  for (const element of document.querySelectorAll(".chart")) {
+  for (const element of visibleNow) {
     await take(element);
     await new Promise((resolve) => setTimeout(resolve));
   }
@@ -54,7 +63,7 @@ const filters = {
 };
 const sorts = {
   n: (row) => row.n,
-  split: (row) => (row.a.length ? row.a[0][1] / votes(row) : 0),
+  split: (row) => (row.a.length ? (row.a[0][1] - (row.a[1]?.[1] ?? 0)) / votes(row) : 2),
   lead: (row) => (row.a.length ? row.a[0][0] : ""),
   g: (row) => row.g ?? "",
   r: (row) => row.r ?? -1,
@@ -82,7 +91,7 @@ class Questions {
     this.more = section.querySelector(".more button");
     this.labelled = section.querySelector("[data-sort=r]") !== null;
     this.limit = BATCH;
-    this.sort = ["n", 1];
+    this.sort = ["split", 1];
     this.open = new Set();
     for (const row of this.data.rows) row.s = [row.id, row.q ?? "", row.g ?? "", ...row.a.map((a) => a[0])].join("\n").toLowerCase();
     this.listen();
@@ -130,8 +139,8 @@ class Questions {
     const name = make("td", { class: "name" }, make("span", { class: "ask" }, visible(row.q ?? row.id)));
     if (row.q) name.append(make("a", { class: "id", href: `#${encodeURIComponent(id)}` }, visible(row.id)));
     const winner = row.a.length ? visible(row.a[0][0]) + (tied(row) ? " (tied)" : "") : "none";
-    const cells = [make("td", {}, button), name, make("td", {}, this.bar(row)), make("td", { class: "answer" }, winner)];
-    if (this.labelled) cells.push(make("td", { class: "answer" }, visible(row.g ?? "")), make("td", {}, `${row.r} of ${votes(row)}`));
+    const cells = [make("td", {}, button), name, make("td", {}, this.bar(row)), make("td", { class: "answer", "data-label": "winner" }, winner)];
+    if (this.labelled) cells.push(make("td", { class: "answer", "data-label": "gold" }, visible(row.g ?? "")), make("td", { "data-label": "right" }, `${row.r} of ${votes(row)}`));
     const line = make("tr", { id }, ...cells);
     return open ? [line, make("tr", { class: "detail" }, this.detail(row, cells.length))] : [line];
   }
@@ -210,6 +219,21 @@ class Questions {
     line.querySelector("button").focus({ preventScroll: true });
     return true;
   }
+}
+
+for (const button of document.querySelectorAll(".copier")) {
+  const label = button.textContent;
+  button.addEventListener("click", async () => {
+    const source = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(source); // without permission the rule is selected, to be copied by hand
+      button.textContent = "Selected";
+    }
+    setTimeout(() => (button.textContent = label), 2000);
+  });
 }
 
 const tables = [...document.querySelectorAll(".questions")].map((section) => new Questions(section));

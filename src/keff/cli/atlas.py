@@ -1,0 +1,87 @@
+"""Add recorded workloads to an atlas of measured correlations.
+
+Writes a page, CSV, JSON and a figure; derived numbers only.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keff.analysis.atlas import About, Entry, measure
+from keff.cli import _console
+from keff.cli import _options as o
+from keff.errors import UsageError
+from keff.plugins import missing_extra
+from keff.reading.open import Opening, Record, open_records
+from keff.report.atlas import Atlas, Source, read_atlas, write_atlas
+
+Folder = Annotated[
+    Path, typer.Option("--out", "-o", help="Folder of the atlas: created, or added to.", show_default=False)
+]
+Dataset = Annotated[str | None, typer.Option("--dataset", help="Name of the data set.", show_default="task")]
+Setting = Annotated[str, typer.Option("--setting", help="How it was sampled, such as 'T 0.7, few-shot'.")]
+SourceTitle = Annotated[str, typer.Option("--source", help="Who recorded it.")]
+Url = Annotated[str, typer.Option("--url", help="Address of the records.")]
+Licence = Annotated[str, typer.Option("--licence", help="Licence of the records.")]
+
+
+def command(
+    paths: o.Paths,
+    out: Folder,
+    model: o.Model = None,
+    dataset: Dataset = None,
+    setting: Setting = "",
+    source: SourceTitle = "own records",
+    url: Url = "",
+    licence: Licence = "",
+    format: o.Format = None,
+    answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
+    trim: o.Trim = None,
+    part: o.Part = None,
+    seed: o.AnalysisSeed = 0,
+    json: o.Json = False,
+) -> None:
+    """Measure every PATH and add its line."""
+    opening = Opening(format, o.reading_of(answer_space, answer_key), trim, part=part)
+    old = read_atlas(out / "atlas.json")
+    records = [record for path in paths for record in open_records(path, opening)]
+    lines = [measure(record, _about(record, model, dataset, setting, source), seed) for record in records]
+    atlas = old.added({source: Source(source, url, "", licence)}, lines)
+    try:
+        files = [*write_atlas(atlas, out), *_draw(atlas, out)]
+    except OSError as error:
+        raise UsageError(f"{out}: {error.strerror or error}: name another folder with -o") from None
+    if json:
+        entries = [entry.to_dict() for entry in lines]
+        _console.print_json({"entries": entries, "files": [str(file) for file in files]})
+        return
+    for entry in lines:
+        _console.result_console.print(_line(entry), markup=False, soft_wrap=True)
+    for file in files:
+        typer.echo(str(file))
+
+
+def _about(record: Record, model: str | None, dataset: str | None, setting: str, source: str) -> About:
+    name = Path(record.path).stem or record.path
+    data = dataset or record.info.task or name
+    return About(name, model or record.info.model or "unknown model", data, setting, source)
+
+
+def _line(entry: Entry) -> str:
+    saved = "" if entry.paths_saved is None else f", {entry.paths_saved.value:.0%} of 32 paths saved"
+    return f"{entry.name}: one path {entry.p.percent()}, c = {entry.c.text()}, {entry.policy}{saved}"
+
+
+def _draw(atlas: Atlas, out: Path) -> list[Path]:
+    try:
+        figure: Any = importlib.import_module("keff.report.atlas_figure")
+    except ImportError as error:
+        _console.warn(str(missing_extra(error, "the figure of the atlas")))
+        return []
+    names = {key: source.title for key, source in atlas.sources.items()}
+    return [figure.draw_atlas(atlas.entries, names, out / "atlas.svg")]

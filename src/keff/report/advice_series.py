@@ -1,0 +1,132 @@
+"""Rows of the charts that show the recommendation: what more paths buy, and accuracy against cost."""
+
+from __future__ import annotations
+
+import math
+from string import ascii_lowercase
+
+import numpy as np
+
+from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.replay import Replay, ReplayRow
+from keff.records import Interval
+from keff.report.series import Datasets, Row, Rows, ahead_row, limits, plurality_ahead, rounded, shown_ks
+from keff.stats.votes import Votes
+
+
+def gain(found: Analysis, cap: int) -> Datasets:
+    """Return what more paths buy: the vote that users get, with its band, prediction, and the advice.
+
+    Where only correctness was recorded the vote is the strict majority.
+    """
+    curve, bands = found.plurality, found.bands
+    if bands is None:
+        return {}
+    band = bands.plurality
+    if curve is None or band is None:
+        curve, band = found.majority, bands.majority
+    assert curve is not None
+    seen = [_seen_row(k, curve[k], band[k]) for k in shown_ks(found.k)]
+    ahead = [
+        {"k": k, **limits(value), "range": shares(value)} for k, value in plurality_ahead(found) if k <= cap
+    ]
+    top = max(cap, found.k)
+    chosen = [{**row, "side": _side(float(str(row["paths"])), top)} for row in _chosen(found, 1.0)]
+    ends = [_end_row(1, curve[1], "first")] if not any(row["paths"] == 1 for row in chosen) else []
+    at = cap if cap in curve else found.k
+    ends.append(_end_row(at, curve[at], "middle" if at < top else "last"))
+    if ahead and ahead[-1]["k"] != at:
+        ends.append(_end_row(cap, float(str(ahead[-1]["value"])), "last", " predicted"))
+    return rounded({"seen": seen, "ahead": ahead, "chosen": chosen, "ends": ends if found.k > 1 else []})
+
+
+def _seen_row(k: int, value: float, band: tuple[float, float]) -> Row:
+    measured = Interval(value, *band, "cluster_bootstrap")
+    return {"k": k, **limits(measured), "range": shares(measured)}
+
+
+def _end_row(k: int, value: float, side: str, how: str = "") -> Row:
+    paths = "1 path" if k == 1 else f"{k} paths"
+    return {"k": k, "value": value, "label": f"{paths}{how} {value:.1%}", "side": side}
+
+
+def _side(paths: float, top: int) -> str:
+    """Return on which side of a chart's logarithmic axis a point stands, so that its label stays inside."""
+    share = math.log(max(paths, 1)) / math.log(max(top, 2))
+    return "first" if share < 0.3 else "last" if share > 0.7 else "middle"
+
+
+def stability(found: Analysis) -> Datasets:
+    """Return how often the answer after k paths is that of all recorded paths: needs no labels."""
+    if found.flip is None:
+        return {}
+    advice = found.recommendation
+    paths, same = advice.expected_paths, advice.same_answer
+    known = paths is not None and same is not None and paths <= found.k
+    point = [
+        {"paths": paths, "value": same, "label": f"keff: {paths:.1f} paths", "side": _side(paths, found.k)}
+    ]
+    rows = [{"k": k, "value": 1 - found.flip[k]} for k in shown_ks(found.k)]
+    return rounded({"same": rows, "chosen": point if known else []})
+
+
+def frontier(found: Analysis, votes: Votes, replayed: Replay | None) -> Datasets:
+    """Return accuracy against cost: fixed K measured and predicted, replayed policies, and the advice.
+
+    Rules carry the letter by which the table beside the chart names them. The advice stands at what it is
+    expected to do, which is corrected for its choice, wherever that is known.
+    """
+    if found.plurality is None:
+        return {}
+    unit = 1.0 if votes.tokens is None or np.isnan(votes.tokens).any() else float(votes.tokens.mean())
+    curve = [
+        {"k": k, "cost": k * unit, "value": found.plurality[k], "what": f"always {k} paths", "mark": _mark(k)}
+        for k in shown_ks(found.k)
+    ]
+    ahead = [
+        ahead_row(k, value) | {"cost": k * unit, "what": f"always {k} paths, predicted", "mark": _mark(k)}
+        for k, value in plurality_ahead(found)
+    ]
+    advice, letters = found.recommendation, lettered(replayed)
+    replays = () if replayed is None else replayed.policies
+    rules = [
+        {"letter": letters[row.policy], **_rule(row, row.accuracy, unit)}
+        for row in replays
+        if row.accuracy is not None and row.policy in letters and row.policy != advice.policy
+    ]
+    return rounded({"curve": curve, "ahead": ahead, "rules": rules, "chosen": _chosen(found, unit)})
+
+
+def lettered(replayed: Replay | None) -> dict[str, str]:
+    """Return the letters of replayed rules, in the order of the table; fixed K stands on the grey line."""
+    rows = () if replayed is None else replayed.policies
+    rules = [row.policy for row in rows if not row.policy.startswith("fixed:")]
+    return dict(zip(rules, ascii_lowercase, strict=False))
+
+
+def _mark(k: int) -> str:
+    return str(k) if k & (k - 1) == 0 else ""
+
+
+def _rule(row: ReplayRow, accuracy: Interval, unit: float) -> Row:
+    cost = row.mean_paths if unit == 1.0 else row.cost
+    place = {"policy": row.policy, "cost": cost, "paths": row.mean_paths}
+    return {**place, **limits(accuracy), "range": shares(accuracy)}
+
+
+def _chosen(found: Analysis, unit: float) -> Rows:
+    """Return the advice as a point: what it draws and how accurate it is expected to be."""
+    advice = found.recommendation
+    paths, expected = advice.expected_paths, advice.expected_plurality
+    if expected is None or paths is None:
+        return []
+    spent = paths if unit == 1.0 else advice.expected_tokens or paths * unit
+    said = "1 path" if paths == 1 else f"{paths:.1f} paths"
+    label = f"keff: {said}, {expected.value:.1%}"
+    place = {"policy": advice.policy, "paths": paths, "cost": spent, "label": label}
+    return [{**place, **limits(expected), "range": shares(expected)}]
+
+
+def shares(value: Interval) -> str:
+    """Return the limits of a share in percent, such as ``95.0 to 97.7%``."""
+    return "unknown" if value.limits is None else "{:.1f} to {:.1f}%".format(*(100 * x for x in value.limits))

@@ -1,0 +1,229 @@
+"""The atlas: lines of many workloads as JSON, CSV and a page, the same bytes on every run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from pydantic import TypeAdapter, ValidationError
+
+from keff.analysis.atlas import CAP, PREDICTED, SHOWN, Entry
+from keff.errors import UsageError
+from keff.records import Interval
+from keff.result import Json, Result, number, plain
+
+FORMAT = "keff atlas 1"
+DIGITS = 4
+"""Significant digits that are written: more would be noise, and could differ between machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Result):
+    """Where records come from: who recorded them, at which address and commit, under which licence."""
+
+    title: str
+    url: str = ""
+    commit: str = ""
+    licence: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Atlas(Result):
+    """Lines of workloads with their sources; ``version`` and ``citation`` name the collection."""
+
+    format: str
+    version: str
+    citation: str
+    sources: Mapping[str, Source]
+    entries: tuple[Entry, ...]
+
+    def added(self, sources: Mapping[str, Source], entries: Iterable[Entry]) -> Atlas:
+        """Return the atlas with further lines, which replace those of the same name; in a fixed order."""
+        lines = {entry.name: entry for entry in (*self.entries, *entries)}
+        order = sorted(lines.values(), key=lambda entry: (entry.dataset, entry.model, entry.name))
+        known = dict(sorted({**self.sources, **sources}.items()))
+        return replace(self, sources=known, entries=tuple(order))
+
+
+EMPTY = Atlas(FORMAT, "own", "", {}, ())
+
+
+def read_atlas(file: Path) -> Atlas:
+    """Read ``atlas.json``; an empty atlas where there is none. Raises UsageError for anything else."""
+    try:
+        return TypeAdapter(Atlas).validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return EMPTY
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"{file}: not an atlas: {first['loc']}: {first['msg']}") from None
+
+
+def write_atlas(atlas: Atlas, folder: Path) -> list[Path]:
+    """Write ``atlas.json``, ``atlas.csv`` and ``index.md`` into a folder; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"atlas.json": to_json(atlas), "atlas.csv": to_csv(atlas.entries), "index.md": to_page(atlas)}
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    return [folder / name for name in texts]
+
+
+def to_json(atlas: Atlas) -> str:
+    """Return the atlas as JSON, one value per line."""
+    return json.dumps(_short(plain(atlas)), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def _short(value: Json) -> Json:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, list):
+        return [_short(part) for part in value]
+    return {name: _short(part) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+def to_csv(entries: Sequence[Entry]) -> str:
+    """Return the lines as CSV: every estimate has a column each for its value and its limits."""
+    rows = [_flat(entry) for entry in entries]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _flat(entry: Entry) -> dict[str, str]:
+    names = ("name", "model", "dataset", "setting", "source")
+    row = {name: _safe(str(getattr(entry, name))) for name in names}
+    row |= {"questions": str(entry.questions), "paths": str(entry.paths)}
+    row |= _columns("p", entry.p) | _columns("c", entry.c)
+    row |= _columns("k_eff_32", entry.k_eff) | _columns("ceiling", entry.ceiling)
+    for k, value in entry.plurality.items():
+        row |= _columns(f"plurality_{k}", value)
+    row |= {"verdict": entry.verdict, "policy": _safe(entry.policy)}
+    row |= _columns("mean_paths", entry.mean_paths) | _columns("accuracy", entry.accuracy)
+    row |= _columns("kept", entry.kept) | _columns("paths_saved", entry.paths_saved)
+    return row | _columns("tokens_saved", entry.tokens_saved) | {"basis": entry.basis}
+
+
+def _safe(text: str) -> str:
+    """Return text that no spreadsheet takes for a formula: names come with records."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def _columns(name: str, value: Interval | None) -> dict[str, str]:
+    parts = (None, None, None) if value is None else (value.value, value.lo, value.hi)
+    return dict(zip((name, f"{name}_lo", f"{name}_hi"), map(_cell, parts), strict=True))
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None or not math.isfinite(value) else f"{value:.{DIGITS}g}"
+
+
+HEADERS = (
+    "data set",
+    "model",
+    "size",
+    "one path, %",
+    "c",
+    f"{CAP} paths carry",
+    "ceiling",
+    "8 paths, %",
+    f"{CAP} paths, %",
+    "keff's rule",
+    "its paths",
+    "kept, %",
+    "paths saved, %",
+    "tokens saved, %",
+)
+
+TEMPLATE = Path(__file__).parent / "templates" / "atlas.md"
+
+
+def to_page(atlas: Atlas) -> str:
+    """Return the page: what the lines say together, the table, how to add to it, and the sources."""
+    head = "| " + " | ".join(HEADERS) + " |\n|---|---|" + "---:|" * 7 + "---|" + "---:|" * 4 + "\n"
+    rows = ("| " + " | ".join(map(_escaped, _cells(entry))) + " |\n" for entry in atlas.entries)
+    return (
+        TEMPLATE.read_text("utf-8")
+        .format(
+            cap=CAP,
+            summary=summary(atlas.entries),
+            table=head + "".join(rows),
+            sources="".join(_source(source) for source in atlas.sources.values()),
+            citation=f"\n## To cite\n\n{atlas.citation}" if atlas.citation else "",
+        )
+        .rstrip("\n")
+        + "\n"
+    )
+
+
+def summary(entries: Sequence[Entry]) -> str:
+    """Say in two sentences what the lines have in common."""
+    if not entries:
+        return "No workload yet."
+    cs = sorted(entry.c.value for entry in entries)
+    worth = sorted(entry.k_eff.value for entry in entries)
+    drawn = sorted(entry.mean_paths.value for entry in entries if entry.mean_paths is not None)
+    # Where the advice is not to vote, nothing is meant to be kept.
+    voting = [entry for entry in entries if entry.verdict != "do not vote"]
+    kept = sorted(entry.kept.value for entry in voting if entry.kept is not None)
+    paths = sum(entry.questions * entry.paths for entry in entries)
+    text = (
+        f"{len(entries)} workloads, {paths:,} recorded paths. The correlation c runs from {cs[0]:.2f} to "
+        f"{cs[-1]:.2f}, with a median of {median(cs):.2f}: in the median workload {CAP} paths carry as much "
+        f"evidence as {median(worth):.1f} independent ones."
+    )
+    if drawn and kept:
+        text += (
+            f" The recommended rule draws {median(drawn):.1f} paths per question in the median workload "
+            f"({drawn[0]:.1f} to {drawn[-1]:.1f}) and keeps {median(kept):.1%} of the accuracy of {CAP} "
+            f"({kept[0]:.1%} to {kept[-1]:.1%})."
+        )
+    return text
+
+
+def _cells(entry: Entry) -> list[str]:
+    eight, cap = (entry.plurality.get(k) for k in SHOWN[1:])
+    replayed = entry.basis != PREDICTED
+    return [
+        entry.dataset,
+        f"{entry.model}, {entry.setting}" if entry.setting else entry.model,
+        f"{entry.questions:,} × {entry.paths}",
+        _share(entry.p),
+        entry.c.text(),
+        entry.k_eff.text(),
+        "none" if entry.ceiling is None else number(entry.ceiling.value),
+        _share(eight, seen=entry.paths >= SHOWN[1]),
+        _share(cap, seen=entry.paths >= CAP),
+        f"`{entry.policy}`" if entry.verdict == "sample" else f"`{entry.policy}` ({entry.verdict})",
+        "–" if entry.mean_paths is None else _sloped(f"{entry.mean_paths.value:.1f}", replayed),
+        _share(entry.kept, seen=replayed),
+        *(_share(saved, digits=0, seen=replayed) for saved in (entry.paths_saved, entry.tokens_saved)),
+    ]
+
+
+def _share(value: Interval | None, *, seen: bool = True, digits: int = 1) -> str:
+    return "–" if value is None else _sloped(value.percent(digits).replace("%", ""), seen)
+
+
+def _sloped(text: str, seen: bool) -> str:
+    return text if seen else f"*{text}*"
+
+
+def _escaped(cell: str) -> str:
+    """Return a cell that stays one cell and no markup: names come with records."""
+    return cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def _source(source: Source) -> str:
+    title = f"[{source.title}]({source.url})" if source.url else source.title
+    commit = f", commit `{source.commit[:12]}`" if source.commit else ""
+    licence = f", {source.licence}" if source.licence else ""
+    return f"- {title}{commit}{licence}.{' ' + source.note if source.note else ''}\n"

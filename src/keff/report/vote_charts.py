@@ -1,0 +1,143 @@
+"""The charts of votes by the number of paths: what users get, the paper's view, and agreement."""
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from keff.report.chart import BLUE, GREY, INK, ORANGE, PATHS, PATHS_SCALE, SHARE, TALL, data, tip
+from keff.report.series import INDEPENDENT, MAJORITY, MAJORITY_MODEL, PLURALITY, PLURALITY_AHEAD, SERIES
+
+COLOURS = {
+    PLURALITY: BLUE,
+    PLURALITY_AHEAD: BLUE,
+    MAJORITY: ORANGE,
+    MAJORITY_MODEL: ORANGE,
+    INDEPENDENT: GREY,
+}
+DASHES = {
+    PLURALITY: [1, 0],
+    PLURALITY_AHEAD: [6, 4],
+    MAJORITY: [1, 0],
+    MAJORITY_MODEL: [6, 4],
+    INDEPENDENT: [2, 3],
+}
+
+
+def gain() -> Any:
+    """Draw the vote that users get, with the recommendation."""
+    accuracy = alt.Y("value:Q", title="accuracy of the vote", axis=SHARE, scale=alt.Scale(zero=False))
+    low = alt.Y("lo:Q", title="accuracy of the vote")
+    shown = [tip("k", "paths"), tip("value", "accuracy", ".1%"), tip("range", "95% interval")]
+    advice = [tip("policy", "rule"), tip("paths", "mean paths", ".2f"), *shown[1:]]
+    seen, ahead, chosen = data("seen"), data("ahead"), data("chosen")
+    at = alt.X("paths:Q", scale=PATHS_SCALE, title="paths per question")
+    return alt.layer(
+        seen.mark_area(color=BLUE, opacity=0.14).encode(x=PATHS, y=low, y2="hi:Q", tooltip=alt.value(None)),
+        ahead.mark_area(color=BLUE, opacity=0.07).encode(x=PATHS, y=low, y2="hi:Q", tooltip=alt.value(None)),
+        ahead.mark_line(color=BLUE, strokeWidth=2, strokeDash=[6, 4]).encode(
+            x=PATHS, y=accuracy, tooltip=alt.value("predicted beyond the recorded paths")
+        ),
+        seen.mark_line(color=BLUE, strokeWidth=3).encode(x=PATHS, y=accuracy, tooltip=alt.value("measured")),
+        *[
+            rows.mark_point(opacity=0, size=160, filled=True, color=BLUE).encode(
+                x=PATHS, y=accuracy, tooltip=shown
+            )
+            for rows in (ahead, seen)
+        ],
+        chosen.mark_rule(color=ORANGE, strokeWidth=2, opacity=0.7).encode(
+            x=at, y=low, y2="hi:Q", tooltip=advice
+        ),
+        chosen.mark_point(color=ORANGE, opacity=1, filled=True, size=170).encode(
+            x=at, y=accuracy, tooltip=advice
+        ),
+        *_labels("ends", PATHS, accuracy, dy=18, color=BLUE),
+        *_labels("chosen", at, accuracy, dy=-16, color=ORANGE),
+    ).properties(height=TALL)
+
+
+SIDES = {"first": ("left", 2), "middle": ("center", 0), "last": ("right", -2)}
+"""How a label is aligned with its point so that it stays inside the chart, and moved sideways."""
+
+
+def _labels(name: str, x: Any, y: Any, dy: int, color: str) -> list[Any]:
+    """Return the labels of a dataset's rows, aligned by their ``side``; a halo keeps them readable."""
+    return [
+        data(name)
+        .transform_filter(f"datum.side == '{side}'")
+        .mark_text(align=align, dx=dx, dy=dy, fontSize=13, fontWeight="bold", **look)
+        .encode(x=x, y=y, text="label:N", tooltip=alt.value(None))
+        for side, (align, dx) in SIDES.items()
+        for look in ({"color": "var(--bg)", "stroke": "var(--bg)", "strokeWidth": 4}, {"color": color})
+    ]
+
+
+def saturation() -> Any:
+    """Draw the paper's view: majority, its models and K*."""
+    colour = alt.Color(
+        "series:N", scale=alt.Scale(domain=list(SERIES), range=[COLOURS[one] for one in SERIES]), legend=None
+    )
+    dash = alt.StrokeDash(
+        "series:N", scale=alt.Scale(domain=list(SERIES), range=[DASHES[one] for one in SERIES]), legend=None
+    )
+    accuracy = alt.Y("value:Q", title="accuracy", axis=SHARE, scale=alt.Scale(zero=False))
+    shown = [tip("series", ""), tip("k", "paths"), tip("value", "accuracy", ".1%")]
+    limits = [*shown, tip("lo", "95% from", ".1%"), tip("hi", "to", ".1%")]
+    band = [
+        alt.Tooltip("lo:Q", title="accuracy from", format=".1%"),
+        alt.Tooltip("hi:Q", title="to", format=".1%"),
+    ]
+    seen, model = data("seen"), data("model")
+    return alt.layer(
+        data("star")
+        .mark_rect(color=INK, opacity=0.07, clip=True)
+        .encode(x="from:Q", x2="to:Q", tooltip=[tip("lo", "K* from"), tip("hi", "K* to")]),
+        data("limit")
+        .mark_rule(color=ORANGE, strokeDash=[1, 4], strokeWidth=1.5)
+        .encode(y=accuracy, tooltip=[tip("value", "majority vote of endless paths", ".1%")]),
+        seen.mark_area(opacity=0.14).encode(
+            x=PATHS, y=alt.Y("lo:Q", title="accuracy"), y2="hi:Q", color=colour, tooltip=["series:N"]
+        ),
+        data("bounds")
+        .mark_rule(color=ORANGE, strokeWidth=5, opacity=0.25)
+        .encode(
+            x=PATHS,
+            y=alt.Y("lo:Q", title="accuracy"),
+            y2="hi:Q",
+            tooltip=[alt.Tooltip("k:Q", title="bounds of majority at"), *band],
+        ),
+        data("whisker")
+        .mark_rule(color=BLUE, strokeWidth=1.5)
+        .encode(x=PATHS, y=alt.Y("lo:Q", title="accuracy"), y2="hi:Q", tooltip=limits),
+        model.mark_line(strokeWidth=2).encode(
+            x=PATHS, y=accuracy, color=colour, strokeDash=dash, tooltip=["series:N"]
+        ),
+        seen.mark_line(strokeWidth=3).encode(x=PATHS, y=accuracy, color=colour, tooltip=["series:N"]),
+        model.mark_point(opacity=0, size=90, filled=True).encode(
+            x=PATHS, y=accuracy, color=colour, tooltip=shown
+        ),
+        seen.mark_point(opacity=0, size=90, filled=True).encode(
+            x=PATHS, y=accuracy, color=colour, tooltip=limits
+        ),
+    ).properties(height=TALL)
+
+
+def stability() -> Any:
+    """Draw how often fewer paths give the answer of all."""
+    y = alt.Y("value:Q", title="same answer as all paths", axis=SHARE, scale=alt.Scale(zero=False))
+    rows = data("same")
+    at = alt.X("paths:Q", scale=PATHS_SCALE, title="paths per question")
+    shown = [tip("k", "paths"), tip("value", "same answer", ".1%")]
+    return alt.layer(
+        rows.mark_line(color=BLUE, strokeWidth=3).encode(
+            x=PATHS, y=y, tooltip=alt.value("same answer as all paths")
+        ),
+        rows.mark_point(color=BLUE, filled=True, size=40).encode(x=PATHS, y=y, tooltip=shown),
+        data("chosen")
+        .mark_point(color=ORANGE, opacity=1, filled=True, size=170)
+        .encode(x=at, y=y, tooltip=[tip("paths", "mean paths", ".2f"), *shown[1:]]),
+        *_labels("chosen", at, y, dy=22, color=ORANGE),
+    ).properties(height=TALL - 40)

@@ -1,0 +1,156 @@
+"""The atlas: its lines hold what an analysis says, are the same bytes on every run, and show no answer."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command_line import keff
+from keff.analysis.atlas import About, Entry, measure
+from keff.analysis.estimates import Settings, analyze
+from keff.errors import UsageError
+from keff.reading.open import Opening, open_record
+from keff.report.atlas import EMPTY, Source, read_atlas, to_csv, to_json, to_page, write_atlas
+
+REPO = Path(__file__).resolve().parents[2]
+ATLAS = REPO / "docs" / "atlas"
+NAME = "=cmd|' /C calc'!A0 <b>|x"
+
+
+def write_log(file: Path, n: int, k: int, tokens: float | None = None, seed: int = 1) -> Path:
+    rng = np.random.default_rng(seed)
+    with file.open("w") as out:
+        for index in range(n):
+            right = rng.random(k) < rng.beta(1.5, 1.0)
+            answers = ["12" if good else f"secret {rng.integers(3)}" for good in right]
+            row: dict[str, Any] = {"id": str(index), "gold_answer": "12", "all_answers": answers}
+            if tokens is not None:
+                row["all_tokens"] = [tokens] * k
+            out.write(json.dumps(row) + "\n")
+    return file
+
+
+def line(file: Path, name: str = "own") -> Entry:
+    return measure(open_record(file, Opening()), About(name, "m", "d", "T 0.7", "me"))
+
+
+def test_a_line_says_what_the_analysis_says(tmp_path: Path) -> None:
+    file = write_log(tmp_path / "log.jsonl", 60, 40, tokens=100.0)
+    entry, found = line(file), analyze(open_record(file, Opening()), Settings())
+    assert found.c is not None
+    assert found.plurality is not None
+    assert (entry.p.value, entry.c) == (found.p, found.c)
+    assert {k: value.value for k, value in entry.plurality.items() if value} == {
+        k: found.plurality[k] for k in (1, 8, 32)
+    }
+    assert entry.k_eff.value == pytest.approx(32 / (1 + 31 * found.c.value))
+    assert entry.policy == found.recommendation.policy
+    assert entry.mean_paths is not None
+    assert entry.paths_saved is not None
+    assert entry.tokens_saved is not None
+    assert entry.paths_saved.value == pytest.approx(1 - entry.mean_paths.value / 32)
+    # All paths cost the same here, so tokens are saved as paths are, but for the orders that were drawn.
+    assert entry.tokens_saved.value == pytest.approx(entry.paths_saved.value, abs=0.01)
+    assert entry.tokens_saved.lo < entry.tokens_saved.value < entry.tokens_saved.hi
+    assert entry.basis == "replayed"
+
+
+def test_beyond_the_recorded_paths_it_says_predicted(tmp_path: Path) -> None:
+    entry = line(write_log(tmp_path / "log.jsonl", 60, 9))
+    eight, cap = entry.plurality[8], entry.plurality[32]
+    assert eight is not None
+    assert cap is not None
+    assert not eight.method.startswith("predicted")
+    assert cap.method.startswith("predicted")
+    assert entry.basis == "predicted"
+    assert entry.tokens_saved is None
+    assert f"*{100 * cap.value:.1f}" in to_page(EMPTY.added({}, [entry]))
+
+
+def test_files_are_the_same_bytes_in_any_order_and_are_read_back(tmp_path: Path) -> None:
+    one, two = (line(write_log(tmp_path / f"{seed}.jsonl", 40, 8, seed=seed), str(seed)) for seed in (1, 2))
+    first, second = EMPTY.added({"me": Source("me")}, [one, two]), EMPTY.added({}, [two]).added({}, [one])
+    second = replace(second, sources=first.sources)
+    assert to_json(first) == to_json(second)
+    write_atlas(first, tmp_path / "a")
+    again = read_atlas(tmp_path / "a" / "atlas.json")
+    assert to_json(again) == to_json(first)
+    write_atlas(again, tmp_path / "b")
+    for name in ("atlas.json", "atlas.csv"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert len(again.added({}, [one]).entries) == 2
+
+
+def test_names_are_neither_formulas_nor_markup(tmp_path: Path) -> None:
+    atlas = EMPTY.added({}, [line(write_log(tmp_path / "log.jsonl", 40, 8), NAME)])
+    entry = replace(atlas.entries[0], model=NAME)
+    (row,) = csv.DictReader(io.StringIO(to_csv([entry])))
+    assert row["model"] == f"'{NAME}"
+    page = to_page(replace(atlas, entries=(entry,)))
+    assert "<b>" not in page
+    assert "\\|x" in page
+
+
+def test_the_command_adds_a_line_and_shows_no_answer(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        file = write_log(tmp_path / f"log{seed}.jsonl", 40, 8, seed=seed)
+        done = keff("atlas", file, "-o", tmp_path / "own", "--model", "my-model", "--dataset", "mine")
+        assert done.returncode == 0, done.stderr
+    names = [entry.name for entry in read_atlas(tmp_path / "own" / "atlas.json").entries]
+    assert names == ["log1", "log2"]
+    for file in (tmp_path / "own").iterdir():
+        assert "secret" not in file.read_text("utf-8")
+
+
+def test_what_has_no_correlation_is_refused(tmp_path: Path) -> None:
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text("".join(json.dumps({"id": str(i), "all_answers": ["1", "2"]}) + "\n" for i in range(3)))
+    with pytest.raises(UsageError, match="needs gold answers"):
+        line(bare)
+    (tmp_path / "atlas.json").write_text('{"entries": 3}')
+    done = keff("atlas", bare, "-o", tmp_path)
+    assert done.returncode == 2
+    assert "not an atlas" in done.stderr
+
+
+def script() -> Any:
+    spec = importlib.util.spec_from_file_location("write_atlas", REPO / "scripts" / "write_atlas.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_published_lines_are_made_again_byte_for_byte(shared: Path) -> None:
+    pytest.importorskip("matplotlib")
+    published = read_atlas(ATLAS / "atlas.json")
+    names = ["qwen25math_math100_rm", "boinf_aime2024_Qwen3-14B"]
+    part = script().collection(script().lines(shared / "data" / "recorded", names))
+    wanted = [entry for entry in published.entries if entry.name in names]
+    assert to_csv(part.entries) == to_csv(wanted)
+    again = replace(published, sources=part.sources, entries=tuple(wanted))
+    assert to_json(part) == to_json(again)
+
+
+def test_the_published_atlas_is_whole() -> None:
+    published = read_atlas(ATLAS / "atlas.json")
+    assert len(published.entries) >= 50
+    assert to_json(published) == (ATLAS / "atlas.json").read_text("utf-8")
+    assert {entry.source for entry in published.entries} == set(published.sources)
+    assert all(source.licence for source in published.sources.values())
+    for entry in published.entries:
+        assert entry.c.limits is not None
+        assert entry.c.limits[0] <= entry.c.value <= entry.c.limits[1]
+        assert math.isclose(entry.k_eff.value, 32 / (1 + 31 * entry.c.value), rel_tol=2e-3)
+    names = {file.stem for file in ATLAS.iterdir()}
+    assert names == {"atlas", "index"}
