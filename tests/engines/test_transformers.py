@@ -18,7 +18,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_model import as_folder
-from keff.engines.transformers import SeededChoice, Transformers, engine
+from keff.engines._seeded import SeededChoice
+from keff.engines.transformers import Transformers, engine
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Sampling
 
@@ -57,7 +58,7 @@ def test_choices_follow_the_nucleus_distribution() -> None:
     """20,000 seeds against the exact truncated softmax; chi-square with 3 degrees of freedom below 20."""
     n, logits = 20_000, [1.0, 3.0, 2.0, -1.0, 0.5, 2.5]
     scores = torch.tensor([logits]).repeat(n, 1)
-    left = SeededChoice(Sampling(temperature=1.3, top_p=0.9, seed=1000), n)(None, scores)
+    left = SeededChoice(1.3, 0.9, range(1000, 1000 + n))(None, scores)
     counts = np.bincount(left.argmax(-1).numpy(), minlength=6)
     share = np.exp(np.array(logits) / 1.3)
     share /= share.sum()
@@ -72,14 +73,14 @@ def test_choices_follow_the_nucleus_distribution() -> None:
 def test_consecutive_seeds_and_steps_are_independent() -> None:
     """The 0/1 choices of neighbouring seeds, and of successive steps, are uncorrelated."""
     n = 20_000
-    choice = SeededChoice(Sampling(temperature=1.0, top_p=1.0, seed=0), n)
+    choice = SeededChoice(1.0, 1.0, range(n))
     steps = [choice(None, torch.zeros(n, 2)).argmax(-1).numpy() for _ in range(2)]
     assert abs(np.corrcoef(steps[0], steps[1])[0, 1]) < 4 / np.sqrt(n)
     assert abs(np.corrcoef(steps[0][1:], steps[0][:-1])[0, 1]) < 4 / np.sqrt(n)
 
 
 def test_log_probabilities_come_from_the_untempered_model() -> None:
-    choice = SeededChoice(Sampling(temperature=0.0), 1)
+    choice = SeededChoice(0.0, 1.0, [0])
     choice(None, torch.tensor([[0.0, 1.0]]))
     assert choice.logprobs[0].item() == pytest.approx(-np.log(1 + np.exp(-1)), abs=1e-6)
 
@@ -118,6 +119,48 @@ def test_stop_words_truncation_and_counts(runner: asyncio.Runner, made: Transfor
     stopped = draw(runner, made, 4, replace(SAMPLING, stop=(" ",), max_tokens=20))
     assert all(" " not in one.text for one in stopped if one.finish == "stop")
     assert any(one.finish == "stop" for one in stopped)
+
+
+def test_several_questions_in_one_batch_are_drawn_as_each_alone(folder: Path, runner: asyncio.Runner) -> None:
+    """In double the precision that decides a token, neighbours and padding change no text."""
+    opened = engine(model=str(folder), device="cpu", dtype="float32", batch=12)
+    batches: list[int] = []
+    prompts = [[{"role": "user", "content": "Say 7. " * repeats}] for repeats in (1, 9, 3)]
+
+    async def draws() -> tuple[list[list[Completion]], list[list[Completion]]]:
+        await opened.start()
+        alone = [await opened.generate(prompt, SAMPLING, 3) for prompt in prompts]
+        inner = opened._draw
+        opened._draw = lambda taken, read: batches.append(len(taken)) or inner(taken, read)  # type: ignore
+        together = await asyncio.gather(*(opened.generate(prompt, SAMPLING, 3) for prompt in prompts))
+        return alone, together
+
+    alone, together = runner.run(draws())
+    runner.run(opened.close())
+    assert batches == [3]
+    assert [[path.text for path in paths] for paths in together] == [
+        [path.text for path in paths] for paths in alone
+    ]
+    assert [paths[0].prompt_tokens for paths in together] == [paths[0].prompt_tokens for paths in alone]
+
+
+def test_of_one_batch_only_the_request_that_is_cancelled_or_too_long_fails(
+    runner: asyncio.Runner, made: Transformers
+) -> None:
+    long = replace(SAMPLING, max_tokens=24)
+
+    async def draws() -> list[list[Completion] | BaseException]:
+        kept = asyncio.create_task(made.generate(PROMPT, long, 2))
+        gone = asyncio.create_task(made.generate(PROMPT, replace(long, seed=9), 2))
+        refused = asyncio.create_task(made.generate([{"role": "user", "content": "word " * 9000}], long, 1))
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        return await asyncio.gather(kept, gone, refused, return_exceptions=True)
+
+    kept, gone, refused = runner.run(draws())
+    assert [path.text for path in kept] == [path.text for path in draw(runner, made, 2, long)]  # type: ignore
+    assert isinstance(gone, asyncio.CancelledError)
+    assert isinstance(refused, EngineError)
 
 
 def test_a_prompt_that_does_not_fit(runner: asyncio.Runner, made: Transformers) -> None:

