@@ -3,6 +3,7 @@ PYTHON ?= python3
 EXTRAS ?= light
 VENV := .venv
 DEMO := .venv-demo
+TOOLS := .venv-tools
 # One more than the cores: tests that wait for a server leave a core idle.
 WORKERS ?= 3
 BIN := $(VENV)/bin
@@ -42,6 +43,7 @@ check: $(VENV)/ready-light
 
 test-integration: $(VENV)/ready-all  ## torch, Ray, foreign clients and the tools that write logs (installs them)
 	@$(BIN)/python -m pytest $(SPREAD) -m integration $(ARGS)
+	@$(BIN)/python -m tests.logs.real --tools $(TOOLS)
 
 coverage: $(VENV)/ready-light  ## the test suite with line coverage
 	@$(BIN)/python -m pytest $(SPREAD) -m "not integration" --cov --cov-report=term $(ARGS)
@@ -53,7 +55,7 @@ docs: $(VENV)/ready-docs  ## build the documentation site, strictly
 	@$(BIN)/zensical build --strict
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(DEMO) site dist
+	rm -rf $(VENV) $(DEMO) $(TOOLS) site dist
 
 $(DEMO)/ready: pyproject.toml
 	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)

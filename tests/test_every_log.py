@@ -76,6 +76,13 @@ def example(name: str, folder: Path) -> Path:  # noqa: C901 (one branch per form
         doc = {"query": "?", "choices": ["4"], "gold_index": [0]}
         rows = [{"doc": doc, "model_response": {"text": ["It is 4", "5"]}} for _ in range(3)]
         parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    elif name == "helm":
+        result = {"success": True, "completions": [{"text": "It is 4"}, {"text": "5"}]}
+        states = [
+            {"instance": {"id": f"q{i}"}, "train_trial_index": 0, "request": {}, "result": result}
+            for i in range(3)
+        ]
+        file.write_text(json.dumps({"adapter_spec": {"model": "m"}, "request_states": states}))
     elif name == "inspect_samples":
         return FIXTURES / "real" / "inspect_samples_df.parquet"
     elif name == "run":

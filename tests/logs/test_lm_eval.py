@@ -101,5 +101,5 @@ def test_rows_without_an_id_or_without_repeats_are_errors(tmp_path: Path) -> Non
     first, *rest = lines()
     with pytest.raises(LogError, match=r":2: lacks doc_id"):
         open_record(rewritten(tmp_path, [first, {**rest[0], "doc_id": None}]))
-    with pytest.raises(LogError, match=r":1: resps holds no repeat"):
+    with pytest.raises(LogError, match=r":1: resps must be a list of lists"):
         open_record(rewritten(tmp_path, [first | {"resps": [[]]}]))

@@ -106,3 +106,28 @@ def test_recorded_generations_of_one_model_are_one_record(recorded: list[Path]) 
     for file in recorded:
         if "multimodel" not in file.name and file.stat().st_size < 10**6:
             assert len(open_records(file)) == 1, file.name
+
+
+def two_models(folder: Path) -> Path:
+    right = draws(60, (0.5,) * 8)
+    return write(folder / "two.jsonl", right, branches=["small"] * 4 + ["large"] * 4)
+
+
+@pytest.mark.parametrize("command", ["replay", "compare"])
+def test_several_models_are_not_replayed_or_compared_as_one(tmp_path: Path, command: str) -> None:
+    file = two_models(tmp_path)
+    paths = [file] * (2 if command == "compare" else 1)
+    done = keff(command, *paths, "--replicates", "100")
+    assert done.returncode == 2
+    assert "holds 2 models or prompts (small, large), not paths of one" in done.stderr.replace("\n", " ")
+    # The line that it names works when it is typed.
+    assert f"{file.name}#small" in done.stderr.replace("\n", "")
+    named = [f"{file}#small", f"{file}#large"][: len(paths)]
+    again = keff(command, *named, "--replicates", "100")
+    assert again.returncode == 0, again.stderr
+
+
+def test_unnamed_columns_of_different_models_are_not_replayed(tmp_path: Path) -> None:
+    done = keff("replay", write(tmp_path / "log.jsonl", draws(levels=(0.3, 0.8, 0.55, 0.7, 0.4, 0.75))))
+    assert done.returncode == 2
+    assert "holds 6 models or prompts, not paths of one: keff combine" in " ".join(done.stderr.split())

@@ -49,7 +49,7 @@ def replay(
     of drawing. Raises KeffError, such as PolicyError for a policy that may draw more than was recorded.
     """
     rules = list(policies) if isinstance(policies, list | tuple) else [policies]
-    votes = read(source, how).ballot.votes
+    votes = arms.one_model(read(source, how)).ballot.votes
     return replaying.replay(votes, rules, np.random.default_rng(seed), settings)  # pyright: ignore[reportArgumentType]
 
 
@@ -62,7 +62,7 @@ def compare(
     answers or without shared questions.
     """
     try:
-        return arms.compare(read(first, how), read(second, how), settings)
+        return arms.compare(arms.one_model(read(first, how)), arms.one_model(read(second, how)), settings)
     except ValueError as error:
         raise UsageError(str(error)) from None
 

@@ -131,6 +131,8 @@ def _bullets(text: str) -> str:
 def split(answer: str) -> list[str]:
     """Return the items of an answer: a JSON array, lines, or parts between semicolons or commas.
 
+    Raises NotRead for a bracket that never closes.
+
     The word "and" separates the last two parts. ``a, b`` splits at a comma with a space, so that 1,000 stays
     whole; where no comma has one, at every comma.
     """
@@ -139,6 +141,8 @@ def split(answer: str) -> list[str]:
         value = _json.value_of(_json.unfenced(text))
     except NotRead:
         value = None
+    if value is None and text[:1] in ("[", "{") and text.count(text[0]) > text.count(_ENCLOSED[text[0]]):
+        raise NotRead("an incomplete list")
     if is_array(value):
         return [_text(each) for each in value]
     if text[:1] in _ENCLOSED and text.endswith(_ENCLOSED[text[0]]) and not _BULLET.match(text):

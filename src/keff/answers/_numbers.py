@@ -40,7 +40,7 @@ _LEAD = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _OPERATOR = re.compile(r"[ ]?(?:[+*^/]|-(?![a-zA-Z\s])|[ ]-[ ])[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d|[ ]\d")
-_AFTER_DIGIT = re.compile(r"\d (?=[\d.])")
+_AFTER_DIGIT = re.compile(r"\d[ -](?=[\d.])")
 _SPACED = re.compile("[ '_]")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 _EQUALS = re.compile(r"[=≈]")
@@ -112,7 +112,7 @@ def lead_in(text: str, at: int = 0) -> int:
 def last(text: str) -> re.Match[str] | None:
     """Return the last readable number of the text's tail; None where the last digits are a run that is not.
 
-    Such a run is ``1 000 00`` or ``12 34``: nobody knows which of its parts would be meant.
+    Such a run is ``1 000 00``, ``12 34`` or ``5-7``: nobody knows which of its parts would be meant.
     """
     matches = list(NUMBER.finditer(text, max(0, len(text) - TAIL)))
     for match in reversed(matches):

@@ -15,9 +15,9 @@ _MIXED = re.compile(r"(?<=\d)\s*(?=\\[dtc]?frac)")
 _SPACING = re.compile(r"\\(?:left|right|displaystyle|quad|qquad|[bB]igg?[lr]?)(?![a-zA-Z])|\\[,;: ]|~|\\\n")
 _DELIMITER = re.compile(r"\\[()\[\]]")
 _NAMES = {
-    r"\times": "*",
-    r"\cdot": "*",
-    r"\approx": "≈",
+    r"\times": " * ",
+    r"\cdot": " * ",
+    r"\approx": " ≈ ",
     r"\%": "%",
     r"\$": "$",
     r"\#": "#",
@@ -29,7 +29,11 @@ _NAMES = {
     "{,}": ",",
 }
 _NAME = re.compile(
-    "|".join(re.escape(name) + ("(?![a-zA-Z])" if name[-1].isalpha() else "") for name in _NAMES)
+    "|".join(
+        # Spaces around a sign of multiplication, so that no star is left that looks like emphasis.
+        rf" *{re.escape(name)}(?![a-zA-Z]) *" if name[-1].isalpha() else re.escape(name)
+        for name in _NAMES
+    )
 )
 _MONEY_OR_MATH = re.compile(r"(?=\$)(?:\$+(?!\s?[-+]?\.?\d)|(?<=[\d}])\$+)")
 _MARKDOWN = re.compile(r"(?=[*_`])(?:[*_]{2,3}|`+|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))")
@@ -39,7 +43,7 @@ def unlatex(text: str) -> str:
     r"""Return text with \frac{1}{2} as 1/2, 3\frac{1}{2} as 3 1/2, \text{x} as x, and no delimiters."""
     if "\\" not in text and "{,}" not in text:
         return text
-    text = _NAME.sub(lambda found: _NAMES[found[0]], text)
+    text = _NAME.sub(lambda found: _NAMES[found[0].strip()], text)
     text = _SPACING.sub(" ", text)
     text = _MIXED.sub(" ", text)
     for _ in range(3):

@@ -14,14 +14,14 @@ from keff.answers._visible import fold, visible
 _TAIL = 20_000
 _MEANING = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
 _ASKED = re.compile(
-    r"[<(\"']{0,2}\b(?:yes|no|true|false)\b['\"]?\s?(?:/|or|\|)\s?['\"]?(?:yes|no|true|false)\b[>)\"']{0,2}",
+    r"[<(\"']{0,2}\b(?:yes|no|true|false)\b['\"]?\s?(?:/|or|and|\|)\s?['\"]?(?:yes|no|true|false)\b[>)\"']{0,2}",
     re.I,
 )
 _WORD = r"(?<![\w-])(?<!\w')(?<!not )(yes|no|true|false)(?![\w-]|'\w)"
 _FIRST = re.compile(
     rf"\W*(?:(?:that|it|simply|clearly|definitely|therefore|thus|is|a)\W+){{0,3}}{_WORD}", re.I
 )
-_SAID = re.compile(rf"{_WORD}(?=[^\w\s]|\s*$|\s*\n)", re.I)
+_SAID = re.compile(rf"{_WORD}(?=[^\w\s]|\s*$|\s*\n|\s(?:-|–|—|--)\s)", re.I)
 _CLAIM = re.compile(
     r"\b(?:statement|claim|answer|assertion|it) is (?:therefore |thus |clearly )?(true|false)\b", re.I
 )

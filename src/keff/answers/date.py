@@ -85,7 +85,11 @@ class DateSpace:
                 continue
             if match := _leading(plain(statement.payload)) or _last(plain(statement.payload)):
                 return Extracted(match, statement.rule)
-        match = None if truncated else _last(plain(text[-_TAIL:]))
+        if truncated:
+            return None
+        if whole := _whole(plain(text[: MOST_CHARACTERS + 1])):
+            return Extracted(whole, "whole text")
+        match = _last(plain(text[-_TAIL:]))
         return Extracted(match, "last date") if match else None
 
     def key(self, answer: str) -> str | None:
@@ -188,6 +192,15 @@ def _leading(payload: str) -> str | None:
             # Another date behind it: which is meant nobody knows, and the key says so.
             return payload if _last(payload[end:]) else payload[match.start() : end]
     return None
+
+
+def _whole(text: str) -> str | None:
+    """Return the date that a text is, a month or a year too; None where it holds anything else."""
+    text = text.strip(" \t\n.\"'()*")
+    lead = _LEAD.match(text)
+    start = lead.end() if lead else 0
+    matches = (pattern.fullmatch(text, at) for at in (0, start) for pattern in _FORMS.values())
+    return next((match[0] for match in matches if match), None)
 
 
 def _last(text: str) -> str | None:

@@ -20,6 +20,10 @@ _LEAD = re.compile(
     r"(?:[\s:*_]+|(?:just|simply|therefore|thus|that|approximately|about|equal to|given by)\b)*", re.I
 )
 _SENTENCE_END = re.compile(r"(?<=[^\s.])[.?](?:\s|$)")
+_FORMULA = re.compile(r"(?=[^\n]*[\\^_()\[\]{}=+*/,|-])[^\n]{1,300}")
+_PLAIN_WORD = re.compile(
+    r"(?<![\\a-zA-Z{])(?!(?:sin|cos|tan|log|ln|exp|sqrt|pi|mod|or|and)\b)[a-zA-Z]{2,}|[.?!;:]\s"
+)
 _JOINED = re.compile(r"[\s,]*(?:or|and)?\s*")
 
 
@@ -98,6 +102,8 @@ def _inside(segment: re.Match[str]) -> str:
 
 
 def _guess(tail: str) -> Extracted | None:
+    if _FORMULA.fullmatch(whole := tail.strip().strip("$").strip()) and not _PLAIN_WORD.search(whole):
+        return Extracted(whole, "whole text")
     last = last_match(_SEGMENT, tail)
     number = _numbers.last(tail[last.end() :] if last else plain(tail))
     if number:

@@ -168,7 +168,8 @@ def _last(text: str) -> str | None:
         if amount is not None and (number["currency"] or _unit_at(text, number.end())[0]):
             last, end = amount, number.start() + len(amount)
     number = None if last else _numbers.last(text)
-    return number[0].strip() if number else last
+    # With the word behind it: an unknown unit abstains, and is no number without a unit.
+    return (_amount(text, number.start()) or number[0].strip()) if number else last
 
 
 @lru_cache(maxsize=2**16)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from keff.analysis.arms import Comparing, compare, open_arm
+from keff.analysis.arms import Comparing, compare, one_model, open_arm
 from keff.analysis.results.comparison import Comparison
 from keff.cli import _console
 from keff.cli import _options as o
@@ -32,7 +32,8 @@ def command(
     opening = Opening(format, o.reading_of(answer_space, answer_key), trim)
     how = Comparing(replicates=replicates, design="rows" if unpaired_rows else "paired", seed=seed)
     try:
-        found = compare(open_arm(first, opening), open_arm(second, opening), how)
+        arms = (one_model(open_arm(arm, opening)) for arm in (first, second))
+        found = compare(*arms, how)
     except ValueError as error:
         raise UsageError(str(error)) from None
     if json:

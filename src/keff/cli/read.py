@@ -14,6 +14,8 @@ from rich.text import Text
 
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.cli._judge import Bench, show_judged
+from keff.errors import UsageError
 from keff.reading.open import Opening
 from keff.reading.survey import Survey, survey
 
@@ -25,13 +27,38 @@ def command(
     size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,
     format: o.Format = None,
     part: o.Part = None,
+    judge: Annotated[
+        str | None,
+        typer.Option("--judge", metavar="ENGINE", help="Let a model say which answers mean the same."),
+    ] = None,
+    model: o.Model = None,
+    base_url: o.BaseUrl = None,
+    engine_option: o.EngineOptions = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option("--pairs", metavar="FILE", help="Labelled pairs (a, b, same) to measure the judge on."),
+    ] = None,
+    most_calls: Annotated[int, typer.Option("--most-calls", min=1, help="Requests to the judge.")] = 10_000,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", min=1, help="Tokens of a judge's reply.", show_default="1024"),
+    ] = None,
+    prices: o.Prices = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Write the judged record here, as JSONL.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of the texts shown.")] = 0,
     json: o.Json = False,
 ) -> None:
     """Read every text of LOG or RUN and show what was read."""
-    found = survey(
-        path, Opening(format, o.reading_of(answer_space, answer_key), part=part), size=size, seed=seed
-    )
+    opening = Opening(format, o.reading_of(answer_space, answer_key), part=part)
+    if judge is not None:
+        wishes = Bench(judge, model, base_url, engine_option, pairs, most_calls, max_tokens, prices, out)
+        show_judged(path, opening, wishes, json=json)
+        return
+    if pairs is not None or out is not None:
+        raise UsageError("--pairs and --out go with --judge ENGINE")
+    found = survey(path, opening, size=size, seed=seed)
     if json:
         _console.print_json(found.to_dict())
         return

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from keff.analysis.arms import open_arm
+from keff.analysis.arms import one_model, open_arm
 from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.analysis.terms import policy_now
@@ -60,7 +60,7 @@ def command(
     """Replay policies over the recorded paths of PATH."""
     if out is not None and out.suffix not in (".md", ".svg", ".pdf"):
         raise UsageError(f"--out {out}: name a .md, .svg or .pdf file")
-    record = open_arm(path, Opening(format, o.reading_of(answer_space, answer_key), trim))
+    record = one_model(open_arm(path, Opening(format, o.reading_of(answer_space, answer_key), trim)))
     votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(f"{path} has no gold answers: accuracy cannot be compared")

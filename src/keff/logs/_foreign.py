@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
 
 from keff.errors import LogError
 from keff.log import Question
@@ -15,7 +14,7 @@ from keff.logs._values import optional_text
 LOOKED_AT = 256
 MOST_WORDS = 8
 
-Canonical = Mapping[str, Any]
+Canonical = Mapping[str, object]
 """A row per path: id, answer, text, correct, gold_answer, model, path, tokens, ... as the tool says."""
 
 

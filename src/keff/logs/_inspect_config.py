@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
-from keff.logs._lines import inner
+from keff.logs._narrow import inner, real
 
 RECORDED = "recorded by "
 """The beginning of a task's version where another tool asked the questions."""
@@ -21,18 +21,18 @@ BODY = ("presence_penalty", "frequency_penalty", "top_k", "reasoning_effort", "l
 """Fields that change paths, and stand in a request under the same name."""
 
 
-def configuration(about: Mapping[str, Any], task: str | None) -> dict[str, Any]:
+def configuration(about: Mapping[str, object], task: str | None) -> dict[str, object]:
     """Return the configuration as a run's manifest would hold it; what the header does not state is absent.
 
     inspect names a model as ``provider/name``; the name is what a server is asked for.
     """
     spec, said = inner(about, "eval"), _generation(about)
     provider, slash, name = str(spec.get("model") or "").partition("/")
-    engine: dict[str, Any] = {"engine": f"{provider} (inspect_ai)" if slash else "inspect_ai"}
+    engine: dict[str, object] = {"engine": f"{provider} (inspect_ai)" if slash else "inspect_ai"}
     engine |= {"model": name if slash else provider, "base_url": spec.get("model_base_url")}
     body = {field: said[field] for field in BODY if said.get(field) is not None}
     extra = said.get("extra_body")
-    body |= cast("dict[str, Any]", extra) if isinstance(extra, dict) else {}
+    body |= cast("dict[str, object]", extra) if isinstance(extra, dict) else {}
     sampling = {ours: said[theirs] for theirs, ours in SAMPLING.items() if said.get(theirs) is not None}
     stop = said.get("stop_seqs")
     return {
@@ -45,19 +45,19 @@ def configuration(about: Mapping[str, Any], task: str | None) -> dict[str, Any]:
     }
 
 
-def _generation(about: Mapping[str, Any]) -> dict[str, Any]:
+def _generation(about: Mapping[str, object]) -> dict[str, object]:
     """Return the generation settings: those of the task, over which those of the call stand."""
     settings = inner(about, "plan", "config"), inner(about, "eval", "model_generate_config")
     return {name: value for part in settings for name, value in part.items() if value is not None}
 
 
-def options(about: Mapping[str, Any]) -> dict[str, Any]:
+def options(about: Mapping[str, object]) -> dict[str, object]:
     """Return the options of the task: the system message, of the generation settings or of a solver."""
-    steps: Any = inner(about, "plan").get("steps")
+    steps: object = inner(about, "plan").get("steps")
     systems = [
-        inner(cast("Mapping[str, Any]", step), "params").get("template")
-        for step in (cast("list[Any]", steps) if isinstance(steps, list) else [])
-        if isinstance(step, Mapping) and cast("Mapping[str, Any]", step).get("solver") == "system_message"
+        inner(cast("Mapping[str, object]", step), "params").get("template")
+        for step in (cast("list[object]", steps) if isinstance(steps, list) else [])
+        if isinstance(step, Mapping) and cast("Mapping[str, object]", step).get("solver") == "system_message"
     ]
     system = "\n\n".join(
         text
@@ -67,10 +67,10 @@ def options(about: Mapping[str, Any]) -> dict[str, Any]:
     return {"system": system} if system else {}
 
 
-def expected(spec: Mapping[str, Any]) -> int:
+def expected(spec: Mapping[str, object]) -> int:
     """Return how many samples the log should hold, 0 where the header does not say."""
     try:
-        samples = int(inner(spec, "dataset").get("samples") or 0)
-        return samples * int(inner(spec, "config").get("epochs") or 1)
+        samples = int(real(inner(spec, "dataset").get("samples") or 0))
+        return samples * int(real(inner(spec, "config").get("epochs") or 1))
     except (TypeError, ValueError, OverflowError):
         return 0

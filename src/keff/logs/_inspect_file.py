@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 from zipfile import ZipInfo
 
 from keff.errors import LogError
-from keff.logs._lines import inner, loads
+from keff.logs._lines import loads
+from keff.logs._narrow import entries, inner, items
 from keff.logs._zip import members, unpack
 
 HEADERS = ("header.json", "_journal/start.json")
@@ -16,7 +17,7 @@ HEADERS = ("header.json", "_journal/start.json")
 
 MOST_JSON = 2**30
 
-Sample = Mapping[str, Any]
+Sample = Mapping[str, object]
 
 
 def refusal(path: Path) -> str | None:
@@ -34,7 +35,7 @@ def refusal(path: Path) -> str | None:
     return None if head.lstrip().startswith(b"{") and b'"eval"' in head else 'no object with "eval"'
 
 
-def header(path: Path) -> Mapping[str, Any]:
+def header(path: Path) -> Mapping[str, object]:
     """Return what the log says about itself: ``eval``, ``status``, ``error`` and more."""
     if not _is_zip(path):
         return _whole(path)
@@ -69,14 +70,13 @@ def epoch(where: str, sample: Sample) -> int:
 
 def _listed(path: Path) -> Iterator[tuple[str, list[Sample]]]:
     groups: dict[str, list[Sample]] = {}
-    samples: Any = _whole(path).get("samples") or []
-    if not isinstance(samples, list):
+    samples = _whole(path).get("samples")
+    if samples and not items(samples):
         raise LogError(f"{path}: samples must be a list")
-    for sample in cast("list[Any]", samples):
-        if not isinstance(sample, dict):
+    for sample in map(entries, items(samples)):
+        if not sample:
             raise LogError(f"{path}: a sample is no JSON object")
-        one = cast("Sample", sample)
-        groups.setdefault(str(one.get("id")), []).append(one)
+        groups.setdefault(str(sample.get("id")), []).append(sample)
     yield from ((f"{path}: sample {name}", group) for name, group in groups.items())
 
 
@@ -102,20 +102,20 @@ def _is_zip(path: Path) -> bool:
         return file.read(4) == b"PK\x03\x04"
 
 
-def _whole(path: Path) -> Mapping[str, Any]:
+def _whole(path: Path) -> Mapping[str, object]:
     if path.stat().st_size > MOST_JSON:
         raise LogError(f"{path}: a .json log above 1 GiB: turn it into .eval (inspect log convert)")
     return _object(str(path), path.read_bytes())
 
 
-def _object(where: str, data: bytes) -> Mapping[str, Any]:
+def _object(where: str, data: bytes) -> Mapping[str, object]:
     try:
         content = loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise LogError(f"{where}: not JSON ({error})") from None
     if not isinstance(content, dict):
         raise LogError(f"{where}: a JSON object is wanted")
-    return cast("Mapping[str, Any]", content)
+    return cast("Mapping[str, object]", content)
 
 
 def completion(sample: Sample) -> str:
@@ -123,26 +123,21 @@ def completion(sample: Sample) -> str:
     output = inner(sample, "output")
     if output.get("completion"):
         return str(output["completion"])
-    choices: Any = output.get("choices")
-    first: Any = cast("Sequence[Any]", choices)[0] if isinstance(choices, list) and choices else {}
-    if not isinstance(first, Mapping):
-        return ""
-    return content(inner(cast("Mapping[str, Any]", first), "message").get("content"))
+    first = next(iter(items(output.get("choices"))), None)
+    return content(inner(first, "message").get("content"))
 
 
-def prompt(value: Any) -> str | None:
+def prompt(value: object) -> str | None:
     """Return a sample's input: a text, or the last message of a chat."""
-    if isinstance(value, list) and value:
-        last = cast("list[Any]", value)[-1]
-        value = cast("Mapping[str, Any]", last).get("content") if isinstance(last, dict) else last
+    if several := items(value):
+        last = several[-1]
+        value = entries(last).get("content") if entries(last) else last
     return None if value is None else content(value)
 
 
-def content(value: Any) -> str:
+def content(value: object) -> str:
     """Return the text of a message, of whose parts others are left out."""
     if isinstance(value, list):
-        parts = [
-            cast("Mapping[str, Any]", part) for part in cast("list[Any]", value) if isinstance(part, dict)
-        ]
+        parts = map(entries, items(cast("object", value)))
         return "".join(str(part.get("text") or "") for part in parts)
     return "" if value is None else str(value)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from keff.errors import LogError
 from keff.logs._inspect_file import Sample, completion
-from keff.logs._lines import inner
+from keff.logs._narrow import inner, real
 
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "correct": 1.0, "incorrect": 0.0}
@@ -56,20 +56,20 @@ class Scores:
             return None
         return self.wanted.removeprefix(f"{self.name}.")
 
-    def score(self, sample: Sample) -> Mapping[str, Any]:
+    def score(self, sample: Sample) -> Mapping[str, object]:
         """Return the whole score of the scorer that counts."""
         return inner(inner(sample, "scores"), self.name)
 
-    def value(self, where: str, sample: Sample) -> Any:
+    def value(self, where: str, sample: Sample) -> object:
         """Return the value that counts, None when the sample was not scored."""
-        value: Any = self.score(sample).get("value")
+        value: object = self.score(sample).get("value")
         if isinstance(value, list):
-            value = {str(place): part for place, part in enumerate(cast("list[Any]", value))}
+            value = {str(place): part for place, part in enumerate(cast("list[object]", value))}
         if isinstance(value, dict):
-            value = self._part(where, cast("dict[str, Any]", value))
+            value = self._part(where, cast("dict[str, object]", value))
         return None if isinstance(value, float) and math.isnan(value) else value
 
-    def _part(self, where: str, parts: dict[str, Any]) -> Any:
+    def _part(self, where: str, parts: dict[str, object]) -> object:
         if self.key is None and len(parts) == 1:
             return next(iter(parts.values()))
         if self.key is None or self.key not in parts:
@@ -79,7 +79,7 @@ class Scores:
             )
         return parts[self.key]
 
-    def right(self, where: str, value: Any) -> int:
+    def right(self, where: str, value: object) -> int:
         """Return whether a value says right; raises Graded for a number that needs a threshold."""
         number = self._number(where, value)
         if self.threshold is not None:
@@ -91,12 +91,12 @@ class Scores:
             raise Graded
         return int(number)
 
-    def _number(self, where: str, value: Any) -> float:
+    def _number(self, where: str, value: object) -> float:
         number = value
         if isinstance(value, str):
             number = GRADES.get(value, WORDS.get(value.strip().lower(), value))
         try:
-            number = float(number)
+            number = real(number)
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
@@ -117,7 +117,7 @@ class Scores:
         return min(values), max(values)
 
 
-def is_whole(sample: Sample, score: Mapping[str, Any]) -> bool | None:
+def is_whole(sample: Sample, score: Mapping[str, object]) -> bool | None:
     """Return whether a score's answer is the model's whole completion; None where that cannot be told.
 
     ``includes`` and the model graded scorers put it there. A completion of a few words may be the answer

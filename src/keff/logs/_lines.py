@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16, unheard
@@ -20,7 +20,7 @@ MOST_BLANK = 100_000
 MOST_VALUES = 2**24
 """One JSON text with more values than this is refused unread: as objects they would take gigabytes."""
 
-Row = dict[str, Any]
+Row = dict[str, object]
 
 
 def first_row(path: Path) -> Row | str:
@@ -46,14 +46,6 @@ def first_row(path: Path) -> Row | str:
         return cast("Row", loads(head.decode("utf-8")))
     except (ValueError, RecursionError):
         return "the first line is not JSON"
-
-
-def inner(row: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """Return the object found by following names, or an empty one where something else is there."""
-    found: Any = row
-    for name in names:
-        found = cast("Mapping[str, Any]", found).get(name) if isinstance(found, Mapping) else None
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
@@ -97,7 +89,7 @@ def parse(where: str, line: bytes, *, first: bool = False) -> Row:
     return cast("Row", row)
 
 
-def loads(text: str) -> Any:
+def loads(text: str) -> object:
     """Read JSON; raises ValueError for a duplicate key, and for more values than memory is meant for.
 
     A character that is half a surrogate pair becomes U+FFFD, as decoders of text do it.
@@ -108,7 +100,7 @@ def loads(text: str) -> Any:
     return mended(found) if "\\ud" in text or "\\uD" in text else found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> Row:
+def _once(pairs: list[tuple[str, object]]) -> Row:
     """Make an object; a name that stands twice has two values, and which one is meant cannot be known."""
     row = dict(pairs)
     if len(row) < len(pairs):

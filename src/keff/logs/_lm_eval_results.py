@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from keff.errors import LogError
-from keff.logs._lines import Row, inner, loads
+from keff.logs._lines import Row, loads
+from keff.logs._narrow import inner
 
 STAMP = re.compile(r"\d{4}-\d{2}-\d{2}T[\d.:-]+(?=\.jsonl$)")
 MOST_RESULTS = 64 * 2**20
@@ -47,7 +48,7 @@ def model_name(said: Row) -> str | None:
     return None
 
 
-def configuration(said: Row, task: str, row: Row) -> dict[str, Any]:
+def configuration(said: Row, task: str, row: Row) -> dict[str, object]:
     """Return engine, sampling and the rest of a configuration; what nobody states is absent.
 
     The arguments of the first request are what was asked for in the end; else those of the task's settings.
@@ -61,7 +62,7 @@ def configuration(said: Row, task: str, row: Row) -> dict[str, Any]:
     until = asked.get("until")
     stop = [until] if isinstance(until, str) else until
     arguments = inner(said, "config", "model_args")
-    engine: dict[str, Any] = {
+    engine: dict[str, object] = {
         "engine": f"{inner(said, 'config').get('model') or 'lm_eval'} (lm_eval)",
         "model": model_name(said),
         "base_url": arguments.get("base_url"),
@@ -78,13 +79,13 @@ def choices_of(said: Row, task: str) -> Sequence[str] | None:
     """Return the choices that are the same for every question, as ``doc_to_choice`` lists them."""
     choices = inner(said, "configs", task).get("doc_to_choice")
     if not isinstance(choices, list) or not all(
-        isinstance(choice, str) for choice in cast("list[Any]", choices)
+        isinstance(choice, str) for choice in cast("list[object]", choices)
     ):
         return None
     return cast("list[str]", choices)
 
 
-def target_of(target: Any, choices: Sequence[str] | None) -> Any:
+def target_of(target: object, choices: Sequence[str] | None) -> object:
     """Return the gold answer; an index into the choices becomes the choice.
 
     The harness writes the index as text. A target that is itself one of the choices is taken as it is.

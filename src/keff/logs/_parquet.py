@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from keff.errors import LogError
 from keff.plugins import missing_extra
@@ -30,7 +30,7 @@ def columns_of(path: Path) -> list[str]:
         raise _damaged(path, error) from None
 
 
-def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield (place, row) with the named columns; raises LogError for a damaged file or a bomb."""
     arrow = _arrow()
     try:
@@ -46,7 +46,7 @@ def _damaged(path: Path, error: Exception) -> LogError:
     return LogError(f"{path}: damaged or cut off ({reason}): write the file again")
 
 
-def _arrow() -> Any:
+def _arrow() -> ModuleType:
     try:
         return importlib.import_module("keff.logs._pyarrow")
     except ImportError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -78,14 +77,14 @@ def columns(path: Path) -> list[str]:
         return list(file.schema_arrow.names)
 
 
-def stream(path: Path, names: list[str]) -> Iterator[dict[str, Any]]:
+def stream(path: Path, names: list[str]) -> Iterator[dict[str, object]]:
     """Yield rows with the named columns, so that memory does not grow with the file."""
     with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
         for batch in file.iter_batches(BATCH, columns=names):
             yield from batch.to_pylist()
 
 
-def write(path: Path, rows: Iterable[dict[str, Any]], *, votes: bool = False) -> int:
+def write(path: Path, rows: Iterable[dict[str, object]], *, votes: bool = False) -> int:
     """Write rows of the JSONL form, or of votes; returns how many. A gold answer that is no text is null."""
     columns = _VOTES if votes else _COLUMNS
     schema = pyarrow.schema(list(columns.items()))

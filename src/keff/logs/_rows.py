@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, cast
+from typing import TypeVar, cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question
 from keff.logs._columns import LISTS as LIST_OF
 from keff.logs._columns import Layout
+from keff.logs._narrow import items, real
 from keff.logs._values import (
-    Convert,
     converted,
     count,
     gold_of,
@@ -32,7 +33,8 @@ from keff.logs._values import (
 LISTS = tuple(LIST_OF.values())
 KNOWN = {"id", "question", "gold_answer", "cluster", "task", "answer_space", "model", *LISTS}
 
-Row = Mapping[str, Any]
+T = TypeVar("T")
+Row = Mapping[str, object]
 Rows = Callable[[], Iterable[tuple[str, Row]]]
 """Reads the rows of a table, each with its place, from the start."""
 
@@ -91,7 +93,7 @@ def by_model(question: Question, row: Row) -> Question:
     return replace(question, part=optional_text(row.get("model")) or "")
 
 
-def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, Any]:
+def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:
     """Return a row of one question under the names of the JSONL."""
     lists = {LIST_OF[word]: [row.get(name) for name in names] for word, names in layout.numbered.items()}
     lists |= {LIST_OF[word]: row.get(layout.single[word]) for word in listed}
@@ -104,7 +106,7 @@ def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, Any]:
     return rest | single | lists
 
 
-def _question(where: str, row: dict[str, Any], *, texts: bool) -> Question:
+def _question(where: str, row: dict[str, object], *, texts: bool) -> Question:
     """Return a question whose answers may be missing: then texts are read, or correctness is all there is."""
     if row.get("all_answers") is not None:
         return question_of(where, row, texts=texts)
@@ -114,7 +116,7 @@ def _question(where: str, row: dict[str, Any], *, texts: bool) -> Question:
     right = row.get("all_correct")
     if not isinstance(right, list):
         raise LogError(f"{where}: lacks the answers (it has {', '.join(row)})")
-    size = len(cast("list[Any]", right))
+    size = len(cast("list[object]", right))
     return replace(question_of(where, row | {"all_answers": [None] * size}, texts=texts), form="scores")
 
 
@@ -163,6 +165,9 @@ def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -
         places: dict[tuple[str, ...], str] = {}
         for place, member in members:
             mark = tuple(str(member.get(single[word])) for word in apart)
+            number = member.get(single["path"])
+            if isinstance(number, float) and math.isinf(number):
+                raise LogError(f"{place}: path is {number}, not a number of a path")
             if mark in places:
                 named = ", ".join(f"{word} {value}" for word, value in zip(apart, mark, strict=True))
                 raise LogError(
@@ -172,7 +177,7 @@ def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -
         members = sorted(members, key=lambda pair: _order(pair[1].get(single["path"])))
     for word in ("gold_answer", "cluster"):
         _same(members, word, single.get(word))
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         name: value for name, value in first.items() if name not in layout.used and name not in KNOWN
     }
     row |= {
@@ -189,9 +194,9 @@ def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -
     return _question(where, _named_slots(row), texts=texts)
 
 
-def _order(value: Any) -> tuple[int, float, str]:
+def _order(value: object) -> tuple[int, float, str]:
     try:
-        return 0, float(value), ""
+        return 0, real(value), ""
     except (TypeError, ValueError):
         return 1, 0.0, str(value)
 
@@ -212,16 +217,16 @@ def _same(members: list[tuple[str, Row]], word: str, column: str | None) -> None
             )
 
 
-def _named_slots(row: dict[str, Any]) -> dict[str, Any]:
+def _named_slots(row: dict[str, object]) -> dict[str, object]:
     """Make branches of slots that are names instead of numbers."""
-    slots = row.get("slots")
-    if slots is None:
+    slots = items(row.get("slots"))
+    if not slots:
         return row
     try:
         for value in slots:
             slot(value)
     except (TypeError, ValueError, OverflowError):
-        models = row.get("branches") or [None] * len(slots)
+        models = items(row.get("branches")) or [None] * len(slots)
         names = [
             "/".join(str(part) for part in pair if not is_missing(part))
             for pair in zip(models, slots, strict=True)
@@ -243,18 +248,18 @@ def once_each(questions: Iterable[tuple[str, Question]]) -> Iterator[Question]:
 
 def said_by(row: Row) -> LogInfo:
     """Return what a row says about the whole log."""
-    space: Any = optional_text(row.get("answer_space"))
+    space: object = optional_text(row.get("answer_space"))
     return LogInfo(optional_text(row.get("task")), space, optional_text(row.get("model")))
 
 
-def _lists(where: str, row: Row) -> dict[str, tuple[Any, ...]]:
-    result: dict[str, tuple[Any, ...]] = {}
+def _lists(where: str, row: Row) -> dict[str, tuple[object, ...]]:
+    result: dict[str, tuple[object, ...]] = {}
     for name in ("all_answers", *LISTS):
         if row.get(name) is None or name in result:
             continue
         if not isinstance(row[name], list):
             raise LogError(f"{where}: {name} must be a list")
-        values = tuple(cast("list[Any]", row[name]))
+        values = tuple(cast("list[object]", row[name]))
         if result and len(values) != len(result["all_answers"]):
             raise LogError(
                 f"{where}: {name} has {len(values)} entries for {len(result['all_answers'])} answers"
@@ -263,7 +268,7 @@ def _lists(where: str, row: Row) -> dict[str, tuple[Any, ...]]:
     return result
 
 
-def _name(where: str, what: str, value: Any) -> str:
+def _name(where: str, what: str, value: object) -> str:
     try:
         return name_of(value)
     except ValueError:
@@ -275,9 +280,11 @@ def _name(where: str, what: str, value: Any) -> str:
         raise LogError(f"{where}: {reason}") from None
 
 
-def _optional_name(where: str, what: str, value: Any) -> str:
+def _optional_name(where: str, what: str, value: object) -> str:
     return "" if is_missing(value) else _name(where, what, value)
 
 
-def _each(where: str, lists: Mapping[str, tuple[Any, ...]], name: str, convert: Convert) -> Any:
+def _each(
+    where: str, lists: Mapping[str, tuple[object, ...]], name: str, convert: Callable[[object], T]
+) -> tuple[T, ...] | None:
     return converted(where, name, lists[name], convert) if name in lists else None

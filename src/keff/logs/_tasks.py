@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from keff import plugins
 from keff.errors import TaskError
@@ -32,7 +31,7 @@ def known_task(name: str) -> str | None:
     return None
 
 
-def item_of(task: str, row: Mapping[str, Any]) -> Item | None:
+def item_of(task: str, row: Mapping[str, object]) -> Item | None:
     """Return the item that a data row of another tool is in a task, or None when its columns do not fit."""
     try:
         return plugins.load("task", task).to_item(row)

@@ -5,34 +5,35 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TypeVar, cast
 
 from keff.errors import LogError
+from keff.logs._narrow import real
 
 TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 MOST_COUNT = 2**53
 """Larger counts are no longer exact, and stand for an error in the file."""
 
-Convert = Callable[[Any], Any]
+T = TypeVar("T")
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Return whether a value stands for nothing: None, "" or NaN, which pandas writes for a missing one."""
     return value is None or value == "" or is_nan(value)
 
 
-def is_nan(value: Any) -> bool:
+def is_nan(value: object) -> bool:
     """Return whether a value is the number NaN."""
     return isinstance(value, float) and math.isnan(value)
 
 
-def is_structured(value: Any) -> bool:
+def is_structured(value: object) -> bool:
     """Return whether a value is a list or an object."""
     return isinstance(value, list | tuple | dict)
 
 
-def optional_text(value: Any) -> str | None:
+def optional_text(value: object) -> str | None:
     """Return an answer as text; None, "" and NaN abstain.
 
     A number without a fraction is written without one: where one value is missing, pandas turns 4 into 4.0.
@@ -47,21 +48,21 @@ def optional_text(value: Any) -> str | None:
     return str(integral(value))
 
 
-def integral(value: Any) -> Any:
+def integral(value: object) -> object:
     """Return a float without a fraction as an integer, and every other value as it is."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_COUNT:
         return int(value)
     return value
 
 
-def gold_of(value: Any) -> Any:
+def gold_of(value: object) -> object:
     """Return a gold answer: one value or a list of acceptable ones, None where it is missing."""
     if isinstance(value, list):
-        return [integral(each) for each in cast("list[Any]", value) if not is_missing(each)] or None
+        return [integral(each) for each in cast("list[object]", value) if not is_missing(each)] or None
     return None if is_missing(value) else integral(value)
 
 
-def name_of(value: Any) -> str:
+def name_of(value: object) -> str:
     """Return an id or another name as text; raises ValueError for what cannot be one."""
     infinite = isinstance(value, float) and math.isinf(value)
     if is_missing(value) or is_structured(value) or isinstance(value, bool) or infinite:
@@ -69,9 +70,11 @@ def name_of(value: Any) -> str:
     return optional_text(value) or ""
 
 
-def converted(where: str, name: str, values: Sequence[Any], convert: Convert) -> tuple[Any, ...]:
+def converted(
+    where: str, name: str, values: Sequence[object], convert: Callable[[object], T]
+) -> tuple[T, ...]:
     """Convert each entry of a list; raises LogError that names ``where``, the list and the bad entry."""
-    result: list[Any] = []
+    result: list[T] = []
     for value in values:
         try:
             result.append(convert(value))
@@ -81,12 +84,12 @@ def converted(where: str, name: str, values: Sequence[Any], convert: Convert) ->
     return tuple(result)
 
 
-def whole(text: Any) -> str:
+def whole(text: object) -> str:
     """Return a completion as text; None is an empty one."""
     return optional_text(text) or ""
 
 
-def truth(value: Any) -> int:
+def truth(value: object) -> int:
     """Return 0 or 1, which may be written as text."""
     if isinstance(value, str):
         value = TRUTHS.get(value.strip().lower(), value)
@@ -95,15 +98,15 @@ def truth(value: Any) -> int:
     return int(value)
 
 
-def number(value: Any) -> float:
+def number(value: object) -> float:
     """Return a finite number, or NaN for one that is not known."""
-    result = float("nan") if value is None or value == "" else float(value)
+    result = float("nan") if value is None or value == "" else real(value)
     if math.isinf(result):
         raise ValueError
     return result
 
 
-def count(value: Any) -> float:
+def count(value: object) -> float:
     """Return a number of tokens, or NaN for one that is not known."""
     result = number(value)
     if not (math.isnan(result) or 0 <= result <= MOST_COUNT):
@@ -111,26 +114,26 @@ def count(value: Any) -> float:
     return result
 
 
-def seconds(value: Any) -> float:
+def seconds(value: object) -> float:
     """Return a duration, or NaN for one that is not known."""
     return count(value)
 
 
-def slot(value: Any) -> int:
+def slot(value: object) -> int:
     """Return the number of a template slot."""
-    result = float(value)
+    result = real(value)
     if not (result.is_integer() and 0 <= result <= MOST_COUNT):
         raise ValueError
     return int(result)
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """Return a value as a message can show it."""
     text = repr(value) if not isinstance(value, int) or abs(value) <= MOST_COUNT else "a huge number"
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-NEEDS: Mapping[Convert, str] = {
+NEEDS: Mapping[Callable[[object], object], str] = {
     truth: "0 and 1",
     number: "finite numbers",
     count: "counts",

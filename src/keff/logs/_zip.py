@@ -7,7 +7,6 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from keff.errors import LogError
 from keff.plugins import missing_extra
@@ -104,7 +103,7 @@ def _inflate(where: str, info: zipfile.ZipInfo, packed: bytes) -> bytes:
 
 def _zstandard(where: str, packed: bytes, limit: int) -> bytes:
     try:
-        zstandard: Any = importlib.import_module("zstandard")
+        zstandard: object = importlib.import_module("zstandard")
     except ImportError as error:
         raise missing_extra(error, "a log packed with Zstandard") from error
     unpacker = zstandard.ZstdDecompressor(max_window_size=2**27)

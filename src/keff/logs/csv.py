@@ -6,7 +6,6 @@ import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from keff.errors import LogError
 from keff.log import UTF_16, LogInfo, Question, Tell, is_utf16, unheard
@@ -20,6 +19,8 @@ LONGEST_FIELD = 2**27
 
 MISSING = {"NaN", "nan", "<NA>"}
 """How pandas may write what is missing, and reads it."""
+
+CUT = "if the file was cut off there, its last value is incomplete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class CsvLog:
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
         layout = self._layout(path)
-        empty: tuple[str, dict[str, Any]] = ("", {})
+        empty: tuple[str, dict[str, object]] = ("", {})
         row = next(self._rows(path, unheard), empty)[1]
         model = "" if isinstance(layout, str) else layout.single.get("model", "")
         return LogInfo(task=optional_text(row.get("task")), model=optional_text(row.get(model)))
@@ -91,6 +92,8 @@ class CsvLog:
         heard: list[Note] = []
         yield from tabled(lambda: self._rows(path, heard.append), layout, texts=texts)
         # Passes over the file may be several: what they leave out is one thing.
+        if not heard and _cut_within_a_value(path):
+            heard.append(Note("no_final_newline", f"{path}: the last line has no newline at its end: {CUT}"))
         for note in dict.fromkeys(heard):
             tell(note)
 
@@ -98,7 +101,7 @@ class CsvLog:
         header = _header(path)
         return header if isinstance(header, str) else lay_out(header.names, self.columns)
 
-    def _rows(self, path: Path, tell: Tell) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _rows(self, path: Path, tell: Tell) -> Iterator[tuple[str, dict[str, object]]]:
         found = _header(path)
         if isinstance(found, str):
             raise LogError(f"{path}: {found}")
@@ -119,7 +122,7 @@ class CsvLog:
                 for fields in reader:
                     if fields and len(fields) != len(names):
                         raise csv.Error(f"{len(fields)} fields for {len(names)} columns")
-                    _check_text(f"{path}:{start}", fields)
+                    _check_row(f"{path}:{start}", fields, names)
                     if fields:
                         cells = (float("nan") if field in MISSING else field for field in fields)
                         yield f"{path}:{start}", dict(zip(names, cells, strict=True))
@@ -133,10 +136,12 @@ class CsvLog:
                 tell(Note("torn_line", f"{where}: the last line is incomplete; skipped (1 row)"))
 
 
-def _check_text(where: str, fields: list[str]) -> None:
-    """Raise LogError where a cell holds a null character, as no text does."""
+def _check_row(where: str, fields: list[str], names: list[str]) -> None:
+    """Raise LogError for a cell with a null character, as no text has, and for the header come again."""
     if any("\0" in field for field in fields):
         raise LogError(f"{where}: a cell holds a null character: not a text file")
+    if fields == names:
+        raise LogError(f"{where}: the header occurs again: remove this line")
 
 
 def _undecodable(path: Path) -> int:
@@ -148,6 +153,13 @@ def _undecodable(path: Path) -> int:
             except UnicodeDecodeError:
                 return number
     return 0
+
+
+def _cut_within_a_value(path: Path) -> bool:
+    """Return whether the last value may be cut: nothing says that it ended."""
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - 1, 0))
+        return file.read(1) not in (b"\n", b"\r", b'"')
 
 
 def _ends_with_newline(path: Path) -> bool:

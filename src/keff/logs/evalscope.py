@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._foreign import Canonical, questions_of
-from keff.logs._lines import Row, first_row, inner, json_lines
+from keff.logs._lines import Row, first_row, json_lines
+from keff.logs._narrow import inner
 from keff.logs._tasks import known_task
 from keff.records import Note
 
@@ -74,7 +75,7 @@ class EvalScope:
             "question": _prompt(row.get("input")),
         }
 
-    def _right(self, where: str, score: Mapping[str, Any]) -> int:
+    def _right(self, where: str, score: Mapping[str, object]) -> int:
         values = inner(score, "value")
         main = score.get("main_score_name")
         name = self.scorer or (str(main) if main in values else next(iter(values), ""))
@@ -97,10 +98,10 @@ class EvalScope:
         return int(value)
 
 
-def _prompt(value: Any) -> str | None:
+def _prompt(value: object) -> str | None:
     if isinstance(value, list) and value:
-        last = cast("list[Any]", value)[-1]
-        value = cast("Mapping[str, Any]", last).get("content") if isinstance(last, Mapping) else last
+        last = cast("list[object]", value)[-1]
+        value = cast("Mapping[str, object]", last).get("content") if isinstance(last, Mapping) else last
     return value if isinstance(value, str) else None
 
 

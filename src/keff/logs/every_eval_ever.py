@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._foreign import Canonical, questions_of
-from keff.logs._lines import Row, first_row, inner, json_lines
+from keff.logs._lines import Row, first_row, json_lines
+from keff.logs._narrow import inner
 from keff.logs._tasks import known_task
 from keff.logs._values import optional_text
-from keff.records import Note
+from keff.records import Note, stable_hash
 
 FIELDS = ("evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation")
 
@@ -47,9 +48,11 @@ class EveryEvalEver:
         """Read question by question; see ``Log.questions``."""
         heard: list[Note] = []
         failed: set[str] = set()
+        again: set[str] = set()
 
         def rows() -> Iterator[tuple[str, Canonical]]:
             first: str | None = None
+            seen: set[str] = set()
             for where, row in json_lines(path, heard.append):
                 name = str(row.get("evaluation_name"))
                 first = first or name
@@ -60,11 +63,19 @@ class EveryEvalEver:
                 if row.get("error"):
                     failed.add(where)
                     continue
+                # Nothing numbers the repeats of a sample: a line that was written twice looks like two.
+                mark = stable_hash(row)
+                if mark in seen:
+                    again.add(where)
+                seen.add(mark)
                 yield where, _canonical(where, row)
 
         yield from questions_of(rows, texts=texts)
         for note in dict.fromkeys(heard):
             tell(note)
+        if again:
+            text = f"{len(again)} lines repeat an earlier line in every field; each counts as a path"
+            tell(Note("identical_lines", text))
         if failed:
             tell(Note("left_out", f"{len(failed)} lines are left out: each has an error"))
 
@@ -91,20 +102,20 @@ def _canonical(where: str, row: Row) -> Canonical:
     }
 
 
-def _texts(value: Any) -> list[str]:
-    values = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
+def _texts(value: object) -> list[str]:
+    values = cast("list[object]", value) if isinstance(value, list) else [] if value is None else [value]
     return [str(text) for text in values]
 
 
-def _gold(value: Any) -> Any:
+def _gold(value: object) -> object:
     texts = _texts(value)
     return texts[0] if len(texts) == 1 else texts or None
 
 
-def _extracted(value: Any) -> Any:
+def _extracted(value: object) -> object:
     """Return what the last attribution extracted that is terminal."""
-    entries = cast("list[Any]", value) if isinstance(value, list) else []
-    named = [cast("Mapping[str, Any]", entry) for entry in entries if isinstance(entry, Mapping)]
+    entries = cast("list[object]", value) if isinstance(value, list) else []
+    named = [cast("Mapping[str, object]", entry) for entry in entries if isinstance(entry, Mapping)]
     return next((entry.get("extracted_value") for entry in reversed(named) if entry.get("is_terminal")), None)
 
 

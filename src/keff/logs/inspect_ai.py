@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from keff.errors import LogError
 from keff.log import Form, LogInfo, Question, Tell, unheard
 from keff.logs._inspect_config import configuration, expected, options
 from keff.logs._inspect_file import Sample, by_question, completion, epoch, header, prompt, refusal
 from keff.logs._inspect_score import Graded, Scores, is_whole
-from keff.logs._lines import inner
+from keff.logs._narrow import inner, number_or_none
 from keff.logs._tasks import known_task
 from keff.logs._values import converted, count, gold_of, optional_text
 from keff.records import Note
@@ -178,16 +178,15 @@ def _usage(where: str, samples: Sequence[Sample], name: str) -> tuple[float, ...
 
 
 def _seconds(samples: Sequence[Sample]) -> tuple[float, ...] | None:
-    values: list[Any] = [inner(sample, "output").get("time") for sample in samples]
-    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return None
-    return tuple(float(value) for value in values)
+    values = [number_or_none(inner(sample, "output").get("time")) for sample in samples]
+    known = tuple(value for value in values if value is not None)
+    return known if len(known) == len(values) else None
 
 
 def _stop(sample: Sample) -> str:
-    choices: Any = inner(sample, "output").get("choices")
-    first: Any = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else {}
-    return str(cast("Mapping[str, Any]", first).get("stop_reason")) if isinstance(first, Mapping) else ""
+    choices: object = inner(sample, "output").get("choices")
+    first: object = cast("list[object]", choices)[0] if isinstance(choices, list) and choices else {}
+    return str(cast("Mapping[str, object]", first).get("stop_reason")) if isinstance(first, Mapping) else ""
 
 
 def log(scorer: str | None = None, threshold: float | None = None) -> InspectAi:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
@@ -46,7 +45,7 @@ class InspectSamples:
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
         names = [name for name in ("task_name", "task", "model") if name in columns_of(path)]
-        empty: tuple[str, dict[str, Any]] = ("", {})
+        empty: tuple[str, dict[str, object]] = ("", {})
         row = next(rows_of(path, names), empty)[1] if names else {}
         task = optional_text(row.get("task_name") or row.get("task"))
         return LogInfo(known_task(task) if task else None, model=optional_text(row.get("model")))
@@ -83,7 +82,7 @@ class InspectSamples:
             if places:
                 tell(Note("left_out", f"{len(places)} samples are kept out: each {reason}"))
 
-    def _canonical(self, where: str, row: Mapping[str, Any], scores: Scores, column: str) -> Canonical:
+    def _canonical(self, where: str, row: Mapping[str, object], scores: Scores, column: str) -> Canonical:
         try:
             right = scores.right(where, row[column])
         except Graded:

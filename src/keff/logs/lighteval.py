@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
@@ -57,40 +57,40 @@ class LightEval:
         )
 
 
-def _question(where: str, number: int, row: Mapping[str, Any], *, texts: bool) -> Question:
+def _question(where: str, number: int, row: Mapping[str, object], *, texts: bool) -> Question:
     doc, response = _object(row.get("doc")), _object(row.get("model_response"))
-    generations: Any = response.get("text_post_processed") or response.get("text")
+    generations: object = response.get("text_post_processed") or response.get("text")
     prompt, gold = doc.get("query"), _chosen(doc)
     if not doc:
         generations, prompt, gold = row.get("predictions"), row.get("full_prompt"), row.get("gold")
     if not isinstance(generations, list) or not all(
-        isinstance(text, str | None) for text in cast("list[Any]", generations)
+        isinstance(text, str | None) for text in cast("list[object]", generations)
     ):
         raise LogError(f"{where}: it holds no generations: a vote needs a generative task")
-    answers = tuple(optional_text(text) for text in cast("list[Any]", generations))
+    answers = tuple(optional_text(text) for text in cast("list[object]", generations))
     golds = gold_of(gold)
     return Question(
         id=str(doc.get("id") or number),
         answers=answers,
-        gold=golds[0] if isinstance(golds, list) and len(cast("list[Any]", golds)) == 1 else golds,
+        gold=golds[0] if isinstance(golds, list) and len(cast("list[object]", golds)) == 1 else golds,
         question=optional_text(prompt),
         texts=tuple(text or "" for text in answers) if texts else None,
         form="completions",
     )
 
 
-def _chosen(doc: Mapping[str, Any]) -> Any:
+def _chosen(doc: Mapping[str, object]) -> object:
     """Return the choices that are right."""
     choices, index = doc.get("choices"), doc.get("gold_index")
-    places = cast("list[Any]", index) if isinstance(index, list) else [index]
+    places = cast("list[object]", index) if isinstance(index, list) else [index]
     if not isinstance(choices, list):
         return None
-    known = cast("list[Any]", choices)
+    known = cast("list[object]", choices)
     return [known[place] for place in places if isinstance(place, int) and 0 <= place < len(known)]
 
 
-def _object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+def _object(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
 
 def log() -> LightEval:

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 from keff import plugins
 from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import Row, first_row, inner, json_lines
+from keff.logs._lines import Row, first_row, json_lines
 from keff.logs._lm_eval_results import choices_of, configuration, model_name, results_of, target_of
+from keff.logs._narrow import inner, items
 from keff.logs._tasks import item_of, known_task
+from keff.logs._values import name_of
 from keff.records import Note
 from keff.sampling.integrity import LONG
 from keff.task import Task
@@ -70,9 +71,10 @@ class LmEval:
         seen: set[str] = set()
         copies = 0
         for where, row in json_lines(path, tell):
-            if row.get("doc_id") is None:
-                raise LogError(f"{where}: lacks doc_id")
-            identity = str(row["doc_id"])
+            try:
+                identity = name_of(row.get("doc_id"))
+            except ValueError:
+                raise LogError(f"{where}: lacks doc_id") from None
             if identity in seen:
                 continue
             seen.add(identity)
@@ -91,8 +93,8 @@ def _question(where: str, name: str, row: Row, task: Task | None, choices: Seque
         raise LogError(f"{where}: doc: {error}") from None
     responses = _responses(where, row)
     metrics = row.get("metrics")
-    names = cast("list[Any]", metrics) if isinstance(metrics, list) else []
-    kept = {"filter", "filtered_resps", "metrics", *(name for name in names if isinstance(name, str))}
+    names = (name for name in items(metrics) if isinstance(name, str))
+    kept = {"filter", "filtered_resps", "metrics", *names}
     return Question(
         id=name,
         answers=responses,
@@ -106,17 +108,16 @@ def _question(where: str, name: str, row: Row, task: Task | None, choices: Seque
 
 
 def _responses(where: str, row: Row) -> tuple[str, ...]:
-    requests = row.get("resps")
-    if not isinstance(requests, list) or not requests or not isinstance(requests[0], list):
-        raise LogError(f"{where}: resps must be a list of lists")
-    repeats = cast("list[Any]", requests[0])
+    requests = items(row.get("resps"))
+    repeats = items(requests[0]) if requests else []
     if not repeats:
-        raise LogError(f"{where}: resps holds no repeat")
-    if len(cast("list[Any]", requests)) > 1 or not all(isinstance(text, str) for text in repeats):
+        raise LogError(f"{where}: resps must be a list of lists, of which the first holds the repeats")
+    texts = tuple(text for text in repeats if isinstance(text, str))
+    if len(requests) > 1 or len(texts) < len(repeats):
         raise LogError(
             f"{where}: resps holds log-likelihoods: a vote needs a generation task (generate_until)"
         )
-    return tuple(repeats)
+    return texts
 
 
 def _task(path: Path, row: Row) -> str | None:

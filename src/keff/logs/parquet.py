@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
@@ -40,7 +40,7 @@ class ParquetLog:
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
-        empty: tuple[str, dict[str, Any]] = ("", {})
+        empty: tuple[str, dict[str, object]] = ("", {})
         row = next(_rows(path, texts=False), empty)[1]
         layout = self._layout(path)
         model = "model" if isinstance(layout, str | None) else layout.single.get("model", "model")
@@ -71,7 +71,9 @@ class ParquetLog:
         return lay_out(names, self.columns)
 
 
-def _rows(path: Path, *, texts: bool, layout: Layout | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(
+    path: Path, *, texts: bool, layout: Layout | None = None
+) -> Iterator[tuple[str, dict[str, object]]]:
     long = {
         *TEXTS,
         *(() if layout is None else (layout.single.get("text"), *layout.numbered.get("text", ()))),
@@ -80,19 +82,19 @@ def _rows(path: Path, *, texts: bool, layout: Layout | None = None) -> Iterator[
     return rows_of(path, names)
 
 
-def _whole(row: dict[str, Any]) -> dict[str, Any]:
+def _whole(row: dict[str, object]) -> dict[str, object]:
     """Unpack what an export had to pack: other fields, and a gold answer that is no text.
 
     A column of the same name that others filled stays what it is.
     """
     try:
-        packed: Any = json.loads(row.get("meta") or "{}")
+        packed: object = json.loads(str(row.get("meta") or "{}"))
     except (TypeError, ValueError):
         return row
     if not isinstance(packed, dict):
         return row
     rest = {name: value for name, value in row.items() if name != "meta"}
-    return rest | cast("dict[str, Any]", packed)
+    return rest | cast("dict[str, object]", packed)
 
 
 def log(columns: str | Mapping[str, str] | None = None) -> ParquetLog:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from keff import answers
 from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import Row, first_row, inner, json_lines, parse, torn
+from keff.logs._lines import Row, first_row, json_lines, parse, torn
+from keff.logs._narrow import inner, real
 from keff.logs._rows import once_each
 from keff.logs._values import converted, count, is_nan, is_structured, optional_text, truth, whole
 from keff.records import AnswerSpace
@@ -20,7 +21,7 @@ from keff.records import AnswerSpace
 F1_NEEDED = 0.5
 FIELDS = ("task", "method", "seed", "instance_id", "K")
 
-SCORERS: Mapping[str, tuple[AnswerSpace, Mapping[str, Any]] | None] = {
+SCORERS: Mapping[str, tuple[AnswerSpace, Mapping[str, object]] | None] = {
     "gsm8k_numeric": ("numeric", {}),
     "hotpotqa_token_f1": ("text", {}),
     "boolq_yesno": ("binary", {}),
@@ -55,7 +56,7 @@ class Mark:
     """What must stay the same within a file's part: the provenance, and where it first stood."""
 
     where: str
-    provenance: Mapping[str, Any]
+    provenance: Mapping[str, object]
 
 
 def task_of(row: Row) -> str:
@@ -113,7 +114,7 @@ def check_provenance(where: str, row: Row, part: str, marks: dict[str, Mark]) ->
         raise LogError(f"{where}: mixed provenance: {_difference(first, mark)}")
 
 
-def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mapping[str, Any]], list[str]]:
+def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mapping[str, object]], list[str]]:
     """Read a whole file and list all that is wrong with it instead of stopping at the first.
 
     Returns the questions that could be read, the provenance of each part's first row, and the problems. A
@@ -216,9 +217,9 @@ def _correct(where: str, row: Row, given: Sequence[str | None] | None, k: int) -
     return _score(space, given, row["gold_answer"])
 
 
-def _given(where: str, name: str, values: list[Any]) -> tuple[int, ...]:
+def _given(where: str, name: str, values: list[object]) -> tuple[int, ...]:
     try:
-        numbers = [0.0 if value is None else float(value) for value in values]
+        numbers = [0.0 if value is None else real(value) for value in values]
     except (TypeError, ValueError) as error:
         raise LogError(f"{where}: {name}: {error}") from None
     if name == "all_f1s":
@@ -232,7 +233,7 @@ def _given(where: str, name: str, values: list[Any]) -> tuple[int, ...]:
     return tuple(map(int, numbers))
 
 
-def _score(space: Space, given: Sequence[str | None], gold: Any) -> tuple[int, ...]:
+def _score(space: Space, given: Sequence[str | None], gold: object) -> tuple[int, ...]:
     judged = {text: int(text is not None and space.correct(text, gold)) for text in set(given)}
     return tuple(judged[text] for text in given)
 
@@ -255,18 +256,18 @@ def _space(scorer: str) -> Space | None:
     return None if found is None else answers.space(found[0], **found[1])
 
 
-def _provenance(row: Row) -> Mapping[str, Any]:
+def _provenance(row: Row) -> Mapping[str, object]:
     return inner(row, "provenance")
 
 
-def _list(where: str, row: Row, name: str, k: Any) -> list[Any] | None:
+def _list(where: str, row: Row, name: str, k: object) -> list[object] | None:
     values = row.get(name)
     if values is None:
         return None
-    if not isinstance(values, list) or len(cast("list[Any]", values)) != k:
-        size = f"{len(cast('list[Any]', values))} entries" if isinstance(values, list) else "no list"
+    if not isinstance(values, list) or len(cast("list[object]", values)) != k:
+        size = f"{len(cast('list[object]', values))} entries" if isinstance(values, list) else "no list"
         raise LogError(f"{where}: {name} has {size}, K is {k}")
-    return cast("list[Any]", values)
+    return cast("list[object]", values)
 
 
 def _difference(first: Mark, other: Mark) -> str:

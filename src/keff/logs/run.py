@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._narrow import real
 from keff.records import Item, Note
 from keff.sampling.manifest import FILE, Manifest
 from keff.sampling.store import Run, Scored
@@ -77,10 +78,10 @@ def _seconds(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
 def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
     """Return what an import recorded of the paths, None where it did not, or for other paths."""
     recorded = item.meta.get(name)
-    values = cast("list[Any]", recorded) if isinstance(recorded, list) else []
+    values = cast("list[object]", recorded) if isinstance(recorded, list) else []
     if len(values) != size:
         return None
-    return tuple(float("nan") if value is None else float(value) for value in values)
+    return tuple(float("nan") if value is None else real(value) for value in values)
 
 
 class _Judge:

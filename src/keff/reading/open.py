@@ -21,7 +21,18 @@ from keff.task import Task
 LABELS = tuple("ABCDEFGHIJ")
 
 LOG_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
-ABOUT = ("results_", "results.", "logs.json", "eval-set", ".")
+ABOUT = (
+    "results_",
+    "results.",
+    "logs.json",
+    "eval-set",
+    ".",
+    "run_spec.json",
+    "scenario.json",
+    "stats.json",
+    "per_instance_stats.json",
+    "instances.json",
+)
 """Beginnings of files that tools write beside their logs."""
 MOST_LOGS = 1000
 

@@ -6,7 +6,7 @@ import importlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -117,7 +117,7 @@ def _import(run: Run, questions: Sequence[Question], source: _Source, version: s
         paths = list(_paths(question))
         _refuse_others(run, question.id, paths)
         run.add(paths)
-        run.add_scores(list(zip(paths, _judged(question, source), strict=True)), version)
+        run.add_scores(list(zip(paths, _judged(question, source.reading), strict=True)), version)
 
 
 def _refuse_others(run: Run, item: str, paths: Sequence[Drawn]) -> None:
@@ -141,8 +141,14 @@ def export_log(
     counts = [0, 0]
     with naming(path):
         source = _open(path, opening or Opening(), texts=texts)
-        _atomically(out, to, _rows(source, counts, packed=to == "parquet"))
+        rows = _rows(source.questions, source.info, source.reading, counts, packed=to == "parquet")
+        _atomically(out, to, rows)
     return Transfer(counts[0], counts[1], (*source.notes, *source.admission.notes()))
+
+
+def write_questions(questions: Iterable[Question], info: LogInfo, how: Reading, out: Path) -> None:
+    """Write questions as JSONL that keff reads back the same; raises UsageError when the file exists."""
+    _atomically(out, "jsonl", _rows(questions, info, how, [0, 0], packed=False))
 
 
 def _atomically(out: Path, to: Target, rows: Iterator[dict[str, Any]], *, votes: bool = False) -> None:
@@ -176,7 +182,7 @@ def export_votes(path: Path, out: Path, to: Target, opening: Opening | None = No
 
 def _voted_rows(source: _Source, counts: list[int], *, packed: bool) -> Iterator[dict[str, Any]]:
     for question in source.questions:
-        judged = list(_judged(question, source))
+        judged = list(_judged(question, source.reading))
         counts[0] += 1
         counts[1] += len(judged)
         row = voted(question, judged)
@@ -270,23 +276,25 @@ def _paths(question: Question) -> Iterator[Drawn]:
         yield Drawn(question.id, slot, index, 0, path_seed(0, question.id, slot, index), done)
 
 
-def _judged(question: Question, source: _Source) -> Iterator[Judged]:
+def _judged(question: Question, how: Reading) -> Iterator[Judged]:
     k = len(question.answers)
-    keys = keys_of(question, k, source.reading.key)
+    keys = keys_of(question, k, how.key)
     labelled = question.correct is not None or question.gold is not None
-    correct = correct_of(question, k, source.reading) if labelled else [None] * k
+    correct = correct_of(question, k, how) if labelled else [None] * k
     for place, (answer, key) in enumerate(zip(question.answers, keys, strict=True)):
         rule = question.rules[place] if question.rules else "recorded" if key is not None else "no answer"
         right = correct[place]
         yield Judged(answer, key, 0 if right and key is None else right, rule)
 
 
-def _rows(source: _Source, counts: list[int], *, packed: bool) -> Iterator[dict[str, Any]]:
-    about = {"task": source.info.task, "answer_space": source.reading.space, "model": source.info.model}
-    for question in source.questions:
+def _rows(
+    questions: Iterable[Question], info: LogInfo, how: Reading, counts: list[int], *, packed: bool
+) -> Iterator[dict[str, Any]]:
+    about = {"task": info.task, "answer_space": how.space, "model": info.model}
+    for question in questions:
         counts[0] += 1
         counts[1] += len(question.answers)
-        judged = list(_judged(question, source))
+        judged = list(_judged(question, how))
         lists = {
             "all_answers": list(question.answers),
             "all_keys": [one.key for one in judged],

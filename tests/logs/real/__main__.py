@@ -3,8 +3,7 @@
     python -m tests.logs.real [--tools VENV] [--keep FOLDER]
 
 ``--tools`` is a virtual environment that has, or gets, inspect_ai, lm_eval, pandas and pyarrow; it is never
-the one
-that keff is developed in. ``--keep`` is where the logs are left, for instance to renew the fixtures.
+the one that keff is developed in. ``--keep`` is where the logs are left, for instance to renew the fixtures.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PACKAGES = ("inspect_ai", "lm_eval[api]", "pandas", "pyarrow")
+PACKAGES = ("inspect_ai>=0.3.285,<0.4", "lm_eval[api]>=0.4.13,<0.5", "pandas", "pyarrow")
+"""None of them needs torch."""
 
 
 def tools(folder: Path) -> Path:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from inspect_ai import Task, eval
 from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.model import GenerateConfig, ModelAPI, ModelOutput, ModelUsage, modelapi
 from inspect_ai.scorer import Score, accuracy, choice, includes, match, mean, model_graded_qa, scorer
 from inspect_ai.solver import TaskState, generate, multiple_choice, solver, system_message
@@ -148,6 +149,19 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+def without_tracebacks(file: Path) -> None:
+    """Write a log again with inspect's own writer, without tracebacks: they name folders of the machine."""
+    log = read_eval_log(str(file))
+    empty = {"traceback": "", "traceback_ansi": ""}
+    for sample in log.samples or []:
+        sample.error = sample.error and sample.error.model_copy(update=empty)
+        for event in sample.events:
+            if event.event == "error":
+                event.error = event.error.model_copy(update=empty)
+    log.error = log.error and log.error.model_copy(update=empty)
+    write_eval_log(log, str(file))
+
+
 def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for name, (parts, how) in CASES.items():
@@ -184,6 +198,8 @@ def main(out: Path) -> None:
             for sample in log.samples or []
         ]
         written = next(folder.glob(f"*{Path(name).suffix}"))
+        if parts.get("fails"):
+            without_tracebacks(written)
         written.replace(out / f"inspect_{name}")
         for file in folder.iterdir():
             file.unlink()
@@ -196,6 +212,7 @@ def write_frame(out: Path) -> None:
     from inspect_ai.analysis import EvalModel, SampleSummary, samples_df
 
     frame = samples_df([str(out / "inspect_match.eval")], columns=SampleSummary + EvalModel)
+    frame["log"] = frame["log"].map(lambda path: path.rpartition("/")[2])
     frame.to_parquet(out / "inspect_samples_df.parquet")
 
 

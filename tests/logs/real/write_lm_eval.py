@@ -2,9 +2,8 @@
 
     python write_lm_eval.py OUT
 
-Its local chat completions are asked of a stub server in this process, whose answers are a fixed draw; what
-it said
-is written beside the logs.
+Its local chat completions are asked of a stub server in this process, whose answers are a fixed draw; what it
+said is written beside the logs.
 """
 
 from __future__ import annotations

@@ -246,15 +246,18 @@ class Run:
 
     def kept(self, item: str) -> list[Scored]:
         """Return the completed paths of one item, by slot and index."""
-        return [
-            scored(row)
-            for row in self._rows(
-                "select paths.*, version, answer, key, correct, rule from paths "
-                "left join scores using (item, slot, path, attempt) "
-                "where item = ? and error is null order by slot, path",
-                (item,),
-            )
-        ]
+        rows = self._rows(
+            "select paths.*, version, answer, key, correct, rule from paths "
+            "left join scores using (item, slot, path, attempt) "
+            "where item = ? and error is null order by slot, path",
+            (item,),
+        )
+        try:
+            return [scored(row) for row in rows]
+        except ValueError as error:
+            raise StoreError(
+                f"{self.folder}: item {item!r} is damaged ({error}): restore the folder from a copy"
+            ) from None
 
     def embeddings(self) -> FloatArray | None:
         """Return the hidden states of the paths [items, K, D], items and paths in order; None without any.

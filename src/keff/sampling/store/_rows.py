@@ -30,7 +30,15 @@ def item_of(row: sqlite3.Row) -> Item:
     return Item(row["item"], tuple(messages), gold, row["space"], row["cluster"], meta)  # pyright: ignore[reportUnknownArgumentType]
 
 
+_WHOLE = ("slot", "path", "attempt", "seed", "tokens", "prompt_tokens", "cached_tokens")
+
+
 def scored(row: sqlite3.Row) -> Scored:
+    """Return a path; raises ValueError where the row is not one, as in a damaged database."""
+    # SQLite checks types when a row is written, not when it is read.
+    sound = all(isinstance(row[name], int) for name in _WHOLE) and isinstance(row["seconds"], float)
+    if not (sound and isinstance(row["text"], str) and isinstance(row["finish"], str)):
+        raise ValueError("a row is no path")
     logprobs = None
     if row["logprob_mean"] is not None:
         logprobs = Logprobs(row["logprob_mean"], row["logprob_bottom"], row["logprob_total"])

@@ -1,0 +1,261 @@
+"""One good log of every format that keff reads, small enough to be read ten thousand times, for log_fuzz.
+
+Answers of different questions are different numbers, so a row that ends up with another question shows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from keff.reading.transfer import export_log, import_log
+
+N, K = 6, 4
+Answers = list[list[str]]
+JsonRow = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A good log: the reader's name, the file or folder that it reads, and the files that are mutated.
+
+    ``kinds`` says by file how its bytes may be damaged: ``text``, ``unnumbered`` (text in which nothing
+    numbers the paths of a question), ``binary`` (a container whose content is under checksums) or ``pages``
+    (SQLite, which has none).
+    """
+
+    reader: str
+    path: Path
+    kinds: tuple[tuple[Path, str], ...]
+
+
+def draws(seed: int = 3) -> Answers:
+    """Return answers that all differ between questions."""
+    rng = np.random.default_rng(seed)
+    return [[f"{100 * i + int(rng.integers(0, 3))}" for _ in range(K)] for i in range(N)]
+
+
+def gold(i: int) -> str:
+    return f"{100 * i}"
+
+
+def _lines(path: Path, rows: Sequence[object]) -> Path:
+    path.write_text("".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def _each(answers: Answers) -> list[tuple[int, int, str]]:
+    return [(i, j, answer) for i, row in enumerate(answers) for j, answer in enumerate(row)]
+
+
+def _text(reader: str, path: Path, rows: Sequence[object]) -> Base:
+    return Base(reader, _lines(path, rows), ((path, "text"),))
+
+
+def keff_jsonl(folder: Path, answers: Answers) -> Base:
+    rows = [
+        {"id": f"q{i}", "gold_answer": gold(i), "all_answers": row, "all_tokens": [9] * K}
+        for i, row in enumerate(answers)
+    ]
+    return _text("keff_jsonl", folder / "log.jsonl", rows)
+
+
+def _long(answers: Answers) -> list[JsonRow]:
+    return [
+        {"id": f"q{i}", "path": j, "gold_answer": gold(i), "answer": answer, "tokens": 9}
+        for i, j, answer in _each(answers)
+    ]
+
+
+def jsonl(folder: Path, answers: Answers) -> Base:
+    return _text("jsonl", folder / "long.jsonl", _long(answers))
+
+
+def csv(folder: Path, answers: Answers) -> Base:
+    long = _long(answers)
+    rows = [",".join(long[0]), *(",".join(map(str, row.values())) for row in long)]
+    return _text("csv", folder / "long.csv", [f"{row}\n" for row in rows])
+
+
+def csv_wide(folder: Path, answers: Answers) -> Base:
+    head = ["id", "gold_answer", *(f"answer_{j + 1}" for j in range(K))]
+    rows = [head, *([f"q{i}", gold(i), *row] for i, row in enumerate(answers))]
+    return _text("csv", folder / "wide.csv", [",".join(row) + "\n" for row in rows])
+
+
+def lm_eval(folder: Path, answers: Answers) -> Base:
+    rows = [
+        {"doc_id": i, "doc": {}, "target": gold(i), "resps": [row], "filter": "x"}
+        for i, row in enumerate(answers)
+    ]
+    return _text("lm_eval", folder / "samples_toy_2026-01-01T00-00-00.jsonl", rows)
+
+
+def published(folder: Path, answers: Answers) -> Base:
+    about = {"task": "gsm8k", "method": "sc", "seed": 1, "K": K}
+    rows = [
+        {**about, "instance_id": f"q{i}", "gold_answer": gold(i), "all_answers": row}
+        for i, row in enumerate(answers)
+    ]
+    return _text("published", folder / "m_sc.jsonl", rows)
+
+
+def evalscope(folder: Path, answers: Answers) -> Base:
+    def review(i: int, j: int, answer: str) -> JsonRow:
+        score = {
+            "value": {"acc": float(answer == gold(i))},
+            "extracted_prediction": answer,
+            "prediction": "so",
+        }
+        sample = {"sample_id": K * i + j, "group_id": i, "score": score}
+        return {"index": K * i + j, "input": "?", "target": gold(i), "sample_score": sample}
+
+    return _text("evalscope", folder / "reviews.jsonl", [review(*each) for each in _each(answers)])
+
+
+def every_eval_ever(folder: Path, answers: Answers) -> Base:
+    def instance(i: int, answer: str) -> JsonRow:
+        attribution = {"turn_idx": 0, "source": "output.raw", "extracted_value": answer, "is_terminal": True}
+        return {
+            "schema_version": "0.2.1",
+            "evaluation_id": "toy/m/1",
+            "model_id": "m",
+            "evaluation_name": "toy",
+            "sample_id": f"s{i}",
+            "interaction_type": "single_turn",
+            "input": {"raw": "?", "reference": [gold(i)]},
+            "output": {"raw": [f"It is {answer}"]},
+            "answer_attribution": [attribution],
+            "evaluation": {"score": float(answer == gold(i)), "is_correct": answer == gold(i)},
+        }
+
+    rows = [instance(i, answer) for i, _, answer in _each(answers)]
+    path = _lines(folder / "toy_samples.jsonl", rows)
+    return Base("every_eval_ever", path, ((path, "unnumbered"),))
+
+
+def _sample(i: int, j: int, answer: str) -> JsonRow:
+    score = {"value": "C" if answer == gold(i) else "I", "answer": answer}
+    return {
+        "id": f"q{i}",
+        "epoch": j + 1,
+        "input": "?",
+        "target": gold(i),
+        "output": {"completion": f"It is {answer}."},
+        "scores": {"match": score},
+    }
+
+
+HEADER = {"version": 2, "status": "success", "eval": {"task": "toy", "model": "m/m"}}
+
+
+def inspect_json(folder: Path, answers: Answers) -> Base:
+    log = {**HEADER, "samples": [_sample(*each) for each in _each(answers)]}
+    return _text("inspect_ai", folder / "log.json", [log])
+
+
+def helm(folder: Path, answers: Answers) -> Base:
+    def state(i: int, row: list[str]) -> JsonRow:
+        references = [{"output": {"text": gold(i)}, "tags": ["correct"]}]
+        completions = [{"text": answer, "logprob": 0, "tokens": []} for answer in row]
+        return {
+            "instance": {"input": {"text": "?"}, "references": references, "split": "test", "id": f"id{i}"},
+            "train_trial_index": 0,
+            "request": {"model": "m/m", "prompt": "?"},
+            "result": {"success": True, "completions": completions, "cached": False},
+        }
+
+    states = [state(i, row) for i, row in enumerate(answers)]
+    log = {"adapter_spec": {"method": "generation", "model": "m/m"}, "request_states": states}
+    return _text("helm", folder / "scenario_state.json", [log])
+
+
+def inspect_eval(folder: Path, answers: Answers) -> Base:
+    path = folder / "log.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps(HEADER))
+        for i, j, answer in _each(answers):
+            archive.writestr(f"samples/q{i}_epoch_{j + 1}.json", json.dumps(_sample(i, j, answer)))
+    return Base("inspect_ai", path, ((path, "binary"),))
+
+
+def _parquet(reader: str, path: Path, rows: Sequence[JsonRow]) -> Base:
+    arrow = importlib.import_module("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    # Without checksums a changed byte is another answer, which no reader can know.
+    parquet.write_table(arrow.Table.from_pylist(list(rows)), path, write_page_checksum=True)
+    return Base(reader, path, ((path, "binary"),))
+
+
+def parquet(folder: Path, answers: Answers) -> Base:
+    path = folder / "log.parquet"
+    export_log(keff_jsonl(folder, answers).path, path, "parquet")
+    return Base("parquet", path, ((path, "binary"),))
+
+
+def parquet_long(folder: Path, answers: Answers) -> Base:
+    return _parquet("parquet", folder / "long.parquet", _long(answers))
+
+
+def inspect_samples(folder: Path, answers: Answers) -> Base:
+    rows: list[JsonRow] = [
+        {
+            "sample_id": f"u{i}-{j}",
+            "id": f"q{i}",
+            "epoch": j + 1,
+            "input": "?",
+            "target": gold(i),
+            "score_match": "C" if answer == gold(i) else "I",
+            "model": "m",
+        }
+        for i, j, answer in _each(answers)
+    ]
+    return _parquet("inspect_samples", folder / "samples.parquet", rows)
+
+
+def lighteval(folder: Path, answers: Answers) -> Base:
+    rows: list[JsonRow] = [
+        {
+            "doc": {"query": "?", "choices": [gold(i)], "gold_index": [0]},
+            "model_response": {"text": row, "text_post_processed": None},
+        }
+        for i, row in enumerate(answers)
+    ]
+    return _parquet("lighteval", folder / "details_toy_2026-01-01T00-00-00.parquet", rows)
+
+
+def run(folder: Path, answers: Answers) -> Base:
+    path = folder / "run"
+    import_log(keff_jsonl(folder, answers).path, path)
+    kinds = ((path / "manifest.json", "text"), (path / "paths.sqlite", "pages"))
+    return Base("run", path, kinds)
+
+
+FORMATS: dict[str, Callable[[Path, Answers], Base]] = {
+    make.__name__: make
+    for make in (
+        keff_jsonl,
+        jsonl,
+        csv,
+        csv_wide,
+        lm_eval,
+        published,
+        evalscope,
+        every_eval_ever,
+        inspect_json,
+        inspect_eval,
+        helm,
+        inspect_samples,
+        parquet,
+        parquet_long,
+        lighteval,
+        run,
+    )
+}
+NEEDS_ARROW = ("inspect_samples", "parquet", "parquet_long", "lighteval")

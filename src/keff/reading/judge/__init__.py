@@ -1,0 +1,25 @@
+"""Prose: an engine says whether two answers mean the same, and clusters of such answers are the votes.
+
+Never by default, never by likeness of words, and never in the gateway: opt-in, cached, costed, with its error
+measured on labelled pairs.
+"""
+
+from __future__ import annotations
+
+from keff.reading.judge.clusters import Clustered, cluster
+from keff.reading.judge.jury import Jury, Spent
+from keff.reading.judge.pairs import Pair, Reliability, read_pairs, reliability
+from keff.reading.judge.record import JudgedRecord, judge_record
+
+__all__ = [
+    "Clustered",
+    "JudgedRecord",
+    "Jury",
+    "Pair",
+    "Reliability",
+    "Spent",
+    "cluster",
+    "judge_record",
+    "read_pairs",
+    "reliability",
+]
