@@ -9,8 +9,9 @@ from zipfile import ZipInfo
 
 from keff.errors import LogError
 from keff.logs._lines import loads
-from keff.logs._narrow import entries, inner, items
+from keff.logs._narrow import inner
 from keff.logs._zip import members, unpack
+from keff.narrow import fields, items
 
 HEADERS = ("header.json", "_journal/start.json")
 """The header of a log that ended, and of one that is still being written or was cut off."""
@@ -73,7 +74,7 @@ def _listed(path: Path) -> Iterator[tuple[str, list[Sample]]]:
     samples = _whole(path).get("samples")
     if samples and not items(samples):
         raise LogError(f"{path}: samples must be a list")
-    for sample in map(entries, items(samples)):
+    for sample in map(fields, items(samples)):
         if not sample:
             raise LogError(f"{path}: a sample is no JSON object")
         groups.setdefault(str(sample.get("id")), []).append(sample)
@@ -131,13 +132,13 @@ def prompt(value: object) -> str | None:
     """Return a sample's input: a text, or the last message of a chat."""
     if several := items(value):
         last = several[-1]
-        value = entries(last).get("content") if entries(last) else last
+        value = fields(last).get("content") if fields(last) else last
     return None if value is None else content(value)
 
 
 def content(value: object) -> str:
     """Return the text of a message, of whose parts others are left out."""
     if isinstance(value, list):
-        parts = map(entries, items(cast("object", value)))
+        parts = map(fields, items(cast("object", value)))
         return "".join(str(part.get("text") or "") for part in parts)
     return "" if value is None else str(value)

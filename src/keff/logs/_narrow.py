@@ -1,4 +1,4 @@
-"""Narrow what JSON holds: an object, a list, a number, or nothing where something else stands."""
+"""What the logs of other tools hold, deep within: objects by their path, and numbers in any dress."""
 
 from __future__ import annotations
 
@@ -6,25 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import SupportsFloat, cast
 
-Object = Mapping[str, object]
-"""A JSON object."""
 
-
-def entries(value: object) -> Object:
-    """Return a JSON object, or an empty one where the value is something else."""
-    return cast("Object", value) if isinstance(value, Mapping) else {}
-
-
-def items(value: object) -> list[object]:
-    """Return a JSON list, or an empty one where the value is something else."""
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
-def inner(row: object, *names: str) -> Object:
+def inner(row: object, *names: str) -> Mapping[str, object]:
     """Return the object found by following names, or an empty one where something else is there."""
     for name in names:
-        row = entries(row).get(name)
-    return entries(row)
+        row = _named(row).get(name)
+    return _named(row)
+
+
+def _named(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
 
 def real(value: object) -> float:

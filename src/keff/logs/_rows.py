@@ -12,7 +12,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question
 from keff.logs._columns import LISTS as LIST_OF
 from keff.logs._columns import Layout
-from keff.logs._narrow import items, real
+from keff.logs._narrow import real
 from keff.logs._values import (
     converted,
     count,
@@ -29,6 +29,7 @@ from keff.logs._values import (
     truth,
     whole,
 )
+from keff.narrow import items
 
 LISTS = tuple(LIST_OF.values())
 KNOWN = {"id", "question", "gold_answer", "cluster", "task", "answer_space", "model", *LISTS}

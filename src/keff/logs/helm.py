@@ -10,9 +10,10 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._lines import loads
-from keff.logs._narrow import entries, inner, items, number_or_none
+from keff.logs._narrow import inner, number_or_none
 from keff.logs._tasks import known_task
 from keff.logs._values import optional_text
+from keff.narrow import fields, items
 from keff.records import Note
 
 MOST_JSON = 2**30
@@ -29,8 +30,8 @@ class _Paths:
     first: Entry
     texts: list[str] = field(default_factory=list[str])
     slots: list[int] = field(default_factory=list[int])
-    tokens: list[float | None] = field(default_factory=list["float | None"])
-    seconds: list[float | None] = field(default_factory=list["float | None"])
+    tokens: list[float | None] = field(default_factory=list[float | None])
+    seconds: list[float | None] = field(default_factory=list[float | None])
     cut: list[int] = field(default_factory=list[int])
 
 
@@ -72,7 +73,7 @@ class Helm:
         if not items(states):
             raise LogError(f"{path}: request_states must be a list of requests")
         for number, value in enumerate(items(states)):
-            _add(f"{path}: request {number}", entries(value), groups, seen, left_out)
+            _add(f"{path}: request {number}", fields(value), groups, seen, left_out)
         if not groups and left_out:
             reasons = ", ".join(f"{count} times it {reason}" for reason, count in left_out.items())
             raise LogError(f"{path}: no request can be used: {reasons}")
@@ -86,7 +87,7 @@ def _content(path: Path) -> Entry:
     if path.stat().st_size > MOST_JSON:
         raise LogError(f"{path}: above 1 GiB: not read")
     try:
-        return entries(loads(path.read_bytes().decode("utf-8-sig")))
+        return fields(loads(path.read_bytes().decode("utf-8-sig")))
     except (ValueError, RecursionError) as error:
         raise LogError(f"{path}: not JSON ({error})") from None
 
@@ -120,7 +121,7 @@ def _add(
         raise LogError(f"{where}: the instance {name!r} differs from an earlier one of that id")
     seconds = number_or_none(inner(state, "result").get("request_time"))
     for completion in items(inner(state, "result").get("completions")):
-        _draw(where, entries(completion), paths)
+        _draw(where, fields(completion), paths)
         paths.slots.append(trial)
         paths.seconds.append(seconds)
 
@@ -168,7 +169,7 @@ def _known(values: list[float | None]) -> tuple[float, ...] | None:
 
 def _gold(state: Entry) -> object:
     """Return the texts of the correct references; their letters, where the completion is to be a letter."""
-    references = [entries(value) for value in items(inner(state, "instance").get("references"))]
+    references = [fields(value) for value in items(inner(state, "instance").get("references"))]
     right = [
         text
         for reference in references
