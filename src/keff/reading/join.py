@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keff.errors import LogError, UsageError
+from keff.errors import UsageError
 from keff.log import Question
 from keff.policies._branches import branch_name
+from keff.reading.admit import chosen_paths
+from keff.reading.agreement import by_id, check_gold, check_separate, check_spaces, shared
 from keff.reading.ballot import Ballot
 from keff.reading.open import Record
 from keff.records import Note
@@ -21,9 +22,6 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 
 FEW_SHARED = 0.5
 """Branches that share a smaller part of their questions than this are warned about."""
-
-SHOWN = 5
-"""So many ids are named in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +96,16 @@ def align(records: Sequence[Record]) -> Aligned:
     ballots = [part for record in records for part in _branches_of(record, stems[record.path])]
     if len(ballots) < 2:
         raise UsageError("one branch only: give a record for each branch, or one with several models")
-    _check_spaces(ballots)
+    check_spaces(ballots)
     names = unique_names([name for name, _, _ in ballots])
-    rows = [_by_id(name, ballot) for name, (_, _, ballot) in zip(names, ballots, strict=True)]
-    ids = _shared(names, rows)
-    _check_gold(
+    rows = [by_id(name, ballot) for name, (_, _, ballot) in zip(names, ballots, strict=True)]
+    ids = shared(names, rows)
+    check_gold(
         names, ids, [[b.questions[row[i]] for i in ids] for row, (_, _, b) in zip(rows, ballots, strict=True)]
     )
     picked = [_pick(ballot, [row[i] for i in ids]) for row, (_, _, ballot) in zip(rows, ballots, strict=True)]
     codes, credit = _shared_codes(picked)
-    _check_separate(names, picked, codes)
+    check_separate(names, picked, codes)
     clusters = _clusters(ids, picked)
     branches = tuple(
         Branch(
@@ -140,39 +138,24 @@ def _branches_of(record: Record, stem: str) -> list[tuple[str, str | None, Ballo
     for name in dict.fromkeys(columns):
         places = [place for place, own in enumerate(columns) if own == name]
         keys = tuple(tuple(row[place] for place in places) for row in held.keys)
-        questions = tuple(_paths_of(question, places) for question in held.questions)
+        questions = tuple(_alone(question, places) for question in held.questions)
         votes = replace(held.votes.paths(places), slots=None)
         branches.append((branch_name(name), name, replace(held, votes=votes, keys=keys, questions=questions)))
     return branches
 
 
 def _columns(record: Record) -> tuple[str, ...] | None:
-    """Return the branch of each column, where the record names branches or has slots."""
-    held = record.ballot
-    named = {(question.branches or ())[: held.votes.k] for question in held.questions}
-    if len(named) > 1:
-        raise LogError(f"{record.path}: questions list their branches in different orders")
-    (columns,) = named
-    if columns:
-        return columns
-    slots = held.votes.slots
+    """Return the branch of each column, where the record holds several branches or has slots."""
+    slots = record.ballot.votes.slots
     if slots is None:
         return None
-    # A reader that tells models apart numbers them as slots, and names them on the record.
-    names: tuple[str, ...] = getattr(record, "branches", ())
     numbers: list[int] = slots.tolist()
-    return tuple(names[slot] if names else f"slot-{slot}" for slot in numbers)
+    return tuple(record.branches[slot] if record.branches else f"slot-{slot}" for slot in numbers)
 
 
-PER_PATH = ("answers", "keys", "correct", "tokens", "confidences", "rules", "truncated", "texts")
-
-
-def _paths_of(question: Question, places: Sequence[int]) -> Question:
-    """Return a question with some of its paths."""
-    values = {name: getattr(question, name) for name in PER_PATH}
-    kept = {name: tuple(held[place] for place in places) for name, held in values.items() if held is not None}
-    meta = {key: value for key, value in question.meta.items() if key != "branches"}
-    return replace(question, **kept, slots=None, meta=meta)
+def _alone(question: Question, places: Sequence[int]) -> Question:
+    """Return a question with the paths of one branch only."""
+    return replace(chosen_paths(question, places), slots=None, branches=None)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
@@ -214,62 +197,6 @@ def _together(values: Sequence[Sequence[Any]], sizes: Sequence[int]) -> list[Any
     return [held for value, size in zip(values, sizes, strict=True) for held in value[:size]]
 
 
-def _check_spaces(ballots: Sequence[tuple[str, str | None, Ballot]]) -> None:
-    spaces = {ballot.reading.space: name for name, _, ballot in ballots}
-    if len(spaces) > 1:
-        told = ", ".join(f"{name} as {space}" for space, name in spaces.items())
-        raise UsageError(f"answers are read in different spaces ({told}): name one with --answer-space")
-    for name, _, ballot in ballots:
-        if ballot.votes.answers is None:
-            raise UsageError(f"{name} holds correctness only: branches are combined by their answers")
-        if ballot.votes.correct is None:
-            raise UsageError(f"{name} has no gold answers: what a branch is worth needs them")
-
-
-def _by_id(name: str, ballot: Ballot) -> dict[str, int]:
-    ids = [question.id for question in ballot.questions]
-    repeated = [key for key, count in Counter(ids).items() if count > 1]
-    if repeated:
-        raise LogError(f"{name}: {_some(repeated, 'duplicate id', 'duplicate ids')}: keep one of each")
-    return {key: row for row, key in enumerate(ids)}
-
-
-def _shared(names: Sequence[str], rows: Sequence[dict[str, int]]) -> list[str]:
-    shared = [key for key in rows[0] if all(key in row for row in rows[1:])]
-    if shared:
-        return shared
-    for (a, left), (b, right) in combinations(zip(names, rows, strict=True), 2):
-        if not left.keys() & right.keys():
-            example = f"{next(iter(left))!r} in {a}, {next(iter(right))!r} in {b}"
-            raise UsageError(f"{a} and {b} share no question id: are they of the same task? ({example})")
-    raise UsageError(
-        f"no question is in all {len(rows)} branches: leave out the branch that has other questions"
-    )
-
-
-def _check_gold(names: Sequence[str], ids: Sequence[str], questions: Sequence[Sequence[Question]]) -> None:
-    first = next((row for row in questions if all(q.gold is not None for q in row)), None)
-    if first is None:
-        return
-    for name, row in zip(names, questions, strict=True):
-        differ = [
-            key
-            for key, mine, other in zip(ids, first, row, strict=True)
-            if other.gold is not None and str(mine.gold).strip() != str(other.gold).strip()
-        ]
-        if differ:
-            raise UsageError(
-                f"{name}: gold answers differ from those of the other branches on {len(differ)} of "
-                f"{len(ids)} questions ({_some(differ, 'id', 'ids')}): are they of the same task?"
-            )
-
-
-def _some(ids: Sequence[str], singular: str, plural: str) -> str:
-    shown = ", ".join(repr(key) for key in ids[:SHOWN])
-    more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
-    return f"{singular if len(ids) == 1 else plural} {shown}{more}"
-
-
 def _pick(ballot: Ballot, rows: list[int]) -> Ballot:
     return replace(
         ballot,
@@ -294,19 +221,6 @@ def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray
         np.add.at(right, (place, code[place, path]), ballot.votes.scored()[place, path])
         np.add.at(count, (place, code[place, path]), 1)
     return codes, right / np.maximum(count, 1)
-
-
-def _check_separate(names: Sequence[str], ballots: Sequence[Ballot], codes: Sequence[IntArray]) -> None:
-    """Refuse two branches that hold the very same paths: they say nothing of how branches correlate."""
-    for a, b in combinations(range(len(names)), 2):
-        mine, other = ballots[a].votes.tokens, ballots[b].votes.tokens
-        if mine is None or other is None:
-            continue
-        if np.array_equal(codes[a], codes[b]) and np.array_equal(mine, other):
-            raise UsageError(
-                f"{names[a]} and {names[b]} hold the same paths, to the token: branches are drawn separately "
-                "(with seeds of their own)"
-            )
 
 
 def _clusters(ids: Sequence[str], ballots: Sequence[Ballot]) -> IntArray:
