@@ -51,18 +51,15 @@ NORMAL = 1.96
 LEAST_WITHIN = 0.005
 """A record whose paths are all but alike says nothing about what a vote brings."""
 
-TEMPLATE = '''"""Constants learned from recorded generations, all made by ``python -m benchmarks.learn_gain
---write``.
+TEMPLATE = '''"""Constants learned from recorded generations by ``python -m benchmarks.learn_gain --write``.
 
-{families} families of {workloads} recorded workloads by data set, each family counting alike. The ranges
-are those of
-the constant when any one family is left out, by data set or by source.
+{families} families of {workloads} recorded workloads by data set, each family counting alike. The ranges are
+those of the constant when any one family is left out, by data set or by source.
 """
 
 MODEL_SD = {MODEL_SD:.3g}
 """Standard deviation of what the answer model errs in plurality@k beyond sampling, for each unit of 1/K0 -
-1/k.
-{MODEL_SD_range}"""
+1/k. {MODEL_SD_range}"""
 
 LINE_SD = {LINE_SD:.3g}
 """The same for the line in 1/k, on workloads whose right answers do not meet (two families: rough).

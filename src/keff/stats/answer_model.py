@@ -22,7 +22,9 @@ class AnswerModel:
 
     An item's path is correct with chance theta, wrong answers scatter by a Chinese restaurant process of
     concentration g, and items abstain at beta-distributed rates. The laws of theta (a beta) and g are fitted
-    to the pilot. Assumes exchangeable paths, and that correct paths share one answer.
+    to the pilot. Assumes exchangeable paths, and that correct paths share one answer. ``likelihood``
+    [n, theta, g] is that of each item's votes up to a factor, of which ``seen`` [n, 3] (right, wrong,
+    different wrong answers) is all that counts.
     """
 
     def __init__(self, votes: Votes, k_max: int) -> None:
@@ -31,8 +33,9 @@ class AnswerModel:
         right = correct.sum(axis=1)
         wrong = votes.k - abstained - right
         distinct = _distinct(np.where(correct > 0, -1, answers))
+        self.seen: IntArray = np.stack([right, wrong, distinct], axis=1)
         self.k0, self.units = votes.k, votes.n_clusters
-        self._likelihood = likelihood(right, wrong, distinct)
+        self.likelihood = likelihood(right, wrong, distinct)
         self._beta_laws = _beta_laws()
         theta, g = self._fit(np.ones((1, votes.n)))
         self.prior: FloatArray = (theta[0][:, None] * g).ravel()
@@ -49,7 +52,7 @@ class AnswerModel:
         with
         se its standard error over the sample's items.
         """
-        flat = self._likelihood.reshape(self._likelihood.shape[0], -1)
+        flat = self.likelihood.reshape(self.likelihood.shape[0], -1)
         theta, g = self._fit(weights, self._g)
         prior = (theta[:, :, None] * g).reshape(len(weights), -1)
         under = prior @ flat.T
@@ -84,7 +87,7 @@ class AnswerModel:
         return np.exp(log_law) @ self._credit[: k + 1]
 
     def _posterior(self, prior: FloatArray) -> FloatArray:
-        joint = self._likelihood.reshape(self._likelihood.shape[0], -1) * prior[:, None, :]
+        joint = self.likelihood.reshape(self.likelihood.shape[0], -1) * prior[:, None, :]
         return joint / joint.sum(axis=2, keepdims=True)
 
     def _fit(self, weights: FloatArray, g: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
@@ -97,14 +100,14 @@ class AnswerModel:
         scatter: FloatArray = np.full(SCATTER.size, 1 / SCATTER.size)
         theta = self._fit_theta(weights, scatter)
         for _ in range(FITTING_ROUNDS - 1):
-            joint: FloatArray = np.einsum("ntg,t,g->ng", self._likelihood, theta[0], scatter)
+            joint: FloatArray = np.einsum("ntg,t,g->ng", self.likelihood, theta[0], scatter)
             share = joint / joint.sum(axis=1, keepdims=True)
             scatter = (share.sum(axis=0) + 1 / SCATTER.size) / (len(share) + 1)
             theta = self._fit_theta(weights, scatter)
         return theta, scatter
 
     def _fit_theta(self, weights: FloatArray, g: FloatArray) -> FloatArray:
-        fit = weights @ np.log((self._likelihood @ g) @ self._beta_laws.T)
+        fit = weights @ np.log((self.likelihood @ g) @ self._beta_laws.T)
         weight = np.exp(fit - fit.max(axis=1, keepdims=True))
         return (weight / weight.sum(axis=1, keepdims=True)) @ self._beta_laws
 

@@ -1,15 +1,12 @@
-"""Constants learned from recorded generations, all made by ``python -m benchmarks.learn_gain
---write``.
+"""Constants learned from recorded generations by ``python -m benchmarks.learn_gain --write``.
 
-17 families of 61 recorded workloads by data set, each family counting alike. The ranges
-are those of
-the constant when any one family is left out, by data set or by source.
+17 families of 61 recorded workloads by data set, each family counting alike. The ranges are
+those of the constant when any one family is left out, by data set or by source.
 """
 
 MODEL_SD = 0.0702
 """Standard deviation of what the answer model errs in plurality@k beyond sampling, for each unit of 1/K0 -
-1/k.
-Left out: 0.0581 to 0.0737."""
+1/k. Left out: 0.0581 to 0.0737."""
 
 LINE_SD = 0.235
 """The same for the line in 1/k, on workloads whose right answers do not meet (two families: rough).

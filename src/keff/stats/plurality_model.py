@@ -10,6 +10,7 @@ from scipy.special import stdtrit
 
 from keff.records import Estimate, Note
 from keff.stats.answer_model import AnswerModel
+from keff.stats.free_law import free_gains
 from keff.stats.learned import LINE_SD, MODEL_SD
 from keff.stats.meeting import Meeting, ratio_by_weights, right_answers_meet
 from keff.stats.plurality import plurality_at_k_items
@@ -17,6 +18,9 @@ from keff.stats.votes import FloatArray, Votes
 
 JUDGED_FACTOR = 4
 REPLICATES = 300
+FREE_REPLICATES = 60
+"""Resamples to which the free law is fitted: enough for a standard error within a tenth."""
+
 FIRST_OF_LINE = 3
 """The line in 1/K goes through plurality at 3 to K0 paths: at 1 and 2 there is no vote to speak of."""
 
@@ -26,8 +30,8 @@ LINE_RULES = 0.5
 _FAR = Note("far_extrapolation", "The model was judged only up to four times the paths of the pilot.")
 _SIGN = Note(
     "sign_unknown",
-    "Right answers may differ and the pilot's curve does not say whether accuracy rises or falls with more "
-    "paths than it has: draw at most as many.",
+    "The pilot's curve turned, or right answers differ and it does not say where it goes: whether accuracy "
+    "rises or falls with more paths than it has is not known, so draw at most as many.",
 )
 
 
@@ -35,7 +39,8 @@ _SIGN = Note(
 class PluralityForecast:
     """The plurality accuracy at ``k`` paths, its ``gain`` over the K0 paths of the pilot, and over one path.
 
-    ``sign_known`` is False where the line in 1/K decides and it does not say whether the gain is positive.
+    ``sign_known`` is False where the pilot's curve turned, and where the line in 1/K decides and does not say
+    whether the gain is positive.
     ``error`` is the standard error of ``over_one`` by sampling, ``between`` that of workloads on top of it.
     """
 
@@ -60,8 +65,8 @@ def predict_plurality(votes: Votes, ks: Sequence[int], level: float = 0.95) -> t
     Intervals are for the items' population at ``level``: the standard error of the whole by cluster bootstrap
     (300 resamples, fixed seed), widened by what left-out workloads erred beyond it, a standard deviation
     proportional to 1/K0 - 1/k (``stats.learned``). Student's t for the gains, Wilson's form for the level.
-    Where the line has the larger weight and the 95% interval of its slope holds zero, or the curve turned
-    within the pilot, ``sign_known`` is False. Deterministic. Raises ValueError without answers or gold
+    ``sign_known`` is False where the curve turned within the pilot, and where the line has the larger weight
+    and the 95% interval of its slope holds zero. Deterministic. Raises ValueError without answers or gold
     labels, for fewer than two items or paths, and for k < 1.
     """
     if votes.n < 2 or votes.k < 2:
@@ -70,11 +75,14 @@ def predict_plurality(votes: Votes, ks: Sequence[int], level: float = 0.95) -> t
         raise ValueError("ks must hold one or more numbers of paths, each at least 1")
     if not 0 < level < 1:
         raise ValueError("level must lie between 0 and 1")
-    return _Forecaster(votes, ks).forecasts(level)
+    return Forecaster(votes, ks).forecasts(level)
 
 
-class _Forecaster:
-    """The sample and its bootstrap resamples: row 0 of ``weights`` [1 + B, n] is the sample itself."""
+class Forecaster:
+    """Predictions of one pilot (``predict_plurality``) from the sample and its bootstrap resamples.
+
+    Row 0 of ``weights`` [1 + B, n] is the sample itself.
+    """
 
     def __init__(self, votes: Votes, ks: Sequence[int]) -> None:
         self.votes, self.ks, self.units = votes, ks, votes.n_clusters
@@ -90,6 +98,7 @@ class _Forecaster:
             self.slope = _slopes(self.curves)
 
     def forecasts(self, level: float) -> tuple[PluralityForecast, ...]:
+        """Return the forecast at each of ``ks``."""
         return tuple(
             self._inside(k, level) if k <= self.votes.k else self._outside(k, level) for k in self.ks
         )
@@ -115,11 +124,27 @@ class _Forecaster:
         """Return an error for the gain where resamples do not differ: that of items as the model has them."""
         return self.model.spread(k) / max(self.units - 1, 1) ** 0.5 if self.modelled.std() < 1e-3 else 0.0
 
+    def unshaped(self, k: int) -> tuple[float, float]:
+        """Return the gain of ``k`` paths over one and its standard error, with no shape taken for granted.
+
+        Beyond the pilot the free law (``free_gains``) stands in place of the model.
+        """
+        curves = self.curves[: 1 + FREE_REPLICATES]
+        gain = curves[:, min(k, self.votes.k) - 1] - curves[:, 0]
+        if k > self.votes.k:
+            free = free_gains(self.model, k, self.weights[: 1 + FREE_REPLICATES])
+            line = self.line_share[: 1 + FREE_REPLICATES]
+            by_line = self.slope[: 1 + FREE_REPLICATES] * (1 / k - 1 / self.votes.k)
+            gain = gain + (1 - line) * free + line * by_line
+        return float(gain[0]), float(gain[1:].std())
+
     def _sign_known(self) -> bool:
+        if _turned(self.curves):
+            return False
         if self.line_share[0] <= LINE_RULES:
             return True
         lo, hi = np.quantile(self.slope[1:], [0.025, 0.975])
-        return bool(lo > 0 or hi < 0) and not _turned(self.curves)
+        return bool(lo > 0 or hi < 0)
 
     def _forecast(
         self, k: int, rows: tuple[FloatArray, FloatArray, FloatArray], method: str, extra: float, level: float

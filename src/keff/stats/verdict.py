@@ -13,7 +13,7 @@ from keff.stats.choose import Recommendation
 from keff.stats.correlation import agreement
 from keff.stats.learned import GAIN_MEAN, GAIN_SD
 from keff.stats.meeting import right_answers_meet
-from keff.stats.plurality_model import PluralityForecast, predict_plurality
+from keff.stats.plurality_model import Forecaster, PluralityForecast
 from keff.stats.votes import FloatArray, Votes
 
 WORTH = 0.005
@@ -22,13 +22,15 @@ WORTH = 0.005
 REGRET = 0.0025
 """A decision is taken when it is expected to cost at most this much accuracy against knowing the gain."""
 
+SHOWN = 1.2816
+"""Standard errors (one-sided 90%) by which votes alone must show a gain before a prior may say ``sample``:
+records hold few workloads where voting hurts, and their base rate is no evidence about this one."""
+
 HARM = 0.9
 """From this chance of a negative gain on, the verdict says that voting lowers accuracy."""
 
-WIDE_WEIGHT, WIDE_SD = 0.3, 0.05
-"""Records hold few workloads where voting hurts, and base rates must not decide: this much of the prior is
-symmetric and wide. Set by design, between too much trust in the records (a tenth) and none: see the simulated
-verdicts in docs/statistics.md."""
+WIDE_WEIGHT, WIDE_SD = 0.1, 0.05
+"""Records hold few workloads where voting hurts: this much of the prior is symmetric and wide."""
 
 FEWEST_QUESTIONS = 10
 """Fewer independent questions decide nothing, not even how many would."""
@@ -101,32 +103,35 @@ def judge_voting(votes: Votes, cap: int = 32) -> Verdict:
 
     The gain of plurality at the cap over one path is measured (beyond the recorded paths predicted, see
     ``predict_plurality``) with its standard error. The prior is what recorded workloads show for each unit of
-    within-question variance of correctness (``stats.learned``), three tenths of it replaced by a symmetric
-    law around 0 with a standard deviation of 5 points; where right answers may not meet, as much more as
+    within-question variance of correctness (``stats.learned``), a tenth of it replaced by a symmetric law
+    around 0 with a standard deviation of 5 points; where right answers may not meet, as much more as
     that is likely (``right_answers_meet``), for there the records do not tell.
 
     Voting is worth its paths when it gains half a point. With G the gain, drawing more paths is expected to
     bring E[G] - 0.005 and one path 0; the verdict is the larger of both when it is expected to be at most a
     quarter of a point short of knowing G, and ``pilot too small`` otherwise, or below ten independent
-    questions. One path is ``do not vote`` when G < 0 has a chance of at least 0.9. Without labels the verdict
-    is ``sample``, for nothing can speak against it. Raises ValueError for cap < 1.
+    questions. ``sample`` also takes a second witness: the votes alone, without a prior and without a shape of
+    how questions differ (``Forecaster.unshaped``), must show a gain with one-sided 90%. One path is ``do not
+    vote`` when G < 0 has a chance of at least 0.9. Without labels the verdict is ``sample``, for nothing can
+    speak against it. Raises ValueError for cap < 1.
     """
     if cap < 1:
         raise ValueError("a vote needs a cap of at least one path")
     early = _without_estimate(votes, cap)
     if early is not None:
         return early
-    (forecast,) = predict_plurality(votes, [cap])
-    prior = _prior(votes)
+    forecaster = Forecaster(votes, [cap])
+    (forecast,) = forecaster.forecasts(0.95)
+    witness, prior = forecaster.unshaped(cap), _prior(votes)
     posterior = prior.updated(forecast.over_one.value, _error(votes, forecast))
     gain = Interval(
         posterior.expected, posterior.quantile(0.025), posterior.quantile(0.975), "posterior of the gain"
     )
-    verdict = _decide(posterior) if votes.n_clusters >= FEWEST_QUESTIONS else "pilot too small"
+    tiny = votes.n_clusters < FEWEST_QUESTIONS
+    verdict = "pilot too small" if tiny else _decide(posterior, witness)
     needed = None
     if verdict == "pilot too small":
-        tiny = votes.n_clusters < FEWEST_QUESTIONS
-        needed = USUAL_QUESTIONS if tiny else _questions_needed(votes, forecast, prior)
+        needed = USUAL_QUESTIONS if tiny else _questions_needed(votes, forecast, prior, witness)
     most = None if forecast.sign_known else votes.k
     reason = _reason(verdict, posterior, votes, needed)
     return Verdict(verdict, gain, posterior.above(0.0), needed, most, reason)
@@ -183,23 +188,27 @@ def _regret(belief: Belief) -> float:
     return belief.excess(WORTH) - max(belief.expected - WORTH, 0.0)
 
 
-def _decide(belief: Belief) -> Recommendation:
+def _decide(belief: Belief, witness: tuple[float, float]) -> Recommendation:
     if _regret(belief) > REGRET:
         return "pilot too small"
     if belief.expected > WORTH:
-        return "sample"
+        seen, error = witness
+        return "sample" if seen > SHOWN * error else "pilot too small"
     return "do not vote" if belief.above(0.0) <= 1 - HARM else "single path"
 
 
-def _questions_needed(votes: Votes, forecast: PluralityForecast, prior: Belief) -> int | None:
+def _questions_needed(
+    votes: Votes, forecast: PluralityForecast, prior: Belief, witness: tuple[float, float]
+) -> int | None:
     """Return the least number of questions (by steps of a tenth) that would settle it if the gain stays."""
     value, start = forecast.over_one.value, max(votes.n_clusters, FEWEST_QUESTIONS)
     for step in range(200):
         questions = start * 1.1**step
         if questions > MOST_QUESTIONS:
             return None
-        error = _error(votes, forecast, questions / votes.n_clusters)
-        if questions >= FEWEST_QUESTIONS and _regret(prior.updated(value, error)) <= REGRET:
+        times = questions / votes.n_clusters
+        later = prior.updated(value, _error(votes, forecast, times))
+        if _decide(later, (witness[0], witness[1] / times**0.5)) != "pilot too small":
             per_unit = votes.n / votes.n_clusters
             return _rounded(questions * per_unit)
     return None
