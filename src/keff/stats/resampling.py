@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from keff.stats.votes import FloatArray, IntArray, Votes
 
-# Small enough that the weights of one block stay in the processor's cache.
-BLOCK_CELLS = 25_000
+# Weights of one block: a few megabytes, and large enough that threads of the matrix product do not mostly wait.
+BLOCK_CELLS = 300_000
 EXACT_IN_SINGLE = 2**24
 
 
