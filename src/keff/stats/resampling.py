@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from keff.stats.votes import FloatArray, IntArray, Votes
 
-# Weights of one block: a few megabytes, and large enough that threads of the matrix product do not mostly wait.
+# Weights of one block: a few megabytes, and large enough that threads of the matrix product rarely wait.
 BLOCK_CELLS = 300_000
 EXACT_IN_SINGLE = 2**24
 
