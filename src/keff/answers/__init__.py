@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keff.answers._base import Extracted, Space
+from keff.answers._base import Extracted, Space, golds
 from keff.answers._json import canonical_json, is_document, members_of
 from keff.answers._plurality import Tally, tally
 from keff.answers._spec import from_command_line, names, space
@@ -20,6 +20,7 @@ __all__ = [
     "Tally",
     "canonical_json",
     "from_command_line",
+    "golds",
     "is_document",
     "key_spec",
     "limited",

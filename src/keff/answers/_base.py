@@ -30,7 +30,9 @@ class Space(Protocol):
 
     ``contract`` is the uniform final-answer instruction of the space, appended to a prompt. ``closed`` says
     whether the possible answers are known beforehand. ``key`` is idempotent, and equal keys are equal
-    answers: an equivalence relation. ``gold`` is one reference answer or a list of acceptable ones.
+    answers: an equivalence relation. ``gold`` is one reference answer or a list of acceptable ones. A space
+    may say ``by_key = True``: an answer is right when its key is that of an acceptable answer (``same_key``),
+    so large records are scored by keys.
     """
 
     @property

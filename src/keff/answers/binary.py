@@ -34,6 +34,7 @@ class BinarySpace:
 
     name: ClassVar[str] = "binary"
     closed: ClassVar[bool] = True
+    by_key: ClassVar[bool] = True
     contract: ClassVar[str] = 'End with a line "Final answer: <yes or no>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:

@@ -31,6 +31,7 @@ class ChoiceSpace:
     _texts: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict[str, str])
     name: ClassVar[str] = "choice"
     closed: ClassVar[bool] = True
+    by_key: ClassVar[bool] = True
     contract: ClassVar[str] = 'End with a line "Final answer: <letter>".'
 
     def __post_init__(self) -> None:

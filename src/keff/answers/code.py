@@ -26,6 +26,7 @@ class CodeSpace:
 
     name: ClassVar[str] = "code"
     closed: ClassVar[bool] = False
+    by_key: ClassVar[bool] = True
     contract: ClassVar[str] = "End with the complete program in one ```python block."
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:

@@ -75,6 +75,7 @@ class DateSpace:
     order: Literal["dmy", "mdy", ""] = ""
     name: ClassVar[str] = "date"
     closed: ClassVar[bool] = False
+    by_key: ClassVar[bool] = True
     contract: ClassVar[str] = 'End with a line "Final answer: <date as YYYY-MM-DD>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:

@@ -15,6 +15,7 @@ class ExactSpace:
 
     name: ClassVar[str] = "exact"
     closed: ClassVar[bool] = False
+    by_key: ClassVar[bool] = True
     contract: ClassVar[str] = "Reply with the answer only."
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:

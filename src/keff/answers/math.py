@@ -41,6 +41,7 @@ class MathSpace:
 
     name: ClassVar[str] = "math"
     closed: ClassVar[bool] = False
+    by_key: ClassVar[bool] = True
     contract: ClassVar[str] = r'End with a line "Final answer: \boxed{<expression>}".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
+from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import first_row, json_lines
+from keff.logs._bulk import Bulk, NotPlainError, RowColumns
+from keff.logs._lines import Row, first_row, json_lines, parse
 from keff.logs._rows import by_model, once_each, question_of, said_by
 
 
@@ -40,6 +43,46 @@ class KeffJsonl:
             (where, by_model(question_of(where, row, texts=texts), row))
             for where, row in json_lines(path, tell)
         )
+
+    def bulk(self, path: Path) -> Bulk | None:
+        """Return the columns of a file; None where it must be read question by question."""
+        columns, places = RowColumns(), array("q")
+        try:
+            for rows in _batches(path, places):
+                columns.add(rows)
+            return columns.done(lambda row: _question_at(path, places[row]))
+        except (NotPlainError, LogError, ValueError):
+            return None
+
+
+BATCH_ROWS, BATCH_BYTES = 512, 2**22
+"""Rows are turned into columns when there are so many of them, or so many bytes: few live objects are what
+the garbage collector has to walk through, again and again."""
+
+
+def _batches(path: Path, places: array[int]) -> Iterator[list[Row]]:
+    """Yield the rows some thousand at a time, and note where each begins; raises LogError for a bad line."""
+    rows: list[Row] = []
+    place = size = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            if not line.isspace():
+                rows.append(parse(str(path), line, first=number == 0))
+                places.append(place)
+                size += len(line)
+            place += len(line)
+            if len(rows) >= BATCH_ROWS or size >= BATCH_BYTES:
+                yield rows
+                rows, size = [], 0
+    if rows:
+        yield rows
+
+
+def _question_at(path: Path, place: int) -> Question:
+    with path.open("rb") as file:
+        file.seek(place)
+        row = parse(f"{path}: byte {place}", file.readline(), first=place == 0)
+    return by_model(question_of(str(path), row), row)
 
 
 def log() -> KeffJsonl:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keff.answers import Read
 from keff.errors import LogError
 from keff.log import Question
+from keff.logs._bulk import Coded
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -33,7 +35,8 @@ class Reading:
     names it, with its options. ``read`` reads a whole completion (None: the reading cannot). ``again`` says
     that the user asked for this reading: the answers and keys that a record holds were read otherwise, and
     are read again from its texts, where it has them. ``rescore`` says that its correctness was found by keff
-    and is to be found again too.
+    and is to be found again too. ``by_key`` says that an answer is right when it has the key of an acceptable
+    one.
     """
 
     key: Key
@@ -43,6 +46,7 @@ class Reading:
     read: ReadText | None = None
     again: bool = False
     rescore: bool = False
+    by_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +54,16 @@ class Ballot:
     """Votes of a record with what people want to see beside them.
 
     ``keys`` [n][K] canonical keys (None abstains); ``questions`` the records themselves, in the order of
-    the rows of ``votes``; ``notes`` say what was trimmed, dropped or unlabelled.
+    the rows of ``votes``, read again from the log when asked for where it is large; ``notes`` say what was
+    trimmed, dropped or unlabelled. ``rules`` [n, K] how each answer was found (-1: not said; None: nowhere).
     """
 
     votes: Votes
-    keys: tuple[tuple[str | None, ...], ...]
-    questions: tuple[Question, ...]
+    keys: Sequence[tuple[str | None, ...]]
+    questions: Sequence[Question]
     reading: Reading
     notes: tuple[Note, ...]
+    rules: Coded | None = None
 
 
 def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None = None) -> Ballot:
@@ -69,33 +75,18 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
     make ``votes.correct`` None unless all others have it, then they are left out with a note.
     """
     rows = [with_answers(question, reading) for question in questions]
-    if not rows:
-        raise LogError("there are no questions in it")
-    k, notes = _common_k(rows, trim)
-    kept = [row for row in rows if len(row.answers) >= k]
-    if len(kept) < len(rows):
-        message = (
-            f"{len(rows) - len(kept)} of {len(rows)} questions have fewer than {k} paths and were left out"
-        )
-        notes.append(Note("short_questions", message))
-    labelled = [row for row in kept if row.correct is not None or row.gold is not None]
-    if labelled and len(labelled) < len(kept):
-        message = (
-            f"{len(kept) - len(labelled)} of {len(kept)} questions have no gold answer and were left out"
-        )
-        notes.append(Note("unlabelled", message))
-        kept = labelled
+    sizes = np.array([len(row.answers) for row in rows], np.int64)
+    labelled = np.array([row.correct is not None or row.gold is not None for row in rows], bool)
+    k, places, notes = admitted(sizes, labelled, trim)
+    kept = [rows[place] for place in places.tolist()]
     keys = tuple(keys_of(row, k, reading.key) for row in kept)
     codes = None if any(row.form == "scores" for row in kept) else _codes(keys, shared=reading.closed)
-    correct = np.array([correct_of(row, k, reading) for row in kept]) if labelled else None
-    if correct is not None and codes is not None and np.any(correct[codes < 0]):
-        notes.append(
-            Note("abstained_correct", "paths without an answer that the record calls correct count as wrong")
-        )
-        correct[codes < 0] = 0
+    correct = (
+        np.array([correct_of(row, k, reading) for row in kept]) if bool(labelled[places].any()) else None
+    )
     votes = Votes(
         answers=codes,
-        correct=correct,
+        correct=scored(codes, correct, notes),
         slots=_slots(kept, k),
         clusters=_clusters(kept),
         tokens=_column(kept, k, "tokens"),
@@ -104,7 +95,37 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
         seconds=_column(kept, k, "seconds"),
         closed=reading.closed,
     )
-    return Ballot(votes, keys, tuple(kept), reading, tuple(notes))
+    return Ballot(votes, keys, tuple(kept), reading, tuple(notes), _rules(kept, k))
+
+
+def admitted(
+    sizes: IntArray, labelled: NDArray[np.bool_], trim: int | None
+) -> tuple[int, IntArray, list[Note]]:
+    """Return K, the places of the questions that are used, and what was left out; see ``ballot``."""
+    if not sizes.size:
+        raise LogError("there are no questions in it")
+    k, notes = _common_k(Counter(sizes.tolist()), trim)
+    places = np.flatnonzero(sizes >= k)
+    if places.size < sizes.size:
+        short = sizes.size - places.size
+        message = f"{short} of {sizes.size} questions have fewer than {k} paths and were left out"
+        notes.append(Note("short_questions", message))
+    known = int(labelled[places].sum())
+    if 0 < known < places.size:
+        message = f"{places.size - known} of {places.size} questions have no gold answer and were left out"
+        notes.append(Note("unlabelled", message))
+        places = places[labelled[places]]
+    return k, places.astype(np.int64), notes
+
+
+def scored(codes: IntArray | None, correct: IntArray | None, notes: list[Note]) -> IntArray | None:
+    """Return correctness [n, K] in which no abstention is right, and note where a record said so."""
+    if correct is not None and codes is not None and np.any(correct[codes < 0]):
+        notes.append(
+            Note("abstained_correct", "paths without an answer that the record calls correct count as wrong")
+        )
+        correct[codes < 0] = 0
+    return correct
 
 
 def with_answers(row: Question, reading: Reading) -> Question:
@@ -139,8 +160,7 @@ def _read(row: Question, texts: Sequence[str | None], read: ReadText) -> Questio
     )
 
 
-def _common_k(rows: Sequence[Question], trim: int | None) -> tuple[int, list[Note]]:
-    lengths = Counter(len(row.answers) for row in rows)
+def _common_k(lengths: Counter[int], trim: int | None) -> tuple[int, list[Note]]:
     if trim is not None:
         if trim < 1 or trim > max(lengths):
             raise LogError(f"--trim {trim}: the questions have {min(lengths)} to {max(lengths)} paths")
@@ -152,7 +172,7 @@ def _common_k(rows: Sequence[Question], trim: int | None) -> tuple[int, list[Not
     if k == max(lengths):
         return k, []
     best = max(lengths, key=lambda size: size * sum(c for length, c in lengths.items() if length >= size))
-    dropped = 1 - k * len(rows) / total
+    dropped = 1 - k * lengths.total() / total
     if k == 0 or dropped >= TRIM_SHARE:
         raise LogError(
             f"questions have {k} to {max(lengths)} paths; using the first {k} of each would drop "
@@ -189,6 +209,17 @@ def correct_of(row: Question, k: int, reading: Reading) -> list[int]:
         if answer and answer not in known:
             known[answer] = int(reading.correct(answer, row.gold))
     return [known[answer] if answer else 0 for answer in row.answers[:k]]
+
+
+def _rules(rows: Sequence[Question], k: int) -> Coded | None:
+    if not any(row.rules for row in rows):
+        return None
+    numbers: dict[str, int] = {}
+    codes = np.full((len(rows), k), -1, np.int32)
+    for place, row in enumerate(rows):
+        if row.rules:
+            codes[place] = [numbers.setdefault(rule, len(numbers)) for rule in row.rules[:k]]
+    return Coded(codes, list(numbers))
 
 
 def _slots(rows: Sequence[Question], k: int) -> IntArray | None:

@@ -11,9 +11,11 @@ from typing import Any
 from keff import answers, plugins
 from keff.errors import LogError, TaskError, UsageError
 from keff.log import LogInfo, Question, find_log
-from keff.reading.admit import EXACT_PATHS, Admission
+from keff.logs._bulk import BulkLog
+from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission
 from keff.reading.ballot import Ballot, Reading, ReadText, ballot, read_again
 from keff.reading.branches import branch_names, columns_apart, names_in, numbered, split, with_branches
+from keff.reading.bulk import bulk_ballot
 from keff.records import Note
 from keff.sampling.manifest import FILE
 from keff.task import Task
@@ -84,6 +86,8 @@ def open_record(path: Path, opening: Opening | None = None) -> Record:
     them. ``open_records`` reads them apart.
     """
     opening = opening or Opening()
+    if (whole := by_columns(path, opening)) is not None:
+        return whole
     source = _gathered(path, opening)
     with naming(path):
         if opening.part is not None and opening.part in names_in(source.questions):
@@ -116,6 +120,27 @@ def logs_in(folder: Path) -> list[Path]:
     if not logs:
         raise LogError(f"{folder}: there is no log below it ({', '.join(LOG_ENDINGS)})")
     return logs
+
+
+def by_columns(path: Path, opening: Opening) -> Record | None:
+    """Read a log by columns, without an object per path; None where that cannot give the same record.
+
+    That is so for logs that are read otherwise, for several parts or branches, where texts are wanted, and
+    where a row is not plain: then questions are read one by one.
+    """
+    log = find_log(path, opening.format, opening.options)
+    asked = opening.texts or opening.part is not None or opening.branches is not None
+    if asked or not isinstance(log, BulkLog):
+        return None
+    info = log.info(path)
+    with naming(path):
+        how = reading(info, opening)
+        bulk = log.bulk(path)
+        most = EXACT_PATHS if opening.trim is None else MOST_PATHS
+        if bulk is None or int(bulk.sizes.max()) > most or (how.again and bulk.has_texts):
+            return None
+        trim = None if opening.trim is None else min(opening.trim, EXACT_PATHS)
+        return Record(str(path), info, bulk_ballot(bulk, how, trim=trim))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +208,11 @@ def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tup
 
 def _apart(path: Path, opening: Opening) -> list[Record]:
     """Read the records of one file: by part, and within a part by branch."""
+    whole = by_columns(path, opening)
+    if whole is not None:
+        differ, note = columns_apart(whole.ballot)
+        if not differ:
+            return [whole if note is None else _noted(whole, note)]
     source = _gathered(path, opening)
     records: list[Record] = []
     with naming(path):
@@ -344,6 +374,7 @@ def _by_space(spec: str) -> Reading:
         closed=space.closed,
         space=spec,
         read=lambda text, truncated: read(text, True) if truncated else whole(text),
+        by_key=bool(getattr(keyed, "by_key", False)),
     )
 
 

@@ -87,13 +87,35 @@ class Draws:
         return _tallies(self)
 
 
-def dense_codes(answers: IntArray) -> NDArray[np.int16]:
+def dense_codes(answers: NDArray[np.integer]) -> NDArray[np.int16]:
     """Renumber the answers of each item [n, K] to 0, 1, ... in order of first use; -1 stays."""
-    out = np.full(answers.shape, ABSTAINS, np.int16)
-    for row, target in zip(answers, out, strict=True):
-        votes = row >= 0
-        _, first, inverse = np.unique(row[votes], return_index=True, return_inverse=True)
-        target[votes] = np.argsort(np.argsort(first))[inverse]
+    out = np.empty(answers.shape, np.int16)
+    for start in range(0, len(answers), DENSE_ROWS):
+        block = answers[start : start + DENSE_ROWS]
+        out[start : start + DENSE_ROWS] = _dense_block(block)
+    return out
+
+
+DENSE_ROWS = 16_384
+"""So many items are renumbered at a time, so that memory does not grow with the record."""
+
+
+def _dense_block(answers: NDArray[np.integer]) -> NDArray[np.int16]:
+    n, k = answers.shape
+    order = answers.argsort(axis=1, kind="stable")
+    ordered = np.take_along_axis(answers, order, axis=1)
+    starts = np.ones((n, k), bool)
+    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    # The stable order puts the first use of an answer first among its equals.
+    flat = np.flatnonzero(starts.ravel())
+    first = np.repeat(order.ravel()[flat], np.diff(np.append(flat, n * k))).reshape(n, k)
+    uses = np.zeros((n, k), np.int16)
+    row = flat // k
+    voting = ordered.ravel()[flat] >= 0
+    uses[row[voting], order.ravel()[flat][voting]] = 1
+    number = np.take_along_axis(uses.cumsum(axis=1, dtype=np.int16) - np.int16(1), first, axis=1)
+    out = np.empty((n, k), np.int16)
+    np.put_along_axis(out, order, np.where(ordered >= 0, number, np.int16(ABSTAINS)), axis=1)
     return out
 
 

@@ -1,0 +1,204 @@
+"""Votes of a record that was read by columns: distinct answers are keyed once, distinct pairs judged once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.answers import golds as acceptable
+from keff.errors import LogError
+from keff.log import Question
+from keff.logs._bulk import Bulk, Coded
+from keff.reading.admit import first_paths
+from keff.reading.ballot import Ballot, Reading, admitted, scored
+from keff.stats.draws import dense_codes
+from keff.stats.votes import IntArray, Votes
+
+T = TypeVar("T")
+Codes = NDArray[np.integer]
+
+TABLE_CELLS = 2**22
+"""Up to so many pairs of an answer and a gold answer, those that occur are marked in a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy(Sequence[T], Generic[T]):
+    """A sequence whose entries are made when they are asked for."""
+
+    size: int
+    entry: Callable[[int], T]
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return tuple(self.entry(place) for place in range(self.size)[index])
+        return self.entry(range(self.size)[index])
+
+
+def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Ballot:
+    """Turn columns into Votes, as ``ballot`` does with questions; raises LogError as it does."""
+    labelled = bulk.gold >= 0 if bulk.correct is None else np.ones(bulk.sizes.size, bool)
+    k, rows, notes = admitted(bulk.sizes, labelled, trim)
+    columns = _Columns(bulk.sizes, rows, k)
+    answers = columns.of(bulk.answers.codes)
+    keys = _keys(bulk, answers, columns, reading)
+    correct = None
+    if bool(labelled[rows].any()):
+        own = bulk.correct
+        correct = (columns.of(own) if own is not None else _judged(bulk, answers, rows, reading)).astype(
+            np.int64
+        )
+    codes = _shared(keys.codes) if reading.closed else dense_codes(np.asarray(keys.codes, np.int64))
+    votes = Votes(
+        answers=codes.astype(np.int64),
+        correct=scored(codes.astype(np.int64), correct, notes),
+        slots=_slots(bulk, columns),
+        clusters=_clusters(bulk, rows),
+        closed=reading.closed,
+        **{name: columns.of(values) for name, values in bulk.numbers.items()},
+    )
+    rules = None
+    if bulk.rules is not None and not reading.again:
+        rules = Coded(columns.of(bulk.rules.codes), bulk.rules.names)
+    return Ballot(
+        votes,
+        Lazy(rows.size, lambda row: _named(keys, row)),
+        Lazy(rows.size, lambda row: _question(bulk, int(rows[row]), trim)),
+        reading,
+        tuple(notes),
+        rules,
+    )
+
+
+class _Columns:
+    """Cuts columns of one value per path into matrices [n, k] of the questions that are used."""
+
+    def __init__(self, sizes: IntArray, rows: IntArray, k: int) -> None:
+        self.shape = (rows.size, k)
+        self.whole = rows.size == sizes.size and bool(np.all(sizes == k))
+        starts = np.cumsum(sizes) - sizes
+        self.places = None if self.whole else starts[rows][:, None] + np.arange(k)
+
+    def of(self, values: NDArray[T]) -> NDArray[T]:  # pyright: ignore[reportInvalidTypeArguments]
+        return values.reshape(self.shape) if self.places is None else values[self.places]
+
+
+def _keys(bulk: Bulk, answers: Codes, columns: _Columns, reading: Reading) -> Coded:
+    if bulk.keys is not None and not reading.again:
+        return Coded(columns.of(bulk.keys.codes), bulk.keys.names)
+    used = np.zeros(len(bulk.answers.names) + 1, bool)
+    used[answers] = True
+    code, names = _keyed(bulk.answers.names, used, reading)
+    return Coded(code[answers], names)
+
+
+def _keyed(texts: Sequence[str], used: NDArray[np.bool_], reading: Reading) -> tuple[Codes, list[str]]:
+    """Return the code of each text's key, with -1 at the end for no answer, and the names of the keys."""
+    numbers: dict[str, int] = {}
+    code = np.full(len(texts) + 1, -1, np.int32)
+    for place, text in enumerate(texts):
+        if used[place]:
+            key = reading.key(text)
+            code[place] = -1 if key is None else numbers.setdefault(key, len(numbers))
+    return code, list(numbers)
+
+
+def _judged(bulk: Bulk, answers: Codes, rows: IntArray, reading: Reading) -> NDArray[np.bool_]:
+    """Return which answers [n, k] are right: distinct pairs of answer and gold answer are judged once."""
+    gold = bulk.gold[rows]
+    if reading.by_key:
+        by_key = _judged_by_key(bulk, answers, gold, reading)
+        if by_key is not None:
+            return by_key
+    width, out = len(bulk.golds), np.zeros(answers.shape, bool)
+    step = max(1, TABLE_CELLS // (8 * answers.shape[1]))
+    for start in range(0, len(gold), step):
+        block, own = answers[start : start + step], gold[start : start + step]
+        pair = block.astype(np.int64) * width + own[:, None]
+        pairs, back = _distinct(np.where((block >= 0) & (own >= 0)[:, None], pair, -1), width, bulk)
+        right = np.array([p >= 0 and _right(bulk, p, width, reading) for p in pairs.tolist()], bool)
+        out[start : start + step] = right[back]
+    return out
+
+
+def _right(bulk: Bulk, pair: int, width: int, reading: Reading) -> bool:
+    return bool(reading.correct(bulk.answers.names[pair // width], bulk.golds[pair % width]))
+
+
+def _distinct(pairs: IntArray, width: int, bulk: Bulk) -> tuple[IntArray, IntArray]:
+    """Return the distinct pairs and the place of each among them; by a table where it is not too large."""
+    cells = len(bulk.answers.names) * width + 1
+    if cells > TABLE_CELLS:
+        values, back = np.unique(pairs, return_inverse=True)
+        return values, back.reshape(pairs.shape)
+    seen = np.zeros(cells, bool)
+    seen[pairs] = True
+    values = np.flatnonzero(seen)
+    places = np.zeros(cells, np.int32)
+    places[values] = np.arange(values.size)
+    # -1 is the last cell.
+    return np.where(values == cells - 1, -1, values), places[pairs]
+
+
+def _judged_by_key(bulk: Bulk, answers: Codes, gold: Codes, reading: Reading) -> NDArray[np.bool_] | None:
+    """Compare keys where every gold answer is one answer; None where one has several."""
+    several = any(isinstance(each, list | tuple | set | frozenset) for each in bulk.golds)
+    if several:
+        return None
+    texts = [*bulk.answers.names, *(name for each in bulk.golds for name in acceptable(each))]
+    code, _ = _keyed(texts, np.ones(len(texts), bool), reading)
+    first = len(bulk.answers.names)
+    own = np.append(code[first:-1], np.int32(-2))[gold]  # the last for no gold answer
+    mine = np.append(code[:first], np.int32(-1))[answers]
+    return (mine == own[:, None]) & (mine >= 0)
+
+
+def _shared(codes: Codes) -> IntArray:
+    """Renumber codes [n, k] of a closed set in the order in which they first occur; -1 stays."""
+    flat = codes.ravel()
+    most = int(flat.max(initial=-1)) + 1
+    first = np.full(most + 1, flat.size, np.int64)
+    np.minimum.at(first, flat, np.arange(flat.size))
+    rank = np.empty(most + 1, np.int64)
+    rank[np.argsort(first[:-1], kind="stable")] = np.arange(most)
+    rank[-1] = -1
+    return rank[codes]
+
+
+def _slots(bulk: Bulk, columns: _Columns) -> IntArray | None:
+    if bulk.slots is None:
+        return None
+    slots = columns.of(bulk.slots)
+    if bool(np.any(slots != slots[0])):
+        raise LogError(
+            "questions list their slots in different orders: sort the paths of each question by slot"
+        )
+    return slots[0].astype(np.int64) if np.unique(slots[0]).size > 1 else None
+
+
+def _clusters(bulk: Bulk, rows: IntArray) -> IntArray:
+    if bulk.clusters is None:
+        return np.arange(rows.size, dtype=np.int64)
+    table: dict[str, int] = {}
+    names = (bulk.clusters[row] or bulk.ids[row] for row in rows.tolist())
+    return np.array([table.setdefault(name, len(table)) for name in names], np.int64)
+
+
+def _question(bulk: Bulk, row: int, trim: int | None) -> Question:
+    question = bulk.question(row)
+    return question if trim is None else first_paths(question, trim)
+
+
+def _named(keys: Coded, row: int) -> tuple[str | None, ...]:
+    codes = cast("list[int]", keys.codes[row].tolist())
+    return tuple(None if code < 0 else keys.names[code] for code in codes)

@@ -1,0 +1,172 @@
+"""Records read by columns are the records that questions read one by one give."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keff.errors import KeffError
+from keff.logs import keff_jsonl
+from keff.reading import open as reading
+from keff.reading.open import Opening, Record, by_columns, open_record
+
+ANSWERS = st.sampled_from([None, "", "a", "b", " b ", "A", "(B)", "1", "1.0", 1, 2, True, "yes", "no"])
+GOLDS = st.sampled_from(["a", "b", "1", 1, 1.0, ["a", "b"], ["1"], None, ""])
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> list[dict[str, object]]:
+    """Rows of the JSONL: ragged ones, with and without labels, lists of numbers, clusters and slots."""
+    size = draw(st.integers(1, 12))
+    k = draw(st.integers(1, 5))
+    ragged = draw(st.booleans())
+    given_lists = draw(
+        st.sets(st.sampled_from(["all_correct", "all_tokens", "all_keys", "all_rules", "slots"]))
+    )
+    made: list[dict[str, object]] = []
+    for place in range(size):
+        own = k + draw(st.integers(0, 1)) if ragged else k
+        row: dict[str, object] = {
+            "id": draw(st.sampled_from([f"q{place}", place])),
+            "gold_answer": draw(GOLDS),
+            "all_answers": draw(st.lists(ANSWERS, min_size=own, max_size=own)),
+        }
+        if draw(st.booleans()):
+            row["cluster"] = draw(st.sampled_from(["left", "right", 3, ""]))
+        entries = {
+            "all_correct": st.sampled_from([0, 1, True]),
+            "all_tokens": st.sampled_from([1, 2.5, None]),
+            "all_keys": st.sampled_from(["x", "y", None]),
+            "all_rules": st.sampled_from(["tag", "boxed"]),
+        }
+        for name in sorted(given_lists - {"slots"}):
+            row[name] = draw(st.lists(entries[name], min_size=own, max_size=own))
+        if "slots" in given_lists:
+            row["slots"] = [0, 1, 2, 3, 4, 5][:own]
+        made.append(row)
+    return made
+
+
+def slowly(path: Path, opening: Opening) -> Record | str:
+    """Read question by question."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "by_columns", lambda *_: None)
+        try:
+            return open_record(path, opening)
+        except KeffError as error:
+            return str(error)
+
+
+def same(one: Record, other: Record) -> None:
+    """Assert that two records hold the same votes, keys, rules, notes and questions."""
+    assert (one.path, one.info, one.branches) == (other.path, other.info, other.branches)
+    mine, theirs = one.ballot, other.ballot
+    for name in (field.name for field in fields(mine.votes)):
+        left, right = getattr(mine.votes, name), getattr(theirs.votes, name)
+        assert (left is None) == (right is None), name
+        if left is not None:
+            np.testing.assert_array_equal(left, right, name)
+    assert tuple(mine.keys) == tuple(theirs.keys)
+    assert mine.notes == theirs.notes
+    assert rules(one) == rules(other)
+    # As they stand in the log: what is read again of them is in the keys.
+    assert [question.id for question in mine.questions] == [question.id for question in theirs.questions]
+    assert [question.answers for question in mine.questions] == [
+        question.answers for question in theirs.questions
+    ]
+
+
+def rules(record: Record) -> list[list[str | None]] | None:
+    """Return the rules of a record by name."""
+    coded = record.ballot.rules
+    if coded is None:
+        return None
+    return [[None if code < 0 else coded.names[code] for code in row] for row in coded.codes.tolist()]
+
+
+@pytest.mark.parametrize("space", [None, "exact", "choice", "numeric", "binary"])
+@settings(max_examples=25, deadline=None)
+@given(rows=rows(), trim=st.sampled_from([None, None, 1, 2]))
+def test_columns_give_what_questions_give(
+    tmp_path_factory: pytest.TempPathFactory,
+    space: str | None,
+    rows: list[dict[str, object]],
+    trim: int | None,
+) -> None:
+    path = tmp_path_factory.mktemp("bulk") / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    opening = Opening(answer_space=space, trim=trim)
+    expected = slowly(path, opening)
+    try:
+        record = by_columns(path, opening)
+    except KeffError as error:
+        assert str(error) == expected
+        return
+    if record is not None:
+        assert isinstance(expected, Record), expected
+        same(record, expected)
+
+
+def test_plain_rows_are_read_by_columns(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    lines = [{"id": f"q{n}", "gold_answer": "1", "all_answers": ["1", None, "2"]} for n in range(1000)]
+    path.write_text("\n\n".join(json.dumps(line) for line in lines), "utf-8")
+    record = by_columns(path, Opening())
+    assert record is not None and record.ballot.votes.n == 1000
+    same(record, slowly(path, Opening()))  # pyright: ignore[reportArgumentType]
+    assert record.ballot.questions[999].id == "q999"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"id": "q0", "all_answers": ["1", "2"]},
+        {"id": "q1", "all_answers": [["1"], "2"]},
+        {"id": "q1", "all_answers": [0.5, "2"]},
+        {"id": "q1", "all_answers": ["1", "2"], "branches": ["x", "y"]},
+        {"id": "q1", "all_answers": ["1", "2"], "all_tokens": [1, -1]},
+        {"id": "q1", "all_answers": ["1", "2"], "all_tokens": ["1", "1"]},
+        {"id": "q1", "all_answers": ["1", "2"], "all_correct": [1]},
+        {"id": "q1", "all_answers": ["1", "2"], "model": "another"},
+        {"id": "", "all_answers": ["1", "2"]},
+        {"all_answers": ["1", "2"]},
+        {"id": "q1"},
+    ],
+)
+def test_rows_that_are_not_plain_are_read_one_by_one(tmp_path: Path, line: dict[str, object]) -> None:
+    path = tmp_path / "log.jsonl"
+    first = {"id": "q0", "gold_answer": "1", "all_answers": ["1", "2"]}
+    path.write_text(json.dumps(first) + "\n" + json.dumps(line) + "\n", "utf-8")
+    assert keff_jsonl.log().bulk(path) is None
+    assert by_columns(path, Opening()) is None
+
+
+def test_a_torn_line_is_left_to_the_reading_that_tells_it(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    row = {"id": "q0", "gold_answer": "1", "all_answers": ["1", "2"]}
+    path.write_text(json.dumps(row) + "\n" + json.dumps(replace_id(row))[:20], "utf-8")
+    assert by_columns(path, Opening()) is None
+    assert [note.code for note in open_record(path).ballot.notes] == ["torn_line"]
+
+
+def replace_id(row: dict[str, object]) -> dict[str, object]:
+    """Return the row of another question."""
+    return row | {"id": "q1"}
+
+
+def test_questions_can_be_sliced(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    lines = [{"id": f"q{n}", "gold_answer": "1", "all_answers": ["1", "2"]} for n in range(5)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    record = by_columns(path, Opening())
+    assert record is not None
+    assert [question.id for question in record.ballot.questions[1:3]] == ["q1", "q2"]
+    assert record.ballot.keys[-1] == ("1", "2")
+    with pytest.raises(IndexError):
+        record.ballot.keys[5]
