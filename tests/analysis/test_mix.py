@@ -9,9 +9,11 @@ import pytest
 
 from keff.analysis.mix.choose import MixAim, Table, choose
 from keff.analysis.mix.claims import cross_fit
+from keff.analysis.mix.escalation import escalation
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import Plan, pairs, replay_cascade, singles, triples, undominated
+from keff.analysis.mix.shrink import expected_gain, reliability
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.errors import PolicyError, UsageError
 from keff.policies.cascade import Cascade
@@ -111,15 +113,59 @@ def test_baselines_are_the_best_single_plan_and_the_cheapest_near_it() -> None:
     half = [1.0] * 20 + [0.0] * 20
     near = [1.0] * 19 + [0.0] * 20 + [1.0]
     near[0] = 0.0
-    table = plans([half, near, [0.0] * 40], [10.0, 1.0, 0.1])
-    choice = choose(table, np.arange(40), np.arange(40), MixAim())
+    choice = choose(plans([half, near], [1e4, 1.0]), np.arange(40), np.arange(40), MixAim())
     assert (choice.best, choice.cheap, choice.taken) == (0, 1, 1)
+    # Beside a branch that is far off the same difference is more likely to be real.
+    apart = choose(plans([half, near, [0.0] * 40], [1e4, 1.0, 0.1]), np.arange(40), np.arange(40), MixAim())
+    assert (apart.best, apart.cheap, apart.taken) == (0, 1, 0)
 
 
 def test_of_equals_the_cheapest_is_the_baseline() -> None:
     same = [1.0] * 20 + [0.0] * 20
     choice = choose(plans([same, same], [10.0, 1.0]), np.arange(40), np.arange(40), MixAim())
     assert choice.best == choice.cheap == choice.taken == 1
+
+
+def test_differences_between_branches_are_shrunk_by_what_the_pilot_can_tell() -> None:
+    """Branches of one accuracy differ by luck only; far apart, or on many questions, they really differ."""
+    rng = np.random.default_rng(2)
+
+    def real(n: int, accuracies: tuple[float, ...]) -> float:
+        draws = [
+            reliability((rng.random((4, n)) < np.array(accuracies)[:, None]) * 1.0, np.arange(n))
+            for _ in range(99)
+        ]
+        return float(np.median(draws))
+
+    alike, apart = (0.7,) * 4, (0.3, 0.5, 0.7, 0.9)
+    assert real(50, alike) < 0.35 < 0.85 < real(50, apart)
+    assert real(50, alike) < real(2000, alike)
+    copies = rng.random((3, 20)) < 0.5
+    twice = np.repeat(copies, 2, axis=1) * 1.0
+    assert reliability(twice, np.repeat(np.arange(20), 2)) == pytest.approx(
+        reliability(copies * 1.0, np.arange(20))
+    )
+
+
+def test_a_cascade_is_expected_to_lose_what_its_branches_let_expect() -> None:
+    strong, weak = np.array([1.0] * 30 + [0.0] * 10), np.array([1.0] * 14 + [0.0] * 26)
+    lucky = strong.copy()
+    made = [
+        Plan("cascade:a(fixed:1)", "single", (0,), strong, np.full(40, 10.0)),
+        Plan("cascade:b(fixed:1)", "single", (1,), weak, np.full(40, 1.0)),
+        Plan("cascade:b(fixed:1)/a(fixed:1)", "cascade", (1, 0), lucky, np.full(40, 3.0)),
+    ]
+    gain, real = expected_gain(made, np.array([plan.accuracy for plan in made]), np.arange(40), 0)
+    assert 0.5 < real < 1 and gain[0] == 0
+    assert gain[1] == pytest.approx(real * (weak - strong).mean())
+    # It differs nowhere on the pilot, and is believed there; where it differs, its branches speak.
+    assert gain[2] == pytest.approx(0)
+    lucky[[0, 1, 30, 31, 32]] = 1 - lucky[[0, 1, 30, 31, 32]]
+    made[2] = Plan(made[2].spec, "cascade", (1, 0), lucky, made[2].cost)
+    gain, _ = expected_gain(made, np.array([plan.accuracy for plan in made]), np.arange(40), 0)
+    assert (lucky - strong).mean() > 0 > gain[2]
+    table = Table.of(made)
+    assert choose(table, np.arange(40), np.arange(40), MixAim()).taken == 0
 
 
 def test_aims() -> None:
@@ -226,3 +272,21 @@ def test_prices() -> None:
         path_costs(aligned, {"small": Price(prompt=0, output=2)})
     with pytest.raises(UsageError, match="costs 0"):
         path_costs(aligned, {"small": Price(prompt=0, output=0), "large": Price(prompt=0, output=0)})
+
+
+def test_where_a_cascade_passes_questions_on() -> None:
+    """Questions on which the first branch never agrees with itself all go on; those it knows stay."""
+    aligned = group(60, 8, seed=3)
+    orders = draw_orders(
+        aligned, [np.ones(b.votes.scored().shape) for b in aligned.branches], 8, np.random.default_rng(4)
+    )
+    accuracy = np.array([branch.votes.scored().mean(axis=1) for branch in aligned.branches])
+    spec = "cascade:small(lead_k:2,cap=4)/large(fixed:1),keep=fresh"
+    found = escalation(spec, orders, aligned.names, accuracy)
+    assert found is not None and found.branches == ("small", "large") and found.reach[0] == 1
+    passed = {row.lo: row.passed for row in found.by_difficulty if row.passed is not None}
+    weights = [row.questions for row in found.by_difficulty if row.passed is not None]
+    assert found.reach[1] == pytest.approx(np.average(list(passed.values()), weights=weights))
+    assert passed[0.8] < 0.1 < max(passed.values())
+    assert escalation("cascade:small(fixed:1)", orders, aligned.names, accuracy) is None
+    assert escalation("mix:small(k=1)/large(k=1)", orders, aligned.names, accuracy) is None

@@ -61,6 +61,25 @@ def test_the_table_names_the_recommendation(logs: list[Path]) -> None:
     assert "recommended" in done.stdout and "held out" in done.stdout
 
 
+def test_the_page_holds_the_numbers_and_no_script(logs: list[Path], tmp_path: Path) -> None:
+    pytest.importorskip("jinja2", reason="pip install 'keff[report]'")
+    hostile = tmp_path / "hostile.jsonl"
+    rows = [json.loads(line) for line in logs[0].read_text().splitlines()]
+    hostile.write_text("".join(json.dumps(row | {"model": "<script>x</script>"}) + "\n" for row in rows))
+    page = tmp_path / "page.html"
+    done = command_line.keff("mix", hostile, logs[1], "--cap", "6", "--json", "--report", page)
+    assert done.returncode == 0, done.stderr
+    found, text = json.loads(done.stdout), page.read_text("utf-8")
+    assert "<script" not in text and "http" not in text.replace("http-equiv", "")
+    assert found["recommendation"]["policy"] in text and found["recommendation"]["verdict"] in text
+    assert text.count("<polyline") == 2 and "recommended" in text
+    assert {tuple(plan["branches"]) for plan in found["singles"]} == {
+        (branch["name"],) for branch in found["branches"]
+    }
+    missing = command_line.keff("mix", *logs, "--cap", "6", "--report", tmp_path / "no" / "page.html")
+    assert missing.returncode == 2 and "page.html" in missing.stderr
+
+
 def test_a_joined_record_gives_the_same(logs: list[Path], tmp_path: Path) -> None:
     joined = tmp_path / "joined.jsonl"
     assert command_line.keff("join", *logs, "-o", joined).returncode == 0
@@ -92,6 +111,19 @@ def test_a_pilot_of_two_branches(tmp_path: Path) -> None:
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["n"] == 24 and [branch["name"] for branch in found["branches"]] == ["small", "large"]
     assert {folder.name for folder in run.iterdir()} == {"small", "large"}
+
+
+def test_the_plan_of_a_pilot_says_how_its_branches_are_drawn(tmp_path: Path) -> None:
+    questions, files = two_branches(tmp_path, 20)
+    for file in files[1::2]:
+        Path(str(file)).write_text('temperature = 0.3\nsystem = "Add."\n' + Path(str(file)).read_text())
+    plan = tmp_path / "plan.json"
+    wishes = ["pilot", questions, "--answer-space", "numeric", *files, "--run", tmp_path / "run"]
+    done = command_line.keff(*wishes, "--n", "20", "-o", plan)
+    assert done.returncode == 0, done.stderr
+    for branch in Plan.read(plan).branches:
+        assert branch.name in ("small", "large")
+        assert branch.temperature == 0.3 and branch.system == "Add."
 
 
 def test_one_budget_stops_all_branches_level(tmp_path: Path) -> None:

@@ -291,7 +291,7 @@ def profile(votes: Votes) -> Profile | None:
     return Profile(paths=m, table=tuple(pattern_table(pattern_codes(votes, m), m).tolist()), votes=held)
 
 
-def _task_of(info: LogInfo) -> dict[str, Any]:
+def task_of(info: LogInfo) -> dict[str, Any]:
     """Return the task of a plan; code that was used is recorded there, and never run from there."""
     task: dict[str, Any] = {**(info.config or {})["task"], "options": dict(info.options)}
     return (
@@ -305,7 +305,7 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
     return Plan(
         policy=analysis.recommendation.policy,
         space=record.ballot.reading.space,
-        task=_task_of(record.info) if config else None,
+        task=task_of(record.info) if config else None,
         config=dict(config) if config else None,
         fingerprint=Config.model_validate(config).fingerprint if config else None,
         estimates=analysis.to_dict(),

@@ -18,15 +18,12 @@ SAME = ("model", "key_env", "system", "template", "temperature", "top_p", "max_t
 
 
 def served_plan(plan: Plan, files: Sequence[Path], prices: Mapping[str, Price] | None) -> Plan:
-    """Return the plan with what the files of its branches say, and with prices where it has none.
+    """Return the plan with what the files of its branches say, and with the prices of a table.
 
-    Raises UsageError for a file of a branch that the plan does not have, or whose fields do not fit.
+    A file may be of a branch that the plan does not ask. Raises UsageError for a file whose fields do not
+    fit, and where the table lacks a branch.
     """
     told = dict(map(_read, files))
-    known = [branch.name for branch in plan.branches]
-    strange = [name for name in told if name not in known]
-    if strange:
-        raise UsageError(f"--branch {strange[0]}: the plan has the branches {', '.join(known) or 'none'}")
     branches = tuple(_priced(_told(branch, told.get(branch.name, {})), prices) for branch in plan.branches)
     return plan.model_copy(update={"branches": branches})
 

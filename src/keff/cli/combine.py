@@ -10,6 +10,7 @@ from pathlib import Path
 from keff.analysis.arms import open_arm
 from keff.analysis.combine import Judging, combine_record, read_embeddings
 from keff.analysis.results.combination import GlsR
+from keff.analysis.slot_plan import slot_plan
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._arms import print_slots, print_weights
@@ -18,6 +19,7 @@ from keff.reading.open import Opening
 
 def command(
     path: o.CombinePath,
+    out: o.PlanOut = None,
     embeddings: o.Embeddings = None,
     folds: o.Folds = 5,
     format: o.Format = None,
@@ -31,6 +33,11 @@ def command(
     record = open_arm(path, Opening(format, o.reading_of(answer_space, answer_key), trim))
     array = read_embeddings(Path(path), embeddings, record.ballot.votes)
     found = combine_record(record, Judging(folds, seed), array)
+    if out is not None:
+        plan, notes = slot_plan(record, found)
+        for note in notes:
+            _console.warn(note.message)
+        plan.write(out)
     if json:
         _console.print_json(found.to_dict())
         return

@@ -6,15 +6,19 @@ Each RECORD is a run or a log of one branch, or a joined one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.deploy import mix_plan
+from keff.analysis.mix.findings import MixFindings
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._mix_summary import print_mix
+from keff.cli._served import served_plan
 from keff.errors import UsageError
+from keff.plugins import missing_extra
 from keff.policy_spec import MAX_CAP
 from keff.reading.join import align
 from keff.reading.open import Opening, open_record
@@ -24,6 +28,7 @@ from keff.sampling.cost import Price, read_prices
 def command(
     paths: o.Paths,
     out: o.PlanOut = None,
+    report: o.PageOut = None,
     prices: o.Prices = None,
     cap: o.Cap = 32,
     retain: o.Retain = None,
@@ -44,7 +49,7 @@ def command(
         raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
     aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)
     settings = MixSettings(cap, aim, read_table(prices), tolerance, seed)
-    mix_runs(paths, settings, out, Opening(format, answer_space, trim), json=json)
+    mix_runs(paths, settings, Outputs(out, report), Opening(format, answer_space, trim), json=json)
 
 
 def read_table(prices: Path | None) -> dict[str, Price] | None:
@@ -52,20 +57,50 @@ def read_table(prices: Path | None) -> dict[str, Price] | None:
     return None if prices is None else read_prices(prices)
 
 
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where the plan and the page go, where they are asked for.
+
+    ``files`` of the branches say how each is drawn, which the plan then says too.
+    """
+
+    plan: Path | None = None
+    page: Path | None = None
+    files: Sequence[Path] = ()
+
+
 def mix_runs(
     paths: Sequence[Path],
     settings: MixSettings,
-    out: Path | None,
+    out: Outputs,
     opening: Opening | None = None,
     *,
+    names: Sequence[str] | None = None,
     json: bool,
 ) -> None:
-    """Combine the branches of some records, write the plan where asked, and print what was found."""
-    group = align([open_record(path, opening) for path in paths])
+    """Combine the branches of some records, write plan and page where asked, and print what was found."""
+    group = align([open_record(path, opening) for path in paths], names)
     found = combine_branches(group, settings)
-    if out is not None:
-        mix_plan(group, found).write(out)
+    if out.plan is not None:
+        served_plan(mix_plan(group, found), out.files, settings.prices).write(out.plan)
+    if out.page is not None:
+        write_page(found, out.page)
     if json:
         _console.print_json(found.to_dict())
     else:
         print_mix(found)
+
+
+def write_page(found: MixFindings, file: Path) -> None:
+    """Write the page.
+
+    Raises PluginError without the ``report`` extra, UsageError when it cannot be written.
+    """
+    try:
+        from keff.report.mix_page import write_mix_page
+    except ImportError as error:
+        raise missing_extra(error, "the report page") from error
+    try:
+        write_mix_page(found, file)
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}") from None

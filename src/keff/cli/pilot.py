@@ -10,7 +10,7 @@ from keff.cli._branches import draw_branches, read_branches
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report, takes_wishes
 from keff.cli.analyze import analyze_records, make_aim
-from keff.cli.mix import mix_runs, read_table
+from keff.cli.mix import Outputs, mix_runs, read_table
 from keff.reading.open import Opening, open_record
 from keff.report.write import write_runs
 
@@ -33,12 +33,10 @@ def command(
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
     if branch:
-        mix_runs(
-            draw_branches(read_branches(branch, wishes)),
-            MixSettings(cap, MixAim(retain=retain), read_table(wishes.prices), seed=wishes.seed),
-            out,
-            json=json,
-        )
+        branches = read_branches(branch, wishes)
+        settings = MixSettings(cap, MixAim(retain=retain), read_table(wishes.prices), seed=wishes.seed)
+        outputs = Outputs(out, page, branch)
+        mix_runs(draw_branches(branches), settings, outputs, names=list(branches), json=json)
         return
     aim = make_aim(
         retain=retain,
@@ -48,11 +46,11 @@ def command(
         value_per_correct=value_per_correct,
         cost_per_path=cost_per_path,
     )
-    settings = Settings(epsilon=epsilon, k_max=cap, seed=wishes.seed, aim=aim)
+    wanted = Settings(epsilon=epsilon, k_max=cap, seed=wishes.seed, aim=aim)
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)
     found = analyze_records(
-        [open_record(wishes.run, Opening(texts=page is not None))], settings, out, json=json
+        [open_record(wishes.run, Opening(texts=page is not None))], wanted, out, json=json
     )
     if page is not None:
         write_runs(found, page)

@@ -191,9 +191,10 @@ class Tab:
             total += bill.usage.dollars(price)
         return total
 
-    def told(self, outcome: Outcome) -> dict[str, Json]:
+    def told(self, outcome: Outcome, policy: Policy) -> dict[str, Json]:
         """Return what the reply says: the branches that were asked, in order, and what each cost."""
-        asked = [name for name in self.board.branches if name in self.bills]
+        order = policy.branches if isinstance(policy, Branching) else self.bills
+        asked = [name for name in order if name in self.bills]
         return {
             "branches": [self._line(name, outcome) for name in asked],
             "escalated": len(asked) > 1 and outcome.stop.kind != "weighted_share",

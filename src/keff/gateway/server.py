@@ -170,7 +170,7 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
     check_exposure(deployment.host, options.token)
     service = service_of(deployment, rng)
     plan = deployment.plan
-    if plan is not None and len((plan.config or {}).get("templates") or ()) > 1:
+    if plan is not None and not plan.branches and len((plan.config or {}).get("templates") or ()) > 1:
         line = "the plan was measured over several prompt templates; here every path has the client's prompt"
         log.warning(json.dumps({"event": "warning", "message": line}))
     _raise_limit()

@@ -281,7 +281,7 @@ class Service:
         usage = total_usage((*outcome.paths, *outcome.unused))
         told = vote_object(outcome, job.policy.spec, job.stale, usage, self.options.price)
         if job.tab is not None:
-            told |= job.tab.told(outcome)
+            told |= job.tab.told(outcome, job.policy)
             told["cost"]["dollars"] = job.tab.dollars
         job.share = told["share"]
         if job.ask.wish.return_paths:

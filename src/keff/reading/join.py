@@ -83,9 +83,10 @@ class Aligned:
         )
 
 
-def align(records: Sequence[Record]) -> Aligned:
+def align(records: Sequence[Record], called: Sequence[str] | None = None) -> Aligned:
     """Align records by question id, one branch each; records that hold several branches give them all.
 
+    ``called`` names the branches otherwise than their records do.
     Keeps the questions that all branches share, and says how many that are. Raises UsageError for fewer
     than two branches, for records whose answers are read in different spaces or lack gold answers, for gold
     answers that differ, and where no question is shared.
@@ -97,7 +98,7 @@ def align(records: Sequence[Record]) -> Aligned:
     if len(ballots) < 2:
         raise UsageError("one branch only: give a record for each branch, or one with several models")
     check_spaces(ballots)
-    names = unique_names([name for name, _, _ in ballots])
+    names = list(called) if called is not None else unique_names([name for name, _, _ in ballots])
     rows = [by_id(name, ballot) for name, (_, _, ballot) in zip(names, ballots, strict=True)]
     ids = shared(names, rows)
     check_gold(

@@ -8,18 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.analysis.mix.search import Plan
+from keff.analysis.mix.shrink import cheapest_expected, errors
 from keff.errors import PolicyError
 from keff.stats.votes import FloatArray, IntArray
-
-WORTH = 1.5
-"""A gain of one standard error over the cheap baseline is worth e^1.5 times its cost."""
-
-DEAREST = 3.0
-"""The most that a gain in accuracy may cost, in costs of the cheap baseline.
-
-Both were chosen on groups of recorded branches so that, over groups, plans cost about what the cheap baseline
-costs and lose less accuracy against the best one (docs/branches-measured.md).
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +86,13 @@ def choose(table: Table, rows: IntArray, clusters: IntArray, aim: MixAim) -> Cho
 
     Baseline A, fixed before the search: the single branch's plan of highest accuracy, of equals the
     cheapest. Baseline B: the cheapest single branch's plan within one paired standard error of A (the
-    maximum of a small pilot is often a dear branch by luck).
+    maximum of a small pilot is often a dear branch by luck). Without an aim: the cheapest plan that is not
+    expected to lose accuracy against A, as ``shrink`` says, else A.
     """
     accuracy, cost = table.accuracy[:, rows], table.cost[:, rows].mean(axis=1)
     ids = np.unique(clusters[rows], return_inverse=True)[1]
     best, cheap = _baselines(table, accuracy, cost, ids)
-    return Choice(best, cheap, _taken(accuracy, cost, ids, (best, cheap), aim))
+    return Choice(best, cheap, _taken(table.plans, accuracy, cost, ids, best, aim))
 
 
 def _baselines(table: Table, accuracy: FloatArray, cost: FloatArray, ids: IntArray) -> tuple[int, int]:
@@ -109,15 +101,14 @@ def _baselines(table: Table, accuracy: FloatArray, cost: FloatArray, ids: IntArr
     equal = single[means[single] >= means[single].max() - 1e-9]
     best = int(equal[np.argmin(cost[equal])])
     near = single[
-        _gain(accuracy[single], accuracy[best]) >= -_error(accuracy[single], accuracy[best], ids) - 1e-12
+        _gain(accuracy[single], accuracy[best]) >= -errors(accuracy[single] - accuracy[best], ids) - 1e-12
     ]
     return best, int(near[np.argmin(cost[near])])
 
 
 def _taken(
-    accuracy: FloatArray, cost: FloatArray, ids: IntArray, baselines: tuple[int, int], aim: MixAim
+    plans: Sequence[Plan], accuracy: FloatArray, cost: FloatArray, ids: IntArray, best: int, aim: MixAim
 ) -> int:
-    best, cheap = baselines
     means = accuracy.mean(axis=1)
     if aim.budget is not None:
         within = cost <= aim.budget
@@ -131,28 +122,8 @@ def _taken(
     if aim.retain is not None:
         keeps = means >= aim.retain * means[best]
         return int(np.argmin(np.where(keeps, cost, np.inf)))
-    # One question is the least that a pilot can show: without it a plan that differs nowhere would be sure.
-    gain = _gain(accuracy, accuracy[cheap])
-    floor = 1 / len(ids)
-    z = gain / np.hypot(_error(accuracy, accuracy[cheap], ids), floor)
-    can = (gain >= -1e-12) & (cost <= min(DEAREST * cost[cheap], cost[best]))
-    worth = np.log(np.maximum(cost, 1e-300) / max(cost[cheap], 1e-300)) - WORTH * z
-    return int(np.argmin(np.where(can, worth, np.inf)))
+    return cheapest_expected(plans, accuracy, cost, ids, best)
 
 
 def _gain(accuracy: FloatArray, baseline: FloatArray) -> FloatArray:
     return np.asarray((accuracy - baseline).mean(axis=1))
-
-
-def _error(accuracy: FloatArray, baseline: FloatArray, ids: IntArray) -> FloatArray:
-    """Return the paired standard error of each plan's gain [P], by cluster."""
-    difference = accuracy - baseline
-    deviation = difference - difference.mean(axis=1, keepdims=True)
-    units = int(ids.max()) + 1
-    if units < 2:
-        return np.full(len(accuracy), np.inf)
-    if units < len(ids):
-        indicator = np.zeros((len(ids), units))
-        indicator[np.arange(len(ids)), ids] = 1
-        deviation = deviation @ indicator
-    return np.sqrt((deviation**2).sum(axis=1) * units / (units - 1)) / len(ids)

@@ -29,5 +29,5 @@ def mix_plan(group: Aligned, found: MixFindings) -> Plan:
 
 
 def _plain(found: MixFindings) -> dict[str, Json]:
-    """Return the findings without the frontier, which a plan does not need."""
-    return {key: value for key, value in found.to_dict().items() if key != "frontier"}
+    """Return the findings without the lists of plans, which a plan does not need."""
+    return {key: value for key, value in found.to_dict().items() if key not in ("frontier", "singles")}

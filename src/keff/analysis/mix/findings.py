@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from keff.analysis.mix.escalation import Escalation
 from keff.analysis.mix.prices import Unit
 from keff.records import Interval, Note
 from keff.result import Json, plain
@@ -102,8 +103,10 @@ class MixAdvice:
 class MixFindings:
     """All that was found of a group of branches on ``n`` shared questions.
 
-    ``c_between`` [A][A] correlates the correctness of two paths, ``r_between`` that of the questions'
-    difficulty (1: the same questions are hard for both). ``cost_unit`` says what cost is counted in.
+    ``singles`` are the single branches' plans, ``escalation`` says where the recommended cascade passes
+    questions on (None for other plans). ``c_between`` [A][A] correlates the correctness of two paths,
+    ``r_between`` that of the questions' difficulty (1: the same questions are hard for both). ``cost_unit``
+    says what cost is counted in.
     """
 
     n: int
@@ -116,6 +119,8 @@ class MixFindings:
     r_between: tuple[tuple[float, ...], ...]
     k_eff: Interval
     frontier: tuple[PlanLine, ...]
+    singles: tuple[PlanLine, ...]
+    escalation: Escalation | None
     best_single: PlanLine
     cheap_single: PlanLine
     advice: MixAdvice
@@ -135,6 +140,8 @@ class MixFindings:
             "r_between": self.r_between,
             "k_eff_of_one_each": self.k_eff,
             "frontier": [plan.to_dict() for plan in self.frontier],
+            "singles": [plan.to_dict() for plan in self.singles],
+            "escalation": self.escalation,
             "best_single": self.best_single.to_dict(),
             "cheap_single": self.cheap_single.to_dict(),
             "recommendation": self.advice.to_dict(),

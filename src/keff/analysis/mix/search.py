@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keff.analysis.mix.orders import (
     Course,
@@ -185,11 +186,22 @@ def make_cascade(stages: Sequence[tuple[str, str]], keep: Keep) -> Cascade:
     return Cascade(made, keep)
 
 
-def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-    """Return the accuracy and cost of each question [n] under a cascade of any length."""
-    total = orders.branches[0].codes.shape[1]
-    credit, spent = np.zeros(total), np.zeros(total)
-    rows = np.arange(total, dtype=np.int64)
+@dataclass(frozen=True)
+class Stop:
+    """What one stage did to the ``rows`` that reached it.
+
+    Their credit and cost there, and which of them it ``left`` open.
+    """
+
+    rows: IntArray
+    credit: FloatArray
+    spent: FloatArray
+    left: NDArray[np.bool_]
+
+
+def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Iterator[Stop]:
+    """Walk every order through the stages of a cascade of any length."""
+    rows = np.arange(orders.branches[0].codes.shape[1], dtype=np.int64)
     vote = _start(orders)
     for number, stage in enumerate(policy.stages):
         order = orders.branches[list(names).index(stage.branch)]
@@ -198,13 +210,22 @@ def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tup
         codes, right = order.codes[: stage.cap, rows], order.right[: stage.cap, rows]
         course = follow(vote, codes, right)
         at, settled = walk(stage, course)
-        credit[rows] = course.credit[at, np.arange(len(at))]
-        spent[rows] += order.spent[at, rows]
+        credit = course.credit[at, np.arange(len(at))].astype(np.float64)
+        yield Stop(rows, credit, order.spent[at, rows], ~settled)
         left = ~settled
         vote = add_paths(vote.rows(left), codes[:, left], right[:, left], at[left])
         rows = rows[left]
         if not len(rows):
-            break
+            return
+
+
+def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """Return the accuracy and cost of each question [n] under a cascade of any length."""
+    total = orders.branches[0].codes.shape[1]
+    credit, spent = np.zeros(total), np.zeros(total)
+    for stop in along_stages(policy, orders, names):
+        credit[stop.rows] = stop.credit
+        spent[stop.rows] += stop.spent
     return orders.means(credit), orders.means(spent)
 
 

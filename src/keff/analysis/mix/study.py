@@ -9,6 +9,7 @@ import numpy as np
 
 from keff.analysis.mix.choose import Choice, MixAim, Table, choose
 from keff.analysis.mix.claims import Against, cross_fit
+from keff.analysis.mix.escalation import Escalation, escalation
 from keff.analysis.mix.findings import BranchLine, MixAdvice, MixFindings, PlanLine, Verdict
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import Costs, path_costs
@@ -127,6 +128,8 @@ class Study:
             r_between=tuple(tuple(row) for row in stats.r.tolist()),
             k_eff=Interval(k_eff_of_mix(margin(stats), ones), None, None, "deflection, one path each"),
             frontier=tuple(self.line(plan) for plan in frontier),
+            singles=tuple(self.line(plan) for plan in self.table.plans if plan.kind == "single"),
+            escalation=self._escalation(),
             best_single=self.line(self.table.plans[self.choice.best]),
             cheap_single=self.line(self.table.plans[self.choice.cheap]),
             advice=self._advice(stats.units),
@@ -137,6 +140,10 @@ class Study:
                 *_shrunk(margin(stats).shrunk),
             ),
         )
+
+    def _escalation(self) -> Escalation | None:
+        right = np.array([branch.votes.scored().mean(axis=1) for branch in self.group.branches])
+        return escalation(self.table.plans[self.choice.taken].spec, self.orders, self.group.names, right)
 
     def _branch(self, number: int, c: Interval, frontier: Sequence[Plan]) -> BranchLine:
         branch = self.group.branches[number]
