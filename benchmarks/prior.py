@@ -23,7 +23,8 @@ from keff.analysis.recommend.outlook import LEAST_PRICE, gather
 from keff.analysis.recommend.prior import GENERIC, Belief, Line, Price, Prior
 from keff.analysis.recommend.worth import fit_slope, variance_of_mean
 from keff.stats.correlation import agreement_items
-from keff.stats.mixture import COMPONENTS, partition_log_law, vote_counts
+from keff.stats.mixture import partition_log_law, vote_counts
+from keff.stats.partitions import COMPONENTS
 from keff.stats.votes import FloatArray, IntArray
 
 PILOTS = 2
@@ -42,7 +43,7 @@ def fit_prior(long: Sequence[Workload], short: Sequence[Workload]) -> Prior:
     calibration = np.array([w.votes.scored().mean() / agreement_items(w.votes).mean() for w in long])
     slope = np.array([_slope(w) for w in long])
     prior = Prior(
-        _weights(long),
+        mixture_weights(long),
         Belief(float(calibration.mean()), float(calibration.std(ddof=1))),
         _line(calibration, slope),
         GENERIC.price,
@@ -50,7 +51,7 @@ def fit_prior(long: Sequence[Workload], short: Sequence[Workload]) -> Prior:
     return replace(prior, price=fit_price([w for w in (*long, *short) if w.helped], prior))
 
 
-def _weights(workloads: Sequence[Workload]) -> FloatArray:
+def mixture_weights(workloads: Sequence[Workload]) -> FloatArray:
     """Fit the mixture to 32 paths of every question by EM, each record counted once."""
     laws, weights = [], []
     for workload in workloads:

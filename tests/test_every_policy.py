@@ -33,6 +33,17 @@ SPECS = (
     "pilot_budget:0.97",
     "pilot_budget:0.95,a=0.8,w=0.5,cap=20",
     "lead_k:3,cap=14,weight=confidence,temperature=0.5",
+    "lead_k:3,wave=4",
+    "esc:3,cap=11,wave=4",
+    "esc:4,answer=window,wave=6",
+    "adaptive_consistency:0.9,rule=dirichlet,cap=20,wave=3",
+    "e_value:0.1,cap=24,wave=5",
+    "lead_k:3,cap=14,wave=3,weight=confidence,temperature=0.5",
+    "budget:3,rounds=3",
+    "lead_k:2,cap=12,rounds=2,agreement=0.6",
+    "curtailed:cap=12,rounds=3",
+    "esc:3,cap=11,rounds=2",
+    "e_value:0.1,cap=24,rounds=3",
 )
 BRANCHING = {"cascade", "mix"}
 """Policies over several branches: their own test is tests/policies/test_cascade.py."""
@@ -116,7 +127,8 @@ def test_replay_decides_as_the_live_policy_does(spec: str) -> None:
         assert isinstance(stop, Stop)
         assert (walks.stop[place], walks.rounds[place]) == (n, rounds)
         tied = [key for key, count in tally(votes[:n]).counts.items() if count == tally(votes[:n]).v1]
-        if len(tied) == 1 or "weight=" in spec or stop.reason.startswith("the last"):
+        by_window = "answer=window" in spec and stop.reason.startswith("the last")
+        if len(tied) == 1 or "weight=" in spec or by_window:
             assert walks.answer[place] == (-1 if stop.answer is None else int(stop.answer))
 
 
@@ -207,6 +219,15 @@ def test_a_view_longer_than_the_cap_is_cut_to_it(spec: str) -> None:
         ("adaptive_k:0", "above 0"),
         ("adaptive_k:form=best", "form must be"),
         ("lead_k:3,weight=length", "only weight"),
+        ("lead_k:3,wave=0", "wave must be an integer from 1"),
+        ("lead_k:3,wave=2.5", "wave must be an integer from 1"),
+        ("lead_k:3,rounds=0", "rounds must be an integer from 1"),
+        ("lead_k:3,rounds=many", "rounds must be an integer from 1"),
+        ("lead_k:3,rounds=2,wave=2", "wave or rounds, not both"),
+        ("lead_k:3,agreement=0.5", "goes with rounds"),
+        ("lead_k:3,rounds=2,agreement=1.5", "agreement must be"),
+        ("cascade:S(lead_k:2,cap=2)/L(fixed:1),wave=2", "over one branch"),
+        ("cascade:S(lead_k:2,cap=4,wave=2)/L(fixed:1)", "a rule over counts"),
         ("lead_k:3,weight=confidence,temperature=0", "temperature"),
     ],
 )

@@ -51,6 +51,11 @@ SPECS = (
     "pilot_budget:0.95,a=0.8,w=0.5,cap=14",
     "e_value:0.3,cap=14",
     "lead_k:2,cap=14,weight=confidence,temperature=0.5",
+    "lead_k:2,cap=14,wave=3",
+    "esc:3,cap=13,answer=window,wave=4",
+    "budget:3,cap=14,rounds=3",
+    "e_value:0.3,cap=14,rounds=2",
+    "lead_k:3,cap=14,rounds=2,agreement=0.6,weight=confidence,temperature=0.5",
 )
 ANSWERS = ("11", "12", "13", "14")
 TICK = 0.0003

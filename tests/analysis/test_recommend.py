@@ -19,7 +19,7 @@ from keff.policy import parse_policy
 from keff.stats.choose import Recommendation
 from keff.stats.correlation import agreement_items
 from keff.stats.draws import Draws
-from keff.stats.mixture import COMPONENTS
+from keff.stats.partitions import COMPONENTS
 from keff.stats.plurality import plurality_at_k
 from keff.stats.votes import Votes
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from keff.analysis.bill import step
 from keff.analysis.money import Pace, Tariff, complete, rates
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.terms import Accounts, Terms, policy_now, step
+from keff.analysis.terms import Accounts, Terms, policy_now
 from keff.errors import KeffError, PolicyError, UsageError
 from keff.sampling.cost import Price
 from keff.stats.latency import longest_of, quantile

@@ -94,7 +94,9 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         **answers._asdict(),
         right_answers_meet=meeting,
         matching=matched,
-        recommendation=accounts.settle(cautious(_recommendation(votes, settings, matched), matched)),
+        recommendation=accounts.settle(
+            cautious(_recommendation(votes, settings, matched), matched), settings.seed
+        ),
         extraction=_extraction(record.ballot),
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),

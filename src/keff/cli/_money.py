@@ -6,7 +6,8 @@ from pathlib import Path
 
 from keff.analysis.money import Pace, Tariff
 from keff.analysis.results.recommendation import Recommendation
-from keff.analysis.terms import Terms, policy_now
+from keff.analysis.rounds import Haste
+from keff.analysis.terms import NO_HASTE, Terms, policy_now
 from keff.errors import UsageError
 from keff.records import Interval
 from keff.sampling.cost import read_prices
@@ -20,6 +21,7 @@ def make_terms(
     volume: int | None = None,
     budget_dollars: float | None = None,
     pace: str | None = None,
+    haste: Haste = NO_HASTE,
 ) -> Terms:
     """Make the terms: without --now a stated --cap is what savings are against."""
     if prices is None and (volume is not None or budget_dollars is not None):
@@ -31,6 +33,7 @@ def make_terms(
         volume=volume,
         budget_dollars=budget_dollars,
         pace=read_pace(pace),
+        haste=haste,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from keff.analysis.estimates import Settings, analyze, make_plan
 from keff.analysis.recommend import Aim
 from keff.analysis.results.estimates import Analysis
+from keff.analysis.rounds import Haste
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._money import make_terms
@@ -38,6 +39,8 @@ def command(
     prices: o.PriceTable = None,
     volume: o.Volume = None,
     pace: o.PaceText = None,
+    max_rounds: o.MaxRounds = None,
+    p95: o.P95 = None,
     retain: o.Retain = None,
     confidence: o.Confidence = None,
     budget: o.Budget = None,
@@ -65,7 +68,15 @@ def command(
             value_per_correct=value_per_correct,
             cost_per_path=cost_per_path,
         ),
-        terms=make_terms(now, cap, prices, volume=volume, budget_dollars=budget_dollars, pace=pace),
+        terms=make_terms(
+            now,
+            cap,
+            prices,
+            volume=volume,
+            budget_dollars=budget_dollars,
+            pace=pace,
+            haste=Haste(max_rounds, p95),
+        ),
     )
     opening = Opening(
         format,

@@ -12,8 +12,11 @@ import numpy as np
 from rich.table import Table
 
 from keff.analysis.arms import one_model, open_arm
+from keff.analysis.money import complete
 from keff.analysis.replay import Replaying, markdown, replay
+from keff.analysis.replay.in_flight import Lanes
 from keff.analysis.results.replay import Replay, ReplayRow
+from keff.analysis.rounds import Haste, all_in_time
 from keff.analysis.terms import policy_now
 from keff.cli import _console
 from keff.cli import _options as o
@@ -47,6 +50,10 @@ def command(
     now: o.Now = None,
     prices: o.PriceTable = None,
     pace: o.PaceText = None,
+    max_rounds: o.MaxRounds = None,
+    p95: o.P95 = None,
+    in_flight: o.ReplayInFlight = None,
+    concurrency: o.Slots = None,
     replicates: o.Replicates = 1000,
     random_slots: o.RandomSlots = False,
     out: o.ReplayOut = None,
@@ -66,7 +73,8 @@ def command(
         raise UsageError(f"{path} has no gold answers: accuracy cannot be compared")
     top = min(cap or 32, votes.k)
     fixed = None if out is None or out.suffix == ".md" else _fixed_curve(votes, top)
-    chosen = policy or fitting(top)
+    tempo = read_pace(pace)
+    chosen = all_in_time(policy or fitting(top), complete(votes, tempo), Haste(max_rounds, p95))
     how = Replaying(
         cap=cap,
         replicates=replicates,
@@ -74,7 +82,8 @@ def command(
         now=None if now is None else policy_now(now),
         tariff=tariff(prices),
         model=record.info.model,
-        pace=read_pace(pace),
+        pace=tempo,
+        lanes=Lanes(in_flight, concurrency),
     )
     found = replay(votes, chosen, np.random.default_rng(seed), how)
     if out is not None:
@@ -167,7 +176,18 @@ def _beside(found: Replay) -> dict[str, Callable[[ReplayRow], str]]:
         columns["$ per 1,000"] = _per_thousand
     if any(row.seconds is not None for row in found.policies):
         columns |= {"p50 s": _p50, "p95 s": _p95, "p95 s at once": _at_once}
+    if any(row.in_flight is not None for row in found.policies):
+        columns |= {"p95 s in flight": _in_flight, "tokens in vain": _in_vain}
     return columns
+
+
+def _in_flight(row: ReplayRow) -> str:
+    return "–" if row.in_flight is None else _time(row.in_flight.seconds and row.in_flight.seconds.p95)
+
+
+def _in_vain(row: ReplayRow) -> str:
+    vain = None if row.in_flight is None else row.in_flight.tokens_in_vain
+    return "–" if vain is None else f"{vain:,.0f}"
 
 
 def _paths_change(row: ReplayRow) -> str:

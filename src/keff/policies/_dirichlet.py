@@ -44,6 +44,8 @@ def dirichlet_posterior(counts: tuple[int, ...], cap: int) -> float:
 class DirichletPolicy(TablePolicy):
     """The Dirichlet rule. It never stops before the Beta rule does, so that table is looked up first."""
 
+    by_counts = False
+
     def __init__(self, spec: str, threshold: float, cap: int) -> None:
         beta = beats_half(cap)
         super().__init__(spec, np.broadcast_to(beta >= threshold, (cap + 1,) * 3), beta, "posterior")
@@ -66,7 +68,14 @@ class DirichletPolicy(TablePolicy):
         return Stop(stop.answer, posterior, "posterior", stop.reason)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Decide on every prefix; each distinct set of counts is integrated once."""
+        """Decide on every prefix up to the first stop; each distinct set of counts is integrated once."""
+        return self._decided(draws, past_stops=False)
+
+    def everywhere(self, draws: Draws) -> NDArray[Any]:
+        """Decide on every prefix, past the first stop too."""
+        return self._decided(draws, past_stops=True)
+
+    def _decided(self, draws: Draws, *, past_stops: bool) -> NDArray[Any]:
         ahead = super().ahead(draws)
         open_ = np.ones(ahead.shape[:2], np.bool_)
         bags = draws.bags
@@ -84,7 +93,8 @@ class DirichletPolicy(TablePolicy):
             )
             if len(rows):
                 ahead[..., t][asked] = np.where(verdicts[inverse], 0, 1)
-            open_ &= ahead[..., t] != 0
+            if not past_stops:
+                open_ &= ahead[..., t] != 0
         return ahead
 
     def _certain(self, draws: Draws, row: int, t: int, name: int, known: dict[int, bool]) -> bool:

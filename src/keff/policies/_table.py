@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy import Need, Sample, Stop, Tally, View, WeightKind, tally
 from keff.stats.draws import Draws
+from keff.stats.top_two import grid
 from keff.stats.votes import FloatArray
 
 Table = NDArray[np.bool_]
@@ -25,12 +26,6 @@ def check_value(name: str, value: Any, low: float, high: float, *, whole: bool =
         kind = "an integer" if whole else "a number"
         raise PolicyError(f"{name}: its value must be {kind} above {low:g} and below {high:g}, not {value}")
     return value
-
-
-def grid(cap: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return n, v1 and v2 of every cell of a table, as arrays that broadcast to [cap + 1] * 3."""
-    line = np.arange(cap + 1, dtype=np.float64)
-    return line[:, None, None], line[None, :, None], line[None, None, :]
 
 
 def legal(cap: int) -> Table:
@@ -51,12 +46,6 @@ def beats_half(cap: int) -> FloatArray:
         for v2 in range(1, cap + 2):
             out[v1, v2] = (out[v1 - 1, v2] + out[v1, v2 - 1]) / 2
     return out[1:, 1:]
-
-
-def log_rising(a: ArrayLike, size: int) -> FloatArray:
-    """Return the log of a (a + 1) ... (a + v - 1) for v = 0 to ``size`` [..., size + 1]."""
-    steps: FloatArray = np.log(np.asarray(a, np.float64)[..., None] + np.arange(size))
-    return np.concatenate([np.zeros((*steps.shape[:-1], 1)), np.cumsum(steps, axis=-1)], axis=-1)
 
 
 def lookahead(stops: Table) -> NDArray[np.int16]:
@@ -88,6 +77,7 @@ class TablePolicy:
     """
 
     needs: frozenset[Need] = frozenset({"answers"})
+    by_counts = True
 
     def __init__(
         self, spec: str, stops: Table, strength: FloatArray | None = None, kind: WeightKind = "vote_share"

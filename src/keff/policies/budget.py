@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from keff.errors import PolicyError
-from keff.policies._table import Table, TablePolicy, check_value, grid
+from keff.policies._table import Table, TablePolicy, check_value
 from keff.policy import Policy
 from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
+from keff.stats.top_two import grid
 
 
 def boundary(k: float, cap: int, b: float = 0.0) -> Table:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from keff.errors import PolicyError
-from keff.policies._table import TablePolicy, grid
+from keff.policies._table import TablePolicy
 from keff.policy import Policy
 from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
+from keff.stats.top_two import grid
 
 
 def policy(value: float | None = None, *, cap: int = DEFAULT_CAP) -> Policy:

@@ -42,8 +42,12 @@ class Windows:
         return Stop(answer, share, "vote_share", f"{why}: after {n} of at most {self.cap} paths")
 
     def _agreed(self, keys: Sequence[str | None], n: int) -> str | None:
-        last = list(keys[n - self.w :])
-        return last[0] if n and n % self.w == 0 and len(set(last)) == 1 else None
+        """Return the answer of the last whole window that agrees; longer waves may hold several."""
+        for end in range(n - n % self.w, 0, -self.w):
+            window = keys[end - self.w : end]
+            if window[0] is not None and len(set(window)) == 1:
+                return window[0]
+        return None
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Decide on every prefix of every order."""
@@ -52,8 +56,10 @@ class Windows:
             np.minimum(self.w - n % self.w, self.cap - n), (*draws.codes.shape[:2], len(n))
         )
         ahead = ahead.copy()
+        agreed = np.zeros(ahead.shape[:2], np.bool_)
         for end in range(self.w, self.cap + 1, self.w):
-            ahead[..., end][self._unanimous(draws, end)] = 0
+            agreed |= self._unanimous(draws, end)
+            ahead[..., end : end + self.w][agreed] = 0
         return ahead
 
     def _unanimous(self, draws: Draws, end: int) -> np.ndarray:
@@ -67,8 +73,8 @@ class Windows:
         if self.pooled:
             return weights
         for end in range(self.w, self.cap + 1, self.w):
-            ends_here = (stop == end) & self._unanimous(draws, end)
-            weights[ends_here] = (n >= end - self.w) & (n < end)
+            agreed = (stop >= end) & self._unanimous(draws, end)
+            weights[agreed] = (n >= end - self.w) & (n < end)
         return weights
 
 

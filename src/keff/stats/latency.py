@@ -1,7 +1,8 @@
-"""Time to answer: rounds of paths along recorded courses, and quantiles with cluster-bootstrap limits."""
+"""Time to answer: paths in flight along recorded courses, and quantiles with cluster-bootstrap limits."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,50 @@ GRID = 400
 """So many values between the least and the greatest stand for the law of the times in the bootstrap."""
 
 
+@dataclass(frozen=True)
+class Flights:
+    """Votes whose paths fly ahead of what is needed [m]: the seconds to the answer, and what was in vain.
+
+    ``in_vain`` [m, cap] is the part of each path that ran without being counted: 1 where it had ended, less
+    where it was cancelled, 0 for paths that were counted or never begun.
+    """
+
+    wait: FloatArray
+    in_vain: FloatArray
+
+
+def fly(ahead: NDArray[Any], seconds: NDArray[Any], in_flight: int = 1, slots: int | None = None) -> Flights:
+    """Follow a policy along m courses; ``ahead`` [m, cap + 1] are the paths that it asks for, 0 to stop.
+
+    ``seconds`` [m, cap] is how long each path runs once begun. Votes count in launch order. At least
+    ``in_flight`` paths are kept asked for beyond those that were counted (1: whole rounds, one after the
+    other); those that are not needed are cancelled with the answer. At most ``slots`` of them run at once,
+    the others queue in launch order, so that a round never takes less than its work over the slots.
+    """
+    courses, cap = seconds.shape
+    seconds = np.asarray(seconds, np.float64)
+    begun, ended = np.full((courses, cap), np.inf), np.full((courses, cap), np.inf)
+    free = None if slots is None or slots >= cap else np.zeros((courses, slots))
+    now, at, asked = np.zeros(courses), np.zeros(courses, np.int64), np.zeros(courses, np.int64)
+    going = np.arange(courses)
+    while len(going):
+        step = ahead[going, at[going]].astype(np.int64)
+        going, step = going[step > 0], step[step > 0]
+        needed = at[going] + step
+        target = np.maximum(needed, np.minimum(cap, at[going] + in_flight))
+        for path in range(int(asked[going].min(initial=cap)), int(target.max(initial=0))):
+            rows = going[(path >= asked[going]) & (path < target)]
+            start = now[rows] if free is None else _slot(free, rows, now[rows], seconds[rows, path])
+            begun[rows, path], ended[rows, path] = start, start + seconds[rows, path]
+        asked[going] = np.maximum(asked[going], target)
+        at[going] = needed
+        counted = np.arange(cap) < needed[:, None]
+        now[going] = np.where(counted, ended[going], 0.0).max(axis=1)
+    flying = (np.arange(cap) >= at[:, None]) & (np.arange(cap) < asked[:, None])
+    ran = np.where(flying, np.maximum(now[:, None] - begun, 0.0), 0.0)
+    return Flights(now, np.minimum(ran / np.maximum(seconds, 1e-12), 1.0))
+
+
 def longest_of(seconds: NDArray[Any], start: IntArray, size: IntArray) -> FloatArray:
     """Return the longest of ``size`` paths from ``start`` in each row of ``seconds`` [m, cap].
 
@@ -26,6 +71,14 @@ def longest_of(seconds: NDArray[Any], start: IntArray, size: IntArray) -> FloatA
         window = np.asarray(start[rows, None] + np.arange(int(width)), np.int64)
         longest[rows] = seconds[rows[:, None], window].max(axis=1)
     return longest
+
+
+def _slot(free: FloatArray, rows: IntArray, now: FloatArray, seconds: FloatArray) -> FloatArray:
+    """Take the slot of each course that is free first; return when its path begins."""
+    slot = free[rows].argmin(axis=1)
+    start = np.maximum(now, free[rows, slot])
+    free[rows, slot] = start + seconds
+    return start
 
 
 def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: int = 500) -> Interval:

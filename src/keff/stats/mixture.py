@@ -8,29 +8,12 @@ EM to the pilot, with some questions' worth of generic weights.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from keff.stats.draws import ABSTAINS, Draws, dense_codes
+from keff.stats.partitions import ABSTENTION_PRIOR, COMPONENTS, STICKS, Simulated, posterior_shares
 from keff.stats.votes import FloatArray, IntArray, Votes
-
-THETAS = (0.03, 0.08, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 15.0, 60.0)
-KAPPAS = (0.1, 0.3, 0.8, 2.0, 6.0, 20.0)
-COMPONENTS: tuple[tuple[str, float, float], ...] = (
-    ("one", 0.0, 0.0),
-    *[("open", d, theta) for d in (0.0, 0.4) for theta in THETAS],
-    *[("few", float(m), kappa) for m in (2, 4) for kappa in KAPPAS],
-)
-"""The components: kind, then (discount d, strength theta) if open, or (M answers, kappa) if few."""
-
-STICKS = 40
-"""Unseen answers that a sampled open distribution has; the mass beyond them is put on the last."""
-
-ABSTENTION_PRIOR = (0.05, 1.0)
-"""Beta prior of a question's abstention rate."""
 
 
 def partition_log_law(counts: IntArray) -> FloatArray:
@@ -75,24 +58,6 @@ def fit_weights(log_law: FloatArray, prior: FloatArray, rounds: int = 200) -> Fl
     return weights
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """New questions like the pilot's: orders of drawing, and the true share of every answer.
-
-    ``draws`` [n, R, cap] as for records; ``shares`` [n, R, A] the probability of each code among the
-    votes. Question (i, r) is drawn from what pilot question i says about its distribution.
-    """
-
-    draws: Draws
-    shares: FloatArray
-
-    def share_of_leader(self) -> FloatArray:
-        """Return the true share of the running leader after 0..cap paths [n, R, cap + 1]; 0 for none."""
-        leader = self.draws.tallies.leader.astype(np.int64)
-        found = np.take_along_axis(self.shares, np.maximum(leader, 0), axis=2)
-        return np.where(leader >= 0, found, 0.0)
-
-
 def simulate(pilot: Votes, weights: FloatArray, size: tuple[int, int], rng: np.random.Generator) -> Simulated:
     """Simulate ``size`` = (R, cap) paths of R questions for every question of the pilot.
 
@@ -112,7 +77,7 @@ def simulate(pilot: Votes, weights: FloatArray, size: tuple[int, int], rng: np.r
     shares = np.zeros((len(item), counts.shape[1] + STICKS))
     for index, component in enumerate(COMPONENTS):
         rows = np.flatnonzero(pick.ravel() == index)
-        shares[rows] = _posterior_shares(component, counts[item[rows]], rng)
+        shares[rows] = posterior_shares(component, counts[item[rows]], rng)
     codes = (rng.random((len(item), cap, 1)) > shares.cumsum(axis=1)[:, None, :]).sum(axis=2)
     codes = np.minimum(codes, shares.shape[1] - 1).astype(np.int16)
     low, high = ABSTENTION_PRIOR
@@ -130,35 +95,3 @@ def vote_counts(pilot: Votes) -> tuple[IntArray, IntArray]:
     same: IntArray = (codes[:, :, None] == each).astype(np.int64)
     counts: IntArray = same.sum(axis=1)
     return counts, pilot.k - counts.sum(axis=1)
-
-
-def _posterior_shares(
-    component: tuple[str, float, float], counts: IntArray, rng: np.random.Generator
-) -> FloatArray:
-    kind, x, y = component
-    n, r = counts.shape
-    out = np.zeros((n, r + STICKS))
-    if kind == "one":
-        out[:, 0] = 1.0
-        return out
-    seen = counts > 0
-    if kind == "few":
-        unseen = np.arange(STICKS) < np.maximum(x - seen.sum(axis=1), 0)[:, None]
-        mass = np.concatenate([np.where(seen, counts + y, 0.0), np.where(unseen, y, 0.0)], axis=1)
-        return _dirichlet(mass, rng)
-    k = seen.sum(axis=1)
-    strength = y + k * x
-    mass = _dirichlet(np.column_stack([np.where(seen, counts - x, 0.0), strength]), rng)
-    out[:, :r] = mass[:, :r]
-    later: FloatArray = strength[:, None] + x * np.arange(1, STICKS + 1)
-    breaks = np.asarray(rng.beta(1 - x, later), np.float64)
-    breaks[:, -1] = 1.0
-    left = np.cumprod(1 - breaks, axis=1)
-    out[:, r:] = mass[:, r:] * breaks * np.column_stack([np.ones(n), left[:, :-1]])
-    return out
-
-
-def _dirichlet(mass: FloatArray, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw one Dirichlet a row; a parameter of 0 gives a share of 0."""
-    draws = np.where(mass > 0, np.maximum(rng.standard_gamma(np.maximum(mass, 1e-9)), 1e-300), 0.0)
-    return draws / draws.sum(axis=1, keepdims=True)

@@ -69,7 +69,7 @@ def replayed(votes: Votes, draws: Draws) -> Played:
     What the orders are off at the cap they are off alike for a rule that ends near it, so differences to the
     cap are taken order by order.
     """
-    share = _of_leader(draws, vote_counts(votes)[0] / votes.k)
+    share = leader_worth(draws, vote_counts(votes)[0] / votes.k)
     return _play(draws, share, draws.tallies.credit)
 
 
@@ -80,7 +80,7 @@ def some_orders(draws: Draws) -> Draws:
     return Draws(draws.codes[:, :count], correct)
 
 
-def _of_leader(draws: Draws, worth: FloatArray) -> FloatArray:
+def leader_worth(draws: Draws, worth: FloatArray) -> FloatArray:
     """Return what the running leader is worth [n, R, cap + 1], by answer [n, A]; 0 for none."""
     leader = draws.tallies.leader.astype(np.int64)
     flat = np.maximum(leader, 0).reshape(len(leader), -1)

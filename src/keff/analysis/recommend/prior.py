@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keff.stats.courses import GENERIC_WEIGHTS
 from keff.stats.votes import FloatArray
 
 
@@ -60,7 +61,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """The generic workload: ``weights`` of the components of ``stats.mixture``, and what its votes are worth.
+    """The generic workload: ``weights`` of the laws of ``stats.partitions``, and what its votes are worth.
 
     ``calibration`` is p over the agreement of two paths: 1 where answers are right as often as paths agree
     on them, less where wrong answers meet. ``slope`` is the accuracy that a unit of answer share brings from
@@ -75,15 +76,9 @@ class Prior:
 
 # Made by ``python -m benchmarks.prior`` from 35 recorded sets of generations with at least 48 paths per
 # question (mathematics, science, multiple choice, puzzles) and, for the price, 24 shorter ones (code, dates,
-# word problems). Each record counts once. The weights are in the order of ``stats.mixture.COMPONENTS``.
-_ONE = [0.202]
-_OPEN = [0.113, 0.064, 0.04, 0.047, 0.199, 0.006, 0.001, 0.001, 0.001, 0.002]
-_OPEN_HEAVY_TAIL = [0.075, 0.04, 0.018, 0.01, 0.007, 0.007, 0.015, 0.015, 0.031, 0.001]
-_TWO_ANSWERS = [0.033, 0.009, 0.004, 0.002, 0.002, 0.002]
-_FOUR_ANSWERS = [0.017, 0.009, 0.01, 0.008, 0.003, 0.002]
-
+# word problems). Each record counts once.
 GENERIC = Prior(
-    weights=np.concatenate([_ONE, _OPEN, _OPEN_HEAVY_TAIL, _TWO_ANSWERS, _FOUR_ANSWERS]),
+    weights=GENERIC_WEIGHTS,
     calibration=Belief(0.932, 0.136),
     slope=Line(-1.609, 2.581, 0.269),
     price=Price(mean=0.562, error=0.102, families=0.173, workloads=0.224),

@@ -10,6 +10,7 @@ import numpy as np
 from keff.analysis.money import Pace, Rates, Tariff, complete, rates
 from keff.analysis.replay.changes import change, mean_of, seconds_of
 from keff.analysis.replay.compare import Fixed, Judged, bootstrap, item_columns, means_of, with_frontier
+from keff.analysis.replay.in_flight import WHOLE_ROUNDS, Lanes, in_flight, queued
 from keff.analysis.replay.outcomes import PolicyOutcome, at_once, expectations, run
 from keff.analysis.replay.refit import Pilot, Refitter
 from keff.analysis.results.replay import Replay, ReplayRow
@@ -40,7 +41,7 @@ class Replaying:
     items x 8 paths), ``random_slots`` whether template slots are drawn at random in deployment. ``now`` is
     the policy deployed today (default: ``fixed:`` at the cap where one is given, else at the recorded K).
     ``tariff`` gives dollars to the record's ``model``; ``pace`` gives seconds to tokens where none are
-    recorded.
+    recorded; ``lanes`` says how paths are sent, for their times.
     """
 
     cap: int | None = None
@@ -51,6 +52,7 @@ class Replaying:
     tariff: Tariff | None = None
     model: str | None = None
     pace: Pace | None = None
+    lanes: Lanes = WHOLE_ROUNDS
 
     def baseline(self, k: int) -> str:
         """Return what changes are measured against, on a record of k paths."""
@@ -82,7 +84,7 @@ def replay(
     bench = Bench.of(votes, [*rules, *_followed(now)], settings.cap or min(32, votes.k), rng)
     if settings.tariff is not None:
         bench.rates = rates(votes, settings.model, settings.tariff)
-    bench.now = now
+    bench.now, bench.lanes = now, settings.lanes
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
     rows = [bench.judge(rule, settings.replicates, pilot) for rule in rules]
     return Replay(
@@ -160,6 +162,7 @@ class Bench:
     known: dict[str, PolicyOutcome]
     rates: Rates | None = None
     now: Policy | None = None
+    lanes: Lanes = WHOLE_ROUNDS
 
     @classmethod
     def of(cls, votes: Votes, rules: list[Policy], cap: int, rng: np.random.Generator) -> Bench:
@@ -203,7 +206,7 @@ class Bench:
 
     def _played(self, policy: Policy) -> PolicyOutcome:
         walks = run(policy, self.draws)
-        found = expectations(walks, self.draws, self.fixed.cap)
+        found = queued(policy, self.draws, self.lanes, expectations(walks, self.draws, self.fixed.cap))
         credit = self.draws.tallies.credit
         if found.accuracy is None or walks.credit is None or credit is None or self.fixed.accuracy is None:
             return found
@@ -220,7 +223,11 @@ class Bench:
         """Return the row of one policy."""
         if not isinstance(policy, Fittable) or policy.fitted:
             judged = self._as_it_is(policy, replicates)
-            return self._with_money(judged.row(policy.spec, self.fixed.cap, None), judged, fitted=False)
+            row = self._with_money(judged.row(policy.spec, self.fixed.cap, None), judged, fitted=False)
+            flown = in_flight(
+                policy, self.draws, self.lanes, judged.outcome, self.rates, self.votes.cluster_ids
+            )
+            return replace(row, in_flight=flown)
         judged = self._fitted(policy, replicates, pilot)
         costs = pilot.costs(float(judged.outcome.paths.mean()), "labels" in policy.needs)
         return self._with_money(judged.row(policy.spec, self.fixed.cap, costs), judged, fitted=True)

@@ -57,18 +57,23 @@ def at_once(policy: Policy) -> bool:
     return isinstance(policy, Vectorised) or isinstance(getattr(policy, "rule", None), Vectorised)
 
 
+def ahead_of(policy: Policy, draws: Draws) -> NDArray[Any] | None:
+    """Return what a policy asks for after each prefix of every order; None where it cannot say at once."""
+    if isinstance(policy, Vectorised):
+        return policy.ahead(draws)
+    rule = getattr(policy, "rule", None)
+    return rule.ahead(draws) if isinstance(rule, Vectorised) else None
+
+
 def run(policy: Policy, draws: Draws) -> Walks:
     """Drive a policy along every order of drawing."""
     for_one_model(policy, "a replayed record")
     if "confidence" in policy.needs and draws.confidences is None:
         raise PolicyError(f"{policy.spec} needs a confidence for each path, and these records have none")
-    if isinstance(policy, Vectorised):
-        stop, rounds, wait = _follow(policy.ahead(draws), draws.seconds)
-    elif isinstance(getattr(policy, "rule", None), Vectorised):
-        ahead: NDArray[Any] = policy.rule.ahead(draws)  # type: ignore[attr-defined]
-        stop, rounds, wait = _follow(ahead, draws.seconds)  # pyright: ignore[reportUnknownArgumentType]
-    else:
+    ahead = ahead_of(policy, draws)
+    if ahead is None:
         return _one_by_one(policy, draws)
+    stop, rounds, wait = follow_rounds(ahead, draws.seconds)
     if isinstance(policy, Weighting):
         answer, credit = _weighted(draws, policy.weights(draws, stop), stop)
         return Walks(stop, rounds, answer, credit, wait)
@@ -124,7 +129,7 @@ def drive(
         n += decision.m
 
 
-def _follow(
+def follow_rounds(
     ahead: NDArray[Any], seconds: NDArray[np.float32] | None
 ) -> tuple[IntArray, IntArray, FloatArray | None]:
     rows = ahead.reshape(-1, ahead.shape[2])

@@ -1,0 +1,176 @@
+"""What a policy sees, what it may decide, and the protocols that policies keep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
+
+from keff.stats.draws import Draws
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+Need = Literal["answers", "confidence", "text", "labels", "branches"]
+WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that a policy may see of one item: the paths so far, in launch order.
+
+    ``keys`` are canonical vote keys (None abstains: it costs, and does not vote). ``confidence`` is one
+    number per path where the policy needs it, else empty. ``branches`` names the branch of each path
+    where there are several, else it is empty. Never the gold answer, nor how many paths a recording holds.
+    """
+
+    keys: Sequence[str | None]
+    confidence: Sequence[float] = ()
+    branches: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Draw ``m`` more paths at once; whatever they say, the policy does not stop before the last.
+
+    ``branches`` names the branch of each of the ``m`` paths, in launch order; it is empty where a policy
+    knows one branch only.
+    """
+
+    m: int
+    branches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop and answer: ``answer`` is a key or None, ``weight`` its strength as named by ``kind``."""
+
+    answer: str | None
+    weight: float
+    kind: WeightKind
+    reason: str
+
+
+class Policy(Protocol):
+    """A stopping rule with its vote rule. Made by ``parse_policy("lead_k:3,cap=16")``.
+
+    ``spec`` is the canonical string that makes it again; ``cap`` the most paths it ever draws; ``needs``
+    what a view must carry; ``monotone``: a vote for the leader never makes it draw longer.
+    """
+
+    @property
+    def spec(self) -> str:
+        """The string that makes this policy again."""
+        ...
+
+    @property
+    def cap(self) -> int:
+        """The most paths that it draws."""
+        ...
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What a view must carry."""
+        ...
+
+    @property
+    def monotone(self) -> bool:
+        """Whether a vote for the leader never makes it draw longer."""
+        ...
+
+    def decide(self, view: View) -> Sample | Stop:
+        """Say what to do after the paths in ``view`` (none at the first call)."""
+        ...
+
+
+@runtime_checkable
+class Fittable(Protocol):
+    """A policy that a pilot can fit. Before, it uses a generic prior or refuses to decide (``fitted``)."""
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it is fitted, or needs no fit."""
+        ...
+
+    def fit(self, pilot: Votes) -> Policy:
+        """Return the fitted policy, whose spec carries all that was fitted."""
+        ...
+
+
+@runtime_checkable
+class Branching(Protocol):
+    """A policy that draws from several branches: each ``Sample`` names the branch of every path."""
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The branches that it may ask, in the order of their first use."""
+        ...
+
+
+@runtime_checkable
+class Vectorised(Protocol):
+    """A policy that decides on many orders of drawing at once; replay calls ``decide`` on the others."""
+
+    def ahead(self, draws: Draws) -> NDArray[Any]:
+        """Return what ``decide`` says after each prefix [n, R, cap + 1]: paths to draw, or 0 to stop."""
+        ...
+
+
+@runtime_checkable
+class Weighting(Protocol):
+    """A policy whose vote is not one path, one vote."""
+
+    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
+        """Return the weight of each path [n, R, cap] when the draws stop after ``stop`` [n, R] paths."""
+        ...
+
+
+@runtime_checkable
+class ByCounts(Protocol):
+    """A rule that may stop by the number of paths and the two largest counts alone (``by_counts``)."""
+
+    @property
+    def by_counts(self) -> bool:
+        """Whether nothing else is looked at."""
+        ...
+
+    def stop(self, seen: Tally, n: int) -> Stop:
+        """Return the stop with the leader as its answer."""
+        ...
+
+
+@runtime_checkable
+class Everywhere(Protocol):
+    """A vectorised policy whose ``ahead`` holds only up to the first stop of each order."""
+
+    def everywhere(self, draws: Draws) -> NDArray[Any]:
+        """Return what ``decide`` says after each prefix, past earlier stops too [n, R, cap + 1]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The counts of the keys seen: ``v1`` for ``leader``, ``v2`` for the runner-up.
+
+    Abstentions are in no count. Among tied answers the first seen leads.
+    """
+
+    counts: Counter[str]
+    leader: str | None
+    v1: int
+    v2: int
+
+
+def tally(keys: Sequence[str | None]) -> Tally:
+    """Count the votes of one item."""
+    seen = Counter(keys)
+    seen.pop(None, None)
+    counts: Counter[str] = seen  # type: ignore[assignment]
+    if len(counts) < 2:
+        for key, count in counts.items():
+            return Tally(counts, key, count, 0)
+        return Tally(counts, None, 0, 0)
+    leader = max(counts, key=counts.__getitem__)  # the first of equals: Counter keeps the order seen
+    v1, v2 = counts[leader], max([count for key, count in counts.items() if key != leader])
+    return Tally(counts, leader, v1, v2)

@@ -1,0 +1,91 @@
+"""The vote weighted by confidence, which goes with every stopping rule."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from keff.errors import PolicyError
+from keff.policy_spec import PolicySpec
+from keff.policy_view import Fittable, Need, Policy, Sample, Stop, View
+from keff.stats.draws import Draws
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceVote:
+    """Stop as ``rule`` does, then answer by the vote weighted by exp(confidence / temperature).
+
+    CISC's softmax over the paths of an item (arXiv 2502.06233): its denominator is common to all answers
+    and cancels. A path whose confidence is NaN abstains from this vote.
+    """
+
+    rule: Policy
+    temperature: float
+
+    @property
+    def spec(self) -> str:
+        """The string that makes this policy again."""
+        rule = PolicySpec.parse(self.rule.spec)
+        weighted = {"weight": "confidence", "temperature": self.temperature}
+        return str(replace(rule, options={**rule.options, **weighted}))
+
+    @property
+    def cap(self) -> int:
+        """The most paths that it draws."""
+        return self.rule.cap
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What a view must carry."""
+        return frozenset[Need]({*self.rule.needs, "confidence"})
+
+    @property
+    def monotone(self) -> bool:
+        """Whether a vote for the leader never makes it draw longer."""
+        return self.rule.monotone
+
+    def decide(self, view: View) -> Sample | Stop:
+        """Decide as the stopping rule does; the answer of a stop is the weighted one."""
+        decision = self.rule.decide(view)
+        if isinstance(decision, Sample):
+            return decision
+        if len(view.confidence) < min(len(view.keys), self.cap):
+            raise PolicyError(f"{self.spec} needs a confidence for each path: sample with log-probabilities")
+        answer, share = self._vote(view)
+        return Stop(answer, share, "weighted_share", decision.reason)
+
+    def _vote(self, view: View) -> tuple[str | None, float]:
+        voters = [
+            (key, c)
+            for key, c in zip(view.keys[: self.cap], view.confidence, strict=False)
+            if key is not None and c == c
+        ]
+        if not voters:
+            return None, 0.0
+        top = max(c for _, c in voters)
+        totals: dict[str, float] = {}
+        for key, c in voters:
+            totals[key] = totals.get(key, 0.0) + math.exp((c - top) / self.temperature)
+        answer = max(totals, key=totals.__getitem__)
+        return answer, totals[answer] / sum(totals.values())
+
+    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
+        """Return exp(confidence / temperature), scaled by item, of the paths before ``stop``."""
+        if draws.confidences is None:
+            raise PolicyError(f"{self.spec} needs confidences, and these records have none")
+        logits = draws.confidences / self.temperature
+        top = np.nanmax(logits, axis=(1, 2), keepdims=True, initial=-np.inf)
+        raw = np.where(np.isnan(logits), 0.0, np.exp(np.nan_to_num(logits - top)))
+        return raw * (np.arange(draws.cap) < stop[..., None])
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the stopping rule needs no pilot, or has had one."""
+        return not isinstance(self.rule, Fittable) or self.rule.fitted
+
+    def fit(self, pilot: Votes) -> ConfidenceVote:
+        """Fit the stopping rule, where it can be fitted."""
+        return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self

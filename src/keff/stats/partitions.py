@@ -1,0 +1,91 @@
+"""The laws that a workload's answers may follow, and answer shares drawn from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.stats.draws import Draws
+from keff.stats.votes import FloatArray, IntArray
+
+THETAS = (0.03, 0.08, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 15.0, 60.0)
+KAPPAS = (0.1, 0.3, 0.8, 2.0, 6.0, 20.0)
+COMPONENTS: tuple[tuple[str, float, float], ...] = (
+    ("one", 0.0, 0.0),
+    *[("open", d, theta) for d in (0.0, 0.4) for theta in THETAS],
+    *[("few", float(m), kappa) for m in (2, 4) for kappa in KAPPAS],
+)
+"""The components: kind, then (discount d, strength theta) if open, or (M answers, kappa) if few."""
+
+STICKS = 40
+"""Unseen answers that a sampled open distribution has; the mass beyond them is put on the last."""
+
+ABSTENTION_PRIOR = (0.05, 1.0)
+"""Beta prior of a question's abstention rate."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """New questions like the pilot's: orders of drawing, and the true share of every answer.
+
+    ``draws`` [n, R, cap] as for records; ``shares`` [n, R, A] the probability of each code among the
+    votes. Question (i, r) is drawn from what pilot question i says about its distribution.
+    """
+
+    draws: Draws
+    shares: FloatArray
+
+    def share_of_leader(self) -> FloatArray:
+        """Return the true share of the running leader after 0..cap paths [n, R, cap + 1]; 0 for none."""
+        leader = self.draws.tallies.leader.astype(np.int64)
+        found = np.take_along_axis(self.shares, np.maximum(leader, 0), axis=2)
+        return np.where(leader >= 0, found, 0.0)
+
+
+def prior_shares(weights: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+    """Draw the answer shares of ``count`` new questions [count, A], nothing being known of them."""
+    pick = rng.choice(len(COMPONENTS), count, p=weights / weights.sum())
+    shares = np.zeros((count, STICKS))
+    for index, component in enumerate(COMPONENTS):
+        rows = np.flatnonzero(pick == index)
+        unseen = np.zeros((len(rows), 1), np.int64)
+        drawn = posterior_shares(component, unseen, rng)
+        # Its one answer stands among the seen, which none is yet.
+        shares[rows] = drawn[:, 1:]
+        shares[rows, 0] += drawn[:, 0]
+    return shares
+
+
+def posterior_shares(
+    component: tuple[str, float, float], counts: IntArray, rng: np.random.Generator
+) -> FloatArray:
+    """Draw the answer shares of questions with votes ``counts`` [n, r]: seen answers, then unseen ones."""
+    kind, x, y = component
+    n, r = counts.shape
+    out = np.zeros((n, r + STICKS))
+    if kind == "one":
+        out[:, 0] = 1.0
+        return out
+    seen = counts > 0
+    if kind == "few":
+        unseen = np.arange(STICKS) < np.maximum(x - seen.sum(axis=1), 0)[:, None]
+        mass = np.concatenate([np.where(seen, counts + y, 0.0), np.where(unseen, y, 0.0)], axis=1)
+        return _dirichlet(mass, rng)
+    k = seen.sum(axis=1)
+    strength = y + k * x
+    mass = _dirichlet(np.column_stack([np.where(seen, counts - x, 0.0), strength]), rng)
+    out[:, :r] = mass[:, :r]
+    later: FloatArray = strength[:, None] + x * np.arange(1, STICKS + 1)
+    breaks = np.asarray(rng.beta(1 - x, later), np.float64)
+    breaks[:, -1] = 1.0
+    left = np.cumprod(1 - breaks, axis=1)
+    out[:, r:] = mass[:, r:] * breaks * np.column_stack([np.ones(n), left[:, :-1]])
+    return out
+
+
+def _dirichlet(mass: FloatArray, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw one Dirichlet a row; a parameter of 0 gives a share of 0."""
+    draws = np.where(mass > 0, np.maximum(rng.standard_gamma(np.maximum(mass, 1e-9)), 1e-300), 0.0)
+    return draws / draws.sum(axis=1, keepdims=True)
