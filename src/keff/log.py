@@ -25,11 +25,10 @@ class Question:
     """One recorded question with its K answers.
 
     ``answers`` are as recorded (None abstains); ``keys`` their canonical vote keys where the log has them;
-    ``correct`` 0/1 per path where the log gives it; ``tokens``, ``prompt_tokens``, ``seconds``,
-    ``confidences``
-    and ``slots`` one per path where given; ``branches`` which model or prompt drew each path, by name;
-    ``rules`` how each answer was found; ``truncated`` which paths were cut at the token limit. ``cluster``
-    defaults to the id. ``texts`` are the raw completions, filled only when asked for.
+    ``correct`` 0/1 per path where the log gives it; ``tokens``, ``prompt_tokens``, their ``cached_tokens``,
+    ``seconds``, ``confidences`` and ``slots`` one per path where given; ``branches`` which model or prompt
+    drew each path, by name; ``rules`` how each answer was found; ``truncated`` which paths were cut at the
+    token limit. ``cluster`` defaults to the id. ``texts`` are the raw completions, only when asked for.
 
     ``form`` says what ``answers`` are: answers; whole ``completions``, from which the answer is still to be
     read; or nothing but their number (all None), where the log keeps only ``scores`` in ``correct``.
@@ -58,6 +57,7 @@ class Question:
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     nan: int = 0
     structured: bool = False
+    cached_tokens: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

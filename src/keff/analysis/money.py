@@ -57,22 +57,29 @@ class Tariff:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Prices of one record: ``prompt`` [n] are the prompt tokens of one request of each question."""
+    """Prices of one record.
+
+    ``prompt`` [n] are the prompt tokens of one request of each question, and ``cached`` the share of them
+    that the server had cached, as recorded, when the question was asked again.
+    """
 
     model: str
     price: Price
     prompt: FloatArray
     notes: tuple[Note, ...] = field(default=())
+    cached: float = 0.0
 
     def dollars(
         self, paths: FloatArray, rounds: FloatArray, tokens: FloatArray | None, busy: FloatArray | None
     ) -> FloatArray:
         """Return the dollars of each question [n].
 
-        Every round is one request, which bills the prompt once, without a discount for cached prompts; then
-        output tokens, paths, and the seconds that paths run (``busy``).
+        Every round is one request, which bills the prompt once: the first in full, the others with the part
+        that is cached; then output tokens, paths, and the seconds that paths run (``busy``).
         """
-        dollars = rounds * self.prompt * self.price.prompt / MILLION + paths * self.price.path
+        again = self.cached * _cached_price(self.price) + (1 - self.cached) * self.price.prompt
+        prompts = np.minimum(rounds, 1) * self.price.prompt + np.maximum(rounds - 1, 0) * again
+        dollars = prompts * self.prompt / MILLION + paths * self.price.path
         if self.price.output > 0 and tokens is not None:
             dollars = dollars + tokens * self.price.output / MILLION
         if self.price.second > 0 and busy is not None:
@@ -81,10 +88,7 @@ class Rates:
 
     def alone(self, votes: Votes) -> FloatArray:
         """Return the mean dollars of one path of each question [n], each drawn by a request of its own."""
-        tokens = None if votes.tokens is None else votes.tokens.mean(axis=1)
-        busy = None if votes.seconds is None else votes.seconds.mean(axis=1)
-        ones = np.ones(votes.n)
-        return self.dollars(ones, ones, tokens, busy)
+        return path_dollars(votes, self.price).mean(axis=1)
 
     def recorded(self, votes: Votes) -> float:
         """Return what drawing the record cost: all its paths, and prompts as they were billed."""
@@ -94,27 +98,79 @@ class Rates:
         dollars = float(self.dollars(np.full(votes.n, votes.k), none, tokens, busy).sum())
         if votes.prompt_tokens is None:
             return dollars
-        return dollars + float(votes.prompt_tokens.sum()) * self.price.prompt / MILLION
+        sent, known = float(votes.prompt_tokens.sum()), _cached_sum(votes)
+        return dollars + ((sent - known) * self.price.prompt + known * _cached_price(self.price)) / MILLION
+
+
+def path_dollars(votes: Votes, price: Price) -> FloatArray:
+    """Return the dollars of each path [n, K], each drawn by a request of its own, with what is recorded."""
+    dollars = np.full((votes.n, votes.k), float(price.path))
+    if votes.prompt_tokens is not None:
+        dollars += request_prompts(votes)[:, None] * price.prompt / MILLION
+    if votes.tokens is not None:
+        dollars += votes.tokens * price.output / MILLION
+    if votes.seconds is not None:
+        dollars += votes.seconds * price.second
+    return dollars
+
+
+def request_prompts(votes: Votes) -> FloatArray:
+    """Return the prompt tokens of one request of each question [n].
+
+    A run bills the prompt with the first path of a request, so the largest count is its length.
+    """
+    return np.zeros(votes.n) if votes.prompt_tokens is None else votes.prompt_tokens.max(axis=1)
+
+
+def check_counts(votes: Votes, name: str, price: Price, file: str) -> None:
+    """Raise UsageError where tokens or seconds are priced that a record does not hold."""
+    if price.output > 0 and votes.tokens is None:
+        raise UsageError(
+            f"{file} prices tokens of {name}, and the record counts none: "
+            "price a path instead (path = dollars)"
+        )
+    if price.second > 0 and votes.seconds is None:
+        raise UsageError(
+            f"{file} prices seconds of {name}, and the record has none (all_seconds): "
+            "price a path instead (path = dollars)"
+        )
+
+
+def prompt_notes(votes: Votes, name: str, price: Price) -> tuple[Note, ...]:
+    """Say that prompts are not priced, where they have a price and are not recorded."""
+    if price.prompt == 0 or votes.prompt_tokens is not None:
+        return ()
+    return (Note("prompts_not_priced", f"prompts of {name} are not recorded, and not priced"),)
 
 
 def rates(votes: Votes, model: str | None, tariff: Tariff) -> Rates:
     """Return the prices of a record; raises UsageError for a model or a count that is missing."""
     name, price = tariff.of(model)
-    if price.output > 0 and votes.tokens is None:
-        raise UsageError(
-            f"{tariff.file} prices tokens of {name}, and the record counts none: "
-            "price a path instead (path = dollars)"
-        )
-    if price.second > 0 and votes.seconds is None:
-        raise UsageError(
-            f"{tariff.file} prices seconds of {name}, and the record has none (all_seconds): "
-            "price a path instead (path = dollars)"
-        )
-    if votes.prompt_tokens is not None:
-        # A run bills the prompt with the first path of a request, so the largest count is its length.
-        return Rates(name, price, votes.prompt_tokens.max(axis=1))
-    note = Note("prompts_not_priced", f"prompts of {name} are not recorded, and not priced")
-    return Rates(name, price, np.zeros(votes.n), (note,) if price.prompt > 0 else ())
+    check_counts(votes, name, price, tariff.file)
+    notes = prompt_notes(votes, name, price)
+    return Rates(name, price, request_prompts(votes), notes, _cached_again(votes))
+
+
+def _cached_price(price: Price) -> float:
+    return price.prompt if price.cached is None else price.cached
+
+
+def _cached_sum(votes: Votes) -> float:
+    return 0.0 if votes.cached_tokens is None else float(np.nansum(votes.cached_tokens))
+
+
+def _cached_again(votes: Votes) -> float:
+    """Return the share of the prompt that was cached in requests after the first of a question.
+
+    0 where a record does not say, or drew every question by one request.
+    """
+    if votes.prompt_tokens is None or votes.cached_tokens is None:
+        return 0.0
+    sent = np.nan_to_num(votes.prompt_tokens)
+    again = (sent > 0) & (np.cumsum(sent > 0, axis=1) > 1)
+    total = float(sent[again].sum())
+    cached = np.minimum(np.nan_to_num(votes.cached_tokens), sent)
+    return float(cached[again].sum()) / total if total > 0 else 0.0
 
 
 def complete(votes: Votes, pace: Pace | None = None) -> Votes:

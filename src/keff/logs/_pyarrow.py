@@ -29,6 +29,7 @@ _COLUMNS = {
     "all_correct": _WHOLE,
     "all_tokens": _NUMBERS,
     "all_prompt_tokens": _NUMBERS,
+    "all_cached_tokens": _NUMBERS,
     "all_seconds": _NUMBERS,
     "all_confidences": _NUMBERS,
     "all_rules": _TEXTS,

@@ -55,6 +55,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         correct=_each(where, lists, "all_correct", truth),
         tokens=_each(where, lists, "all_tokens", count),
         prompt_tokens=_each(where, lists, "all_prompt_tokens", count),
+        cached_tokens=_each(where, lists, "all_cached_tokens", count),
         seconds=_each(where, lists, "all_seconds", seconds),
         confidences=_each(where, lists, "all_confidences", number),
         slots=_each(where, lists, "slots", slot),

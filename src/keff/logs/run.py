@@ -21,7 +21,8 @@ CONFIDENCES = "recorded_confidences"
 BRANCHES = "recorded_branches"
 SECONDS = "recorded_seconds"
 PROMPT_TOKENS = "recorded_prompt_tokens"
-RECORDED = (CONFIDENCES, BRANCHES, SECONDS, PROMPT_TOKENS)
+CACHED_TOKENS = "recorded_cached_tokens"
+RECORDED = (CONFIDENCES, BRANCHES, SECONDS, PROMPT_TOKENS, CACHED_TOKENS)
 """What an import keeps with an item: one value per path, in the order of the log."""
 
 
@@ -36,6 +37,7 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         correct=None if None in labels else tuple(int(label or 0) for label in labels),
         tokens=_tokens(paths),
         prompt_tokens=_prompt_tokens(item, paths),
+        cached_tokens=_cached_tokens(item, paths),
         seconds=_seconds(item, paths),
         branches=item.meta.get(BRANCHES) and tuple(map(str, item.meta[BRANCHES])),
         confidences=_confidences(item, paths),
@@ -59,6 +61,12 @@ def _prompt_tokens(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | N
     """Return what was billed for the prompt with each path: all of it with the first path of a request."""
     counts = tuple(float(path.completion.prompt_tokens) for path in paths)
     return counts if any(counts) else _numbers(item, PROMPT_TOKENS, len(paths))
+
+
+def _cached_tokens(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
+    """Return the part of each billed prompt that the server had cached."""
+    counts = tuple(float(path.completion.cached_tokens) for path in paths)
+    return counts if any(counts) else _numbers(item, CACHED_TOKENS, len(paths))
 
 
 def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:

@@ -25,6 +25,7 @@ PER_PATH = (
     "correct",
     "tokens",
     "prompt_tokens",
+    "cached_tokens",
     "seconds",
     "confidences",
     "slots",

@@ -149,6 +149,7 @@ def record_of_votes(votes: Votes) -> Record:
             correct=None if votes.correct is None else tuple(votes.correct[place].tolist()),
             tokens=None if votes.tokens is None else tuple(votes.tokens[place].tolist()),
             prompt_tokens=None if votes.prompt_tokens is None else tuple(votes.prompt_tokens[place].tolist()),
+            cached_tokens=None if votes.cached_tokens is None else tuple(votes.cached_tokens[place].tolist()),
             seconds=None if votes.seconds is None else tuple(votes.seconds[place].tolist()),
             confidences=None if votes.confidences is None else tuple(votes.confidences[place].tolist()),
             slots=None if votes.slots is None else tuple(votes.slots.tolist()),

@@ -92,6 +92,7 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
         tokens=_column(kept, k, "tokens"),
         confidences=_column(kept, k, "confidences"),
         prompt_tokens=_column(kept, k, "prompt_tokens"),
+        cached_tokens=_column(kept, k, "cached_tokens"),
         seconds=_column(kept, k, "seconds"),
         closed=reading.closed,
     )

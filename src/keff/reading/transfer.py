@@ -15,7 +15,7 @@ from typing import Any, Literal
 from keff.errors import LogError, StoreError, UsageError
 from keff.log import Log, LogInfo, Question, find_log
 from keff.logs._rows import KNOWN
-from keff.logs.run import BRANCHES, CONFIDENCES, PROMPT_TOKENS, SECONDS
+from keff.logs.run import BRANCHES, CACHED_TOKENS, CONFIDENCES, PROMPT_TOKENS, SECONDS
 from keff.plugins import missing_extra
 from keff.reading.admit import Admission
 from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
@@ -255,6 +255,7 @@ def _item(question: Question, source: _Source) -> Item:
         CONFIDENCES: _numbers(question.confidences),
         SECONDS: _numbers(question.seconds),
         PROMPT_TOKENS: _numbers(question.prompt_tokens),
+        CACHED_TOKENS: _numbers(question.cached_tokens),
         BRANCHES: question.branches,
     }
     meta |= {name: list(values) for name, values in recorded.items() if values}
@@ -301,6 +302,7 @@ def _rows(
             "all_correct": None if judged and judged[0].correct is None else [one.correct for one in judged],
             "all_tokens": _numbers(question.tokens),
             "all_prompt_tokens": _numbers(question.prompt_tokens),
+            "all_cached_tokens": _numbers(question.cached_tokens),
             "all_seconds": _numbers(question.seconds),
             "all_confidences": _numbers(question.confidences),
             "all_rules": [one.rule for one in judged],

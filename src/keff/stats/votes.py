@@ -21,9 +21,10 @@ class Votes:
     (None when only correctness is known). ``correct`` [n, K] 0 or 1 (None without gold labels); an
     abstention is never correct. ``slots`` [K] template of each column (None: all exchangeable).
     ``clusters`` [n] integer cluster of each item (default: every item its own). ``tokens`` [n, K] generated
-    tokens, ``prompt_tokens`` those of the prompt as billed with each path, ``seconds`` its wall time and
-    ``confidences``, each [n, K] where known. ``closed`` says that the answer set is closed and codes
-    mean the same answer in every item (choice, binary).
+    tokens, ``prompt_tokens`` those of the prompt as billed with each path, ``cached_tokens`` the part of
+    these that the server had cached, ``seconds`` its wall time and ``confidences``, each [n, K] where known.
+    ``closed`` says that the answer set is closed and codes mean the same answer in every item (choice,
+    binary).
 
     Raises ValueError on NaN, values out of range, ragged rows and shapes that do not fit.
     """
@@ -37,6 +38,7 @@ class Votes:
     closed: bool = False
     prompt_tokens: FloatArray | None = None
     seconds: FloatArray | None = None
+    cached_tokens: FloatArray | None = None
 
     def __post_init__(self) -> None:
         answers = None if self.answers is None else _integers(self.answers, "answers", 2)
@@ -59,7 +61,7 @@ class Votes:
         _same_shape(self.clusters, (n,), "clusters")
         _same_shape(self.tokens, (n, k), "tokens")
         _same_shape(self.confidences, (n, k), "confidences")
-        for name in ("prompt_tokens", "seconds"):
+        for name in ("prompt_tokens", "cached_tokens", "seconds"):
             _set(self, name, _same_shape(_optional_floats(getattr(self, name)), (n, k), name))
         if self.seconds is not None and bool(np.any((self.seconds < 0) | np.isinf(self.seconds))):
             raise ValueError("seconds must be finite and not negative")
@@ -134,6 +136,7 @@ class Votes:
             closed=self.closed,
             prompt_tokens=_rows(self.prompt_tokens, rows),
             seconds=_rows(self.seconds, rows),
+            cached_tokens=_rows(self.cached_tokens, rows),
         )
 
     def paths(self, columns: ArrayLike) -> Votes:
@@ -149,6 +152,7 @@ class Votes:
             closed=self.closed,
             prompt_tokens=None if self.prompt_tokens is None else self.prompt_tokens[:, chosen],
             seconds=None if self.seconds is None else self.seconds[:, chosen],
+            cached_tokens=None if self.cached_tokens is None else self.cached_tokens[:, chosen],
         )
 
     @property

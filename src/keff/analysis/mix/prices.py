@@ -8,10 +8,11 @@ from typing import Literal
 
 import numpy as np
 
+from keff.analysis.money import check_counts, complete, path_dollars, prompt_notes
 from keff.errors import UsageError
 from keff.reading.join import Aligned, Branch
 from keff.records import Note
-from keff.sampling.cost import MILLION, Price
+from keff.sampling.cost import Price, price_of
 from keff.stats.votes import FloatArray
 
 Unit = Literal["dollars", "tokens", "paths"]
@@ -52,28 +53,24 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None) -> Costs:
     paths = tuple(_dollars(b, price) for b in group.branches if (price := known[b.name]) is not None)
     if not any(cost.any() for cost in paths):
         raise UsageError("every path costs 0 at these prices: leave --prices out to count tokens or paths")
-    priced = [name for name, price in known.items() if price is not None and price.prompt > 0]
-    note = Note("prompts_not_priced", f"prompts of {', '.join(priced)} are not recorded, and not priced")
-    return Costs(paths, "dollars", (note,) if priced else ())
+    unpriced = [
+        branch.name
+        for branch in group.branches
+        if (price := known[branch.name]) is not None and prompt_notes(branch.votes, branch.name, price)
+    ]
+    note = Note("prompts_not_priced", f"prompts of {', '.join(unpriced)} are not recorded, and not priced")
+    return Costs(paths, "dollars", (note,) if unpriced else ())
 
 
 def _price(branch: Branch, prices: Mapping[str, Price]) -> Price | None:
-    for name in (branch.name, branch.model):
-        fitting = [known for known in prices if name is not None and name.startswith(known)]
-        if fitting:
-            return prices[max(fitting, key=len)]
-    return None
+    by_name = price_of(branch.name, prices)
+    return price_of(branch.model, prices) if by_name is None else by_name
 
 
 def _dollars(branch: Branch, price: Price) -> FloatArray:
-    cost = np.full(branch.votes.scored().shape, price.path)
-    if price.output > 0:
-        if branch.votes.tokens is None:
-            raise UsageError(
-                f"{branch.name} records no tokens: price a path instead (path = dollars in the price table)"
-            )
-        cost = cost + _tokens(branch) * price.output / MILLION
-    return cost
+    votes = complete(branch.votes)
+    check_counts(votes, branch.name, price, "the price table")
+    return path_dollars(votes, price)
 
 
 def _tokens(branch: Branch) -> FloatArray:

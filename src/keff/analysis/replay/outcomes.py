@@ -132,6 +132,10 @@ def drive(
 def follow_rounds(
     ahead: NDArray[Any], seconds: NDArray[np.float32] | None
 ) -> tuple[IntArray, IntArray, FloatArray | None]:
+    """Return where every order stops [n, R], after how many rounds, and the seconds until then.
+
+    A round takes as long as its slowest path.
+    """
     rows = ahead.reshape(-1, ahead.shape[2])
     at, rounds = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     times = None if seconds is None else seconds.reshape(len(rows), -1)
