@@ -18,6 +18,7 @@ from keff.analysis.results.matching import Matching
 from keff.analysis.results.recommendation import Recommendation
 from keff.analysis.terms import Accounts, Terms
 from keff.log import LogInfo
+from keff.logs._bulk import Coded
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
 from keff.reading.ballot import Ballot
@@ -35,7 +36,7 @@ from keff.stats.mixture import vote_counts
 from keff.stats.patterns import pattern_codes, pattern_table
 from keff.stats.plurality import flip, plurality_share
 from keff.stats.verdict import judge_voting
-from keff.stats.votes import Votes
+from keff.stats.votes import IntArray, Votes
 
 PROFILE_PATHS = 8
 """The drift alarm thins these to the paths that every request draws."""
@@ -258,12 +259,23 @@ def _cost(paths: float | None, each: float | None) -> Interval | None:
 
 def _extraction(ballot: Ballot) -> Mapping[int, Mapping[str, int]] | None:
     """Count by slot how answers were found, where the record says so."""
-    counts: dict[int, Counter[str]] = {}
-    for question in ballot.questions:
-        for place, rule in enumerate(question.rules or ()):
-            slot = question.slots[place] if question.slots else 0
-            counts.setdefault(slot, Counter())[rule] += 1
-    return {slot: dict(count.most_common()) for slot, count in sorted(counts.items())} or None
+    rules, slots = ballot.rules, ballot.votes.slots
+    if rules is None:
+        return None
+    names = (
+        {slot: np.flatnonzero(slots == slot) for slot in np.unique(slots).tolist()}
+        if slots is not None
+        else {0: np.arange(ballot.votes.k)}
+    )
+    return {slot: _counted(rules, columns) for slot, columns in names.items()}
+
+
+def _counted(rules: Coded, columns: IntArray) -> dict[str, int]:
+    """Count the rules in some columns, the most frequent first."""
+    codes = rules.codes[:, columns]
+    counts = np.bincount(codes[codes >= 0], minlength=len(rules.names)).tolist()
+    named = Counter({name: count for name, count in zip(rules.names, counts, strict=True) if count})
+    return dict(named.most_common())
 
 
 def _integrity(record: Record, notes: list[Note]) -> dict[str, float | None] | None:

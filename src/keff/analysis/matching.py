@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from keff.analysis.results.matching import Matching, SplitAnswers
 from keff.analysis.results.recommendation import Recommendation
-from keff.log import Question
 from keff.reading.ballot import Ballot
 from keff.records import Note
-from keff.stats.meeting import MEETS
-from keff.stats.votes import Votes
+from keff.stats.meeting import MEETS, equal_pairs
+from keff.stats.votes import IntArray, Votes
 
 FLOOR = 0.1
 """Answers that match less often than this are as good as never equal: a second vote takes ten paths."""
@@ -24,6 +23,9 @@ LEAST_QUESTIONS = 5
 """With fewer questions that have two answers (or two right ones), nothing is said about their reading."""
 
 EXAMPLES, LONGEST_KEY = 5, 200
+
+NO_ANSWER = "no answer"
+"""Why a path abstained where the record does not say."""
 
 RARE = "answers are rarely equal as written: votes mean little here"
 """The first line of the output where it is so."""
@@ -39,23 +41,20 @@ def matching(ballot: Ballot) -> Matching | None:
     votes = ballot.votes
     if votes.answers is None or votes.k < 2:
         return None
-    counts = [Counter(key for key in keys if key is not None) for keys in ballot.keys]
-    several = [count for count in counts if count.total() > 1]
-    agreement = float(np.mean([_meeting(count) for count in several])) if several else None
-    right = [(question.id, count) for question, count in _right(ballot) if count.total() > 1]
-    met = _pooled([count for _, count in right])
+    agreement, several, singles = _met(votes.answers)
+    met, right, split, examples = _right(ballot)
     chance = _chance(votes)
     return Matching(
-        questions=len(several),
+        questions=several,
         agreement=agreement,
         chance=chance,
-        singles=sum(max(count.values()) == 1 for count in several),
-        right_questions=len(right),
+        singles=singles,
+        right_questions=right,
         right_agreement=met,
-        split=sum(len(count) > 1 for _, count in right),
-        examples=_examples(right),
+        split=split,
+        examples=examples,
         abstentions=_abstentions(ballot),
-        rare=_rare(agreement, max(chance or 0.0, FLOOR), len(several)) or _rare(met, MEETS, len(right)),
+        rare=_rare(agreement, max(chance or 0.0, FLOOR), several) or _rare(met, MEETS, right),
     )
 
 
@@ -114,17 +113,18 @@ def _rare(value: float | None, least: float, questions: int) -> bool:
     return value is not None and questions >= LEAST_QUESTIONS and value < least
 
 
-def _meeting(count: Counter[str]) -> float:
-    """Return the share of pairs that have one key."""
-    total = count.total()
-    return sum(votes * (votes - 1) for votes in count.values()) / (total * (total - 1))
+def _pairs(codes: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the pairs of equal answers and all pairs of answers of each question [n]."""
+    total = np.sum(codes >= 0, axis=1)
+    return equal_pairs(codes).astype(np.int64), (total * (total - 1) // 2).astype(np.int64)
 
 
-def _pooled(counts: Sequence[Counter[str]]) -> float | None:
-    """Return the share of all pairs that have one key."""
-    pairs = sum(count.total() * (count.total() - 1) for count in counts)
-    same = sum(votes * (votes - 1) for count in counts for votes in count.values())
-    return same / pairs if pairs else None
+def _met(codes: IntArray) -> tuple[float | None, int, int]:
+    """Return how often two answers meet, in how many questions there are two, and in how many none meet."""
+    same, pairs = _pairs(codes)
+    several = pairs > 0
+    agreement = float(np.mean(same[several] / pairs[several])) if several.any() else None
+    return agreement, int(several.sum()), int(np.sum(several & (same == 0)))
 
 
 def _chance(votes: Votes) -> float | None:
@@ -135,27 +135,34 @@ def _chance(votes: Votes) -> float | None:
     return float(np.sum((counts / counts.sum()) ** 2)) if counts.size else None
 
 
-def _right(ballot: Ballot) -> Iterator[tuple[Question, Counter[str]]]:
-    """Yield each question with the keys of its right paths."""
-    correct = ballot.votes.correct
-    if correct is None:
-        return
-    for question, keys, right in zip(ballot.questions, ballot.keys, correct, strict=True):
-        yield question, Counter(key for key, y in zip(keys, right, strict=True) if key is not None and y > 0)
+def _right(ballot: Ballot) -> tuple[float | None, int, int, tuple[SplitAnswers, ...]]:
+    """Return how often two right answers meet, the questions with a pair, the split ones, and examples."""
+    votes = ballot.votes
+    if votes.correct is None or votes.answers is None:
+        return None, 0, 0, ()
+    same, pairs = _pairs(np.where(votes.correct > 0, votes.answers, -1))
+    split = np.flatnonzero(same < pairs)
+    met = float(same.sum() / pairs.sum()) if pairs.any() else None
+    examples = tuple(_example(ballot, row) for row in split[:EXAMPLES].tolist())
+    return met, int(np.sum(pairs > 0)), int(split.size), examples
 
 
-def _examples(right: Sequence[tuple[str, Counter[str]]]) -> tuple[SplitAnswers, ...]:
-    split = [(name, count) for name, count in right if len(count) > 1][:EXAMPLES]
-    return tuple(
-        SplitAnswers(name, tuple(key[:LONGEST_KEY] for key, _ in count.most_common(3)))
-        for name, count in split
-    )
+def _example(ballot: Ballot, row: int) -> SplitAnswers:
+    right = ballot.votes.scored()[row].tolist()
+    count = Counter(key for key, y in zip(ballot.keys[row], right, strict=True) if key is not None and y > 0)
+    return SplitAnswers(ballot.questions[row].id, tuple(key[:LONGEST_KEY] for key, _ in count.most_common(3)))
 
 
 def _abstentions(ballot: Ballot) -> dict[str, int]:
     """Count abstaining paths by the reason that was recorded; those without one are ``no answer``."""
-    counts: Counter[str] = Counter()
-    for question, keys in zip(ballot.questions, ballot.keys, strict=True):
-        rules = question.rules or ("no answer",) * len(keys)
-        counts.update(rule for key, rule in zip(keys, rules, strict=False) if key is None)
-    return dict(counts.most_common())
+    votes, rules = ballot.votes.answers, ballot.rules
+    if votes is None:
+        return {}
+    silent = votes < 0
+    if rules is None:
+        return {NO_ANSWER: int(silent.sum())} if silent.any() else {}
+    codes, counts = np.unique(rules.codes[silent], return_counts=True)
+    named: Counter[str] = Counter()
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        named[NO_ANSWER if code < 0 else rules.names[code]] += count
+    return dict(named.most_common())

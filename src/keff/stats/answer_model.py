@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import betainc, betaln, gammaln, xlog1py, xlogy
 
+from keff.stats.alike import alike, one_of_each
 from keff.stats.scatter import expected_credit, log_ways
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -18,7 +19,7 @@ FITTING_ROUNDS = 6
 
 
 class AnswerModel:
-    """The fitted laws of correctness, scatter and abstention, and each item's posterior [n, theta * g].
+    """The fitted laws of correctness, scatter and abstention, and each pattern's posterior [u, theta * g].
 
     An item's path is correct with chance theta, wrong answers scatter by a Chinese restaurant process of
     concentration g, and items abstain at beta-distributed rates. The laws of theta (a beta) and g are fitted
@@ -28,7 +29,9 @@ class AnswerModel:
     """
 
     def __init__(self, votes: Votes, k_max: int) -> None:
-        answers, correct = votes.answered(), votes.scored()
+        self.counts = alike(votes).counts.astype(np.float64)
+        some = one_of_each(votes)
+        answers, correct = some.answered(), some.scored()
         abstained = np.sum(answers < 0, axis=1)
         right = correct.sum(axis=1)
         wrong = votes.k - abstained - right
@@ -37,17 +40,17 @@ class AnswerModel:
         self.k0, self.units = votes.k, votes.n_clusters
         self.likelihood = likelihood(right, wrong, distinct)
         self._beta_laws = _beta_laws()
-        theta, g = self._fit(np.ones((1, votes.n)))
+        theta, g = self._fit(self.counts[None])
         self.prior: FloatArray = (theta[0][:, None] * g).ravel()
         self.posterior = self._posterior(self.prior[None])[0]
         self._g = g
-        self._answering = _answering(abstained, votes.k)
+        self._answering = _answering(abstained, self.counts, votes.k)
         self._credit = expected_credit(k_max, THETA, SCATTER).reshape(k_max + 1, -1)
 
     def gains(self, ks: Sequence[int], weights: FloatArray) -> FloatArray:
-        """Return the mean gain over K0 paths at each of ``ks`` [B, ks], for item weights [B, n].
+        """Return the mean gain over K0 paths at each of ``ks`` [B, ks], for weights [B, u] of the patterns.
 
-        A row of ones is the sample itself, a row of multinomial counts a bootstrap resample: the law of theta
+        Their counts are the sample itself, a row of multinomial counts a bootstrap resample: the law of theta
         is fitted anew to each, that of g is the sample's. The mean d is shrunk to d * d^2 / (d^2 + se^2),
         with
         se its standard error over the sample's items.
@@ -61,13 +64,13 @@ class AnswerModel:
             step = self.step(k)
             item = (prior @ (flat * step).T) / under
             mean = np.sum(item * weights, axis=1) / weights.sum(axis=1)
-            error = float(np.sum(step * self.posterior, axis=1).var()) / max(self.units - 1, 1)
+            error = _variance(np.sum(step * self.posterior, axis=1), self.counts) / max(self.units - 1, 1)
             out[:, column] = mean * mean**2 / np.maximum(mean**2 + error, 1e-300)
         return out
 
     def spread(self, k: int) -> float:
         """Return the standard deviation of the gain from K0 to ``k`` paths over items of the fitted law."""
-        typical = self.step(k).mean(axis=0)
+        typical = self.counts @ self.step(k) / self.counts.sum()
         return float(self.prior @ (typical - self.prior @ typical) ** 2) ** 0.5
 
     def step(self, k: int) -> FloatArray:
@@ -77,7 +80,7 @@ class AnswerModel:
     def answering(self, k: int) -> float:
         """Return the share of items of which at least one of ``k`` paths answers: no plurality exceeds it."""
         a, b = self._answering
-        return float(1 - np.exp(betaln(a, b + k) - betaln(a, b)).mean())
+        return float(1 - self.counts @ np.exp(betaln(a, b + k) - betaln(a, b)) / self.counts.sum())
 
     def _credit_at(self, k: int) -> FloatArray:
         """Return the expected credit [n, theta * g] of k paths, some of which abstain."""
@@ -102,7 +105,7 @@ class AnswerModel:
         for _ in range(FITTING_ROUNDS - 1):
             joint: FloatArray = np.einsum("ntg,t,g->ng", self.likelihood, theta[0], scatter)
             share = joint / joint.sum(axis=1, keepdims=True)
-            scatter = (share.sum(axis=0) + 1 / SCATTER.size) / (len(share) + 1)
+            scatter = (weights[0] @ share + 1 / SCATTER.size) / (weights[0].sum() + 1)
             theta = self._fit_theta(weights, scatter)
         return theta, scatter
 
@@ -141,13 +144,19 @@ def _beta_laws() -> FloatArray:
     return np.maximum(laws, 1e-300)
 
 
-def _answering(abstained: IntArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return each item's posterior beta (a, b) [n] of the chance that a path answers.
+def _variance(values: FloatArray, counts: FloatArray) -> float:
+    """Return the variance of values [u] that occur ``counts`` [u] times."""
+    share = counts / counts.sum()
+    return float(share @ np.square(values - share @ values))
+
+
+def _answering(abstained: IntArray, counts: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """Return each pattern's posterior beta (a, b) [u] of the chance that a path answers.
 
     Shared prior by moments.
     """
-    p = (float(abstained.sum()) + 0.25) / (abstained.size * k + 0.5)
-    inflation = k * float((abstained / k).var()) / (p * (1 - p))
+    p = (float(counts @ abstained) + 0.25) / (float(counts.sum()) * k + 0.5)
+    inflation = k * _variance(abstained / k, counts) / (p * (1 - p))
     c = min(max((inflation - 1) / (k - 1), 0.02), 0.98)
     size = (1 - c) / c
     silent = abstained.astype(np.float64)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keff.records import Estimate, Note
+from keff.stats.alike import alike, one_of_each
 from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
 
 
@@ -118,7 +119,8 @@ def agreement_items(votes: Votes) -> FloatArray:
     """
     if votes.k < 2:
         raise ValueError("agreement needs at least two paths")
-    return _equal_pairs(votes.answered()) / (votes.k * (votes.k - 1))
+    pairs = _equal_pairs(one_of_each(votes).answered()) / (votes.k * (votes.k - 1))
+    return pairs[alike(votes).back]
 
 
 def agreement(votes: Votes) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keff.stats.answer_model import AnswerModel
+from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray
 
 ROUNDS = 100
@@ -12,10 +13,10 @@ ROUNDS = 100
 
 
 def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
-    """Return the mean gain [B] from K0 to ``k`` paths by a free law of (theta, g), for item weights [B, n].
+    """Return the mean gain [B] from K0 to ``k`` paths by a free law of (theta, g), for weights [B, u].
 
-    The ``AnswerModel`` takes the chance of a right path to follow a beta law, and wrong answers to scatter
-    alike at every chance. Here the law over the whole grid is fitted to the votes alone, anew to each row of
+    The weights are of the patterns of the model's items. The ``AnswerModel`` takes the chance of a right path
+    to follow a beta law, and wrong answers to scatter alike at every chance. Here the law over the whole grid is fitted to the votes alone, anew to each row of
     weights. It is far noisier; that is what it is for. A workload whose curve turns after the pilot (easy
     questions that soon gain, and others that lose slowly) is not of the beta's kind, and the few votes that
     show it are not outvoted by a shape.
@@ -24,9 +25,10 @@ def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
     _, first, group = np.unique(model.seen, axis=0, return_index=True, return_inverse=True)
     group = group.ravel()
     # Items of equal votes count once, with the mean of what their abstentions make of the step.
-    members = np.equal(np.arange(first.size)[:, None], group).astype(np.float64)
-    step = members @ model.step(k) / members.sum(axis=1, keepdims=True)
-    unique, count = likelihood[first], weights @ members.T
+    held = np.bincount(group, model.counts, first.size)[:, None]
+    step = group_sums(model.counts[:, None] * model.step(k), group, first.size) / held
+    unique = likelihood[first]
+    count = np.array([np.bincount(group, row, first.size) for row in weights])
     share = count / count.sum(axis=1, keepdims=True)
     law = np.full((len(weights), unique.shape[1]), 1 / unique.shape[1])
     for _ in range(ROUNDS):

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from keff.records import Estimate, Note
+from keff.stats.alike import alike, one_of_each
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 LEAST_QUESTIONS = 20
@@ -88,9 +89,10 @@ def _unknown(votes: Votes, questions: int) -> Estimate:
 
 def right_pairs(votes: Votes) -> tuple[FloatArray, FloatArray]:
     """Return the pairs of right paths with one key, and all pairs of right paths, of each question [n]."""
-    codes = np.where(votes.scored() > 0, votes.answered(), -1)
+    some, back = one_of_each(votes), alike(votes).back
+    codes = np.where(some.scored() > 0, some.answered(), -1)
     right = np.sum(codes >= 0, axis=1).astype(np.float64)
-    return equal_pairs(codes), right * (right - 1) / 2
+    return equal_pairs(codes)[back], (right * (right - 1) / 2)[back]
 
 
 def equal_pairs(codes: IntArray) -> FloatArray:
@@ -106,10 +108,11 @@ def equal_pairs(codes: IntArray) -> FloatArray:
     return np.bincount(first // k, weights=pairs, minlength=n).astype(np.float64)
 
 
-def ratio_by_weights(weights: FloatArray, meeting: Meeting) -> FloatArray:
-    """Return the smoothed r of resamples: ``weights`` [B, n] of the questions."""
+def ratio_by_weights(weights: FloatArray, meeting: Meeting, first: IntArray) -> FloatArray:
+    """Return the smoothed r of resamples: ``weights`` [B, u] of patterns, ``first`` [u] an item of each."""
+    same, pairs = meeting.same[first], meeting.pairs[first]
     extra = float(meeting.pairs[meeting.pairs > 0].mean()) if np.any(meeting.pairs > 0) else 1.0
-    return (weights @ meeting.same + extra / 2) / (weights @ meeting.pairs + extra)
+    return (weights @ same + extra / 2) / (weights @ pairs + extra)
 
 
 def _ratio(same: FloatArray, pairs: FloatArray, groups: IntArray) -> tuple[float, float, float]:

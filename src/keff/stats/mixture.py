@@ -91,7 +91,8 @@ def vote_counts(pilot: Votes) -> tuple[IntArray, IntArray]:
     """Return the votes of each answer [n, r], padded with 0, and the abstentions [n]."""
     assert pilot.answers is not None
     codes = dense_codes(pilot.answers)
-    each = np.arange(int(codes.max(initial=0)) + 1)
-    same: IntArray = (codes[:, :, None] == each).astype(np.int64)
-    counts: IntArray = same.sum(axis=1)
+    width = int(codes.max(initial=0)) + 1
+    item, column = np.nonzero(codes >= 0)
+    cells = item * width + codes[item, column]
+    counts: IntArray = np.bincount(cells, minlength=pilot.n * width).reshape(pilot.n, width).astype(np.int64)
     return counts, pilot.k - counts.sum(axis=1)

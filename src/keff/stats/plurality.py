@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from keff.stats.alike import alike, one_of_each
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 MOST_PATHS = 1000
@@ -26,12 +27,12 @@ def plurality_at_k_items(votes: Votes) -> FloatArray:
     paths are exchangeable. The array is read-only and kept for the last few votes asked for. Raises
     ValueError without answers or gold labels, or above 1000 paths.
     """
-    keys = _keys(votes)
+    keys = _keys(one_of_each(votes))
     item, column = np.nonzero(keys.right > 0)
     chance = _win_chance_of(keys, item, keys.size[item, column], votes.k)
-    credit = np.zeros((votes.n, votes.k))
+    credit = np.zeros((len(keys.size), votes.k))
     np.add.at(credit, item, keys.right[item, column][:, None] * chance)
-    np.clip(credit, 0.0, 1.0, out=credit)
+    credit = np.clip(credit, 0.0, 1.0)[alike(votes).back]
     credit.setflags(write=False)
     return credit
 
@@ -47,13 +48,13 @@ def flip_items(votes: Votes) -> FloatArray:
     Label-free. At least the absolute difference of the accuracies at k and K. An item whose paths all
     abstain never flips.
     """
-    keys = _keys(votes)
+    keys = _keys(one_of_each(votes))
     top = keys.size[:, 0]
     leaders = np.sum(keys.size == top[:, None], axis=1)
     item = np.flatnonzero(top > 0)
-    flips = np.zeros((votes.n, votes.k))
+    flips = np.zeros((top.size, votes.k))
     flips[item] = 1.0 - leaders[item, None] * _win_chance_of(keys, item, top[item], votes.k)
-    return np.clip(flips, 0.0, 1.0)
+    return np.clip(flips, 0.0, 1.0)[alike(votes).back]
 
 
 def flip(votes: Votes) -> FloatArray:
@@ -66,14 +67,14 @@ def plurality_share_items(votes: Votes) -> FloatArray:
 
     Label-free; the divisor is k, abstentions included.
     """
-    keys = _keys(votes)
-    rows, back = np.unique(keys.size, axis=0, return_inverse=True)
+    rows = _keys(one_of_each(votes)).size
+    back = alike(votes).back
     height = np.zeros((rows.shape[0], votes.k + 1))
     total = _binomials(votes.k)[votes.k]
     for t in range(int(rows.max(initial=0))):
         tall = rows[:, 0] > t
         height[tall] += 1.0 - _all_at_most(rows[tall], t, votes.k) / total
-    return height[back.ravel(), 1:] / np.arange(1, votes.k + 1)
+    return (height[:, 1:] / np.arange(1, votes.k + 1))[back]
 
 
 def plurality_share(votes: Votes) -> FloatArray:

@@ -9,12 +9,13 @@ import numpy as np
 from scipy.special import stdtrit
 
 from keff.records import Estimate, Note
+from keff.stats.alike import alike, resampled_counts
 from keff.stats.answer_model import AnswerModel
 from keff.stats.free_law import free_gains
 from keff.stats.learned import LINE_SD, MODEL_SD
 from keff.stats.meeting import Meeting, ratio_by_weights, right_answers_meet
 from keff.stats.plurality import plurality_at_k_items
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes
 
 JUDGED_FACTOR = 4
 REPLICATES = 300
@@ -81,18 +82,19 @@ def predict_plurality(votes: Votes, ks: Sequence[int], level: float = 0.95) -> t
 class Forecaster:
     """Predictions of one pilot (``predict_plurality``) from the sample and its bootstrap resamples.
 
-    Row 0 of ``weights`` [1 + B, n] is the sample itself.
+    Row 0 of ``weights`` [1 + B, u] counts the sample's patterns, the others those of resamples.
     """
 
     def __init__(self, votes: Votes, ks: Sequence[int]) -> None:
         self.votes, self.ks, self.units = votes, ks, votes.n_clusters
         self.weights = _weights(votes)
-        self.curves = self.weights @ plurality_at_k_items(votes)
+        first = alike(votes).first
+        self.curves = self.weights @ plurality_at_k_items(votes)[first]
         self.curves /= self.weights.sum(axis=1, keepdims=True)
         self.beyond = [k for k in dict.fromkeys(ks) if k > votes.k]
         if self.beyond:
             self.meeting = right_answers_meet(votes)
-            self.line_share = _line_share(self.weights, self.meeting)
+            self.line_share = _line_share(self.weights, self.meeting, first)
             self.model = AnswerModel(votes, max(self.beyond))
             self.modelled = self.model.gains(self.beyond, self.weights)
             self.slope = _slopes(self.curves)
@@ -186,15 +188,14 @@ class Forecaster:
 
 
 def _weights(votes: Votes) -> FloatArray:
-    """Return a row of ones and resampled counts of the items, whole clusters together [1 + B, n]."""
-    groups, rng = votes.n_clusters, np.random.default_rng(0)
-    drawn = rng.multinomial(groups, np.full(groups, 1 / groups), REPLICATES)
-    return np.vstack([np.ones(votes.n), drawn[:, votes.cluster_ids]]).astype(np.float64)
+    """Return how often each pattern is in the sample and in its resamples [1 + B, u]."""
+    drawn = resampled_counts(votes, REPLICATES, np.random.default_rng(0))
+    return np.vstack([alike(votes).counts, drawn]).astype(np.float64)
 
 
-def _line_share(weights: FloatArray, meeting: Meeting) -> FloatArray:
+def _line_share(weights: FloatArray, meeting: Meeting, first: IntArray) -> FloatArray:
     """Return the chance that right answers do not meet, of the sample and its resamples [1 + B]."""
-    ratio = ratio_by_weights(weights, meeting)
+    ratio = ratio_by_weights(weights, meeting, first)
     return meeting.chance_below(ratio - ratio[0])
 
 

@@ -177,7 +177,8 @@ def _kept(known: Material, outlook: Outlook, index: int, aim: Aim, *, chosen: bo
 def _tokens(pilot: Votes, known: Material, index: int) -> float | None:
     if pilot.tokens is None:
         return None
-    return float((item_tokens(pilot.tokens) * known.played.paths[:, index]).mean())
+    rows = slice(None) if known.sample is None else known.sample
+    return float((item_tokens(pilot.tokens)[rows] * known.played.paths[:, index]).mean())
 
 
 def item_tokens(tokens: FloatArray) -> FloatArray:

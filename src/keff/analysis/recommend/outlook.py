@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.recommend.played import Played, replayed, simulated, some_orders
+from keff.analysis.recommend.played import Played, replayed, sampled, simulated, some_orders
 from keff.analysis.recommend.prior import GENERIC, Belief, Prior
 from keff.analysis.recommend.rules import CURTAILED, SINGLE
 from keff.analysis.recommend.worth import Labels, fit_slope, measured, variance_of_mean
@@ -35,6 +35,8 @@ class Material:
 
     ``right`` is the accuracy of one path and ``top`` that of the plurality of all its paths, at most the cap
     (None without labels). ``bench`` replays recorded paths in many more orders, as ``keff replay`` does.
+    ``sample`` are the places of the questions that were played where the pilot is large (None: all): where
+    rules were simulated, labels and clusters are still those of all questions.
     """
 
     played: Played
@@ -44,6 +46,12 @@ class Material:
     clusters: IntArray
     paths: int
     bench: Bench | None = None
+    sample: IntArray | None = None
+
+    @property
+    def played_clusters(self) -> IntArray:
+        """The clusters of the questions that were played."""
+        return self.clusters if self.sample is None or self.recorded else self.clusters[self.sample]
 
     @property
     def recorded(self) -> bool:
@@ -68,15 +76,17 @@ def gather(votes: Votes, cap: int, rng: np.random.Generator, prior: Prior = GENE
     Needs answers and at least two paths.
     """
     bench = Bench.of(votes, [], cap, rng) if votes.k >= cap else None
+    sample = sampled(votes.n, rng)
+    some = votes if sample is None else votes.take(sample)
     if bench is None:
-        played = simulated(votes, cap, prior.weights, rng)
+        played, known = simulated(some, cap, prior.weights, rng), votes
     else:
-        played = replayed(votes, some_orders(bench.draws))
+        played, known = replayed(some, some_orders(bench.draws, sample)), some
     labels = right = top = None
     if votes.correct is not None:
-        labels, right = Labels.of(votes), votes.scored().mean(axis=1)
-        top = plurality_at_k_items(votes)[:, min(votes.k, cap) - 1]
-    return Material(played, labels, right, top, votes.cluster_ids, votes.k, bench)
+        labels, right = Labels.of(known), known.scored().mean(axis=1)
+        top = plurality_at_k_items(known)[:, min(votes.k, cap) - 1]
+    return Material(played, labels, right, top, known.cluster_ids, votes.k, bench, sample)
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,7 @@ def believe(known: Material, prior: Prior = GENERIC) -> Outlook:
     at_stake = np.maximum(share, 0.0) + UNSEEN / len(np.unique(known.clusters))
     at_stake[CURTAILED] = 0.0  # never another answer than that of the cap
     lost, lost_sd, factor = _lost(known, at_stake, worth, prior)
-    noise = PATHS_VARIANCE * variance_of_mean(played.paths, known.clusters) / np.square(paths)
+    noise = PATHS_VARIANCE * variance_of_mean(played.paths, known.played_clusters) / np.square(paths)
     return Outlook(
         played.rules.specs,
         paths,
@@ -150,7 +160,7 @@ def _lost(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the accuracy that each rule loses, its normal error and its log-normal one."""
     share = np.maximum(known.played.share.mean(axis=0), 0.0)
-    variance = variance_of_mean(known.played.share, known.clusters)
+    variance = variance_of_mean(known.played.share, known.played_clusters)
     factor = np.where(share > 0, np.minimum(np.sqrt(variance) / np.maximum(share, 1e-12), 1), 1.0)
     # A product of positive numbers, each known up to a factor, has its mean above its middle.
     skew = 1 + np.square(factor) + min((worth.sd / worth.value) ** 2, 1)

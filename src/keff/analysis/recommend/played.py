@@ -23,6 +23,10 @@ ORDERS_IN_ALL = 20_000
 """Random orders of recorded paths, shared by all rules, when one is chosen by replay."""
 
 
+QUESTIONS = 3_000
+"""So many questions of a pilot are played at most: more of them would make no difference to a choice."""
+
+
 @dataclass(frozen=True)
 class Played:
     """Expectations of C rules on n questions, each [n, C].
@@ -50,6 +54,13 @@ class Played:
         )
 
 
+def sampled(n: int, rng: np.random.Generator) -> IntArray | None:
+    """Return the places of the questions to play; None for all of a pilot that is not large."""
+    if n <= QUESTIONS:
+        return None
+    return np.sort(rng.choice(n, QUESTIONS, replace=False)).astype(np.int64)
+
+
 def simulated(pilot: Votes, cap: int, weights: FloatArray, rng: np.random.Generator) -> Played:
     """Play the rules on questions like the pilot's.
 
@@ -73,11 +84,15 @@ def replayed(votes: Votes, draws: Draws) -> Played:
     return _play(draws, share, draws.tallies.credit)
 
 
-def some_orders(draws: Draws) -> Draws:
-    """Return as many of the orders as rules are chosen by: fewer than the one that is chosen is judged by."""
-    count = max(ORDERS_IN_ALL // len(draws.codes), 16)
-    correct = None if draws.correct is None else draws.correct[:, :count]
-    return Draws(draws.codes[:, :count], correct)
+def some_orders(draws: Draws, sample: IntArray | None = None) -> Draws:
+    """Return as many of the orders as rules are chosen by: fewer than the one that is chosen is judged by.
+
+    Of the questions at the places of a ``sample`` only, where there is one.
+    """
+    rows = slice(None) if sample is None else sample
+    count = max(ORDERS_IN_ALL // len(draws.codes[rows]), 16)
+    correct = None if draws.correct is None else draws.correct[rows, :count]
+    return Draws(draws.codes[rows, :count], correct)
 
 
 def leader_worth(draws: Draws, worth: FloatArray) -> FloatArray:

@@ -1,0 +1,130 @@
+"""Going by patterns gives what going by items gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keff.stats import answer_model
+from keff.stats.alike import Alike, alike, one_of_each, resampled_counts
+from keff.stats.answer_model import AnswerModel
+from keff.stats.correlation import agreement_items
+from keff.stats.draws import dense_codes
+from keff.stats.meeting import ratio_by_weights, right_answers_meet, right_pairs
+from keff.stats.mixture import vote_counts
+from keff.stats.plurality import flip_items, plurality_at_k_items, plurality_share_items
+from keff.stats.votes import Votes
+
+
+@st.composite
+def votes(draw: st.DrawFn) -> Votes:
+    """Votes with abstentions, clusters, and slots, whose right paths may hold several answers."""
+    n, k = draw(st.integers(1, 12)), draw(st.integers(1, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    answers = rng.integers(-1, draw(st.integers(1, 4)), (n, k))
+    correct = rng.integers(0, 2, (n, k)) * (answers >= 0) if draw(st.booleans()) else None
+    clusters = rng.integers(0, n, n) if draw(st.booleans()) else None
+    slots = rng.integers(0, 2, k) if draw(st.booleans()) else None
+    return Votes(answers, correct, slots=slots, clusters=clusters)
+
+
+def pattern(one: Votes, item: int) -> tuple[tuple[int, int], ...]:
+    """Return how many paths, and how many right ones, each answer of an item has."""
+    answers = one.answered()[item].tolist()
+    correct = [0] * one.k if one.correct is None else one.correct[item].tolist()
+    sizes = Counter(code for code in answers if code >= 0)
+    right = Counter(code for code, y in zip(answers, correct, strict=True) if y)
+    return tuple(sorted((size, right[code]) for code, size in sizes.items()))
+
+
+@settings(max_examples=150, deadline=None)
+@given(votes())
+def test_items_are_alike_when_their_patterns_are_equal(one: Votes) -> None:
+    same, patterns = alike(one), [pattern(one, item) for item in range(one.n)]
+    assert [patterns[same.first[place]] for place in same.back] == patterns
+    assert len(set(patterns)) == same.first.size
+    assert same.counts.tolist() == [Counter(patterns)[patterns[item]] for item in same.first]
+
+
+@settings(max_examples=100, deadline=None)
+@given(votes())
+def test_values_by_pattern_are_those_of_each_item_alone(one: Votes) -> None:
+    functions = [plurality_share_items, flip_items]
+    functions += [plurality_at_k_items] if one.correct is not None else []
+    functions += [agreement_items] if one.k > 1 else []
+    for function in functions:
+        alone = [function(one.take([item]))[0] for item in range(one.n)]
+        np.testing.assert_allclose(function(one), alone, rtol=0, atol=1e-12)
+    if one.correct is not None:
+        same, pairs = right_pairs(one)
+        alone = np.array([[values[0] for values in right_pairs(one.take([item]))] for item in range(one.n)])
+        np.testing.assert_array_equal(np.column_stack([same, pairs]), alone)
+
+
+@settings(max_examples=100, deadline=None)
+@given(votes())
+def test_renumbered_answers_are_in_order_of_first_use(one: Votes) -> None:
+    for row, dense in zip(one.answered().tolist(), dense_codes(one.answered()).tolist(), strict=True):
+        table: dict[int, int] = {}
+        assert dense == [-1 if code < 0 else table.setdefault(code, len(table)) for code in row]
+    counts, abstained = vote_counts(one)
+    assert (counts.sum(axis=1) + abstained == one.k).all()
+
+
+def many(n: int = 400, k: int = 6) -> Votes:
+    """Votes of many alike questions."""
+    rng = np.random.default_rng(5)
+    correct = (rng.random((n, k)) < rng.beta(1, 1, (n, 1))).astype(int)
+    answers = np.where(correct > 0, 0, rng.integers(1, 3, (n, k)))
+    silent = rng.random((n, k)) < 0.05
+    return Votes(np.where(silent, -1, answers), np.where(silent, 0, correct))
+
+
+def test_a_model_fitted_to_patterns_is_that_of_all_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = many()
+    same = alike(one)
+    assert same.few
+    weights = np.random.default_rng(1).multinomial(one.n, np.full(one.n, 1 / one.n), 5).astype(float)
+    by_weight = np.array([np.bincount(same.back, row, same.first.size) for row in weights])
+    by_pattern = AnswerModel(one, 16)
+    every = np.arange(one.n)
+    with monkeypatch.context() as patch:
+        patch.setattr(answer_model, "alike", lambda _: Alike(every, np.ones_like(every), every))
+        patch.setattr(answer_model, "one_of_each", lambda votes: votes)
+        by_item = AnswerModel(one, 16)
+    close = {"rtol": 0, "atol": 1e-12}
+    np.testing.assert_allclose(by_pattern.prior, by_item.prior, **close)
+    np.testing.assert_allclose(by_pattern.posterior[same.back], by_item.posterior, **close)
+    np.testing.assert_allclose(by_pattern.gains([8, 16], by_weight), by_item.gains([8, 16], weights), **close)
+    assert abs(by_pattern.spread(16) - by_item.spread(16)) < 1e-12
+    assert abs(by_pattern.answering(16) - by_item.answering(16)) < 1e-12
+    met = right_answers_meet(one)
+    whole = ratio_by_weights(weights, met, every)
+    np.testing.assert_allclose(ratio_by_weights(by_weight, met, same.first), whole, **close)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_resampled_counts_are_those_of_a_bootstrap_of_clusters(clustered: bool) -> None:
+    one = many()
+    if clustered:
+        one = Votes(one.answers, one.correct, clusters=np.arange(one.n) // 4)
+    same = alike(one)
+    drawn = resampled_counts(one, 3000, np.random.default_rng(2))
+    assert set(drawn.sum(axis=1)) == {one.n}
+    error = 4 * (same.counts.max() / 3000) ** 0.5
+    np.testing.assert_allclose(drawn.mean(axis=0), same.counts, atol=5 * error)
+    # The variance of a total over whole clusters, in closed form.
+    value = plurality_at_k_items(one)[:, -1]
+    totals = np.bincount(one.cluster_ids, value)
+    expected = totals.size * totals.var()
+    seen = (drawn @ value[same.first]).var()
+    assert abs(seen / expected - 1) < 5 * (2 / 3000) ** 0.5
+
+
+def test_one_of_each_holds_every_pattern_once() -> None:
+    one = many()
+    assert alike(one_of_each(one)).counts.tolist() == [1] * alike(one).first.size
