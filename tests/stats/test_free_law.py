@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from keff.stats.alike import alike
 from keff.stats.answer_model import AnswerModel
 from keff.stats.free_law import free_gains
 from keff.stats.plurality_model import Forecaster
@@ -37,7 +38,7 @@ def test_a_free_law_comes_nearer_to_a_fall_after_the_pilot() -> None:
     model = AnswerModel(votes, 32)
     fall = truth(32) - truth(8)
     assert fall < -0.04
-    every = np.ones((1, votes.n))
+    every = model.counts[None]
     free, shaped = free_gains(model, 32, every)[0], model.gains([32], every)[0, 0]
     assert abs(free - fall) < abs(shaped - fall)
     assert free < 2 / 3 * fall
@@ -50,9 +51,10 @@ def test_items_of_equal_votes_count_by_their_weight() -> None:
     weights = np.ones((1, 60))
     weights[0, :20] = 2
     twice = Votes(votes.answered()[rows], votes.scored()[rows])
-    once = free_gains(AnswerModel(votes, 32), 32, weights)[0]
+    once = free_gains(AnswerModel(votes, 32), 32, np.bincount(alike(votes).back, weights[0])[None])[0]
     # Nothing abstains, but for what the smoothed rate of it has it: a thousandth of the votes.
-    assert free_gains(AnswerModel(twice, 32), 32, np.ones((1, 80)))[0] == pytest.approx(once, abs=1e-3)
+    model = AnswerModel(twice, 32)
+    assert free_gains(model, 32, model.counts[None])[0] == pytest.approx(once, abs=1e-3)
 
 
 def test_within_the_pilot_it_is_what_was_measured() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from keff.analysis.results.estimates import Band, Bands, Curve, Limits, Predicted
 from keff.records import Interval
-from keff.stats.alike import alike, resampled_counts
 from keff.stats.betabinomial import majority_curve
 from keff.stats.bounds import majority_bounds
 from keff.stats.correlation import anova_c
@@ -42,16 +41,9 @@ def measured(votes: Votes, level: float, seed: int) -> tuple[Curve, Curve | None
 
 
 def _banded(items: FloatArray, votes: Votes, rng: np.random.Generator, level: float) -> tuple[Curve, Band]:
-    means = _means(items, votes, rng)
+    means = bootstrap_means(items, votes.cluster_ids, rng, BAND_REPLICATES)
     lows, highs = np.quantile(means, [(1 - level) / 2, 1 - (1 - level) / 2], axis=0)
     return by_k(items.mean(axis=0)), _band(range(1, items.shape[1] + 1), lows, highs)
-
-
-def _means(items: FloatArray, votes: Votes, rng: np.random.Generator) -> FloatArray:
-    """Return bootstrap means [B, K]: of the counts of patterns where that is less work than of the items."""
-    if votes.answers is None or votes.n_clusters < votes.n or not alike(votes).few:
-        return bootstrap_means(items, votes.cluster_ids, rng, BAND_REPLICATES)
-    return resampled_counts(votes, BAND_REPLICATES, rng) @ items[alike(votes).first] / votes.n
 
 
 def _band(ks: range | list[int], lows: FloatArray, highs: FloatArray) -> dict[int, Limits]:

@@ -27,11 +27,6 @@ class Alike:
     counts: IntArray
     back: IntArray
 
-    @property
-    def few(self) -> bool:
-        """Whether there are fewer patterns than half the items, so that going by them pays."""
-        return 2 * self.first.size < self.back.size
-
 
 @lru_cache(maxsize=4)
 def alike(votes: Votes) -> Alike:

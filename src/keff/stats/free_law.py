@@ -16,10 +16,10 @@ def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
     """Return the mean gain [B] from K0 to ``k`` paths by a free law of (theta, g), for weights [B, u].
 
     The weights are of the patterns of the model's items. The ``AnswerModel`` takes the chance of a right path
-    to follow a beta law, and wrong answers to scatter alike at every chance. Here the law over the whole grid is fitted to the votes alone, anew to each row of
-    weights. It is far noisier; that is what it is for. A workload whose curve turns after the pilot (easy
-    questions that soon gain, and others that lose slowly) is not of the beta's kind, and the few votes that
-    show it are not outvoted by a shape.
+    to follow a beta law, and wrong answers to scatter alike at every chance. Here the law over the whole grid
+    is fitted to the votes alone, anew to each row of weights. It is far noisier; that is what it is for. A
+    workload whose curve turns after the pilot (easy questions that soon gain, and others that lose slowly) is
+    not of the beta's kind, and the few votes that show it are not outvoted by a shape.
     """
     likelihood = model.likelihood.reshape(model.likelihood.shape[0], -1)
     _, first, group = np.unique(model.seen, axis=0, return_index=True, return_inverse=True)

@@ -12,6 +12,8 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 # Weights of one block: a few megabytes, and large enough that threads of the matrix product rarely wait.
 BLOCK_CELLS = 300_000
 EXACT_IN_SINGLE = 2**24
+MANY_ROWS = 1000
+"""From so many rows on, equal ones are looked for."""
 
 
 def resampled_totals(units: NDArray[Any], replicates: int, rng: np.random.Generator) -> FloatArray:
@@ -20,8 +22,14 @@ def resampled_totals(units: NDArray[Any], replicates: int, rng: np.random.Genera
     Each resample weights the rows by Multinomial(G; 1/G, ..., 1/G), drawn as G uniform rows and counted;
     the totals are one matrix product a block. Rows are clusters that were summed beforehand, so whatever
     belongs to a cluster stays together. Integer units up to 2^24 / G go through single precision, exactly.
+    Of many rows with few different ones the counts of these are drawn, at a cost that does not depend on G.
     """
     g = units.shape[0]
+    if g >= MANY_ROWS:
+        first, counts = _distinct_rows(units)
+        if 2 * first.size < g:
+            drawn = rng.multinomial(g, counts / g, replicates).astype(np.float64)
+            return (drawn @ units[first].astype(np.float64)).T
     fits = units.dtype.kind in "iub" and g * int(np.abs(units).max(initial=0)) < EXACT_IN_SINGLE
     columns = np.ascontiguousarray(units, np.float32 if fits else np.float64)
     out = np.empty((units.shape[1], replicates))
@@ -34,6 +42,20 @@ def resampled_totals(units: NDArray[Any], replicates: int, rng: np.random.Genera
         weights = np.bincount(drawn.ravel(), minlength=rows * g).reshape(rows, g)
         out[:, start : start + rows] = (weights.astype(columns.dtype) @ columns).T
     return out
+
+
+def _distinct_rows(units: NDArray[Any]) -> tuple[IntArray, IntArray]:
+    """Return a row of each kind [u] and how many there are [u]; rows are told apart by a 64-bit hash."""
+    bits = np.ascontiguousarray(units.T, np.float64).view(np.uint64)
+    name = np.zeros(units.shape[0], np.uint64)
+    for column in bits:
+        # The finaliser of splitmix64 spreads every bit of a value over all bits of the name.
+        mixed = name + column + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        name = mixed ^ (mixed >> np.uint64(31))
+    _, first, counts = np.unique(name, return_index=True, return_counts=True)
+    return first.astype(np.int64), counts.astype(np.int64)
 
 
 def group_sums(values: NDArray[Any], groups: IntArray, count: int) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -96,15 +97,13 @@ class Votes:
 
     @property
     def cluster_ids(self) -> IntArray:
-        """The cluster of each item [n], renumbered 0..G-1."""
-        if self.clusters is None:
-            return np.arange(self.n, dtype=np.int64)
-        return np.unique(self.clusters, return_inverse=True)[1].astype(np.int64)
+        """The cluster of each item [n], renumbered 0..G-1; read-only."""
+        return _groups(self)[0]
 
     @property
     def n_clusters(self) -> int:
         """The number G of distinct clusters: the independent units."""
-        return self.n if self.clusters is None else int(np.unique(self.clusters).size)
+        return _groups(self)[1]
 
     @property
     def p(self) -> float:
@@ -158,6 +157,17 @@ class Votes:
     @property
     def _matrix(self) -> IntArray:
         return self.answers if self.answers is not None else self.scored()
+
+
+@lru_cache(maxsize=8)
+def _groups(votes: Votes) -> tuple[IntArray, int]:
+    """Return the cluster of each item [n] and how many clusters there are; kept for the last few votes."""
+    ids, count = np.arange(votes.n, dtype=np.int64), votes.n
+    if votes.clusters is not None and not np.all(np.diff(votes.clusters) > 0):
+        values, ids = np.unique(votes.clusters, return_inverse=True)
+        ids, count = ids.astype(np.int64), int(values.size)
+    ids.setflags(write=False)
+    return ids, count
 
 
 def as_hist(source: Votes | ArrayLike) -> IntArray:
