@@ -38,10 +38,9 @@ Queues = Mapping[str, Sequence[str | None]]
 async def served(policy: Policy, queues: Queues, late: str, stumbles: frozenset[int]) -> Outcome:
     left = set(stumbles)
 
-    async def call(start: int, n: int) -> Answer:
-        name = vote.asked[start]
-        own = vote.asked[:start].count(name)
-        keys = queues[name][own : own + n]
+    async def call(start: int, n: int, branch: str) -> Answer:
+        own = vote.asked[:start].count(branch)
+        keys = queues[branch][own : own + n]
         await asyncio.sleep(TICK * (1 + 5 * any((key == GOLD) == (late == "right") for key in keys)))
         if start in left:
             left.remove(start)

@@ -20,12 +20,24 @@ SAME = ("model", "key_env", "system", "template", "temperature", "top_p", "max_t
 def served_plan(plan: Plan, files: Sequence[Path], prices: Mapping[str, Price] | None) -> Plan:
     """Return the plan with what the files of its branches say, and with the prices of a table.
 
-    A file may be of a branch that the plan does not ask. Raises UsageError for a file whose fields do not
-    fit, and where the table lacks a branch.
+    A file may be of a branch that was compared and is not in the plan. Raises UsageError for a file of any
+    other branch, for fields that do not fit, and where the table lacks a branch.
     """
     told = dict(map(_read, files))
+    known = [branch.name for branch in plan.branches] + _compared(plan)
+    strange = [name for name in told if name not in known]
+    if strange:
+        shown = ", ".join(dict.fromkeys(known)) or "none"
+        raise UsageError(f"--branch: the plan knows no branch {strange[0]}; its branches are {shown}")
     branches = tuple(_priced(_told(branch, told.get(branch.name, {})), prices) for branch in plan.branches)
     return plan.model_copy(update={"branches": branches})
+
+
+def _compared(plan: Plan) -> list[str]:
+    """Return the branches that the plan's estimates compare, in the plan or not."""
+    compared = plan.estimates.get("branches")
+    lines = compared if isinstance(compared, list) else []
+    return [str(line["name"]) for line in lines if isinstance(line, dict) and "name" in line]
 
 
 def key_names(plan: Plan | None) -> list[str]:

@@ -77,8 +77,7 @@ class Cascade:
                 tallies.demote()
             own, ahead = 0, self._ahead[number]
             while True:
-                v1, v2 = tallies.top_two()
-                wanted = ahead[stage.offset + own][v1][v2]
+                wanted = ahead[stage.offset + own][tallies.v1][tallies.v2]
                 if wanted == 0:
                     return self._stop(stage, tallies, at, by_cap=own == stage.cap)
                 if wanted > stage.cap - own:
@@ -93,7 +92,7 @@ class Cascade:
         raise AssertionError("the rule of the last stage stops at its cap")
 
     def _check(self, view: View, at: int, count: int, branch: str) -> None:
-        if any(name != branch for name in view.branches[at : at + count]) or len(view.branches) < at + count:
+        if view.branches[at : at + count].count(branch) != count:
             raise PolicyError(f"{self.spec}: path {at + 1} should come from branch {branch}")
 
     def _stop(self, stage: Stage, tallies: _Counts, drawn: int, *, by_cap: bool) -> Stop:
@@ -113,27 +112,29 @@ class _Counts:
         self.own: dict[str, int] = {}
         self.total: dict[str, int] = {}
         self.unit = 1
+        self._first: str | None = None
+        self.v1 = self.v2 = 0
+        """The two largest counts of the stage."""
 
     def add(self, keys: Sequence[str | None]) -> None:
+        own, total, unit = self.own, self.total, self.unit
         for key in keys:
-            if key is not None:
-                self.own[key] = self.own.get(key, 0) + 1
-                self.total[key] = self.total.get(key, 0) + self.unit
+            if key is None:
+                continue
+            count = own[key] = own.get(key, 0) + 1
+            total[key] = total.get(key, 0) + unit
+            if key == self._first:
+                self.v1 = count
+            elif count > self.v1:
+                self._first, self.v1, self.v2 = key, count, self.v1
+            elif count > self.v2:
+                self.v2 = count
 
     def demote(self) -> None:
         """Begin a fresh stage."""
         self.own = {}
         self.unit *= FRESH
-
-    def top_two(self) -> tuple[int, int]:
-        """Return the two largest counts of the stage."""
-        v1 = v2 = 0
-        for count in self.own.values():
-            if count > v1:
-                v1, v2 = count, v1
-            elif count > v2:
-                v2 = count
-        return v1, v2
+        self._first, self.v1, self.v2 = None, 0, 0
 
     def leader(self) -> tuple[str | None, int, int]:
         """Return the leading answer, its votes in this stage and all votes of it."""
