@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,13 +45,21 @@ def test_slots_that_differ_get_weights_and_those_that_hurt_are_dropped(tmp_path:
     assert [note.code for note in notes] == ["templates_unknown"]
 
 
-def test_slots_that_do_not_differ_keep_equal_weights(tmp_path: Path) -> None:
+def test_gains_within_their_error_change_nothing(tmp_path: Path) -> None:
     equal = record(tmp_path, [0.7] * 4)
     found = combine_record(equal)
-    if not any(row.gain > row.se for row in (*found.weights, *found.pruning)):
-        assert set(chosen_weights(found).weights) == {1.0}
-    plan, _ = slot_plan(equal, found)
-    assert parse_policy(plan.policy).cap <= 4
+    none = replace(
+        found,
+        weights=tuple(replace(row, gain=row.se / 2) for row in found.weights),
+        pruning=tuple(replace(row, adopted=False) for row in found.pruning),
+    )
+    assert chosen_weights(none).weights == (1.0,) * 4
+    assert slot_plan(equal, none)[0].policy == "mix:" + "/".join(f"slot-{i}(k=1,weight=1)" for i in range(4))
+    fewer = replace(
+        none, pruning=tuple(replace(row, adopted=True, candidate=(1, 3)) for row in found.pruning)
+    )
+    assert chosen_weights(fewer).weights == (0.0, 1.0, 0.0, 1.0)
+    assert slot_plan(equal, fewer)[0].policy == "mix:slot-1(k=1,weight=1)/slot-3(k=1,weight=1)"
 
 
 def test_one_prompt_and_one_good_slot_are_no_plan_of_slots(tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ def test_weighted_votes_of_a_mix() -> None:
         told = served.rig.post({"messages": QUESTION}).json()["keff"]
     assert told["answer"] == "7" and told["votes"] == {"5": 3, "7": 1}
     assert told["weight"] == {"value": pytest.approx(2.4 / 3.4), "kind": "weighted_share"}
+    assert told["share"] == pytest.approx(2.4 / 3.4)
     assert not told["escalated"]
 
 

@@ -14,6 +14,7 @@ from keff.gateway.upstream import Address, Caller, UpstreamError
 from keff.gateway.upstreams import Watched
 from keff.gateway.vote import Drawn, Outcome
 from keff.plan import BranchPlan, Plan
+from keff.policies.mix import Mix
 from keff.policy import Branching, Policy
 from keff.protocol.sharing import Sharing
 from keff.protocol.values import encoded
@@ -195,9 +196,11 @@ class Tab:
         """Return what the reply says: the branches that were asked, in order, and what each cost."""
         order = policy.branches if isinstance(policy, Branching) else self.bills
         asked = [name for name in order if name in self.bills]
-        return {
+        # Votes of a mix weigh differently: its share is of weight, not of votes.
+        share: dict[str, Json] = {"share": outcome.stop.weight} if isinstance(policy, Mix) else {}
+        return share | {
             "branches": [self._line(name, outcome) for name in asked],
-            "escalated": len(asked) > 1 and outcome.stop.kind != "weighted_share",
+            "escalated": len(asked) > 1 and not isinstance(policy, Mix),
             "settled_by": outcome.paths[-1].branch or asked[0],
         }
 
