@@ -18,7 +18,7 @@ class BranchLine:
     """One branch: accuracy ``p`` and correlation ``c`` of its paths, mean ``tokens`` and ``cost`` of a path.
 
     ``adds`` is what the best plan over all branches has more in accuracy than the best one that costs no
-    more and leaves this branch out (0 where it is in neither); None for the only branch.
+    more and leaves this branch out (0 where it is in neither); None where no plan without it is as cheap.
     """
 
     name: str

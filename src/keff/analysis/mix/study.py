@@ -217,16 +217,16 @@ class Study:
 
 
 def _adds(frontier: Sequence[Plan], without: Sequence[Plan], cost: float) -> float | None:
-    """Return the accuracy that is lost without a branch at (at most) the cost of the recommended plan."""
-    if not without:
-        return None
+    """Return the accuracy that is lost without a branch at (at most) the cost of the recommended plan.
 
-    def best(plans: Sequence[Plan]) -> float:
-        return max(
-            (float(p.accuracy.mean()) for p in plans if p.cost.mean() <= cost * (1 + 1e-9)), default=0.0
-        )
-
-    return max(best(frontier) - best(without), 0.0)
+    None where no plan without it is as cheap.
+    """
+    limit = cost * (1 + 1e-9)
+    best, other = (
+        max((float(plan.accuracy.mean()) for plan in plans if plan.cost.mean() <= limit), default=None)
+        for plans in (frontier, without)
+    )
+    return None if best is None or other is None else max(best - other, 0.0)
 
 
 def _within(interval: Interval, low: float, high: float) -> Interval:
