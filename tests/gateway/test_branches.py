@@ -117,6 +117,9 @@ def test_a_branch_that_is_down_is_skipped_and_the_reply_says_so() -> None:
         first = served.rig.post({"messages": QUESTION, "seed": 0}).json()["keff"]
         second = served.rig.post({"messages": QUESTION, "seed": 0}).json()["keff"]
         calls = len(served.small.requests)
+        page = served.rig.url.removesuffix("/v1") + "/keff"
+        state = served.rig.client()._client.get(page, headers={"accept": "application/json"}).json()
+    assert state["branches"]["small"] == "up" and state["branches"]["large"].startswith("down: ")
     assert first["answer"] == "1" and first["settled_by"] == "small" and first["failed"] == 6
     down = {branch["name"]: branch["down"] for branch in first["branches"]}
     assert down["small"] is None and "cannot be reached" in down["large"]

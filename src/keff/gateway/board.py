@@ -182,6 +182,11 @@ class Tab:
         )
 
     @property
+    def calls(self) -> dict[str, int]:
+        """How many answers of each branch were billed."""
+        return {name: bill.calls for name, bill in self.bills.items()}
+
+    @property
     def dollars(self) -> float | None:
         """What all branches cost; None where one of them has no price."""
         total = 0.0

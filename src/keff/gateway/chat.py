@@ -152,6 +152,7 @@ class Chat:
                     line["dollars"] = job.dollars
                 line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}
                 line |= {"stop": job.stop, "tokens": job.tokens, "stale": job.stale}
+                line |= {} if job.tab is None else {"branches": job.tab.calls}
             log.info(json.dumps(line))
 
 

@@ -60,7 +60,8 @@ def state(service: Service) -> dict[str, Any]:
     """Return what the page and the hourly line say."""
     monitor = service.monitor
     drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}
-    return {"policy": service.policy.spec, **service.traffic.summary(), "drift": drift}
+    branches = {} if service.board is None else {"branches": service.board.states()}
+    return {"policy": service.policy.spec, **branches, **service.traffic.summary(), "drift": drift}
 
 
 def _table(told: dict[str, Any]) -> str:
