@@ -131,3 +131,29 @@ def test_unnamed_columns_of_different_models_are_not_replayed(tmp_path: Path) ->
     done = keff("replay", write(tmp_path / "log.jsonl", draws(levels=(0.3, 0.8, 0.55, 0.7, 0.4, 0.75))))
     assert done.returncode == 2
     assert "holds 6 models or prompts, not paths of one: keff combine" in " ".join(done.stderr.split())
+
+
+def test_branches_of_one_path_are_a_table_and_their_names_lie_beside(tmp_path: Path) -> None:
+    right = draws(levels=(0.3, 0.8, 0.55, 0.7, 0.4, 0.75))
+    file = write(tmp_path / "log.jsonl", right)
+    names = tmp_path / "log.names.json"
+    names.write_text(json.dumps({"in_order": list("abcdef")}))
+    done = keff("analyze", file)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "nothing to vote on within one" in lines[0]
+    assert [line.split()[-1] for line in lines[2:]] == ["2", "6", "4", "3", "5", "1"]
+    said = "".join(done.stderr.split())
+    assert f"--branches{names}namesthecolumns" in said
+    named = keff("analyze", file, "--branches", names)
+    assert [line.split()[-1] for line in named.stdout.splitlines()[2:]] == list("bfdcea")
+
+
+def test_columns_of_different_models_are_weighed_as_slots(tmp_path: Path) -> None:
+    right = draws(levels=(0.3, 0.8, 0.55, 0.7, 0.4, 0.75))
+    file = write(tmp_path / "log.jsonl", right)
+    found = json.loads(keff("combine", file, "--json").stdout)
+    assert [slot["accuracy"] for slot in found["slots"]] == pytest.approx(right.mean(axis=0).tolist())
+    done = keff("combine", file, "--branches", "a,b,c,d,e,f")
+    assert "0 a, 1 b, 2 c" in done.stdout
+    assert "columns mean nothing" not in done.stderr

@@ -78,6 +78,16 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
     return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
 
 
+def by_column(record: Record) -> Record:
+    """Return a record whose columns are slots where they differ as different models do; else as it is."""
+    votes = record.ballot.votes
+    if votes.slots is not None or not columns_apart(record.ballot)[0]:
+        return record
+    slots = np.arange(votes.k, dtype=np.int64)
+    ballot = replace(record.ballot, votes=replace(votes, slots=slots))
+    return replace(record, ballot=ballot, branches=tuple(f"column {place + 1}" for place in slots))
+
+
 def one_model(record: Record) -> Record:
     """Return a record whose paths are of one model and prompt, or of numbered prompt slots of one run.
 

@@ -72,7 +72,7 @@ def combine(source: object, **how: Unpack[How]) -> Combination:
 
     Raises UsageError without gold answers, and for records that are too small.
     """
-    return combine_record(read(source, how))
+    return combine_record(arms.by_column(read(source, how)))
 
 
 def read(source: object, how: Any, *, texts: bool = False) -> Record:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.table import Table
+from rich.text import Text
 
 from keff.analysis.matching import RARE, REMEDY, told
 from keff.analysis.results.estimates import Analysis
@@ -59,6 +61,25 @@ def print_summary(record: Record, analysis: Analysis) -> None:
         out.print(f"  {line}", markup=False, soft_wrap=True)
     for warning in analysis.warnings:
         warn(warning.message)
+
+
+def print_branches(found: Sequence[tuple[Record, Analysis]]) -> None:
+    """Print branches of one path per question: there is nothing to vote on within one, so a table."""
+    result_console.print(
+        f"{len(found)} records of one path per question: nothing to vote on within one", markup=False
+    )
+    table = Table(box=None, pad_edge=False)
+    for header in ("accuracy", "questions", "record"):
+        table.add_column(header, justify="left" if header == "record" else "right", no_wrap=True)
+    ranked = sorted(found, key=lambda pair: -math.inf if pair[1].p is None else pair[1].p, reverse=True)
+    for record, analysis in ranked:
+        name = record.info.model or record.path
+        table.add_row(percent(analysis.p), str(analysis.n), Text(name))
+    result_console.print(table)
+    first, *others = (dict.fromkeys(note.message for note in analysis.warnings) for _, analysis in found)
+    for text in first:
+        if all(text in other for other in others):
+            warn(text)
 
 
 def _recommendation(analysis: Analysis) -> None:

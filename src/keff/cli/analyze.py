@@ -14,7 +14,7 @@ from keff.analysis.rounds import Haste
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._money import make_terms
-from keff.cli._summary import print_summary
+from keff.cli._summary import print_branches, print_summary
 from keff.errors import UsageError
 from keff.policy_spec import MAX_CAP
 from keff.reading.open import Opening, Record, open_records, pool_records
@@ -144,7 +144,9 @@ def make_aim(
 
 def show(found: list[tuple[Record, Analysis]], *, json: bool) -> None:
     """Print analyses: one JSON object, or a summary for people."""
-    if not json:
+    if not json and len(found) > 1 and all(analysis.k == 1 for _, analysis in found):
+        print_branches(found)
+    elif not json:
         for record, analysis in found:
             print_summary(record, analysis)
     elif len(found) == 1:

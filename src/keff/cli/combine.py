@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.analysis.arms import open_arm
+from keff.analysis.arms import by_column, open_arm
 from keff.analysis.combine import Judging, combine_record, read_embeddings
 from keff.analysis.results.combination import GlsR
 from keff.analysis.slot_plan import slot_plan
@@ -26,11 +26,13 @@ def command(
     answer_space: o.AnswerSpaceName = None,
     answer_key: o.AnswerKey = None,
     trim: o.Trim = None,
+    branches: o.BranchNames = None,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Judge every way of combining the paths of one record."""
-    record = open_arm(path, Opening(format, o.reading_of(answer_space, answer_key), trim))
+    opening = Opening(format, o.reading_of(answer_space, answer_key), trim, branches=branches)
+    record = by_column(open_arm(path, opening))
     array = read_embeddings(Path(path), embeddings, record.ballot.votes)
     found = combine_record(record, Judging(folds, seed), array)
     if out is not None:
@@ -45,6 +47,9 @@ def command(
     if found.slots is None:
         _console.warn("one prompt for all paths: columns mean nothing, and equal weights are the answer")
     print_slots(found.slots)
+    if record.branches and not record.branches[0].startswith("column "):
+        named = ", ".join(f"{place} {name}" for place, name in enumerate(record.branches))
+        _console.result_console.print(f"  slots: {named}", markup=False, soft_wrap=True)
     print_weights(found.weights, found.pruning)
     if found.oracle_optimism is not None:
         line = f"  equal slots alone make the in-sample oracle look {found.oracle_optimism:+.2%} better"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ ABOUT = (
 )
 """Beginnings of files that tools write beside their logs."""
 MOST_LOGS = 1000
+MOST_SIDECARS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,17 +251,12 @@ def _branches(source: _Gathered, questions: list[Question], opening: Opening, pa
             return [whole if note is None else _noted(whole, note)]
         names = tuple(f"column {number}" for number in range(1, whole.ballot.votes.k + 1))
         questions = [with_branches(question, names) for question in whole.ballot.questions]
-    note = Note(
-        "several_branches",
-        f"{source.path} holds {len(names)} models or prompts, read apart here: keff combine "
-        f"{source.path} weighs their "
-        "votes together"
-        + (
-            ""
-            if opening.branches or not names[0].startswith("column ")
-            else "; --branches a,b,c (or a JSON file) names the columns"
-        ),
+    unnamed = not opening.branches and names[0].startswith("column ")
+    text = (
+        f"{source.path} holds {len(names)} models or prompts, read apart here: keff combine {source.path} "
+        "weighs their votes together"
     )
+    note = Note("several_branches", f"{text}; {_naming(source.path, len(names))}" if unnamed else text)
     marks = (f"{part}/{name}" if part else name for name in names)
     return [
         _noted(
@@ -271,6 +268,15 @@ def _branches(source: _Gathered, questions: list[Question], opening: Opening, pa
         )
         for name, mark in zip(names, marks, strict=True)
     ]
+
+
+def _naming(path: Path, size: int) -> str:
+    """Say how to name columns: by a file beside the log that lists as many names, where there is one."""
+    for file in sorted(path.parent.glob(f"{escape(path.stem)}.*.json"))[:MOST_SIDECARS]:
+        with suppress(LogError):
+            if len(branch_names(str(file))) == size:
+                return f"--branches {file} names the columns"
+    return "--branches a,b,c (or a JSON file) names the columns"
 
 
 def _noted(record: Record, note: Note) -> Record:

@@ -92,7 +92,7 @@ class Jury:
         self.pairs += 1
         self.unread += "unread" in both
         self.flips += set(both) == {"same", "different"}
-        return both == ["same", "same"]
+        return all(said == "same" for said in both)
 
     @property
     def spent(self) -> Spent:

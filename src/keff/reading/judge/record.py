@@ -13,6 +13,7 @@ import numpy as np
 from keff.engine import Engine
 from keff.errors import UsageError
 from keff.log import Question
+from keff.narrow import is_array, items
 from keff.reading.judge.clusters import cluster
 from keff.reading.judge.jury import MAX_TOKENS, Jury, Spent
 from keff.reading.judge.pairs import Pair, Reliability, reliability
@@ -124,7 +125,7 @@ async def _question(jury: Jury, question: Question, keys: Sequence[str | None]) 
 def _golds(gold: object) -> list[str]:
     if gold is None:
         return []
-    return [str(each) for each in gold] if isinstance(gold, list | tuple) else [str(gold)]
+    return list(map(str, items(gold))) if is_array(gold) else [str(gold)]
 
 
 def _labelled(record: Record) -> list[Pair]:

@@ -323,7 +323,8 @@ class Run:
 
     def _rows(self, sql: str, values: tuple[Any, ...]) -> Iterator[sqlite3.Row]:
         with clear_errors(self.folder):
-            yield from self._database.execute(sql, values)
+            # Not the cursor itself: a reader that stops early would close it after the database.
+            yield from (row for row in self._database.execute(sql, values))
 
     def _sync_soon(self) -> None:
         """Start to force the log to disk, unless that is still under way; the requests go on meanwhile."""
