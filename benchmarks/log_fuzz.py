@@ -12,6 +12,7 @@ campaign in pieces: input number i is the same in every piece.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import tempfile
 import time
@@ -119,6 +120,20 @@ def swap_lines(data: bytes, rng: np.random.Generator) -> bytes:
     return b"".join(lines)
 
 
+VALUE = re.compile(rb'(?<=[:\[,])\s*("(?:[^"\\\\]|\\\\.)*"|-?\d+(?:\.\d+)?|true|false|null)(?=\s*[,\]}])')
+CELL = re.compile(rb"(?<=,)[^,\n]*(?=[,\n])")
+OTHERS = (b"null", b"[]", b"{}", b"true", b"-1", b"1e400", b'"x"', b'[["y"]]', b'{"a": null}', b"0.5", b'""')
+
+
+def retype(data: bytes, rng: np.random.Generator) -> bytes:
+    """Put a value of another type in the place of one: whatever comes of it, it is no traceback."""
+    json_text = data.lstrip().startswith(b"{")
+    places = list((VALUE if json_text else CELL).finditer(data))
+    place = places[int(rng.integers(0, len(places)))]
+    other = OTHERS[int(rng.integers(0, len(OTHERS)))]
+    return data[: place.start()] + other + data[place.end() :]
+
+
 def splice(data: bytes, rng: np.random.Generator) -> bytes:
     a, b, c = sorted(int(place) for place in rng.integers(0, len(data), 3))
     return data[:b] + data[a:c] + data[c:]
@@ -181,8 +196,9 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
         repeat_line,
         drop_line,
         swap_lines,
+        retype,
     ),
-    "unnumbered": (cut, drop_structure, add_structure, add_hostile, repeat_line, drop_line),
+    "unnumbered": (cut, drop_structure, add_structure, add_hostile, repeat_line, drop_line, retype),
     "binary": (cut, flip, zeros, splice),
     "pages": (cut, lose_page, drop_page, copy_page, break_page_head, break_file_head),
 }
@@ -249,7 +265,9 @@ def fuzz(base: Base, inputs: int, seed: int, *, first: int = 0, seconds: float =
         file, data, mutations = originals[number % len(originals)]
         mutation = mutations[number // len(originals) % len(mutations)]
         _place(base, copy, file, mutation(data, rng))
-        _judge(tally, f"{number} {file.name} {mutation.__name__}", copy, log, truth)
+        # Another value is another answer, which no reader can know: only how it ends is judged.
+        whole = None if mutation is retype else truth
+        _judge(tally, f"{number} {file.name} {mutation.__name__}", copy, log, whole)
     return tally
 
 
@@ -265,7 +283,7 @@ def _place(base: Base, copy: Path, file: Path, data: bytes) -> None:
     copy.write_bytes(data)
 
 
-def _judge(tally: Tally, what: str, copy: Path, log: Log, truth: dict[str, Held]) -> None:
+def _judge(tally: Tally, what: str, copy: Path, log: Log, truth: dict[str, Held] | None) -> None:
     tally.inputs += 1
     notes: list[Note] = []
     try:
@@ -277,6 +295,9 @@ def _judge(tally: Tally, what: str, copy: Path, log: Log, truth: dict[str, Held]
         return
     except Exception as error:  # anything else is what this looks for
         tally.wrong.append(f"{what}: {type(error).__name__}: {str(error)[:120]}")
+        return
+    if truth is None:
+        tally.true += 1
         return
     bad = [key for key, held in rows.items() if key not in truth or not within(held, truth[key])]
     if bad and not SAID & {note.code for note in notes}:

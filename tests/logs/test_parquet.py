@@ -60,3 +60,12 @@ def test_foreign_columns_are_refused(tmp_path: Path) -> None:
 def test_a_column_meta_that_is_not_ours_stays_what_it_is(tmp_path: Path, meta: object) -> None:
     (question,) = read(tmp_path, [{"id": "q", "all_answers": ["a"], "meta": meta}])
     assert question.meta == {"meta": meta}
+
+
+def test_bytes_are_read_as_their_text(tmp_path: Path) -> None:
+    row = {"id": "q", "gold_answer": b"4", "question": b"2 + 2?", "all_answers": ["4", "5"]}
+    (question,) = read(tmp_path, [row])
+    assert (question.gold, question.question) == ("4", "2 + 2?")
+    for name in ("gold_answer", "question"):
+        with pytest.raises(LogError, match="not UTF-8 text"):
+            read(tmp_path, [row | {name: b"\xff"}])

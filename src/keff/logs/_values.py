@@ -43,9 +43,14 @@ def optional_text(value: object) -> str | None:
         return None
     if is_structured(value):
         return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-    if isinstance(value, bytes):
+    return _decoded(value) if isinstance(value, bytes) else str(integral(value))
+
+
+def _decoded(value: bytes) -> str:
+    try:
         return value.decode("utf-8")
-    return str(integral(value))
+    except UnicodeDecodeError:
+        raise LogError(f"not UTF-8 text: {short(value)}") from None
 
 
 def integral(value: object) -> object:
@@ -55,11 +60,18 @@ def integral(value: object) -> object:
     return value
 
 
+def _scalar(value: object) -> object:
+    return _decoded(value) if isinstance(value, bytes) else integral(value)
+
+
 def gold_of(value: object) -> object:
-    """Return a gold answer: one value or a list of acceptable ones, None where it is missing."""
+    """Return a gold answer: one value or a list of acceptable ones, None where it is missing.
+
+    Raises LogError for bytes, as Parquet may hold, that are not UTF-8 text.
+    """
     if isinstance(value, list):
-        return [integral(each) for each in cast("list[object]", value) if not is_missing(each)] or None
-    return None if is_missing(value) else integral(value)
+        return [_scalar(each) for each in cast("list[object]", value) if not is_missing(each)] or None
+    return None if is_missing(value) else _scalar(value)
 
 
 def name_of(value: object) -> str:
