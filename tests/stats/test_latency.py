@@ -91,6 +91,14 @@ def test_memoryless_paths_lose_as_many_as_end_in_vain() -> None:
     assert (flown.in_vain[:, 1:] == 1).mean() == pytest.approx(0.5, abs=0.01)
 
 
+def test_paths_that_run_alone_are_faster() -> None:
+    seconds = np.full((1, 8), 6.0)
+    assert fly(asking([1, 1], 8)[None], seconds, 1, 4, 0.5).wait == pytest.approx(6)
+    assert fly(asking([4], 8)[None], seconds, 1, 4, 0.5).wait == pytest.approx(6)
+    assert fly(asking([3], 8)[None], seconds, 1, 4, 0.5).wait == pytest.approx(6 * (0.5 + 0.5 * 2 / 3))
+    assert fly(asking([8], 8)[None], seconds, 1, 4, 0.5).wait == pytest.approx(12)
+
+
 def test_paths_that_share_their_time_go_together() -> None:
     """Correlated paths: the longest of a round is their common time, and a queue of two rounds doubles it."""
     common = exponential(20_000, 1).repeat(8, axis=1)

@@ -262,6 +262,12 @@ Slots = Annotated[
         "--concurrency", min=1, help="Paths that run at once: the others queue.", show_default="all"
     ),
 ]
+Alone = Annotated[
+    float,
+    typer.Option(
+        "--alone", help="Share of the recorded seconds that a path takes alone (with --concurrency)."
+    ),
+]
 Retain = Annotated[
     float | None,
     typer.Option("--retain", min=0.5, max=1, help="Aim: keep this share of the accuracy at K_max, cheapest."),

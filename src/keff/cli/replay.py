@@ -54,6 +54,7 @@ def command(
     p95: o.P95 = None,
     in_flight: o.ReplayInFlight = None,
     concurrency: o.Slots = None,
+    alone: o.Alone = 1.0,
     replicates: o.Replicates = 1000,
     random_slots: o.RandomSlots = False,
     out: o.ReplayOut = None,
@@ -83,7 +84,7 @@ def command(
         tariff=tariff(prices),
         model=record.info.model,
         pace=tempo,
-        lanes=Lanes(in_flight, concurrency),
+        lanes=Lanes(in_flight, concurrency, alone),
     )
     found = replay(votes, chosen, np.random.default_rng(seed), how)
     if out is not None:

@@ -28,18 +28,27 @@ class Flights:
     in_vain: FloatArray
 
 
-def fly(ahead: NDArray[Any], seconds: NDArray[Any], in_flight: int = 1, slots: int | None = None) -> Flights:
+def fly(
+    ahead: NDArray[Any],
+    seconds: NDArray[Any],
+    in_flight: int = 1,
+    slots: int | None = None,
+    alone: float = 1.0,
+) -> Flights:
     """Follow a policy along m courses; ``ahead`` [m, cap + 1] are the paths that it asks for, 0 to stop.
 
     ``seconds`` [m, cap] is how long each path runs once begun. Votes count in launch order. At least
     ``in_flight`` paths are kept asked for beyond those that were counted (1: whole rounds, one after the
     other); those that are not needed are cancelled with the answer. At most ``slots`` of them run at once,
-    the others queue in launch order, so that a round never takes less than its work over the slots.
+    the others queue in launch order, so that a round never takes less than its work over the slots. A path
+    that runs alone takes ``alone`` times the seconds that it takes while all slots are busy, and in between
+    proportionally: paths that run at once slow each other down.
     """
     courses, cap = seconds.shape
     seconds = np.asarray(seconds, np.float64)
     begun, ended = np.full((courses, cap), np.inf), np.full((courses, cap), np.inf)
-    free = None if slots is None or slots >= cap else np.zeros((courses, slots))
+    most = cap if slots is None else slots
+    free = None if most >= cap else np.zeros((courses, most))
     now, at, asked = np.zeros(courses), np.zeros(courses, np.int64), np.zeros(courses, np.int64)
     going = np.arange(courses)
     while len(going):
@@ -49,15 +58,18 @@ def fly(ahead: NDArray[Any], seconds: NDArray[Any], in_flight: int = 1, slots: i
         target = np.maximum(needed, np.minimum(cap, at[going] + in_flight))
         for path in range(int(asked[going].min(initial=cap)), int(target.max(initial=0))):
             rows = going[(path >= asked[going]) & (path < target)]
-            start = now[rows] if free is None else _slot(free, rows, now[rows], seconds[rows, path])
-            begun[rows, path], ended[rows, path] = start, start + seconds[rows, path]
+            busy = np.minimum(target - at[going], most)[(path >= asked[going]) & (path < target)]
+            takes = seconds[rows, path] * (alone + (1 - alone) * (busy - 1) / max(most - 1, 1))
+            start = now[rows] if free is None else _slot(free, rows, now[rows], takes)
+            begun[rows, path], ended[rows, path] = start, start + takes
         asked[going] = np.maximum(asked[going], target)
         at[going] = needed
         counted = np.arange(cap) < needed[:, None]
         now[going] = np.where(counted, ended[going], 0.0).max(axis=1)
     flying = (np.arange(cap) >= at[:, None]) & (np.arange(cap) < asked[:, None])
     ran = np.where(flying, np.maximum(now[:, None] - begun, 0.0), 0.0)
-    return Flights(now, np.minimum(ran / np.maximum(seconds, 1e-12), 1.0))
+    takes = np.where(flying, ended - np.where(flying, begun, 0.0), 1.0)
+    return Flights(now, np.minimum(ran / np.maximum(takes, 1e-12), 1.0))
 
 
 def longest_of(seconds: NDArray[Any], start: IntArray, size: IntArray) -> FloatArray:

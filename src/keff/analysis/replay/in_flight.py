@@ -21,16 +21,21 @@ from keff.stats.votes import FloatArray, IntArray
 class Lanes:
     """How paths are sent: ``in_flight`` kept asked for at least, and ``slots`` that run at once (None: all).
 
-    Raises UsageError outside 1 to 256.
+    ``alone`` is the share of the recorded seconds that a path takes which runs alone: below 1 where paths
+    slow each other down and the record was drawn with all slots busy. Raises UsageError outside 1 to 256
+    paths, or a share that is not above 0 and at most 1.
     """
 
     in_flight: int | None = None
     slots: int | None = None
+    alone: float = 1.0
 
     def __post_init__(self) -> None:
         for name, value in (("in-flight", self.in_flight), ("concurrency", self.slots)):
             if value is not None and not 1 <= value <= 256:
                 raise UsageError(f"--{name} must be 1 to 256 paths, not {value}")
+        if not 0 < self.alone <= 1:
+            raise UsageError(f"--alone must be a share above 0 and at most 1, not {self.alone:g}")
 
 
 WHOLE_ROUNDS = Lanes()
@@ -94,7 +99,7 @@ def _flown(policy: Policy, draws: Draws, paths: int, lanes: Lanes) -> Flights | 
         return None
     cap = policy.cap
     seconds = draws.seconds[..., :cap].reshape(-1, cap)
-    flown = fly(ahead[..., : cap + 1].reshape(-1, cap + 1), seconds, paths, lanes.slots)
+    flown = fly(ahead[..., : cap + 1].reshape(-1, cap + 1), seconds, paths, lanes.slots, lanes.alone)
     vain = np.zeros((len(seconds), draws.cap))
     vain[:, :cap] = flown.in_vain
     return Flights(flown.wait, vain)

@@ -10,7 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.policy import Policy, Sample, Stop, Vectorised, View, Weighting, for_one_model
+from keff.policy import (
+    ConfidenceVote,
+    InRounds,
+    InWaves,
+    Policy,
+    Sample,
+    Stop,
+    Vectorised,
+    View,
+    Weighting,
+    for_one_model,
+)
 from keff.stats.draws import Draws
 from keff.stats.latency import longest_of
 from keff.stats.votes import FloatArray, IntArray
@@ -54,15 +65,19 @@ class Walks:
 
 def at_once(policy: Policy) -> bool:
     """Return whether a policy follows many orders of drawing at once, itself or by its rule."""
-    return isinstance(policy, Vectorised) or isinstance(getattr(policy, "rule", None), Vectorised)
+    # Waves and weighted votes are followed at once only where their rule is.
+    if isinstance(policy, ConfidenceVote | InWaves | InRounds):
+        return at_once(policy.rule)
+    return isinstance(policy, Vectorised)
 
 
 def ahead_of(policy: Policy, draws: Draws) -> NDArray[Any] | None:
     """Return what a policy asks for after each prefix of every order; None where it cannot say at once."""
-    if isinstance(policy, Vectorised):
-        return policy.ahead(draws)
-    rule = getattr(policy, "rule", None)
-    return rule.ahead(draws) if isinstance(rule, Vectorised) else None
+    if not at_once(policy):
+        return None
+    if isinstance(policy, ConfidenceVote):
+        return ahead_of(policy.rule, draws)
+    return policy.ahead(draws) if isinstance(policy, Vectorised) else None
 
 
 def run(policy: Policy, draws: Draws) -> Walks:
