@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from keff.analysis.replay.outcomes import drive, run
 from keff.policy import InRounds, Policy, Sample, Stop, View, parse_policy, tally
-from keff.policy_rounds import fit_agreement
+from keff.policy_rounds import fit_agreement, in_rounds
 from keff.policy_schedule import stations_of
+from keff.policy_waves import in_waves
 from keff.stats.correlation import agreement
 from keff.stats.courses import GENERIC_WEIGHTS, component_agreement, courses, tilted
+from keff.stats.draws import Draws
 from keff.stats.partitions import COMPONENTS
 from keff.stats.votes import FloatArray, Votes
 
@@ -142,3 +144,35 @@ def test_rounds_may_end_at_the_cap_and_after_any_small_number(cap: int) -> None:
     assert stations[0] == 0 and stations[-1] == cap
     assert len(stations) <= 33 and np.all(np.diff(stations) > 0)
     assert set(range(min(cap, 16))) <= set(stations.tolist())
+
+
+class TwoInARow:
+    """A rule of a user's own, which decides on one vote at a time."""
+
+    needs = frozenset({"answers"})
+    monotone = False
+    spec = "two_in_a_row:cap=12"
+    cap = 12
+
+    def decide(self, view: View) -> Sample | Stop:
+        keys = view.keys
+        if len(keys) >= self.cap or (len(keys) > 1 and keys[-1] == keys[-2]):
+            return Stop(tally(keys).leader, 1.0, "vote_share", "two in a row")
+        return Sample(max(2 - len(keys), 1))
+
+
+@pytest.mark.parametrize(("wave", "rounds"), [(3, None), (None, 2)])
+def test_a_rule_of_ones_own_is_replayed_in_waves_one_vote_at_a_time(
+    wave: int | None, rounds: int | None
+) -> None:
+    own: Policy = TwoInARow()  # type: ignore[assignment]
+    policy = in_waves(own, wave) if wave else in_rounds(own, rounds)
+    codes = np.random.default_rng(8).integers(0, 3, (4, 3, 12)).astype(np.int16)
+    walks = run(policy, Draws(codes))
+    for place in np.ndindex(4, 3):
+        *_, (n, _) = drive(policy, [str(code) for code in codes[place]], [])
+        assert walks.stop[place] == n
+        if wave:
+            assert n % 3 == 0
+    if rounds:
+        assert walks.rounds.max() <= rounds
