@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keff.analysis.curves import by_k, measured, predicted
+from keff.analysis.fixed_curve import fixed_curve
 from keff.analysis.matching import cautious, matching
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.recommend import Advice, Aim, recommend
@@ -101,6 +102,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         extraction=_extraction(record.ballot),
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),
+        curve=fixed_curve(accounts.votes, accounts.rates),
     )
 
 

@@ -21,6 +21,8 @@ def alternatives(found: Analysis, votes: Votes) -> dict[str, str]:
         "difficulty": _difficulty(votes),
         "frontier_tokens": fixed,
         "frontier_paths": fixed,
+        "dollars": f"Accuracy against dollars per question. {_curve(found)} {_advice(found)}",
+        "seconds": f"Accuracy against the seconds that 95% of answers take. {_curve(found)} {_advice(found)}",
         "slots": "Accuracy and share of missing answers of each template slot.",
     }
 

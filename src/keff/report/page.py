@@ -27,7 +27,7 @@ from keff.analysis.results.estimates import Limits as Ends
 from keff.analysis.results.replay import Replay
 from keff.reading.open import Record
 from keff.records import Interval
-from keff.report import advice_series, series
+from keff.report import advice_series, money_series, series
 from keff.report.alternatives import alternatives
 from keff.report.headline import Headline, arms_sentence, headline, points
 from keff.report.items import ByteLimits, Items, embed, items_payload
@@ -157,6 +157,8 @@ def _charts(exhibit: Exhibit, cap: int) -> dict[str, series.Datasets]:
         "worth": series.worth(found, cap),
         "difficulty": series.difficulty(votes, found) if several else {},
         frontier: advice_series.frontier(found, votes, exhibit.replayed),
+        "dollars": money_series.dollars(found),
+        "seconds": money_series.seconds(found),
         "slots": series.slots(slot_table(votes)) if votes.correct is not None else {},
     }
     return {name: data for name, data in drawn.items() if data}

@@ -10,6 +10,7 @@ import altair as alt
 
 from keff.report import vote_charts
 from keff.report.chart import BLUE, GREY, LOW, ORANGE, SHARE, TALL, data, tip
+from keff.report.money_charts import money_charts
 
 LOOKS = {
     "background": "transparent",
@@ -38,6 +39,7 @@ def specs() -> dict[str, dict[str, Any]]:
         "worth": _worth(),
         "difficulty": _difficulty(),
         "frontier_tokens": _frontier("mean tokens per question (logarithmic)"),
+        **money_charts(),
         "frontier_paths": _frontier("mean paths per question (logarithmic)"),
         "stability": vote_charts.stability(),
         "changes": _changes(),

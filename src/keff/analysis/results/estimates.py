@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from keff.analysis.results.matching import Matching
+from keff.analysis.results.money import CurvePoint
 from keff.analysis.results.recommendation import Recommendation
 from keff.records import Interval, Note
 from keff.result import Finding, Result, number
@@ -68,6 +69,7 @@ class Analysis(Finding):
     1/c, and ``percent_of_ceiling`` what K paths reach of it. ``majority`` and ``plurality`` are exact
     averages over subsets at 1..K paths, ``flip`` how often the answer after k paths is not that of all.
     ``right_answers_meet`` is the share of pairs of right paths that hold one answer.
+    ``curve`` are fixed numbers of paths with their dollars and seconds, where prices or times are known.
     Shares are between 0 and 1; what needs gold answers is None without them.
     """
 
@@ -100,6 +102,7 @@ class Analysis(Finding):
     extraction: Mapping[int, Mapping[str, int]] | None
     integrity: Mapping[str, float | None] | None
     warnings: tuple[Note, ...]
+    curve: tuple[CurvePoint, ...] = ()
 
     @property
     def cap(self) -> int:

@@ -46,6 +46,19 @@ class Step(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class CurvePoint(Result):
+    """A fixed number of paths on the record: accuracy, mean dollars per question, and the time to answer.
+
+    All paths run at once. None where labels, prices or times are unknown.
+    """
+
+    paths: int
+    accuracy: Interval | None
+    dollars: Interval | None
+    seconds: Seconds | None
+
+
+@dataclass(frozen=True, slots=True)
 class Bill(Result):
     """What the recommended policy costs at the prices given, in dollars.
 
