@@ -67,3 +67,12 @@ def test_the_sentence_that_was_false_is_caught() -> None:
     told = [said_of(old, seen.v1, seen.v2, n, n - seen.v1 - seen.v2) for n, seen in places]
     done = [isinstance(policy.decide(View(keys[:n])), Stop) for n, _ in places]
     assert told != done
+
+
+def test_waves_and_rounds_are_told_with_their_rule() -> None:
+    plain = in_words("lead_k:3")
+    assert in_words("lead_k:3,wave=4") == f"At least 4 paths at a time, and after each wave: {plain}"
+    assert in_words("lead_k:3,rounds=1").startswith("In one round, planned to lose no more")
+    assert in_words("lead_k:3,rounds=3").endswith(plain) and "at most 3 rounds" in in_words(
+        "lead_k:3,rounds=3"
+    )
