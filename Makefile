@@ -4,10 +4,11 @@ EXTRAS ?= light
 VENV := .venv
 DEMO := .venv-demo
 TOOLS := .venv-tools
+CLIENTS := .venv-clients
 # One more than the cores: tests that wait for a server leave a core idle.
 WORKERS ?= 3
 BIN := $(VENV)/bin
-LIGHT := llamacpp,serve,report,math,parquet,inspect,frame,sql,quantity
+LIGHT := llamacpp,serve,otel,report,math,parquet,inspect,frame,sql,quantity
 # Neighbouring tests go to one worker, which makes the fixtures of a file once; idle workers steal.
 SPREAD := -n $(WORKERS) --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -41,7 +42,7 @@ check: $(VENV)/ready-light
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports --no-cache
 
-test-integration: $(VENV)/ready-all  ## torch, Ray, foreign clients and the tools that write logs (installs them)
+test-integration: $(VENV)/ready-all $(CLIENTS)/ready  ## torch, Ray, foreign clients and the tools that write logs (installs them)
 	@$(BIN)/python -m pytest $(SPREAD) -m integration $(ARGS)
 	@$(BIN)/python -m tests.logs.real --tools $(TOOLS)
 
@@ -55,7 +56,7 @@ docs: $(VENV)/ready-docs  ## build the documentation site, strictly
 	@$(BIN)/zensical build --strict
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(DEMO) $(TOOLS) site dist
+	rm -rf $(VENV) $(DEMO) $(TOOLS) $(CLIENTS) site dist
 
 $(DEMO)/ready: pyproject.toml
 	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)
@@ -77,6 +78,12 @@ $(VENV)/ready-all: $(VENV)/ready-light
 	@echo "installing torch (CPU), transformers, Ray and datasets (once)"
 	@$(BIN)/python -m pip install -q torch==2.13.0
 	@$(BIN)/python -m pip install -q -e '.[hf,ray,data]'
+	@touch $@
+
+$(CLIENTS)/ready: tests/clients/requirements.txt
+	@test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
+	@echo "installing foreign clients of the gateway into $(CLIENTS) (once)"
+	@$(CLIENTS)/bin/python -m pip install -q -r $<
 	@touch $@
 
 $(VENV)/ready-docs: $(VENV)/ready-light

@@ -92,7 +92,7 @@ def delay(pilot: Record, traffic: Record, requests: int, seed: int) -> int | Non
         return "I cannot say." if key is None else f"Final answer: {key}"
 
     with running(Script(answer=answer)) as url, gateway(url, plan) as rig, httpx2.Client() as client:
-        monitor = rig.service.monitor
+        monitor = rig.monitor
         assert monitor is not None
         assert monitor.m == 4
         for number, question in enumerate(order[PILOT : PILOT + requests], 1):

@@ -15,10 +15,13 @@ import openai
 import uvicorn
 
 from keff.gateway.app import application
+from keff.gateway.books import OwnBooks
+from keff.gateway.deployment import Deployment, books_of, policy_of, service_of, views_of
+from keff.gateway.live import Views
+from keff.gateway.monitor import Monitor
 from keff.gateway.options import Options
 from keff.gateway.protocol import LARGEST_HEAD, TimedProtocol
 from keff.gateway.security import Guard
-from keff.gateway.server import Deployment, service_of
 from keff.gateway.service import Service
 from keff.gateway.upstream import Address
 from keff.plan import Plan, Profile
@@ -46,6 +49,22 @@ class Rig:
 
     url: str
     service: Service
+
+    @property
+    def books(self) -> OwnBooks:
+        """What the gateway has learned."""
+        assert isinstance(self.service.books, OwnBooks)
+        return self.service.books
+
+    @property
+    def views(self) -> Views:
+        """The operator's pages."""
+        return views_of(self.service, self.books)
+
+    @property
+    def monitor(self) -> Monitor | None:
+        """The drift alarm."""
+        return self.books.monitor
 
     def client(self, **options: Any) -> openai.OpenAI:
         """Return the official client, told nothing but the address."""
@@ -82,12 +101,17 @@ def gateway(
         # Made in the thread that uses it, as sqlite wants.
         try:
             deployment = Deployment(plan=None if planless else plan or make_plan(), address=address, **fields)
-            made["service"] = service_of(deployment, np.random.default_rng(0))
+            made["books"] = books_of(deployment, policy_of(deployment))
+            made["service"] = service_of(deployment, np.random.default_rng(0), made["books"])
         except Exception as error:
             made["error"] = error
             return
         config = uvicorn.Config(
-            application(made["service"], Guard(options.token, options.admin_token)),
+            application(
+                made["service"],
+                Guard(options.token, options.admin_token, options.clients),
+                views_of(made["service"], made["books"]),
+            ),
             port=0,
             http=TimedProtocol,
             ws="none",

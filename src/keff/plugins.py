@@ -44,6 +44,8 @@ EXTRA = {
     "starlette": "serve",
     "uvicorn": "serve",
     "aiohttp": "serve",
+    "prometheus_client": "serve",
+    "opentelemetry": "otel",
     "matplotlib": "report",
     "altair": "report",
     "vl_convert": "report",

@@ -259,10 +259,10 @@ def test_a_mismatch_is_named_and_kept_out_of_the_drift_alarm(serve: Serve) -> No
     assert reply.status_code == 200
     assert reply.headers["x-keff-stale-plan"] == "max_tokens, temperature"
     assert reply.json()["keff"]["stale_plan"] == ["max_tokens", "temperature"]
-    assert rig.service.monitor is not None
-    assert rig.service.monitor.seen == 0
+    assert rig.monitor is not None
+    assert rig.monitor.seen == 0
     assert "x-keff-stale-plan" not in rig.post().headers
-    assert rig.service.monitor.seen == 1
+    assert rig.monitor.seen == 1
     strict = serve(Script(answer=says("7")), options=Options(strict=True))
     assert strict.post({"messages": QUESTION, "temperature": 0.1}).status_code == 400
     assert strict.post({"messages": QUESTION, "model": "other"}).status_code == 404
@@ -533,7 +533,7 @@ def test_where_one_path_may_do_the_shadows_feed_the_drift_alarm(serve: Serve) ->
         plan=make_plan("fixed:1", profile=Profile(paths=8, table=(90, 10) + (0,) * 20)),
         options=Options(shadow_budget=1.0, shadow_paths=4),
     )
-    monitor = rig.service.monitor
+    monitor = rig.monitor
     assert monitor is not None
     assert (monitor.m, monitor.shadow_only) == (4, True)
 
@@ -580,8 +580,8 @@ def test_the_metrics_add_up(serve: Serve) -> None:
     assert rig.metric('keff_requests_total{status="400"}') == 1
     assert rig.metric('keff_paths_total{became="voted"}') == 9
     assert rig.metric('keff_tokens_total{kind="prompt"}') == 63
-    assert rig.metric('keff_request_paths_bucket{le="3"}') == 3
-    assert rig.metric('keff_request_paths_bucket{le="2"}') == 0
+    assert rig.metric('keff_request_paths_bucket{le="3.0"}') == 3
+    assert rig.metric('keff_request_paths_bucket{le="2.0"}') == 0
     assert rig.metric("keff_drift_requests_total") == 3
     assert rig.metric("keff_requests_in_flight") == 0
     text = httpx2.get(rig.url.removesuffix("/v1") + "/metrics").text

@@ -71,9 +71,9 @@ def test_the_real_model_streams(served: Rig) -> None:
 
 
 def test_another_system_message_is_not_the_pilot_s(served: Rig) -> None:
-    assert served.service.monitor is not None
-    before = served.service.monitor.seen
+    assert served.monitor is not None
+    before = served.monitor.seen
     messages = [{"role": "system", "content": "Be rude."}, {"role": "user", "content": "What is 2 + 1?"}]
     reply = served.post({"messages": messages, "keff": {"k": 1}})
     assert reply.headers["x-keff-stale-plan"] == "system"
-    assert served.service.monitor.seen == before
+    assert served.monitor.seen == before

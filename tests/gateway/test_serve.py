@@ -21,9 +21,9 @@ from fault_server import Script, running
 from gateway_rig import QUESTION, make_plan
 from keff.cli.serve import command
 from keff.errors import KeffError, PlanError, RunError, UsageError
+from keff.gateway.listening import listeners
 from keff.gateway.monitor import StateFile
 from keff.gateway.security import is_loopback
-from keff.gateway.server import _listening
 
 pytestmark = pytest.mark.slow
 
@@ -136,5 +136,5 @@ def test_loopback(host: str, local: bool) -> None:
 
 def test_replies_are_not_held_back_by_nagle() -> None:
     """A reply goes out in two pieces; asyncio sends them at once only on sockets whose protocol is named."""
-    with _listening("127.0.0.1", 0) as listener:
+    with listeners("127.0.0.1", 0) as (listener,):
         assert listener.proto == socket.IPPROTO_TCP

@@ -112,8 +112,8 @@ async def test_cors_is_given_to_named_origins_only(serve: Serve) -> None:
     from keff.gateway.app import application
     from keff.gateway.security import Guard
 
-    service = serve(planless=True).service
-    front = with_cors(application(service, Guard("token")), ("https://app.example",))
+    rig = serve(planless=True)
+    front = with_cors(application(rig.service, Guard("token"), rig.views), ("https://app.example",))
     transport = httpx2.ASGITransport(app=front)  # type: ignore[arg-type]
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         asks = {"access-control-request-method": "POST", "origin": "https://app.example"}

@@ -59,16 +59,16 @@ def test_the_first_voted_requests_are_the_profile_and_survive_a_restart(
         with gateway(url, planless=True, state=state) as rig:
             rig.post({"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1})
             ask_many(rig, 19)
-            assert rig.service.monitor is None
+            assert rig.monitor is None
             ask_many(rig, 3)
-            assert rig.service.monitor is not None
-            assert (rig.service.monitor.m, rig.service.monitor.seen) == (3, 2)
+            assert rig.monitor is not None
+            assert (rig.monitor.m, rig.monitor.seen) == (3, 2)
             assert rig.metric("keff_drift_requests_total") == 2
             with pytest.raises(UsageError, match="--state"), gateway(url, planless=True, state=state):
                 pass
         with gateway(url, planless=True, state=state) as rig:
-            assert rig.service.monitor is not None
-            assert rig.service.monitor.seen == 2
+            assert rig.monitor is not None
+            assert rig.monitor.seen == 2
 
 
 def test_a_profile_holds_the_patterns_and_votes_of_its_requests() -> None:

@@ -440,6 +440,9 @@ FallbackKeyEnv = Annotated[
 ]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port (0: any).")]
+ServeWorkers = Annotated[
+    int, typer.Option("--workers", min=1, max=256, help="Processes that serve, on one port.")
+]
 Strict = Annotated[
     bool, typer.Option("--strict/--allow-mismatch", help="Refuse requests that differ from the plan.")
 ]
@@ -496,6 +499,20 @@ AdminTokenEnv = Annotated[
         metavar="NAME",
         help="Environment variable with the operator's token for /keff and /keff/plan.",
     ),
+]
+Keys = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys", help="TOML file of clients' keys with names and limits per day.", show_default="none"
+    ),
+]
+Otlp = Annotated[
+    str | None,
+    typer.Option("--otlp", metavar="URL", help="Collector that gets traces (OTLP over HTTP; extra otel)."),
+]
+SpendFile = Annotated[
+    Path | None,
+    typer.Option("--spend", help="SQLite file of what each key spent.", show_default="beside the key file"),
 ]
 CorsOrigin = Annotated[
     list[str] | None,

@@ -6,9 +6,7 @@ Every request that has an answer is answered by a vote, and a drift alarm watche
 from __future__ import annotations
 
 import json
-import logging
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +24,15 @@ from keff.protocol.address import base_url, checked_key
 from keff.sampling.cost import Price, price_of, read_prices
 
 try:
-    from keff.gateway.lines import Lines
+    from keff.gateway.deployment import POLICY, Deployment
+    from keff.gateway.deployment import check as check_only
+    from keff.gateway.keys import read_keys
+    from keff.gateway.lines import log_to_stderr
     from keff.gateway.options import Options
     from keff.gateway.plan_defaults import terms_of
-    from keff.gateway.server import POLICY, Deployment, serve
-    from keff.gateway.server import check as check_only
+    from keff.gateway.server import serve
     from keff.gateway.upstream import Address
+    from keff.gateway.workers import serve_with_workers
 except ImportError as error:
     raise missing_extra(error, "keff serve") from error
 
@@ -46,6 +47,7 @@ def command(
     fallback_key_env: o.FallbackKeyEnv = None,
     host: o.Host = "127.0.0.1",
     port: o.Port = 8080,
+    workers: o.ServeWorkers = 1,
     strict: o.Strict = False,
     model: o.UpstreamModel = None,
     answer_space: o.AnswerSpaceName = None,
@@ -63,6 +65,9 @@ def command(
     token_env: o.TokenEnv = None,
     admin_token_env: o.AdminTokenEnv = None,
     upstream_key_env: o.UpstreamKeyEnv = None,
+    keys: o.Keys = None,
+    spend: o.SpendFile = None,
+    otlp: o.Otlp = None,
     forward_header: o.ForwardHeader = None,
     tool_ignore: o.ToolIgnore = None,
     state: o.State = None,
@@ -104,6 +109,7 @@ def command(
         tool_ignore=tuple(tool_ignore or ()),
         now=now,
         cors=tuple(cors_origin or ()),
+        clients=() if keys is None else read_keys(keys),
         token=_secret(token_env, "--token-env"),
         admin_token=_secret(admin_token_env, "--admin-token-env"),
     )
@@ -125,12 +131,17 @@ def command(
         state=_state(plan, state),
         vote_log=vote_log,
         log_answers=vote_log_answers,
+        spend=_spend(keys, spend),
+        otlp=None if otlp is None else _collector(otlp),
     )
     if check:
         typer.echo(json.dumps(check_only(deployment, np.random.default_rng())))
         return
-    _log_to_stderr(quiet)
-    serve(deployment, np.random.default_rng())
+    log_to_stderr(quiet)
+    if workers > 1:
+        serve_with_workers(deployment, workers, quiet)
+    else:
+        serve(deployment, np.random.default_rng())
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +188,18 @@ def _state(plan: Path | None, given: str | None) -> Path | None:
     return plan.with_suffix(".drift.sqlite") if given is None else Path(given)
 
 
+def _collector(url: str) -> str:
+    return base_url(url, "--otlp", "OTEL_EXPORTER_OTLP_HEADERS").removesuffix("/v1")
+
+
+def _spend(keys: Path | None, given: Path | None) -> Path | None:
+    if keys is None:
+        if given is not None:
+            raise UsageError("--spend keeps what the keys of --keys spend: name that file too")
+        return None
+    return given or keys.with_suffix(".spend.sqlite")
+
+
 def _price(
     plan: Plan | None, model: str | None, prices: Path | None, table: dict[str, Price] | None
 ) -> Price | None:
@@ -189,14 +212,3 @@ def _price(
     if price is None:
         raise UsageError(f"{prices} has no price for the model {name!r}")
     return price
-
-
-def _log_to_stderr(quiet: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines())
-    for name in ("keff.gateway", "uvicorn.error"):
-        logger = logging.getLogger(name)
-        logger.addHandler(handler)
-        logger.propagate = False
-    logging.getLogger("keff.gateway").setLevel(logging.WARNING if quiet else logging.INFO)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from keff.gateway.chat import Chat
+from keff.gateway.chat import RESPONSES, Chat
 from keff.gateway.errors import Problem
-from keff.gateway.exchange import JSON, Receive, Scope, Send
-from keff.gateway.live import LIVE, OPERATOR, PLAN, Live, state
+from keff.gateway.exchange import CLIENT, JSON, Receive, Scope, Send
+from keff.gateway.live import LIVE, METRICS, OPERATOR, PLAN, Viewer
 from keff.gateway.passage import passes
 from keff.gateway.routes import Pages
 from keff.gateway.security import Guard
@@ -30,7 +30,11 @@ CHAT = "/v1/chat/completions"
 ALIVE = ("/healthz", "/health", "/health/liveliness", "/health/liveness")
 READY = ("/readyz", "/health/readiness")
 OPEN_PATHS = frozenset({*ALIVE, *READY})
+VOTED = frozenset({CHAT, RESPONSES})
 MODELS = "/v1/models"
+TOLD = ("x-keff-paths", "x-keff-share", "x-keff-stale-plan", "x-keff-not-voted")
+"""Headers in which a reply says what came of it."""
+
 HOUR = 3600.0
 
 
@@ -44,12 +48,17 @@ class Front:
         """Serve one connection scope; a caller who may not ask gets 401 or 403."""
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             try:
-                check = self.guard.check_operator if scope["path"] in OPERATOR else self.guard.check
-                check(dict(scope["headers"]))
+                headers = dict(scope["headers"])
+                if scope["path"] in OPERATOR:
+                    self.guard.check_operator(headers)
+                elif scope["path"] == METRICS:
+                    self.guard.check_metrics(headers)
+                else:
+                    scope[CLIENT] = self.guard.check(headers)
             except Problem as problem:
                 await self._refuse(problem, scope, receive, send)
                 return
-            if scope["path"] == CHAT and scope["method"] == "POST":
+            if scope["path"] in VOTED and scope["method"] == "POST":
                 await self.chat(scope, receive, send)
                 return
             if passes(scope["path"]) and not _is_own(scope["path"]):
@@ -72,7 +81,9 @@ def _is_own(path: str) -> bool:
 
 async def _unrouted(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    line = "not found: use POST /v1/chat/completions" if status == 404 else "method not allowed"
+    line = (
+        "not found: use POST /v1/chat/completions or /v1/responses" if status == 404 else "method not allowed"
+    )
     headers = error.headers if isinstance(error, HTTPException) else None
     return Response(Problem(status, line).body(), status, headers, media_type=JSON)
 
@@ -86,26 +97,33 @@ def with_cors(front: Front, origins: tuple[str, ...]) -> Front | CORSMiddleware:
         allow_origins=origins,
         allow_methods=["GET", "POST"],
         allow_headers=["*"],
-        expose_headers=["x-request-id", "x-keff-paths", "x-keff-share", "x-keff-stale-plan"],
+        expose_headers=[
+            "x-request-id",
+            "x-keff-paths",
+            "x-keff-share",
+            "x-keff-stale-plan",
+            "x-keff-not-voted",
+        ],
     )
 
 
-async def _told_hourly(service: Service) -> None:
+async def told_hourly(viewer: Viewer) -> None:
+    """Log what the live page says once an hour."""
     while True:
         await asyncio.sleep(HOUR)
-        log.info(json.dumps({"event": "summary", **state(service)}))
+        log.info(json.dumps({"event": "summary", **await viewer.state()}))
 
 
-def application(service: Service, guard: Guard) -> Front:
-    """Return the ASGI application of one gateway."""
-    pages, chat, live = Pages(service, guard), Chat(service, guard), Live(service)
+def application(service: Service, guard: Guard, viewer: Viewer) -> Front:
+    """Return the ASGI application of one process; ``viewer`` shows the operator's pages."""
+    pages, chat = Pages(service, guard, viewer), Chat(service, guard)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         for server in service.servers:
             await server.start()
         service.pool.warm(service.reader)
-        hourly = asyncio.create_task(_told_hourly(service))
+        hourly = asyncio.create_task(told_hourly(viewer))
         try:
             yield
         finally:
@@ -119,9 +137,7 @@ def application(service: Service, guard: Guard) -> Front:
             Route("/v1/models/{name:path}", pages.model),
             *(Route(path, pages.healthz) for path in ALIVE),
             *(Route(path, pages.readyz) for path in READY),
-            Route("/metrics", pages.metrics),
-            Route(LIVE, live.page),
-            Route(PLAN, live.plan),
+            *(Route(path, pages.view) for path in (METRICS, LIVE, PLAN)),
         ],
         exception_handlers={HTTPException: _unrouted},
         lifespan=lifespan,

@@ -116,6 +116,11 @@ class Board:
         """Whether requests can be answered: by any branch, or by all where none may be skipped."""
         return (any if self.skip else all)(server.serves for server in self.servers)
 
+    @property
+    def priced(self) -> bool:
+        """Whether a branch has a price."""
+        return any(branch.price is not None for branch in self.branches.values())
+
     def states(self) -> dict[str, str]:
         """Return ``up``, or why it is down, of each branch."""
         return {name: _state(branch.upstream) for name, branch in self.branches.items()}

@@ -6,30 +6,37 @@ import asyncio
 import json
 import logging
 import secrets
+import sqlite3
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import cast
 
 from keff.gateway import passage, relay, stream
 from keff.gateway.errors import Gone, Problem
-from keff.gateway.exchange import EVENTS, Exchange, Receive, Scope, Send, until_gone
-from keff.gateway.request import read_ask
+from keff.gateway.exchange import CLIENT, EVENTS, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.job import Job
+from keff.gateway.keys import Client
+from keff.gateway.request import read_ask, read_response_ask
+from keff.gateway.response_stream import response_events, response_failure
 from keff.gateway.security import Guard, read_body
-from keff.gateway.service import Job, Service
-from keff.gateway.upstream import Caller, UpstreamError
-from keff.protocol.values import sendable
+from keff.gateway.service import Service
+from keff.gateway.spans import Fact
+from keff.gateway.upstream import CHAT, Caller, UpstreamError
+from keff.protocol.values import Object, sendable
 
 log = logging.getLogger("keff.gateway")
+
+RESPONSES = "/v1/responses"
 
 Serve = Callable[[Exchange, Scope], Awaitable[None]]
 
 
 class Chat:
-    """``POST /v1/chat/completions``, and what is passed through beside it."""
+    """Chat and responses, and what is passed through beside them."""
 
     def __init__(self, service: Service, guard: Guard) -> None:
         self.service, self.guard = service, guard
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: set[asyncio.Task[object]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request: whatever happens, the client gets an answer in the OpenAI form."""
@@ -40,12 +47,16 @@ class Chat:
         await self._answer(self._passed, scope, receive, send)
 
     async def _answer(self, serve: Serve, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(f"keff-{secrets.token_hex(12)}", dict(scope["headers"]), receive, send)
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        name = f"keff-{secrets.token_hex(12)}"
+        exchange = Exchange(name, dict(scope["headers"]), receive, send, client=scope.get(CLIENT))
+        task = cast("asyncio.Task[object]", asyncio.current_task())
         service, begun = self.service, time.perf_counter()
         service.in_flight += 1
         self._running.add(task)
+        if service.tracer is not None:
+            exchange.span = service.tracer.begin(f"{scope['method']} {scope['path']}"[:200], exchange.headers)
         try:
+            self._admit(exchange)
             await serve(exchange, scope)
         except Gone:
             exchange.status = 499
@@ -68,6 +79,16 @@ class Chat:
         for task in self._running:
             task.cancel()
 
+    def _admit(self, exchange: Exchange) -> None:
+        client, spend = exchange.client, self.service.spend
+        if client is None or spend is None:
+            return
+        try:
+            spend.admit(client)
+        except Problem:
+            self.service.metrics.count("keff_key_limited_total", key=client.name)
+            raise
+
     def _check_room(self) -> None:
         options = self.service.options
         if self.service.in_flight > options.max_requests:
@@ -88,9 +109,19 @@ class Chat:
         options = self.service.options
         self._check_room()
         raw = await read_body(exchange.receive, exchange.headers, options.max_body, options.body_seconds)
-        ask = read_ask(raw, exchange.headers)
+        if scope["path"] == RESPONSES:
+            # A plan's branches are asked by chat: each has a prompt of its own.
+            ask = read_response_ask(raw, exchange.headers)
+            ask = "branches" if self.service.board is not None else ask
+        else:
+            ask = read_ask(raw, exchange.headers)
+        if isinstance(ask, str):
+            exchange.passed, exchange.not_voted = True, ask
+            caller = self._caller(exchange, scope)
+            await passage.passed(self.service, exchange, "POST", RESPONSES, caller, raw)
+            return
         job = await self.service.job(exchange.name, ask, self._caller(exchange, scope))
-        exchange.job = job
+        exchange.job, job.span = job, exchange.span
         if not ask.stream:
             reply = await until_gone(exchange, self.service.run(job))
             await exchange.whole(200, sendable(reply), {})
@@ -116,44 +147,95 @@ class Chat:
         finally:
             await _ended(work)
 
-    def _events(self, work: asyncio.Future[dict[str, Any]], job: Job) -> bytes:
+    def _events(self, work: asyncio.Future[Object], job: Job) -> bytes:
         try:
-            return b"".join(stream.chunks(work.result(), include_usage=job.ask.include_usage))
+            if job.ask.api is CHAT:
+                return b"".join(stream.chunks(work.result(), include_usage=job.ask.include_usage))
+            return b"".join(response_events(work.result()))
         except (Problem, UpstreamError) as error:
             problem = error if isinstance(error, Problem) else error.problem()
         except Exception:
             problem = internal_error(job.name)
-        return stream.failure(problem)
+        return stream.failure(problem) if job.ask.api is CHAT else response_failure(problem)
 
     def _account(self, exchange: Exchange, seconds: float) -> None:
-        metrics, job, options = self.service.metrics, exchange.job, self.service.options
+        metrics, job = self.service.metrics, exchange.job
+        if exchange.client is not None:
+            self._spend(exchange.client, exchange)
+        if exchange.span is not None:
+            exchange.span.end(facts_of(exchange), None if exchange.status < 500 else exchange.code or "error")
         if exchange.passed:
             metrics.count("keff_passed_total", status=str(exchange.status))
             return
         metrics.count("keff_requests_total", status=str(exchange.status))
         metrics.observe("keff_request_seconds", seconds)
         if job is not None and exchange.status == 200:
-            self.service.traffic.answered(job.stop, seconds, job.dollars if options.price else None)
+            self.service.books.answered(job.stop, seconds, job.dollars if self.service.priced else None)
         for name in job.stale if job is not None else ():
             metrics.count("keff_stale_total", by=1, differs=name if name.isidentifier() else "other")
         if log.isEnabledFor(logging.INFO):
-            line: dict[str, Any] = {
-                "event": "request",
-                "id": exchange.name,
-                "status": exchange.status,
-                "seconds": round(seconds, 4),
-            }
-            if exchange.code is not None:
-                line["error"] = exchange.code
-            if job is not None:
-                model = job.ask.body.get("model")
-                line |= {"model": model[:200] if isinstance(model, str) else None, "kind": job.kind}
-                if options.price is not None:
-                    line["dollars"] = job.dollars
-                line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}
-                line |= {"stop": job.stop, "tokens": job.tokens, "stale": job.stale}
-                line |= {} if job.tab is None else {"branches": job.tab.calls}
-            log.info(json.dumps(line))
+            log.info(json.dumps(log_line(exchange, seconds, priced=self.service.priced)))
+
+    def _spend(self, client: Client, exchange: Exchange) -> None:
+        """Count what a request cost its key; what is passed through counts as one path."""
+        job, service = exchange.job, self.service
+        paths = int(exchange.passed and exchange.status < 400) if job is None else job.drawn
+        dollars = 0.0 if job is None else job.dollars
+        service.metrics.count("keff_key_requests_total", key=client.name)
+        service.metrics.count("keff_key_paths_total", paths, key=client.name)
+        if service.priced:
+            service.metrics.count("keff_key_dollars_total", dollars, key=client.name)
+        if service.spend is None:
+            return
+        try:
+            service.spend.add(client, paths, dollars)
+        except sqlite3.Error as error:
+            service.metrics.count("keff_spend_errors_total")
+            log.warning(json.dumps({"event": "spend not written", "message": str(error)}))
+
+
+def facts_of(exchange: Exchange) -> dict[str, Fact]:
+    """Return what a trace says of a request."""
+    facts: dict[str, Fact] = {"http.response.status_code": exchange.status, "keff.request_id": exchange.name}
+    job = exchange.job
+    if job is not None:
+        facts |= {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": str(job.ask.body.get("model"))[:200],
+            "keff.policy": job.policy.spec,
+            "keff.paths": job.paths,
+            "keff.stop": job.stop,
+            "keff.tokens": job.tokens,
+        }
+        if job.share is not None:
+            facts["keff.share"] = job.share
+    return facts
+
+
+def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
+    """Return what the log says of a request; neither questions nor answers, and no key."""
+    job = exchange.job
+    line: Object = {
+        "event": "request",
+        "id": exchange.name,
+        "status": exchange.status,
+        "seconds": round(seconds, 4),
+    }
+    if exchange.span is not None:
+        line["trace"] = exchange.span.trace
+    if exchange.client is not None:
+        line["key"] = exchange.client.name
+    if exchange.code is not None:
+        line["error"] = exchange.code
+    if job is None:
+        return line
+    model = job.ask.body.get("model")
+    line |= {"model": model[:200] if isinstance(model, str) else None, "kind": job.kind}
+    if priced:
+        line["dollars"] = job.dollars
+    line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}
+    branches: Object = {} if job.tab is None else {"branches": job.tab.calls}
+    return line | {"stop": job.stop, "tokens": job.tokens, "stale": job.stale} | branches
 
 
 def internal_error(name: str) -> Problem:
@@ -162,7 +244,7 @@ def internal_error(name: str) -> Problem:
     return Problem(500, "internal error; see the gateway log", code="internal_error")
 
 
-async def _ended(task: asyncio.Future[Any]) -> None:
+async def _ended(task: asyncio.Future[Object]) -> None:
     if not task.done():
         task.cancel()
         await asyncio.wait([task])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from keff.answers import limited, warm
 from keff.gateway.extraction import Read, Reader
@@ -59,7 +59,7 @@ class Desk:
         self._left = REQUEST_SECONDS
         self._turn = asyncio.Lock()
 
-    async def read(self, choice: Mapping[str, Any]) -> Read:
+    async def read(self, choice: Mapping[str, object]) -> Read:
         """Return the vote of one choice."""
         if not self._reader.slow:
             return self._reader.read(choice, as_json=self._as_json)
@@ -72,7 +72,7 @@ class Desk:
             at_once = Read(None, False)
         return await self._patiently(choice) or at_once
 
-    async def _patiently(self, choice: Mapping[str, Any]) -> Read | None:
+    async def _patiently(self, choice: Mapping[str, object]) -> Read | None:
         clock = asyncio.get_running_loop().time
         async with self._turn:
             await self._pool.ready()
@@ -85,6 +85,6 @@ class Desk:
             finally:
                 self._left -= clock() - begun
 
-    def _within_limit(self, choice: Mapping[str, Any]) -> Read:
+    def _within_limit(self, choice: Mapping[str, object]) -> Read:
         with limited(ANSWER_SECONDS):
             return self._reader.read(choice, as_json=self._as_json)

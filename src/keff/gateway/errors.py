@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+
+from keff.protocol.values import Object
 
 KINDS = {
     400: "invalid_request_error",
@@ -45,7 +46,7 @@ class Problem(Exception):
         self.status, self.code, self.param, self._kind = status, code, param, kind
         self.headers = headers or HEADERS.get(status, {})
 
-    def error(self) -> dict[str, Any]:
+    def error(self) -> Object:
         """Return the object that stands under ``error``."""
         kind = self._kind or KINDS.get(
             self.status, "invalid_request_error" if self.status < 500 else "server_error"

@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from keff.gateway.errors import Gone, Problem
-from keff.gateway.service import Job
+from keff.gateway.job import Job
+from keff.gateway.keys import Client
+from keff.gateway.spans import Span
+
+CLIENT = "keff.client"
+"""Where a connection scope says whose key was shown."""
 
 JSON, EVENTS = "application/json", "text/event-stream"
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[MutableMapping[str, object]]]
+Send = Callable[[MutableMapping[str, object]], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -27,9 +32,12 @@ class Exchange:
     receive: Receive
     send: Send
     status: int = 0
+    client: Client | None = None
     job: Job | None = None
     passed: bool = False
     code: str | None = None
+    not_voted: str | None = None
+    span: Span | None = None
 
     async def begin(self, status: int, kind: str, more: Mapping[str, str], size: int | None = None) -> None:
         """Send the head of the response."""
@@ -44,6 +52,8 @@ class Exchange:
             told["x-keff-share"] = f"{job.share:.4g}"
         if job is not None:
             told |= job.limits
+        if self.not_voted is not None:
+            told["x-keff-not-voted"] = self.not_voted
         if job is not None and job.stale:
             told["x-keff-stale-plan"] = ", ".join(job.stale)
         # A name in a plan may be in any script; a header is Latin-1.
@@ -71,9 +81,9 @@ class Exchange:
             pass
 
 
-async def until_gone(exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
+async def until_gone(exchange: Exchange, work: Coroutine[object, object, T]) -> T:
     """Await ``work`` while the client is there; else cancel it, wait for its end, and raise Gone."""
-    me = cast("asyncio.Task[Any]", asyncio.current_task())
+    me = cast("asyncio.Task[object]", asyncio.current_task())
     gone = asyncio.create_task(exchange.gone())
     waiting = True
 

@@ -22,7 +22,7 @@ from keff.answers import (
 from keff.errors import PlanError, TaskError
 from keff.plan import Plan
 from keff.protocol.reply import finish_reason
-from keff.protocol.values import fields, text_of
+from keff.protocol.values import fields, items, text_of
 from keff.usercode import without_code
 
 READ_DOCUMENTS = frozenset({"json", "code", "python", "sql", "list", "set", "literal", "key"})
@@ -63,7 +63,7 @@ class Reader:
         """Whether reading may take long: then it is done in a thread, so that other requests go on."""
         return self.space.name in SLOW_SPACES or self.task is not None
 
-    def read(self, choice: Mapping[str, Any], *, as_json: bool) -> Read:
+    def read(self, choice: Mapping[str, object], *, as_json: bool) -> Read:
         """Return the vote of one choice of a response.
 
         A tool call votes on its name and arguments. With ``as_json`` (the client asked for JSON) the whole
@@ -121,16 +121,16 @@ def _matched(regex: re.Pattern[str], text: str, truncated: bool) -> str | None:
     return last
 
 
-def tool_key(calls: Any, ignored: frozenset[str] = frozenset()) -> str | None:
+def tool_key(calls: object, ignored: frozenset[str] = frozenset()) -> str | None:
     """Return the names and arguments of tool calls as canonical JSON, whatever their order.
 
     Calls of one message are made side by side, so their order says nothing; nor do ids. Arguments that are
     ``ignored`` (timestamps, made-up ids), at any depth, do not count.
     """
     try:
-        functions = [fields(call)["function"] for call in cast("list[Any]", calls)]
+        functions = [fields(fields(call)["function"]) for call in items(calls)]
         named = [
-            (json.dumps(each["name"]), canonical_json(_kept(each.get("arguments") or "{}", ignored)))
+            (json.dumps(each["name"]), canonical_json(_kept(str(each.get("arguments") or "{}"), ignored)))
             for each in functions
         ]
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
@@ -145,12 +145,12 @@ def _kept(arguments: str, ignored: frozenset[str]) -> str:
     return json.dumps(_without(json.loads(arguments), ignored)) if ignored else arguments
 
 
-def _without(value: Any, ignored: frozenset[str]) -> Any:
+def _without(value: object, ignored: frozenset[str]) -> object:
     if isinstance(value, dict):
-        inner = cast("dict[str, Any]", value).items()
+        inner = fields(cast("object", value)).items()
         return {name: _without(each, ignored) for name, each in inner if name not in ignored}
     if isinstance(value, list):
-        return [_without(each, ignored) for each in cast("list[Any]", value)]
+        return [_without(each, ignored) for each in items(cast("object", value))]
     return value
 
 
@@ -193,7 +193,7 @@ def _space(spec: str) -> Space:
         raise PlanError(f"{error}: name another with --answer-space") from None
 
 
-def _foreign(options: Mapping[str, Any]) -> Any:
+def _foreign(options: Mapping[str, object]) -> Any:
     """Return the task object where another package reads the answers, else None."""
     name = str(options.get("name") or "")
     if name not in entry_points(group="keff.tasks").names:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from keff.answers import Extracted, Space, canonical_json, space, strip_thinking
 from keff.gateway.extraction import LETTERS, Read, tool_key
 from keff.protocol.reply import finish_reason
-from keff.protocol.values import fields, text_of
+from keff.protocol.values import Object, fields, text_of
 
 Kind = Literal["tool", "json", "numeric", "choice", "binary", "text"]
 
@@ -68,10 +68,10 @@ class Asked:
         return self.as_json or self.contract or bool(self.kinds)
 
 
-def asked(body: Mapping[str, Any]) -> Asked:
+def asked(body: Mapping[str, object]) -> Asked:
     """Return what a request says of its answer."""
     as_json = str(fields(body.get("response_format")).get("type")).startswith("json")
-    messages = cast("list[dict[str, Any]]", body["messages"])
+    messages = cast("list[Object]", body["messages"])
     users = [text_of(message.get("content"))[-TAIL:] for message in messages if message["role"] == "user"]
     system = [text_of(message.get("content"))[-TAIL:] for message in messages if message["role"] != "user"]
     question = users[-1] if users else ""
@@ -88,7 +88,7 @@ def asked(body: Mapping[str, Any]) -> Asked:
     )
 
 
-def is_tiny(body: Mapping[str, Any]) -> bool:
+def is_tiny(body: Mapping[str, object]) -> bool:
     """Return whether a request is too short to hold an answer."""
     lengths = [body.get("max_tokens"), body.get("max_completion_tokens")]
     return any(isinstance(length, int) and 0 < length <= TINY for length in lengths)
@@ -108,7 +108,7 @@ class KindReader:
             "text": space("text"),
         }
 
-    def read(self, choice: Mapping[str, Any], about: Asked) -> tuple[Read, dict[str, str]]:
+    def read(self, choice: Mapping[str, object], about: Asked) -> tuple[Read, dict[str, str]]:
         """Return the reading of one choice and its keys by kind; none where it holds no answer."""
         message = fields(choice.get("message"))
         finish = finish_reason(choice.get("finish_reason"))

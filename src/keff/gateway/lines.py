@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import time
 
 
@@ -21,3 +22,15 @@ class Lines(logging.Formatter):
             trace = json.dumps(self.formatException(record.exc_info))
             message = f'{message[:-1]}, "traceback": {trace}}}'
         return head + message[1:]
+
+
+def log_to_stderr(quiet: bool) -> None:
+    """Log to stderr; ``quiet`` leaves only warnings."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines())
+    for name in ("keff.gateway", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.propagate = False
+    logging.getLogger("keff.gateway").setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

@@ -1,21 +1,22 @@
-"""The operator's pages: the traffic as it is now (``/keff``), and a plan made from it (``/keff/plan``)."""
+"""The operator's pages: metrics, traffic (``/keff``), and a plan made from it (``/keff/plan``)."""
 
 from __future__ import annotations
 
 import asyncio
 import html
 import json
-from typing import Any, cast
-
-from starlette.requests import Request
-from starlette.responses import Response
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, cast
 
 from keff.errors import KeffError
+from keff.gateway.books import OwnBooks
 from keff.gateway.errors import Problem
-from keff.gateway.exchange import JSON
-from keff.gateway.service import Service
+from keff.gateway.metrics import Labels, Metrics, exposed
+from keff.protocol.values import Object
 
-LIVE, PLAN = "/keff", "/keff/plan"
+METRICS, LIVE, PLAN = "/metrics", "/keff", "/keff/plan"
+JSON = "application/json"
 OPERATOR = frozenset({LIVE, PLAN})
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -23,53 +24,107 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv=
 <meta name="viewport" content="width=device-width"><title>keff gateway</title>
 <style>body{{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}}
 table{{border-collapse:collapse}}th,td{{text-align:left;padding:.2em 1em .2em 0;border-bottom:1px solid #ccc}}
-</style><h1>keff gateway</h1>{state}<h2>Other rules, on the requests that were drawn on</h2>{others}
+</style><h1>keff gateway</h1>{warning}{state}<h2>Other rules, on the requests that were drawn on</h2>{others}
 <p>Nothing changes by itself. <code>GET /keff/plan</code> gives a plan made from these requests.</p></html>"""
 
 
-class Live:
-    """The operator's pages of one gateway."""
+Numbers: TypeAlias = tuple[Metrics, Mapping[tuple[str, Labels], float]]
+"""Counters, and gauges as they are now."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
 
-    async def page(self, request: Request) -> Response:
+@dataclass(frozen=True, slots=True)
+class View:
+    """One page: status, content type and body."""
+
+    status: int
+    kind: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a plan made from traffic says of it: its answer space, and the most paths of a request."""
+
+    space: str
+    cap: int
+
+
+class Viewer(Protocol):
+    """Who can show the pages."""
+
+    async def show(self, path: str, accept: str) -> View:
+        """Return one page in the form that is accepted."""
+        ...
+
+    async def state(self) -> Object:
+        """Return what the hourly line says."""
+        ...
+
+
+class Views:
+    """What the process that keeps the books can show: metrics, the live page and the plan from traffic.
+
+    ``branches`` says how the branches of a plan do, where this process asks them itself.
+    """
+
+    def __init__(
+        self,
+        books: OwnBooks,
+        kept: Kept,
+        numbers: Callable[[], Numbers],
+        branches: Callable[[], Mapping[str, str]] | None = None,
+    ) -> None:
+        self.books, self.kept, self._numbers, self._branches = books, kept, numbers, branches
+
+    async def show(self, path: str, accept: str) -> View:
+        """Return one page in the form that is accepted."""
+        if path == METRICS:
+            metrics, now = self._numbers()
+            monitor = self.books.monitor
+            drift = monitor.gauges() if monitor is not None else {}
+            return View(200, *exposed(metrics, {**now, **drift}, accept))
+        return await (self._plan() if path == PLAN else self._page(accept))
+
+    async def _page(self, accept: str) -> View:
         """Show the traffic: HTML, or JSON for who accepts that and no HTML."""
-        told = state(self.service)
-        others = await asyncio.to_thread(self.service.traffic.others)
-        if "html" not in request.headers.get("accept", "") and "json" in request.headers.get("accept", ""):
-            return Response(json.dumps(told | {"others": others}), media_type=JSON)
-        body = PAGE.format(state=_table(told), others=_rules(others))
-        return Response(body, media_type="text/html", headers={"content-security-policy": POLICY})
+        told = await self.state()
+        others = await asyncio.to_thread(self.books.traffic.others)
+        if "html" not in accept and "json" in accept:
+            return View(200, JSON, json.dumps(told | {"others": others}).encode())
+        warning = f"<p><strong>{_escaped(str(told['warning']))}</strong>" if told["warning"] else ""
+        page = PAGE.format(state=_table(told), others=_rules(others), warning=warning)
+        return View(200, "text/html; charset=utf-8", page.encode())
 
-    async def plan(self, _: Request) -> Response:
+    async def _plan(self) -> View:
         """Return the plan that the traffic gives; 409 while that is too little."""
         from keff.gateway.traffic_plan import plan_of
 
-        service = self.service
-        rows, cap = list(service.traffic.drawn), service.options.shadow_paths
+        rows = list(self.books.traffic.drawn)
         try:
-            made = await asyncio.to_thread(plan_of, rows, cap, service.space)
+            made = await asyncio.to_thread(plan_of, rows, self.kept.cap, self.kept.space)
         except KeffError as error:
             problem = Problem(409, str(error), code="too_little_traffic")
-            return Response(problem.body(), problem.status, media_type=JSON)
-        return Response(made.model_dump_json(indent=2), media_type=JSON)
+            return View(problem.status, JSON, problem.body())
+        return View(200, JSON, made.model_dump_json(indent=2).encode())
+
+    async def state(self) -> Object:
+        """Return what the page and the hourly line say."""
+        from keff.gateway.traffic_plan import reading_warning
+
+        books = self.books
+        monitor, matching = books.monitor, books.traffic.matching
+        drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}
+        branches: Object = {} if self._branches is None else {"branches": dict(self._branches())}
+        shown: Object = {"policy": books.policy.spec, **branches, **books.traffic.summary(), "drift": drift}
+        return shown | {"warning": reading_warning(matching.interval(), matching.n)}
 
 
-def state(service: Service) -> dict[str, Any]:
-    """Return what the page and the hourly line say."""
-    monitor = service.monitor
-    drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}
-    branches = {} if service.board is None else {"branches": service.board.states()}
-    return {"policy": service.policy.spec, **branches, **service.traffic.summary(), "drift": drift}
-
-
-def _table(told: dict[str, Any]) -> str:
+def _table(told: Object) -> str:
     rows = (f"<tr><th>{_escaped(name.replace('_', ' '))}<td>{_cell(value)}" for name, value in told.items())
     return f"<table>{''.join(rows)}</table>"
 
 
-def _rules(others: list[dict[str, Any]]) -> str:
+def _rules(others: list[Object]) -> str:
     if not others:
         return "<p>None so far: see --shadow-budget.</p>"
     head = "<tr><th>rule<th>requests<th>paths a request<th>same answer as all paths"
@@ -77,11 +132,11 @@ def _rules(others: list[dict[str, Any]]) -> str:
     return f"<table>{head}{''.join(rows)}</table>"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return "not known yet"
     if isinstance(value, dict):
-        named = cast("dict[str, Any]", value)
+        named = cast("Object", value)
         if "value" not in named:
             return _escaped(", ".join(f"{name}: {inner}" for name, inner in named.items()) or "none")
         limits = "" if named["lo"] is None else f" [{named['lo']:.3g}, {named['hi']:.3g}]"

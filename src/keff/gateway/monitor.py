@@ -11,15 +11,15 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
 
 from keff.errors import UsageError
-from keff.gateway.metrics import series
+from keff.gateway.metrics import Labels, series
 from keff.plan import Plan, Profile
 from keff.policy import Policy, Sample, View
+from keff.protocol.values import Object, decoded, fields
 from keff.records import stable_hash
 from keff.stats.conformal import ConformalMartingale, ShiryaevRoberts, StreamState
 from keff.stats.drift import stop_score
@@ -38,6 +38,8 @@ SHADOW_DRAWS = 4
 """Where the policy may stop at one path, the pattern is that of 4 paths of shadow requests."""
 
 SAVE_SECONDS = 1.0
+
+OTHER_VERSION = "the state file is of another version of keff: name another with --state"
 
 
 def pattern_paths(policy: Policy, profile: Profile) -> tuple[int, bool]:
@@ -114,12 +116,15 @@ class StateFile:
                 f"{file} cannot hold the drift state ({error}): name another with --state"
             ) from None
 
-    def load(self, plan: str) -> dict[str, Any] | None:
+    def load(self, plan: str) -> Object | None:
         """Return the state that was saved for a plan, or None."""
         row = self._db.execute("SELECT state FROM drift WHERE plan = ?", (plan,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        try:
+            return None if row is None else fields(decoded(str(row[0]).encode()))
+        except ValueError:
+            raise UsageError(OTHER_VERSION) from None
 
-    def save(self, plan: str, state: Mapping[str, Any]) -> None:
+    def save(self, plan: str, state: Mapping[str, object]) -> None:
         """Replace the state of a plan."""
         self._db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (plan, json.dumps(state)))
 
@@ -139,7 +144,7 @@ def saved_profile(file: StateFile, policy: Policy) -> Profile | None:
     try:
         return None if saved is None else Profile.model_validate(saved.get("profile"))
     except ValidationError:
-        raise UsageError("the state file is of another version of keff: name another with --state") from None
+        raise UsageError(OTHER_VERSION) from None
 
 
 class Monitor:
@@ -159,6 +164,7 @@ class Monitor:
         self._file, self._saved_at = file, time.monotonic()
         saved = file.load(self._name) if file else None
         self._pairs = agreeing_pairs(self.m)
+        self.seen, self._last = 0, {"martingale": 1.0, "shiryaev_roberts": 0.0}
         if saved is None:
             rng = np.random.default_rng(int(self._name[:15], 16))
             if self._policy is None:
@@ -169,12 +175,17 @@ class Monitor:
             self._martingale = ConformalMartingale(pilot, one, ALPHA)
             self._late = ShiryaevRoberts(pilot, two, RUN_LENGTH)
         else:
-            self._martingale = ConformalMartingale.from_state(saved["martingale"])
-            self._late = ShiryaevRoberts.from_state(saved["shiryaev_roberts"])
-        self.seen = int(saved["seen"]) if saved else 0
-        self._last: dict[str, float] = (
-            saved["last"] if saved else {"martingale": 1.0, "shiryaev_roberts": 0.0}
-        )
+            self._resume(saved)
+
+    def _resume(self, saved: Object) -> None:
+        try:
+            self._martingale = ConformalMartingale.from_state(fields(saved["martingale"]))
+            self._late = ShiryaevRoberts.from_state(fields(saved["shiryaev_roberts"]))
+            self.seen = int(str(saved["seen"]))
+            last = fields(saved["last"])
+            self._last = {name: float(str(last[name])) for name in self._last}
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            raise UsageError(OTHER_VERSION) from None
 
     @property
     def alarms(self) -> dict[str, bool]:
@@ -228,12 +239,12 @@ class Monitor:
         except sqlite3.Error as error:
             log.warning(json.dumps({"event": "drift state not saved", "message": str(error)}))
 
-    def gauges(self) -> dict[str, float]:
+    def gauges(self) -> dict[tuple[str, Labels], float]:
         """Return the series of ``/metrics``."""
-        found: dict[str, float] = {"keff_drift_requests_total": self.seen}
+        shown: dict[tuple[str, Labels], float] = {series("keff_drift_requests_total"): self.seen}
         limits = {"martingale": 1 / ALPHA, "shiryaev_roberts": float(RUN_LENGTH)}
         for name, on in self.alarms.items():
-            found[series("keff_drift_alarm", alarm=name)] = float(on)
-            found[series("keff_drift_statistic", alarm=name)] = self._last[name]
-            found[series("keff_drift_threshold", alarm=name)] = limits[name]
-        return found
+            shown[series("keff_drift_alarm", alarm=name)] = float(on)
+            shown[series("keff_drift_statistic", alarm=name)] = self._last[name]
+            shown[series("keff_drift_threshold", alarm=name)] = limits[name]
+        return shown

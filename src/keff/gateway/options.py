@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from keff.errors import UsageError
+from keff.gateway.keys import Client
 from keff.sampling.cost import Price
 
 HEADER = re.compile(r"x-[a-z0-9-]+")
@@ -30,11 +31,10 @@ class Options:
     reply: on average that adds ``shadow_budget`` of the paths that the replies cost. Seconds: ``deadline`` of
     a vote (None: none), ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first
     comment, ``comment_seconds`` between comments. ``forward_headers`` are those of a client, in lower case,
-    that the upstream gets too. ``tool_ignore``
-    are arguments of tool calls that do not count in a vote. ``now`` is how many paths the operator draws a
-    request without the gateway; ``branch_down``: a branch that is down is skipped, or fails the request;
-    ``admin_token`` opens the operator's pages. Web pages of
-    the ``cors`` origins may ask.
+    that the upstream gets too. ``tool_ignore`` are arguments of tool calls that do not count in a vote.
+    ``now`` is how many paths the operator draws per request without the gateway. ``branch_down``: a branch
+    that is down is skipped, or fails the request. ``clients`` are the named keys; ``admin_token`` opens the
+    operator's pages. Web pages of the ``cors`` origins may ask.
     """
 
     strict: bool = False
@@ -58,6 +58,7 @@ class Options:
     tool_ignore: tuple[str, ...] = ()
     now: int | None = None
     cors: tuple[str, ...] = ()
+    clients: tuple[Client, ...] = ()
     token: str = field(default="", repr=False)
     admin_token: str = field(default="", repr=False)
 
@@ -68,13 +69,16 @@ class Options:
             raise UsageError("the deadline must be above 0 seconds")
         if not 1 <= self.max_paths <= 256 or not 1 <= self.in_flight <= 256:
             raise UsageError("the most paths and the paths in flight must lie between 1 and 256")
+        self._check_callers()
+        self._check_choices()
+
+    def _check_callers(self) -> None:
         for name in self.forward_headers:
             if not HEADER.fullmatch(name) or name == "x-api-key" or name.startswith("x-keff"):
                 raise UsageError(f"--forward-header {name!r}: name a header of your own, such as x-tenant")
         for origin in self.cors:
             if not re.fullmatch(r"https?://[^/*\s]+", origin):
                 raise UsageError(f"--cors-origin {origin!r}: write an origin such as https://app.example.com")
-        self._check_choices()
 
     def _check_choices(self) -> None:
         choices = (

@@ -32,16 +32,24 @@ def passes(path: str) -> bool:
     return _PATH.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))
 
 
-async def passed(service: Service, exchange: Exchange, method: str, path: str, caller: Caller) -> None:
-    """Make one call for a client and give back what comes, as it comes; raises UpstreamError or Problem."""
+async def passed(
+    service: Service, exchange: Exchange, method: str, path: str, caller: Caller, body: bytes | None = None
+) -> None:
+    """Make one call for a client and give back what comes, as it comes; raises UpstreamError or Problem.
+
+    ``body`` where it was read already.
+    """
     options = service.options
-    body = await received(exchange.receive, options.max_body, options.body_seconds)
+    if body is None:
+        body = await received(exchange.receive, options.max_body, options.body_seconds)
     sent = {
         name.decode(): exchange.headers[name].decode("latin-1")
         for name in SENT_UP
         if name in exchange.headers
     }
-    headers = {**sent, **caller.headers, **service.upstream.keys(caller), "accept-encoding": ENCODINGS}
+    traced = {} if exchange.span is None else exchange.span.headers()
+    keys = service.upstream.keys(caller)
+    headers = {**sent, **caller.headers, **traced, **keys, "accept-encoding": ENCODINGS}
     await until_gone(exchange, _call(service, exchange, method, path, caller, headers, body))
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from keff.errors import PlanError
 from keff.plan import Plan
 from keff.protocol.form import effort_thinking, template_thinking
-from keff.protocol.values import fields
+from keff.protocol.values import Object, fields
 from keff.sampling.manifest import Config
 
 LENGTHS = ("max_tokens", "max_completion_tokens")
 SYSTEM_ROLES = ("system", "developer")
 THINKING = ("reasoning_effort", "chat_template_kwargs", "thinking")
-NEUTRAL: dict[str, tuple[Any, ...]] = {
+NEUTRAL: dict[str, tuple[object, ...]] = {
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
     "repetition_penalty": (1,),
@@ -32,7 +32,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 OURS = frozenset({"messages", "n", "seed", "stream", "stream_options", "keff"})
 """Fields of an upstream call that the gateway decides itself."""
 
-ENGINE_FIELDS: dict[str, dict[str, Any]] = {"llamacpp": {"top_k": 0, "min_p": 0.0}}
+ENGINE_FIELDS: dict[str, Object] = {"llamacpp": {"top_k": 0, "min_p": 0.0}}
 """What an engine of keff says beyond the sampling of a plan, where a server's own default differs."""
 
 
@@ -49,18 +49,18 @@ class Terms:
     upstream: str | None = None
     names: frozenset[str] = frozenset()
     system: str | None = None
-    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    fields: Mapping[str, object] = field(default_factory=Object)
     length: int | None = None
     length_field: str = "max_tokens"
 
-    def apply(self, body: dict[str, Any]) -> list[str]:
+    def apply(self, body: Object) -> list[str]:
         """Fill in a request's body, and return the names of what it states differently."""
         different = self._model(body)
         if self.known:
             different += self._system(body) + self._length(body) + self._fields(body)
         return different
 
-    def _model(self, body: dict[str, Any]) -> list[str]:
+    def _model(self, body: Object) -> list[str]:
         asked = body.get("model")
         if asked in (None, "", "keff") or asked in self.names:
             if self.upstream is not None:
@@ -68,8 +68,8 @@ class Terms:
             return []
         return ["model"] if self.names else []
 
-    def _system(self, body: dict[str, Any]) -> list[str]:
-        messages = cast("list[dict[str, Any]]", body["messages"])
+    def _system(self, body: Object) -> list[str]:
+        messages = cast("list[Object]", body["messages"])
         stated = [message.get("content") for message in messages if message["role"] in SYSTEM_ROLES]
         if stated:
             return [] if stated == [self.system] else ["system"]
@@ -77,7 +77,7 @@ class Terms:
             body["messages"] = [{"role": "system", "content": self.system}, *messages]
         return []
 
-    def _length(self, body: dict[str, Any]) -> list[str]:
+    def _length(self, body: Object) -> list[str]:
         stated = [body[name] for name in LENGTHS if body.get(name) is not None]
         if stated:
             return [] if all(value == self.length for value in stated) else ["max_tokens"]
@@ -85,7 +85,7 @@ class Terms:
             body[self.length_field] = self.length
         return []
 
-    def _fields(self, body: dict[str, Any]) -> list[str]:
+    def _fields(self, body: Object) -> list[str]:
         different: list[str] = []
         for name, value in self.fields.items():
             stated = body.get(name)
@@ -103,7 +103,7 @@ class Terms:
         ]
 
 
-def _same(stated: Any, value: Any) -> bool:
+def _same(stated: object, value: object) -> bool:
     if isinstance(value, list) and isinstance(stated, str):
         return value == [stated]
     return stated == value
@@ -165,7 +165,7 @@ def _measured(plan: Plan) -> _Measured:
     return measured
 
 
-def _fingerprint(config: dict[str, Any]) -> str | None:
+def _fingerprint(config: Object) -> str | None:
     try:
         return Config.model_validate(config).fingerprint
     except ValidationError:
@@ -194,9 +194,9 @@ def terms_of(plan: Plan, model: str | None = None) -> Terms:
     )
 
 
-def _stated(engine: _Engine, sampling: _Sampling) -> dict[str, Any]:
+def _stated(engine: _Engine, sampling: _Sampling) -> Object:
     given = {"temperature": sampling.temperature, "top_p": sampling.top_p, "stop": sampling.stop or None}
-    stated: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    stated: Object = {name: value for name, value in given.items() if value is not None}
     think = effort_thinking if engine.thinking == "effort" else template_thinking
     stated |= think(sampling.thinking)
     stated |= ENGINE_FIELDS.get(str(engine.engine), {})

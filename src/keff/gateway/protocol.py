@@ -48,7 +48,7 @@ class Corked:
             held, self._held = self._held, []
             self._transport.write(b"".join(held))
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._transport, name)
 
 
@@ -75,7 +75,7 @@ class TimedProtocol(H11Protocol):
         if self.conn.their_state is h11.SEND_BODY:
             self.loop.call_later(LINGER_SECONDS, self._close_unread, self.cycle)
 
-    def _close_unread(self, cycle: Any) -> None:
+    def _close_unread(self, cycle: object) -> None:
         if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
             self.transport.close()
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import aiohttp
 
 from keff.gateway import stream
 from keff.gateway.errors import Problem
-from keff.gateway.service import Job, Service
-from keff.gateway.upstream import UpstreamError
+from keff.gateway.job import Job
+from keff.gateway.service import Service
+from keff.gateway.upstream import CHAT, UpstreamError
 from keff.gateway.vote import rest_after
 from keff.protocol.events import DONE, Events, data_of
-from keff.protocol.values import decoded, fields
+from keff.protocol.responses import chat_usage
+from keff.protocol.values import Object, decoded, fields
 
 TRIES = 3
+RESPONSE_DELTA, LONGEST_NAME = b".delta", 80
 
 
 class Sink(Protocol):
@@ -44,7 +47,7 @@ class Meter:
 
     def __init__(self, *, pass_usage: bool) -> None:
         self._events, self._pass_usage = Events(), pass_usage
-        self.usage: Any = None
+        self.usage: object = None
         self.deltas = 0
 
     def feed(self, part: bytes) -> bytes:
@@ -57,26 +60,31 @@ class Meter:
 
     def _goes_on(self, event: bytes) -> bool:
         if b'"usage"' not in event:
-            self.deltas += event.startswith(b"data:") and DONE not in event[:16]
+            said = event.startswith(b"data:") and DONE not in event[:16]
+            self.deltas += said or RESPONSE_DELTA in event[:LONGEST_NAME]
             return True
         try:
             chunk = fields(decoded(data_of(event)))
         except ValueError:
+            return True
+        if "response" in chunk:
+            self.usage = chat_usage(fields(chunk["response"]).get("usage")) or self.usage
             return True
         self.usage = chunk.get("usage") or self.usage
         empty = chunk.get("choices") == []
         self.deltas += not empty
         return self._pass_usage or not empty
 
-    def cost(self) -> Any:
+    def cost(self) -> object:
         """Return the usage, the upstream's own or what the events tell."""
         return self.usage or {"completion_tokens": self.deltas}
 
 
 async def relay(service: Service, job: Job, sink: Sink) -> None:
     """Relay a streamed call; a call that fails before its first byte is made again."""
-    options: dict[str, Any] = {**(job.ask.stream_options or {}), "include_usage": True}
-    metered = True
+    options: Object = {**(job.ask.stream_options or {}), "include_usage": True}
+    # Responses always tell their usage at the end.
+    metered = job.ask.api is CHAT
     tries = 0
     while True:
         tries += 1
@@ -96,10 +104,11 @@ async def relay(service: Service, job: Job, sink: Sink) -> None:
                 await asyncio.sleep(rest_after(error, tries))
 
 
-async def _relayed(service: Service, job: Job, sink: Sink, more: Mapping[str, Any]) -> None:
+async def _relayed(service: Service, job: Job, sink: Sink, more: Mapping[str, object]) -> None:
     body = job.body(0, 1)[:-1] + b"," + json.dumps(more).encode()[1:]
-    async with service.upstream_of(job).relay(body, job.headers, job.caller.query) as response:
-        job.stop, job.paths = "off", 1
+    headers = job.headers if job.span is None else {**job.headers, **job.span.headers()}
+    async with service.upstream_of(job).relay(body, headers, job.caller.query, job.ask.api) as response:
+        job.stop, job.paths, job.drawn = "off", 1, 1
         meter = Meter(pass_usage=job.ask.include_usage)
         try:
             await _copied(response, sink, meter)

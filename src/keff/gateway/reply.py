@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from keff.gateway.options import Reply
 from keff.gateway.vote import Drawn, Outcome
+from keff.protocol.responses import response_usage
 from keff.protocol.tokens import Counts, counts_of
-from keff.protocol.values import MOST_TOKENS, count, fields, text_of
+from keff.protocol.values import MOST_TOKENS, Object, count, fields, text_of
 from keff.records import stable_hash
 from keff.sampling.cost import Price, Usage
 
@@ -28,17 +29,17 @@ def winner(outcome: Outcome, reply: Reply) -> Drawn:
     return min(holders, key=lambda path: len(text_of(fields(path.choice["message"]).get("content"))))
 
 
-def total_usage(paths: Iterable[Drawn]) -> dict[str, Any]:
+def total_usage(paths: Iterable[Drawn]) -> Object:
     """Return the sum of what the upstream billed, field by field; one response is counted once."""
     bodies = {id(path.body): path.body for path in paths}
-    total: dict[str, Any] = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    total: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     for body in bodies.values():
         _add(total, fields(body.get("usage")))
-    total["total_tokens"] = total["prompt_tokens"] + total["completion_tokens"]
+    total["total_tokens"] = sum(_number(total[name]) for name in ("prompt_tokens", "completion_tokens"))
     return total
 
 
-def _add(total: dict[str, Any], more: Mapping[str, Any], *, details: bool = True) -> None:
+def _add(total: Object, more: Mapping[str, object], *, details: bool = True) -> None:
     """Add what can be added; ``details`` are one level deep. What is negative or absurd is left out."""
     for name, value in more.items():
         before = total.get(name)
@@ -46,12 +47,16 @@ def _add(total: dict[str, Any], more: Mapping[str, Any], *, details: bool = True
             if not details or isinstance(before, int | float):
                 continue
             total[name] = inner = fields(before)
-            _add(inner, cast("dict[str, Any]", value), details=False)
+            _add(inner, cast("Object", value), details=False)
         elif not isinstance(before, dict) and (amount := _amount(value)) is not None:
-            total[name] = amount + (before or 0)
+            total[name] = amount + _number(before)
 
 
-def _amount(value: Any) -> int | float | None:
+def _number(value: object) -> int | float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _amount(value: object) -> int | float | None:
     """Return a number of tokens, or of dollars or seconds, which some servers add to their usage."""
     return value if isinstance(value, float) and 0 <= value <= MOST_TOKENS else count(value)
 
@@ -74,18 +79,23 @@ def shown(key: str) -> str:
     return key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}...#{stable_hash(key)[:12]}"
 
 
+def vote_share(outcome: Outcome) -> float:
+    """Return the winner's share of the votes; 0 where there is none."""
+    keys = [path.key for path in outcome.paths if path.key is not None]
+    return keys.count(outcome.stop.answer) / len(keys) if keys and outcome.stop.answer is not None else 0.0
+
+
 def vote_object(
-    outcome: Outcome, policy: str, stale: Sequence[str], usage: Mapping[str, Any], price: Price | None
-) -> dict[str, Any]:
+    outcome: Outcome, policy: str, stale: Sequence[str], usage: Mapping[str, object], price: Price | None
+) -> Object:
     """Return the ``keff`` object of a reply."""
-    stop, votes = outcome.stop, votes_of(outcome.paths)
-    cast_votes, bill = sum(votes.values()), counts_of(usage)
+    stop, bill = outcome.stop, counts_of(usage)
     answer = None if stop.answer is None else shown(stop.answer)
     return {
         "policy": policy,
         "answer": answer,
-        "votes": votes,
-        "share": votes.get(answer, 0) / cast_votes if answer is not None and cast_votes else 0.0,
+        "votes": votes_of(outcome.paths),
+        "share": vote_share(outcome),
         "weight": {"value": stop.weight, "kind": stop.kind},
         "paths": len(outcome.paths),
         "abstentions": sum(path.key is None for path in outcome.paths),
@@ -105,7 +115,7 @@ def vote_object(
     }
 
 
-def all_paths(paths: Sequence[Drawn]) -> list[dict[str, Any]]:
+def all_paths(paths: Sequence[Drawn]) -> list[Object]:
     """Return every path that was consumed, in launch order, with its vote."""
     return [
         {
@@ -121,7 +131,7 @@ def _usage(bill: Counts) -> Usage:
     return Usage(bill.prompt, bill.cached, bill.output or 0)
 
 
-def completion(name: str, path: Drawn, usage: Mapping[str, Any], vote: Mapping[str, Any]) -> dict[str, Any]:
+def completion(name: str, path: Drawn, usage: Mapping[str, object], vote: Mapping[str, object]) -> Object:
     """Return the reply: the response that the path came in, with this one choice.
 
     ``name`` if it has no id.
@@ -133,5 +143,17 @@ def completion(name: str, path: Drawn, usage: Mapping[str, Any], vote: Mapping[s
         "object": "chat.completion",
         "choices": [{**path.choice, "index": 0}],
         "usage": usage,
+        "keff": vote,
+    }
+
+
+def response(name: str, path: Drawn, usage: Mapping[str, object], vote: Mapping[str, object]) -> Object:
+    """Return the reply in the form of Responses: the one that is the path, with the usage of all."""
+    return {
+        "id": name,
+        "object": "response",
+        "created_at": int(time.time()),
+        **fields(path.body.get("response")),
+        "usage": response_usage(usage),
         "keff": vote,
     }

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from dataclasses import dataclass, field
+from typing import NoReturn, TypedDict, TypeVar, cast
 
 from keff.gateway.errors import Problem
+from keff.gateway.upstream import CHAT, RESPONSES, Api
+from keff.protocol import responses
+from keff.protocol.values import Object, entries, fields, items
 
 LONGEST_DEADLINE = 1_000_000
 
@@ -21,6 +24,15 @@ HEADERS = {
 }
 
 Headers = Mapping[bytes, bytes]
+T = TypeVar("T")
+
+
+class _Wished(TypedDict, total=False):
+    policy: str | None
+    cap: int | None
+    k: int | None
+    deadline_s: float | None
+    return_paths: bool
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -46,14 +58,41 @@ class Ask:
     """A request to answer.
 
     ``body`` is the client's object without what the gateway decides (``n``, ``stream``, ``stream_options``,
-    ``seed``, ``keff``); everything else in it is unchanged.
+    ``seed``, ``keff``); everything else in it is unchanged. ``view`` is the chat request that asks the same:
+    of chat, the body itself.
     """
 
-    body: dict[str, Any]
+    body: Object
     wish: Wish
     seed: int | None = None
     stream: bool = False
-    stream_options: dict[str, Any] | None = None
+    stream_options: Object | None = None
+    api: Api = CHAT
+    view: Object = field(default_factory=Object)
+
+    def __post_init__(self) -> None:
+        if self.api is CHAT:
+            self.view = self.body
+
+    def fill(self) -> list[str]:
+        """Put what a plan filled into the view into the body; return what the body has no place for."""
+        if self.api is CHAT:
+            return []
+        self.body, rest = responses.filled(self.body, self.view)
+        return rest
+
+    def end_with(self, contract: str) -> None:
+        """End the last user message in the answer contract."""
+        if self.api is CHAT:
+            self.body["messages"] = with_contract(entries(self.body["messages"]), contract)
+        else:
+            self.body = responses.with_contract(self.body, contract)
+
+    def with_logprobs(self) -> Object:
+        """Return the body of a call that also asks for log-probabilities."""
+        if self.api is CHAT:
+            return self.body | {"logprobs": True}
+        return self.body | {"include": [*items(self.body.get("include")), responses.LOGPROBS]}
 
     @property
     def include_usage(self) -> bool:
@@ -70,14 +109,12 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     """Read a request; raises Problem (400) that names the field."""
     body = _json_object(raw)
     _check_messages(body.get("messages"))
-    model = body.get("model")
-    if model is not None and (not isinstance(model, str) or len(model) > 500):
-        raise Problem(400, "model must be a string", param="model")
+    _check_model(body)
     n = body.pop("n", None)
     if n is not None and (isinstance(n, bool) or n != 1):
         line = "n must be 1: the gateway draws the paths itself and gives one answer; see keff.policy"
         raise Problem(400, line, param="n", code="unsupported_value")
-    options = _typed(body, "stream_options", dict)
+    options = cast("Object | None", _typed(body, "stream_options", dict))
     seed = _typed(body, "seed", int)
     if seed is not None and not -(2**63) <= seed < 2**63:
         raise Problem(400, "seed must be an integer of at most 64 bits", param="seed")
@@ -90,43 +127,88 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     )
 
 
-def _json_object(raw: bytes) -> dict[str, Any]:
+def read_response_ask(raw: bytes, headers: Headers) -> Ask | str:
+    """Read a request of the Responses API; a string says why it cannot be voted on.
+
+    Raises Problem (400) that names the field.
+    """
+    body = _json_object(raw)
+    given = body.get("input")
+    if not isinstance(given, str | list):
+        raise Problem(400, "input must be a string or a list", param="input")
+    _check_model(body)
+    if (reason := responses.not_voted(body)) is not None:
+        return reason
+    wish, stream = _wish(body.pop(OWN, None), headers), bool(_typed(body, "stream", bool))
+    options = cast("Object | None", _typed(body, "stream_options", dict))
+    return Ask(
+        body,
+        wish,
+        stream=stream,
+        stream_options=options,
+        api=RESPONSES,
+        view=responses.chat_view(body),
+    )
+
+
+def _check_model(body: Object) -> None:
+    model = body.get("model")
+    if model is not None and (not isinstance(model, str) or len(model) > 500):
+        raise Problem(400, "model must be a string", param="model")
+
+
+def with_contract(messages: list[Object], contract: str) -> list[Object]:
+    """Return messages whose last user message ends in the answer contract."""
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if message["role"] == "user":
+            content = message.get("content")
+            if isinstance(content, str):
+                content = f"{content}\n\n{contract}"
+            elif isinstance(content, list):
+                content = [*items(cast("object", content)), {"type": "text", "text": contract}]
+            return [*messages[:place], {**message, "content": content}, *messages[place + 1 :]]
+    return messages
+
+
+def _json_object(raw: bytes) -> Object:
     try:
-        body: Any = DECODER.decode(raw.decode())
+        body: object = DECODER.decode(raw.decode())
     except (ValueError, RecursionError) as error:
         line = "is too deeply nested" if isinstance(error, RecursionError) else f"is not JSON: {error}"
         raise Problem(400, f"the request body {line}"[:300]) from None
     if not isinstance(body, dict):
         raise Problem(400, "the request body must be a JSON object")
-    return cast("dict[str, Any]", body)
+    return cast("Object", body)
 
 
-def _check_messages(messages: Any) -> None:
+def _check_messages(messages: object) -> None:
     if not isinstance(messages, list) or not messages:
         raise Problem(400, "messages must be a list of at least one message", param="messages")
-    for place, message in enumerate(cast("list[Any]", messages)):
-        if not isinstance(message, dict) or not isinstance(cast("Any", message).get("role"), str):
+    for place, message in enumerate(entries(cast("object", messages))):
+        if not isinstance(message.get("role"), str):
             line = 'a message has the form {"role": ..., "content": ...}'
             raise Problem(400, line, param=f"messages[{place}]")
 
 
-def _typed(body: dict[str, Any], name: str, kind: type) -> Any:
+def _typed(body: Object, name: str, kind: type[T]) -> T | None:
     value = body.pop(name, None)
-    if value is None or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
+    if value is None:
+        return None
+    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value
     raise Problem(400, f"{name} must be of type {kind.__name__}", param=name)
 
 
-def _wish(given: Any, headers: Headers) -> Wish:
-    found: dict[str, Any] = {}
+def _wish(given: object, headers: Headers) -> Wish:
+    found: Object = {}
     for header, name in HEADERS.items():
         if header in headers:
             text = headers[header].decode("latin-1")
             found[name] = text if name == "policy" else _number(text, name)
     if given is not None and not isinstance(given, dict):
         raise Problem(400, 'keff must be an object, such as {"policy": "lead_k:3"}', param=OWN)
-    entries = cast("dict[str, Any]", given or {})
-    for name, value in entries.items():
+    for name, value in fields(cast("object", given)).items():
         if name not in OWN_FIELDS:
             raise Problem(400, f"keff takes {', '.join(OWN_FIELDS)}, not {name!r:.50}", param=OWN)
         found[name] = value
@@ -140,7 +222,7 @@ def _number(text: str, name: str) -> float | int:
         raise Problem(400, f"keff.{name} must be a number", param=f"keff.{name}") from None
 
 
-def _checked(found: dict[str, Any]) -> Wish:
+def _checked(found: Object) -> Wish:
     policy, deadline = found.get("policy"), found.get("deadline_s")
     if policy is not None and (not isinstance(policy, str) or not 0 < len(policy) <= 200):
         raise Problem(400, "keff.policy must be a string such as lead_k:3", param="keff.policy")
@@ -158,4 +240,4 @@ def _checked(found: dict[str, Any]) -> Wish:
         raise Problem(400, "keff.return_paths must be true or false", param="keff.return_paths")
     if found.get("k") is not None and (policy is not None or found.get("cap") is not None):
         raise Problem(400, "keff.k stands alone: leave keff.policy and keff.cap out", param="keff.k")
-    return Wish(**found)
+    return Wish(**cast("_Wished", found))

@@ -1,4 +1,4 @@
-"""The small routes: models, health and metrics."""
+"""The small routes: models, health, and the operator's pages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from keff.gateway.errors import Problem
 from keff.gateway.exchange import JSON
+from keff.gateway.live import POLICY, Viewer
 from keff.gateway.security import Guard
 from keff.gateway.service import Service
 from keff.gateway.upstream import NOBODY, Upstream, UpstreamError
@@ -22,8 +23,8 @@ READY_SECONDS = 2.0
 class Pages:
     """The small routes."""
 
-    def __init__(self, service: Service, guard: Guard) -> None:
-        self.service, self.guard = service, guard
+    def __init__(self, service: Service, guard: Guard, viewer: Viewer) -> None:
+        self.service, self.guard, self.viewer = service, guard, viewer
         self._ready: tuple[float, bool] = (-READY_SECONDS, False)
 
     async def models(self, request: Request) -> Response:
@@ -70,10 +71,15 @@ class Pages:
         board = self.service.board
         return all(answers) if board is None or not board.skip else any(answers)
 
-    async def metrics(self, _: Request) -> Response:
-        """Return all numbers in the Prometheus text format."""
-        body = self.service.metrics.render(self.service.gauges())
-        return Response(body, media_type="text/plain; version=0.0.4")
+    async def view(self, request: Request) -> Response:
+        """Show metrics, the live page or the plan from traffic."""
+        try:
+            shown = await self.viewer.show(request.url.path, request.headers.get("accept", ""))
+        except OSError:
+            return _told(Problem(503, "the process that keeps the books does not answer: ask again"))
+        return Response(
+            shown.body, shown.status, {"content-type": shown.kind, "content-security-policy": POLICY}
+        )
 
 
 async def _answers(server: Upstream) -> bool:

@@ -1,4 +1,4 @@
-"""Who may ask, from where, how much and how slowly. TLS and rate limits are a reverse proxy's work."""
+"""Who may ask, from where, how much and how slowly. TLS and rates of requests are a reverse proxy's work."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import base64
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from functools import lru_cache
-from typing import Any
 from urllib.parse import urlsplit
 
 from keff.errors import UsageError
 from keff.gateway.errors import Gone, Problem
+from keff.gateway.keys import Client
+from keff.gateway.options import Options
 from keff.gateway.upstream import Caller
 
-Receive = Callable[[], Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, object]]]
 
 KEY_HEADERS = (b"api-key", b"x-api-key")
 """Where some clients put their key instead of ``Authorization``: those of Azure, and of Anthropic."""
@@ -38,40 +39,49 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_exposure(host: str, token: str) -> None:
-    """Raise UsageError when others could reach the gateway without a token."""
-    if not token and not is_loopback(host):
-        raise UsageError(f"--host {host} can be reached by others: require a token with --token-env NAME")
+def check_exposure(host: str, options: Options) -> None:
+    """Raise UsageError when others could reach the gateway without a token or a key."""
+    if not options.token and not options.clients and not is_loopback(host):
+        raise UsageError(f"--host {host} can be reached by others: require a token (--token-env) or --keys")
 
 
 class Guard:
-    """The bearer token, kept as a hash only; without one, only callers that name this machine may ask.
+    """The bearer token and the named keys, kept as hashes only.
+
+    Without any, only callers that name this machine may ask.
 
     A web page cannot pass: it may not send JSON across origins without a consent that is never given, and a
     name of its own that resolves to 127.0.0.1 is not accepted as a host.
     """
 
-    def __init__(self, token: str, admin: str = "") -> None:
+    def __init__(self, token: str, admin: str = "", clients: Collection[Client] = ()) -> None:
         self._hash = _digest(token)
         self._admin = _digest(admin)
+        self._clients = {client.digest: client for client in clients}
 
     @property
     def has_token(self) -> bool:
         """Whether callers must show a token."""
-        return self._hash is not None
+        return self._hash is not None or bool(self._clients)
 
-    def check(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raise Problem unless the caller may ask."""
-        if self._hash is None:
+    def check(self, headers: Mapping[bytes, bytes]) -> Client | None:
+        """Return whose key the caller shows (None: the token's, or none is wanted); raises Problem."""
+        if not self.has_token:
             _check_local(headers)
-            return
+            return None
         kind, _, token = headers.get(b"authorization", b"").partition(b" ")
         shown = [
             token if kind.lower() == b"bearer" else b"",
             *(headers.get(name, b"") for name in KEY_HEADERS),
         ]
-        if not any(self._is_token(given.strip()) for given in shown):
-            raise Problem(401, "the token is missing or wrong", code="invalid_api_key")
+        for given in shown:
+            digest = hashlib.sha256(given.strip()).digest()
+            if hmac.compare_digest(digest, self._hash or b""):
+                return None
+            # By its hash: how long the look-up takes says nothing about a key.
+            if digest in self._clients:
+                return self._clients[digest]
+        raise Problem(401, "the token is missing or wrong", code="invalid_api_key")
 
     def check_operator(self, headers: Mapping[bytes, bytes]) -> None:
         """Raise Problem unless the caller is the operator: a client's token is not enough.
@@ -79,18 +89,27 @@ class Guard:
         A browser may send the token as the password of any name.
         """
         if self._admin is None:
-            if self._hash is not None:
+            if self.has_token:
                 raise Problem(403, "this page is the operator's: start keff serve with --admin-token-env")
             _check_local(headers)
             return
-        kind, _, token = headers.get(b"authorization", b"").partition(b" ")
-        shown = _password(token) if kind.lower() == b"basic" else token if kind.lower() == b"bearer" else b""
-        if not hmac.compare_digest(hashlib.sha256(shown.strip()).digest(), self._admin):
+        if not self._is_operator(headers):
             asks = {"www-authenticate": 'Basic realm="keff"'}
             raise Problem(401, "the operator's token is missing or wrong", headers=asks)
 
-    def _is_token(self, given: bytes) -> bool:
-        return hmac.compare_digest(hashlib.sha256(given).digest(), self._hash or b"")
+    def check_metrics(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raise Problem unless the caller is the operator or has the token.
+
+        Metrics name all keys and what they spend, so a named key is not enough.
+        """
+        if self._is_operator(headers) or self.check(headers) is None:
+            return
+        raise Problem(403, "metrics are the operator's: show the token of --admin-token-env or --token-env")
+
+    def _is_operator(self, headers: Mapping[bytes, bytes]) -> bool:
+        kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+        shown = _password(token) if kind.lower() == b"basic" else token if kind.lower() == b"bearer" else b""
+        return hmac.compare_digest(hashlib.sha256(shown.strip()).digest(), self._admin or b"")
 
     def caller(self, headers: Mapping[bytes, bytes], query: bytes, forwarded: Collection[str]) -> Caller:
         """Return what the upstream gets of a client.
@@ -157,10 +176,12 @@ async def _received(receive: Receive, most: int) -> bytes:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Gone
-        size += len(message.get("body", b""))
+        body = message.get("body", b"")
+        assert isinstance(body, bytes)
+        size += len(body)
         if size <= most:
-            parts.append(message.get("body", b""))
-        more = message.get("more_body", False)
+            parts.append(body)
+        more = bool(message.get("more_body", False))
     if size > most:
         raise Problem(413, f"the body is larger than {most} bytes", code="request_too_large")
     return b"".join(parts)

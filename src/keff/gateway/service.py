@@ -3,83 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
 
 import numpy as np
 
 from keff.gateway.board import Board, Tab, shown_path
+from keff.gateway.books import Books, Voted
 from keff.gateway.branches import Branch
 from keff.gateway.desk import Desk, Pool
 from keff.gateway.errors import Problem
 from keff.gateway.extraction import Read, Reader
-from keff.gateway.kinds import Asked, KindReader, asked, is_tiny
+from keff.gateway.job import Job
+from keff.gateway.kinds import KindReader, asked, is_tiny
 from keff.gateway.metrics import Metrics
-from keff.gateway.monitor import Monitor, StateFile, save_profile
+from keff.gateway.monitor import SHADOW_DRAWS
 from keff.gateway.options import Options
 from keff.gateway.plan_defaults import Terms
-from keff.gateway.reply import all_paths, completion, total_usage, vote_object, winner
+from keff.gateway.reply import all_paths, completion, response, total_usage, vote_object, vote_share, winner
 from keff.gateway.request import Ask
 from keff.gateway.request_policy import Maker
-from keff.gateway.traffic import PER_REQUEST, Learner, Traffic
-from keff.gateway.upstream import NOBODY, Answer, Caller, Upstream, UpstreamError
+from keff.gateway.spans import Fact, Tracer
+from keff.gateway.spend import Spend
+from keff.gateway.traffic import PER_REQUEST
+from keff.gateway.upstream import CHAT, RESPONSES, Answer, Caller, Upstream, UpstreamError
 from keff.gateway.vote import Drawn, Outcome, Rules, Vote
 from keff.gateway.votelog import VoteLog
-from keff.plan import Plan
 from keff.policy import Policy, parse_policy
 from keff.protocol.sharing import Sharing
 from keff.protocol.tokens import counts_of, summarize, token_logprobs
-from keff.protocol.values import encoded, fields
+from keff.protocol.values import Object, encoded, fields
 from keff.sampling.cost import Usage
-
-log = logging.getLogger("keff.gateway")
 
 SINGLE = parse_policy("fixed:1")
 """The policy of requests too short to hold an answer."""
 
 MOST_SHADOWS = 16
 """Shadow requests drawn on at once; while there are as many, no new request becomes one."""
-
-
-@dataclass(slots=True)
-class Job:
-    """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
-
-    ``tokens`` are those billed so far, ``limits`` the rate limits that the upstream told last. ``asked`` is
-    what the prompt says of its answer, where no plan says how it is read, and ``kind`` what it came to be.
-    ``tab`` is its account with the branches of a plan that has several, of which ``first`` is asked first.
-    """
-
-    name: str
-    ask: Ask
-    policy: Policy
-    stale: list[str]
-    shadow: bool
-    as_json: bool
-    caller: Caller = NOBODY
-    head: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    vote: Vote | None = None
-    stop: str = ""
-    paths: int = 0
-    tokens: int = 0
-    dollars: float = 0.0
-    share: float | None = None
-    asked: Asked | None = None
-    kind: str | None = None
-    limits: Mapping[str, str] = field(default_factory=dict[str, str])
-    tab: Tab | None = None
-    first: Branch | None = None
-
-    def body(self, start: int, n: int, head: bytes | None = None) -> bytes:
-        """Return the upstream body of paths ``start`` to ``start + n - 1``; a stated seed counts up."""
-        count = b',"n":%d' % n if n > 1 else b""
-        seed = b"" if self.ask.seed is None else b',"seed":%d' % (self.ask.seed + start)
-        return (self.head if head is None else head) + count + seed + b"}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,12 +56,11 @@ class Service:
     upstream: Upstream
     options: Options
     rng: np.random.Generator
-    monitor: Monitor | None = None
-    learner: Learner | None = None
-    state: StateFile | None = None
-    traffic: Traffic = field(default_factory=Traffic)
+    books: Books
     vote_log: VoteLog | None = None
     board: Board | None = None
+    spend: Spend | None = None
+    tracer: Tracer | None = None
     kinds: KindReader = field(default_factory=KindReader)
     sharing: Sharing = field(default_factory=lambda: Sharing(1))
     pool: Pool = field(default_factory=Pool)
@@ -113,13 +72,19 @@ class Service:
     _paths: int = 0
 
     @property
+    def priced(self) -> bool:
+        """Whether what is drawn has a price."""
+        return self.options.price is not None or (self.board is not None and self.board.priced)
+
+    @property
     def space(self) -> str:
         """The answer space of a plan made from this traffic."""
         return PER_REQUEST if self.reader is None else self.reader.space.name
 
     async def job(self, name: str, ask: Ask, caller: Caller) -> Job:
         """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
-        stale = self.terms.apply(ask.body)
+        view = ask.view
+        stale = self.terms.apply(view) + ask.fill()
         if stale and self.options.strict:
             line = f"this gateway serves its plan only; the request differs in {', '.join(stale)}"
             raise Problem(404 if stale[0] == "model" else 400, line, param=stale[0], code="stale_plan")
@@ -127,13 +92,13 @@ class Service:
         policy = await self.maker.settled(self.policy, ask.wish, most)
         about = None
         if self.reader is None:
-            about = asked(ask.body)
-            if policy is self.policy and is_tiny(ask.body):
+            about = asked(view)
+            if policy is self.policy and is_tiny(view):
                 policy = SINGLE
-        as_json = str(fields(ask.body.get("response_format")).get("type")).startswith("json")
+        as_json = str(fields(view.get("response_format")).get("type")).startswith("json")
         appends = self.options.append_answer_format and self.reader is not None
-        if appends and self.reader is not None and not as_json and not ask.body.get("tools"):
-            ask.body["messages"] = with_contract(ask.body["messages"], self.reader.space.contract)
+        if appends and self.reader is not None and not as_json and not view.get("tools"):
+            ask.end_with(self.reader.space.contract)
         job = Job(name, ask, policy, stale, self._is_shadow(policy), as_json, caller, asked=about)
         if self.board is None:
             job.head, job.headers = self._head(ask, policy), self.upstream.headers(caller)
@@ -147,14 +112,16 @@ class Service:
         return self.upstream if job.first is None else job.first.upstream
 
     def _head(self, ask: Ask, policy: Policy) -> bytes:
-        body = ask.body
-        if "confidence" in policy.needs:
-            body = body | {"logprobs": True}
+        body = ask.with_logprobs() if "confidence" in policy.needs else ask.body
         try:
             return encoded(body)[:-1]
         except ValueError:
             line = "the request holds a number beyond what a float can hold, or is nested too deeply"
             raise Problem(400, line) from None
+
+    @property
+    def _shadow_paths(self) -> int:
+        return SHADOW_DRAWS if self.books.few_shadows else self.options.shadow_paths
 
     def _is_shadow(self, policy: Policy) -> bool:
         """Choose before any vote is seen.
@@ -164,10 +131,10 @@ class Service:
         if policy is not self.policy or len(self._shadows) >= MOST_SHADOWS or self.board is not None:
             return False
         mean = self._paths / self._votes if self._votes else 1.0
-        extra = self.options.shadow_paths - mean
+        extra = self._shadow_paths - mean
         return float(self.rng.random()) * extra < self.options.shadow_budget * mean
 
-    async def run(self, job: Job) -> dict[str, Any]:
+    async def run(self, job: Job) -> Object:
         """Run the vote of a job and return the reply; raises Problem or UpstreamError."""
         vote = job.vote = self._vote(job)
         try:
@@ -206,12 +173,13 @@ class Service:
             if job.tab is not None:
                 return await self._draw(job, job.tab, job.tab.branch(branch, job.policy), start, n)
             try:
-                answer = await self.upstream.draw(job.body(start, n), job.headers, job.caller.query)
+                answer = await self._called(job, self.upstream, job.body(start, n), job.headers)
             except UpstreamError as error:
                 self.charge(job, error.usage)
                 raise
             # Counted as it comes: what a request cost does not hang on how it ends.
             self.charge(job, answer.body.get("usage"))
+            job.drawn += len(answer.choices)
             job.limits = answer.limits or job.limits
             return answer
 
@@ -224,25 +192,46 @@ class Service:
                 self._path(job, choice, answer.body, await desk.read(choice)) for choice in answer.choices
             ]
 
-        # A server may refuse n > 1 at temperature 0, which says nothing about other requests.
-        greedy = job.ask.body.get("temperature") == 0
+        # A server may refuse n > 1 at temperature 0, which says nothing about other requests; responses have
+        # no n at all.
+        greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
         shares = {} if self.board is None or greedy else self.board.shares
         return Vote(rules, call, judge, Sharing(1) if greedy else self.sharing, shares)
+
+    async def _called(self, job: Job, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """Make one upstream call, in a span of its own where requests are traced."""
+        query, api = job.caller.query, job.ask.api
+        if job.span is None:
+            return await upstream.draw(body, headers, query, api)
+        span, error = job.span.child("path"), "cancelled"
+        facts: dict[str, Fact] = {"server.address": upstream.address.url}
+        try:
+            answer = await upstream.draw(body, {**headers, **span.headers()}, query, api)
+            bill, error = counts_of(answer.body.get("usage")), None
+            facts |= {"gen_ai.usage.input_tokens": bill.prompt, "keff.paths": len(answer.choices)}
+            facts["gen_ai.usage.output_tokens"] = bill.output or 0
+            return answer
+        except UpstreamError as failed:
+            error = str(failed)
+            raise
+        finally:
+            span.end(facts, error)
 
     async def _draw(self, job: Job, tab: Tab, branch: Branch, start: int, n: int) -> Answer:
         """Make one call to a branch of the plan."""
         body = job.body(start, n, tab.head(branch))
         try:
-            answer = await branch.upstream.draw(body, tab.headers(branch), job.caller.query)
+            answer = await self._called(job, branch.upstream, body, tab.headers(branch))
         except UpstreamError as error:
             self.charge(job, error.usage, branch)
             raise tab.lost(branch, error) from None
         self.charge(job, answer.body.get("usage"), branch)
+        job.drawn += len(answer.choices)
         branch.note_model(answer.body.get("model"))
         job.limits = answer.limits or job.limits
         return answer
 
-    def charge(self, job: Job, usage: Any, branch: Branch | None = None) -> None:
+    def charge(self, job: Job, usage: object, branch: Branch | None = None) -> None:
         """Count what one upstream answer was billed at, at the price of its branch."""
         given = counts_of(usage)
         bill = Usage(given.prompt, given.cached, given.output or 0)
@@ -260,7 +249,7 @@ class Service:
             job.dollars += dollars
             count("keff_dollars_total", dollars)
 
-    def _path(self, job: Job, choice: dict[str, Any], body: dict[str, Any], read: Read) -> Drawn:
+    def _path(self, job: Job, choice: Object, body: Object, read: Read) -> Drawn:
         if "confidence" not in job.policy.needs:
             return Drawn(choice, body, read.key, read.truncated)
         summary = summarize(token_logprobs(choice))
@@ -268,13 +257,13 @@ class Service:
             choice = {name: value for name, value in choice.items() if name != "logprobs"}
         return Drawn(choice, body, read.key, read.truncated, summary.mean if summary else float("nan"))
 
-    def _unsettled(self, job: Job, choice: dict[str, Any], body: dict[str, Any]) -> Drawn:
+    def _unsettled(self, job: Job, choice: Object, body: Object) -> Drawn:
         """Return a path whose vote is known only once the kind of the request's answer is."""
         assert job.asked is not None, "a job without a reader says what its prompt asks for"
         read, readings = self.kinds.read(choice, job.asked)
         return replace(self._path(job, choice, body, read), readings=readings)
 
-    def _reply(self, job: Job, outcome: Outcome) -> dict[str, Any]:
+    def _reply(self, job: Job, outcome: Outcome) -> Object:
         if outcome.cause == "free_text" and self.options.free_text == "refuse":
             line = "no path holds an answer that this plan can read; keff.policy: off passes text through"
             raise Problem(422, line, code="no_answer")
@@ -282,12 +271,13 @@ class Service:
         told = vote_object(outcome, job.policy.spec, job.stale, usage, self.options.price)
         if job.tab is not None:
             told |= job.tab.told(outcome, job.policy)
-            told["cost"]["dollars"] = job.tab.dollars
-        job.share = told["share"]
+            fields(told["cost"])["dollars"] = job.tab.dollars
+        job.share = vote_share(outcome)
         if job.ask.wish.return_paths:
             told["all_paths"] = all_paths(outcome.paths)
         path = (winner if job.tab is None else shown_path)(outcome, self.options.reply)
-        return completion(job.name, path, usage, told)
+        made = completion if job.ask.api is CHAT else response
+        return made(job.name, path, usage, told)
 
     def _note(self, job: Job, outcome: Outcome) -> None:
         keys, count = [path.key for path in outcome.paths], self.metrics.count
@@ -308,28 +298,7 @@ class Service:
         if self._regular(job):
             self._votes += 1
             self._paths += len(keys)
-        regular = outcome.cause in ("policy", "free_text") and self._regular(job)
-        self.traffic.note(keys, job.kind, job.stop, outcome.failed)
-        if regular and self.monitor is not None and not self.monitor.shadow_only:
-            self.monitor.observe(keys)
-        elif regular and self.learner is not None and outcome.cause == "policy":
-            self._learn(self.learner, keys)
-
-    def _learn(self, learner: Learner, keys: list[str | None]) -> None:
-        """Take a voted request into the profile; when it is whole, the drift alarm begins."""
-        profile = learner.observe(keys)
-        if profile is None:
-            return
-        self.learner = None
-        self.monitor = Monitor(
-            Plan(policy=self.policy.spec, estimates={}, profile=profile), self.policy, self.state
-        )
-        log.info(json.dumps({"event": "profile", "requests": sum(profile.table), "paths": profile.paths}))
-        if self.state is not None:
-            try:
-                save_profile(self.state, self.policy, profile)
-            except sqlite3.Error as error:
-                log.warning(json.dumps({"event": "drift state not saved", "message": str(error)}))
+        self.books.voted(Voted(tuple(keys), job.kind, job.stop, outcome.failed, self._regular(job)))
 
     def _write(self, job: Job, keys: list[str | None], *, shadow: bool = False) -> None:
         if self.vote_log is None:
@@ -351,27 +320,25 @@ class Service:
 
     async def _shadow(self, job: Job, vote: Vote) -> None:
         """Draw a request on after its reply, and log all of its votes."""
-        keys = await vote.extend(max(self.options.shadow_paths, job.paths))
+        wanted = max(self._shadow_paths, job.paths)
+        keys = await vote.extend(wanted)
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
         self._write(job, keys, shadow=True)
-        if self._regular(job) and len(keys) > job.paths:
-            self.traffic.drawn.append(tuple(keys))
-        monitor = self.monitor
-        shown = monitor is not None and monitor.shadow_only and len(keys) >= monitor.m
-        if monitor is not None and shown and self._regular(job):
-            monitor.observe(keys)
+        if self._regular(job) and len(keys) == wanted:
+            self.books.drawn_on(keys)
 
     async def close(self) -> None:
         """Break off what is drawn for nobody, save what must outlive the process, and close."""
         for task in self._shadows:
             task.cancel()
         await asyncio.gather(*self._shadows, return_exceptions=True)
-        if self.monitor is not None:
-            self.monitor.save()
-        if self.state is not None:
-            self.state.close()
+        await self.books.close()
         if self.vote_log is not None:
             self.vote_log.close()
+        if self.spend is not None:
+            self.spend.close()
+        if self.tracer is not None:
+            await asyncio.to_thread(self.tracer.close)
         self.pool.close()
         self.maker.close()
         for server in self.servers:
@@ -381,22 +348,3 @@ class Service:
     def servers(self) -> Sequence[Upstream]:
         """The servers that requests go to, each once."""
         return (self.upstream,) if self.board is None else self.board.servers
-
-    def gauges(self) -> dict[str, float]:
-        """Return the numbers that are read when they are asked for."""
-        found = {"keff_requests_in_flight": float(self.in_flight)}
-        return found | (self.monitor.gauges() if self.monitor is not None else {})
-
-
-def with_contract(messages: list[dict[str, Any]], contract: str) -> list[dict[str, Any]]:
-    """Return messages whose last user message ends in the answer contract."""
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
-        if message["role"] == "user":
-            content = message.get("content")
-            if isinstance(content, str):
-                content = f"{content}\n\n{contract}"
-            elif isinstance(content, list):
-                content = [*cast("list[Any]", content), {"type": "text", "text": contract}]
-            return [*messages[:place], {**message, "content": content}, *messages[place + 1 :]]
-    return messages

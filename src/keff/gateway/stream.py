@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
 
 from keff.gateway.errors import Problem
-from keff.protocol.values import fields, sendable
+from keff.protocol.values import Object, entries, fields, items, sendable
 
 DONE = b"data: [DONE]\n\n"
 
 
-def event(value: Mapping[str, Any]) -> bytes:
+def event(value: Mapping[str, object]) -> bytes:
     """Return one event."""
     return b"data: " + sendable(value) + b"\n\n"
 
@@ -26,12 +25,12 @@ def failure(problem: Problem) -> bytes:
     return event({"error": problem.error()})
 
 
-def chunks(reply: Mapping[str, Any], *, include_usage: bool) -> Iterator[bytes]:
+def chunks(reply: Mapping[str, object], *, include_usage: bool) -> Iterator[bytes]:
     """Yield a whole reply as a stream.
 
     Role, content, the end with the vote, usage where asked, ``[DONE]``.
     """
-    (choice,) = reply["choices"]
+    (choice,) = entries(reply["choices"])
     base = {name: value for name, value in reply.items() if name not in ("choices", "usage", "keff")}
     base["object"] = "chat.completion.chunk"
     if include_usage:
@@ -42,20 +41,20 @@ def chunks(reply: Mapping[str, Any], *, include_usage: bool) -> Iterator[bytes]:
     if choice.get("logprobs"):
         delta["logprobs"] = choice["logprobs"]
     yield event({**base, "choices": [delta]})
-    end: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
+    end: Object = {"index": 0, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
     yield event({**base, "choices": [end], "keff": reply["keff"]})
     if include_usage:
         yield event({**base, "choices": [], "usage": reply["usage"]})
     yield DONE
 
 
-def _delta(content: Mapping[str, Any]) -> dict[str, Any]:
+def _delta(content: Mapping[str, object]) -> Object:
     return {"index": 0, "delta": content, "finish_reason": None}
 
 
-def _content(message: Mapping[str, Any]) -> dict[str, Any]:
+def _content(message: Mapping[str, object]) -> Object:
     found = {name: value for name, value in message.items() if name != "role" and value is not None}
     if isinstance(found.get("tool_calls"), list):
-        calls = cast("list[Any]", found["tool_calls"])
+        calls = items(found["tool_calls"])
         found["tool_calls"] = [{**fields(call), "index": place} for place, call in enumerate(calls)]
     return found

@@ -7,13 +7,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from keff.gateway.monitor import stops_at
 from keff.plan import Profile
 from keff.policy import Policy, Sample, View, parse_policy, tally
+from keff.protocol.values import Object
 from keff.records import Interval
 from keff.stats.patterns import pattern_code, patterns
 
@@ -58,9 +58,14 @@ class Mean:
 
 @dataclass(slots=True)
 class Learner:
-    """Collects the first ``ENOUGH`` voted requests at ``m`` paths each, for the profile of the alarm."""
+    """Collects the first ``ENOUGH`` voted requests at ``m`` paths each, for the profile of the alarm.
+
+    ``shadow_only``: the rule may stop at one path, so only requests that are drawn on after their reply show
+    as many; they were chosen before any of their votes was seen.
+    """
 
     m: int
+    shadow_only: bool = False
     rows: list[tuple[str | None, ...]] = field(default_factory=list[tuple[str | None, ...]])
 
     def observe(self, keys: Sequence[str | None]) -> Profile | None:
@@ -91,13 +96,18 @@ def profile_of(rows: Sequence[Sequence[str | None]], m: int) -> Profile:
 
 @dataclass(slots=True, kw_only=True)
 class Traffic:
-    """Counts of one gateway; ``now`` is how many paths its operator draws a request without it."""
+    """Counts of one gateway; ``now`` is how many paths its operator draws per request without it.
+
+    ``agreement`` is the share of pairs of paths with one answer, ``matching`` that of pairs of answers: a
+    path that abstains lowers the first and does not count in the second.
+    """
 
     now: int | None = None
     since: float = field(default_factory=time.time)
     paths: Mean = field(default_factory=Mean)
     dollars: Mean = field(default_factory=Mean)
     agreement: Mean = field(default_factory=Mean)
+    matching: Mean = field(default_factory=Mean)
     kinds: Counter[str] = field(default_factory=Counter[str])
     stops: Counter[str] = field(default_factory=Counter[str])
     abstained: int = 0
@@ -118,6 +128,8 @@ class Traffic:
             counts = Counter(key for key in keys if key is not None)
             pairs = sum(n * (n - 1) for n in counts.values())
             self.agreement.add(pairs / (len(keys) * (len(keys) - 1)))
+            if (read := counts.total()) > 1:
+                self.matching.add(pairs / (read * (read - 1)))
 
     def answered(self, stop: str, seconds: float, dollars: float | None) -> None:
         """Take how long a reply took and what it cost; one relayed as a single path was not noted before."""
@@ -128,7 +140,7 @@ class Traffic:
             self.paths.add(1)
             self.stops[stop] += 1
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Object:
         """Return the numbers of the page and of the hourly line."""
         paths = self.paths.interval()
         p50, p95 = np.quantile(self.seconds, (0.5, 0.95)).tolist() if self.seconds else (None, None)
@@ -142,6 +154,7 @@ class Traffic:
             "seconds_p50": p50,
             "seconds_p95": p95,
             "agreement": _shown(self.agreement),
+            "answers_match": _shown(self.matching),
             "abstained": self.abstained,
             "failed_calls": self.failed,
             "kinds": dict(self.kinds.most_common()),
@@ -149,7 +162,7 @@ class Traffic:
             "drawn_on": len(self.drawn),
         }
 
-    def others(self, rules: Sequence[str] = OTHERS) -> list[dict[str, Any]]:
+    def others(self, rules: Sequence[str] = OTHERS) -> list[Object]:
         """Return what other rules would have cost on the requests drawn on, and how often they say the same.
 
         The same: as the plurality of all paths that were drawn of the request. Slow for many requests: not
@@ -159,7 +172,7 @@ class Traffic:
         return [_replayed(parse_policy(rule), rows) for rule in rules] if rows else []
 
 
-def _shown(mean: Mean) -> dict[str, Any] | None:
+def _shown(mean: Mean) -> object:
     interval = mean.interval()
     return None if interval is None else interval.to_dict()
 
@@ -169,7 +182,7 @@ def _saved(paths: Interval, now: int) -> Interval:
     return Interval(1 - paths.value / now, low, high, f"paths against {now} a request, normal 95%")
 
 
-def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> dict[str, Any]:
+def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:
     cost, same = Mean(), Mean()
     for row in rows:
         stop = stops_at(policy, row, len(row)) or len(row)

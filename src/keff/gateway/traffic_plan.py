@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keff.analysis.matching import FLOOR, LEAST_QUESTIONS, RARE, REMEDY
 from keff.analysis.recommend import Aim, recommend
 from keff.errors import PlanError
 from keff.gateway.traffic import PER_REQUEST, profile_of
 from keff.plan import Plan
+from keff.records import Interval
 from keff.stats.verdict import judge_voting
 from keff.stats.votes import IntArray, Votes
 
@@ -38,6 +40,17 @@ def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_R
         estimates={"requests": len(rows), "paths": k, "label_free": True, "because": advice.because},
         profile=profile_of(rows, m) if m > 1 else None,
     )
+
+
+def reading_warning(match: Interval | None, requests: int) -> str | None:
+    """Return what must be said where the answers of voted requests hardly ever match, else None.
+
+    ``match`` is how often two answers to one request are equal. It is compared with the floor that an
+    analysis has.
+    """
+    if match is None or requests < LEAST_QUESTIONS or match.value >= FLOOR:
+        return None
+    return f"{RARE} (two answers to a request agree {match.value:.0%} of the time); {REMEDY}"
 
 
 def _codes(rows: Sequence[Sequence[str | None]]) -> IntArray:

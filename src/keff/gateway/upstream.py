@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, cast
+from typing import cast
 
 import aiohttp
 from yarl import URL
@@ -16,8 +16,9 @@ from keff.gateway.errors import Problem
 from keff.protocol.address import Mask
 from keff.protocol.refusals import UNKNOWN, Refusal, refusal_of
 from keff.protocol.reply import RepeatedError, choices_of
+from keff.protocol.responses import chat_usage, choice_of
 from keff.protocol.unpack import ENCODINGS, LARGEST, Body, BodyError
-from keff.protocol.values import decoded, fields
+from keff.protocol.values import Object, decoded, fields
 
 KNOWN_STATUSES = frozenset(HTTPStatus)
 JSON_TYPE = "application/json"
@@ -72,7 +73,7 @@ class UpstreamError(Exception):
         *,
         transient: bool = True,
         repeated: bool = False,
-        usage: Any = None,
+        usage: object = None,
     ) -> None:
         super().__init__(message)
         self.refusal = refusal or Refusal(0, message)
@@ -100,11 +101,35 @@ class UpstreamError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Api:
+    """One of the two ways to ask for a path: its address below the base, and how its answers are read.
+
+    ``read`` gives the choices in the words of chat, and what else the answer says (``usage`` in the words of
+    chat too); it raises EngineError.
+    """
+
+    path: str
+    read: Callable[[Object], tuple[list[Object], Object]]
+
+
+def _chat(body: Object) -> tuple[list[Object], Object]:
+    return [dict(choice) for choice in choices_of(body)], body
+
+
+def _response(body: Object) -> tuple[list[Object], Object]:
+    usage = chat_usage(body.get("usage"))
+    return [choice_of(body)], {"usage": usage, "model": body.get("model"), "response": body}
+
+
+CHAT, RESPONSES = Api("/chat/completions", _chat), Api("/responses", _response)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """One upstream response: the choices, in order of their indices, the whole body, and its rate limits."""
 
-    choices: list[dict[str, Any]]
-    body: dict[str, Any]
+    choices: list[Object]
+    body: Object
     limits: Headers = field(default_factory=dict[str, str])
 
 
@@ -160,9 +185,9 @@ class Upstream:
         """Return the address of a path of the API, with the client's query."""
         return URL(f"{self.address.url}{path}{'?' + query if query else ''}", encoded=True)
 
-    async def draw(self, body: bytes, headers: Headers, query: str = "") -> Answer:
-        """Make one chat call; raises UpstreamError. Cancelling closes the connection."""
-        url = self.url("/chat/completions", query) if query else self._chat
+    async def draw(self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT) -> Answer:
+        """Make one call; raises UpstreamError. Cancelling closes the connection."""
+        url = self._chat if api is CHAT and not query else self.url(api.path, query)
         try:
             async with self.session.post(
                 url, data=aiohttp.BytesPayload(body), headers=headers, allow_redirects=False
@@ -172,7 +197,7 @@ class Upstream:
             raise UpstreamError(plain(error)) from None
         if response.status != 200:
             raise self.refusal(response.status, raw, response.headers, headers)
-        return self._answer(raw, _limits(response.headers), headers)
+        return self._answer(raw, _limits(response.headers), headers, api)
 
     def refusal(self, status: int, raw: bytes, headers: Headers, sent: Headers) -> UpstreamError:
         """Return the error for a response that is not 200.
@@ -190,26 +215,26 @@ class Upstream:
         keys = (sent.get(name, "") for name in ("authorization", "api-key", "x-api-key"))
         return Mask([self.address.key, *(key.rpartition(" ")[2] for key in keys)])
 
-    def _answer(self, raw: bytes, limits: Headers, sent: Headers) -> Answer:
+    def _answer(self, raw: bytes, limits: Headers, sent: Headers, api: Api) -> Answer:
         body = parsed(raw)
         try:
-            return Answer(cast("list[dict[str, Any]]", choices_of(body)), body, limits)
+            return Answer(*api.read(body), limits)
         except EngineError as error:
             line = self._mask(sent)(str(error), 500)
             repeated = isinstance(error, RepeatedError)
             raise UpstreamError(
-                line, transient=error.transient, repeated=repeated, usage=body.get("usage")
+                line, transient=error.transient, repeated=repeated, usage=chat_usage(body.get("usage"))
             ) from None
 
     @contextlib.asynccontextmanager
     async def relay(
-        self, body: bytes, headers: Headers, query: str = ""
+        self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Open a streamed chat call and give its response; raises UpstreamError when that is not a stream."""
+        """Open a streamed call and give its response; raises UpstreamError when that is not a stream."""
         asked = {**headers, "accept-encoding": "identity"}
         try:
             response = await self.session.post(
-                self.url("/chat/completions", query), data=body, headers=asked, allow_redirects=False
+                self.url(api.path, query), data=body, headers=asked, allow_redirects=False
             )
         except BROKEN as error:
             raise UpstreamError(plain(error)) from None
@@ -280,7 +305,7 @@ def plain(error: Exception) -> str:
     return f"the connection broke ({type(error).__name__})"
 
 
-def parsed(raw: bytes) -> dict[str, Any]:
+def parsed(raw: bytes) -> Object:
     """Return the JSON object that an answer holds; raises UpstreamError."""
     try:
         body = decoded(raw)
@@ -288,4 +313,4 @@ def parsed(raw: bytes) -> dict[str, Any]:
         raise UpstreamError("its answer is not JSON") from None
     if not isinstance(body, dict):
         raise UpstreamError("its answer is not a JSON object")
-    return fields(cast("Any", body))
+    return fields(cast("object", body))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import aiohttp
 
-from keff.gateway.upstream import Address, Answer, Caller, Headers, Upstream, UpstreamError
+from keff.gateway.upstream import CHAT, Address, Answer, Api, Caller, Headers, Upstream, UpstreamError
 
 FAILURES = 3
 """Failed calls in a row after which a server is taken to be down."""
@@ -96,12 +96,12 @@ class Watched(Upstream):
         """Whether this server or its fallback is not known to be down."""
         return not self.health.down or (self.fallback is not None and self.fallback.serves)
 
-    async def draw(self, body: bytes, headers: Headers, query: str = "") -> Answer:
-        """Make one chat call, here or at the fallback; raises UpstreamError."""
+    async def draw(self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT) -> Answer:
+        """Make one call, here or at the fallback; raises UpstreamError."""
         refused = self._refused()
         if refused is None:
             try:
-                answer = await super().draw(body, headers, query)
+                answer = await super().draw(body, headers, query, api)
             except UpstreamError as error:
                 refused = self._noted(error)
             else:
@@ -109,23 +109,23 @@ class Watched(Upstream):
                 return answer
         if self.fallback is None or not _elsewhere(refused):
             raise refused
-        return await self.fallback.draw(body, self.fallback.own(headers), query)
+        return await self.fallback.draw(body, self.fallback.own(headers), query, api)
 
     @contextlib.asynccontextmanager
     async def relay(
-        self, body: bytes, headers: Headers, query: str = ""
+        self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Open a streamed chat call, here or at the fallback; raises UpstreamError."""
+        """Open a streamed call, here or at the fallback; raises UpstreamError."""
         async with contextlib.AsyncExitStack() as stack:
-            yield await self._opened(stack, body, headers, query)
+            yield await self._opened(stack, body, headers, query, api)
 
     async def _opened(
-        self, stack: contextlib.AsyncExitStack, body: bytes, headers: Headers, query: str
+        self, stack: contextlib.AsyncExitStack, body: bytes, headers: Headers, query: str, api: Api
     ) -> aiohttp.ClientResponse:
         refused = self._refused()
         if refused is None:
             try:
-                response = await stack.enter_async_context(super().relay(body, headers, query))
+                response = await stack.enter_async_context(super().relay(body, headers, query, api))
             except UpstreamError as error:
                 refused = self._noted(error)
             else:
@@ -133,7 +133,7 @@ class Watched(Upstream):
                 return response
         if self.fallback is None or not _elsewhere(refused):
             raise refused
-        return await self.fallback._opened(stack, body, self.fallback.own(headers), query)
+        return await self.fallback._opened(stack, body, self.fallback.own(headers), query, api)
 
     def own(self, headers: Headers) -> dict[str, str]:
         """Return the headers of a call to this server, without the key of another."""

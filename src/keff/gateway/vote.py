@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from keff.gateway.errors import Problem
 from keff.gateway.kinds import holds, key_as, kind_of
@@ -17,6 +17,7 @@ from keff.gateway.upstream import Answer, UpstreamError
 from keff.policy import Policy, Stop, View, tally
 from keff.protocol.patience import pause
 from keff.protocol.sharing import Sharing
+from keff.protocol.values import Object
 
 HOPELESS = 8
 """Failed calls without one success after which a request is given up."""
@@ -34,8 +35,8 @@ class Drawn:
     drew it, where the policy asks several.
     """
 
-    choice: dict[str, Any]
-    body: dict[str, Any]
+    choice: Object
+    body: Object
     key: str | None
     truncated: bool = False
     confidence: float = float("nan")

@@ -6,7 +6,6 @@ import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from keff.errors import UsageError
 
@@ -25,7 +24,7 @@ class VoteLog:
         except OSError as error:
             raise UsageError(f"--vote-log {file}: {error.strerror}") from None
 
-    def write(self, name: str, keys: Sequence[str | None], **rest: Any) -> None:
+    def write(self, name: str, keys: Sequence[str | None], **rest: object) -> None:
         """Append one request; raises OSError."""
         shown = list(keys) if self._answers else redacted(keys)
         row = {"id": name, "answer_space": "exact", "all_answers": shown, **rest}

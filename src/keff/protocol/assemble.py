@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from keff.errors import EngineError
 from keff.protocol.reply import RepeatedError
 from keff.protocol.tokens import reasoning_of
-from keff.protocol.values import entries, fields, text_of, words
+from keff.protocol.values import Object, entries, fields, items, text_of, words
 
 
 class Assembler:
     """Takes chunks and gives the response."""
 
     def __init__(self) -> None:
-        self._choices: dict[int, dict[str, Any]] = {}
+        self._choices: dict[int, Object] = {}
         self._ends: Counter[int] = Counter()
-        self._usage: Any = None
-        self._error: Any = None
+        self._usage: object = None
+        self._error: object = None
 
-    def take(self, chunk: Mapping[str, Any]) -> None:
+    def take(self, chunk: Mapping[str, object]) -> None:
         """Add one chunk; raises EngineError for one that belongs to no path."""
         self._error = chunk.get("error") or self._error
         self._usage = chunk.get("usage") or self._usage
@@ -29,12 +28,12 @@ class Assembler:
             index = part.get("index", 0)
             if not isinstance(index, int):
                 raise EngineError("the server's stream has a malformed choice")
-            empty: dict[str, Any] = {"message": {"content": ""}, "logprobs": {"content": []}}
+            empty: Object = {"message": {"content": ""}, "logprobs": {"content": []}}
             choice = self._choices.setdefault(index, {"index": index, **empty, "finish_reason": None})
             self._ends[index] += part.get("finish_reason") is not None
             _add_delta(choice, part)
 
-    def response(self) -> dict[str, Any]:
+    def response(self) -> Object:
         """Return the whole response; raises EngineError when it broke off before a path's end.
 
         A choice that ends twice is two paths mixed into one: RepeatedError.
@@ -46,7 +45,7 @@ class Assembler:
         return {"choices": list(self._choices.values()), "usage": self._usage, "error": self._error}
 
 
-def _add_delta(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
+def _add_delta(choice: Object, part: Mapping[str, object]) -> None:
     delta = fields(part.get("delta"))
     message = fields(choice["message"])
     for name, value in (
@@ -55,6 +54,7 @@ def _add_delta(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
         ("refusal", words(delta.get("refusal"))),
     ):
         if value:
-            message[name] = message.get(name, "") + value
-    choice["logprobs"]["content"] += entries(fields(part.get("logprobs")).get("content"))
+            message[name] = text_of(message.get(name)) + value
+    # In place: a path of many thousand tokens has as many chunks.
+    items(fields(choice["logprobs"])["content"]).extend(entries(fields(part.get("logprobs")).get("content")))
     choice["finish_reason"] = part.get("finish_reason") or choice["finish_reason"]

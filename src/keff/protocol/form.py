@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from keff.errors import UsageError
+from keff.protocol.values import Object
 from keff.records import Message, Sampling
 
 
-def json_object(given: str | Mapping[str, Any] | None, option: str) -> dict[str, Any]:
+def json_object(given: str | Mapping[str, object] | None, option: str) -> Object:
     """Return an option that is a JSON object, given as text or as a mapping; raises UsageError otherwise."""
     try:
-        found: Any = json.loads(given) if isinstance(given, str) else dict(given or {})
+        found: object = json.loads(given) if isinstance(given, str) else dict(given or {})
     except ValueError as error:
         raise UsageError(f"{option} is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise UsageError(f"{option} must be a JSON object")
-    return cast("dict[str, Any]", found)
+    return cast("Object", found)
 
 
-def chat_body(messages: Sequence[Message], sampling: Sampling, n: int) -> dict[str, Any]:
+def chat_body(messages: Sequence[Message], sampling: Sampling, n: int) -> Object:
     """Return the fields of a chat request that every OpenAI-compatible server knows."""
-    body: dict[str, Any] = {
+    body: Object = {
         "messages": [dict(message) for message in messages],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -36,7 +37,7 @@ def chat_body(messages: Sequence[Message], sampling: Sampling, n: int) -> dict[s
     return body
 
 
-def template_thinking(budget: int | None) -> dict[str, Any]:
+def template_thinking(budget: int | None) -> Object:
     """Return the field by which open servers switch thinking on or off in the chat template.
 
     It takes no number: ``max_tokens`` bounds thinking and answer together.
@@ -44,7 +45,7 @@ def template_thinking(budget: int | None) -> dict[str, Any]:
     return {} if budget is None else {"chat_template_kwargs": {"enable_thinking": budget > 0}}
 
 
-def effort_thinking(budget: int | None) -> dict[str, Any]:
+def effort_thinking(budget: int | None) -> Object:
     """Return the hosted servers' ``reasoning_effort`` for a token budget.
 
     0 is none, up to 2,048 low, up to 8,192 medium, beyond that high.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from keff.protocol.address import Mask
 from keff.protocol.patience import asked_wait
@@ -49,13 +49,14 @@ class Refusal:
 def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) -> Refusal:
     """Read an error response, whatever it holds: OpenAI's form, ``detail`` or ``message``, or plain text."""
     try:
-        body: Any = decoded(raw)
+        body: object = decoded(raw)
     except ValueError:
         return Refusal(status, _plain(raw, mask), wait=asked_wait(headers))
     if isinstance(body, list) and body:
-        body = cast("list[Any]", body)[0]
-    parts = fields(body)
-    error = cast("Any", parts.get("error") or parts.get("detail") or body)
+        body = cast("list[object]", body)[0]
+    said_of = cast("object", body)
+    parts = fields(said_of)
+    error = parts.get("error") or parts.get("detail") or said_of
     detail = fields(error)
     said = words(detail.get("message")) or (words(error) if not detail else None)
     return Refusal(
@@ -69,7 +70,7 @@ def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) 
     )
 
 
-def _named(value: Any, mask: Mask) -> str | None:
+def _named(value: object, mask: Mask) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     return mask(storable(str(value)), 100) if not isinstance(value, int) or abs(value) < 10**9 else None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from keff.errors import EngineError
 from keff.protocol.refusals import FATAL, PASSING
 from keff.protocol.tokens import Choice, counts_of, reasoning_of, summarize, token_counts, token_logprobs
-from keff.protocol.values import entries, fields, storable, text_of, words
+from keff.protocol.values import Object, entries, fields, storable, text_of, words
 from keff.records import Completion, FinishReason
 
 FINISH: dict[str, FinishReason] = {
@@ -27,12 +26,12 @@ class RepeatedError(EngineError):
     """A server sent two paths under one index; with fewer paths in a request it may not."""
 
 
-def finish_reason(reason: Any) -> FinishReason:
+def finish_reason(reason: object) -> FinishReason:
     """Return our name of a server's finish reason; one that is unknown counts as a plain stop."""
     return FINISH.get(reason, "stop") if isinstance(reason, str) else "stop"
 
 
-def choices_of(response: Any) -> list[Choice]:
+def choices_of(response: object) -> list[Choice]:
     """Return the choices of a response in the order of their indices.
 
     Raises EngineError for a body that is no chat response: an error in disguise, or no choices; and
@@ -61,7 +60,7 @@ def _is_message(message: object) -> bool:
     return bool(body) and isinstance(body.get("content"), str | list | None)
 
 
-def body_error(error: Any) -> EngineError:
+def body_error(error: object) -> EngineError:
     """Return the EngineError for an error object in a body.
 
     Transient unless it names a fault of ours (4xx).
@@ -75,20 +74,22 @@ def body_error(error: Any) -> EngineError:
     )
 
 
-def completions(response: Mapping[str, Any], choices: Sequence[Choice], seconds: float) -> list[Completion]:
+def completions(
+    response: Mapping[str, object], choices: Sequence[Choice], seconds: float
+) -> list[Completion]:
     """Return one completion per choice; tokens are counted as ``tokens`` says."""
     given = counts_of(response.get("usage"))
     counts = token_counts(choices, given.output)
     estimated = given.odd or (given.output is None and not all(map(token_logprobs, choices)))
     return [
         Completion(
-            text=storable(text_of(choice["message"].get("content"))),
+            text=storable(text_of(fields(choice["message"]).get("content"))),
             finish=(finish := finish_reason(choice.get("finish_reason"))),
             tokens=tokens,
             prompt_tokens=given.prompt,
             cached_tokens=given.cached,
-            reasoning=storable(reasoning_of(choice["message"])) or None,
-            refusal=words(choice["message"].get("refusal")) or FILTERED.get(finish),
+            reasoning=storable(reasoning_of(fields(choice["message"]))) or None,
+            refusal=words(fields(choice["message"]).get("refusal")) or FILTERED.get(finish),
             logprobs=summarize(token_logprobs(choice)),
             seconds=seconds,
             estimated=estimated,
@@ -100,7 +101,7 @@ def completions(response: Mapping[str, Any], choices: Sequence[Choice], seconds:
 FILTERED: dict[FinishReason, str] = {"content_filter": "stopped by a content filter"}
 
 
-def filtered_response(said: str, n: int) -> dict[str, Any]:
+def filtered_response(said: str, n: int) -> Object:
     """Return the response that n paths stand for whose request a content filter stopped."""
     choice = {"message": {"content": "", "refusal": said}, "finish_reason": "content_filter"}
     return {"choices": [{"index": index, **choice} for index in range(n)], "usage": {"completion_tokens": 0}}

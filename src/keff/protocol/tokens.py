@@ -18,7 +18,7 @@ from typing import Any, cast
 from keff.protocol.values import count, entries, fields, is_logprob, text_of
 from keff.records import Logprobs
 
-Choice = Mapping[str, Any]
+Choice = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Counts:
     odd: bool = False
 
 
-def counts_of(usage: Any) -> Counts:
+def counts_of(usage: object) -> Counts:
     """Return the counts of a response's ``usage``."""
     if usage is None:
         return Counts()
@@ -84,18 +84,18 @@ def token_counts(choices: Sequence[Choice], usage: int | None) -> list[int]:
     if len(choices) == 1 and usage is not None:
         return [usage]
     counts = [len(token_logprobs(choice)) for choice in choices]
-    hidden = [len(reasoning_of(choice["message"])) for choice in choices]
+    hidden = [len(reasoning_of(fields(choice["message"]))) for choice in choices]
     if all(counts):
         extra = max(0, (usage or 0) - sum(counts))
         return [number + more for number, more in zip(counts, apportion(extra, hidden), strict=True)]
     lengths = [
-        len(text_of(choice["message"].get("content"))) + more
+        len(text_of(fields(choice["message"]).get("content"))) + more
         for choice, more in zip(choices, hidden, strict=True)
     ]
     return apportion(usage, lengths) if usage is not None else [math.ceil(length / 4) for length in lengths]
 
 
-def reasoning_of(message: Mapping[str, Any]) -> str:
+def reasoning_of(message: Mapping[str, object]) -> str:
     """Return the hidden thinking that a server keeps apart."""
     return text_of(message.get("reasoning_content") or message.get("reasoning"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, cast
+from typing import TypeAlias, cast
 
 MOST_TOKENS = 10**9
 """More tokens than this in one answer are an error of the server, not a count."""
@@ -13,6 +13,9 @@ LOWEST_LOGPROB = -1e6
 """Servers write -9999 for a token that cannot come; what lies far below is no logarithm of a probability."""
 
 DEEPEST = 64
+
+Object: TypeAlias = dict[str, object]
+"""A JSON object of others: what its members hold is not known before they are looked at."""
 
 
 def _no_number(_: str) -> None:
@@ -23,7 +26,7 @@ _DECODER = json.JSONDecoder(parse_constant=_no_number)
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
-def decoded(raw: bytes) -> Any:
+def decoded(raw: bytes) -> object:
     """Return the value of JSON bytes.
 
     Raises ValueError for anything else, and for what is nested too deeply.
@@ -34,7 +37,7 @@ def decoded(raw: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def encoded(value: Any) -> bytes:
+def encoded(value: object) -> bytes:
     """Return JSON bytes.
 
     Raises ValueError for a number that JSON cannot hold, and for what is nested too deeply.
@@ -45,7 +48,7 @@ def encoded(value: Any) -> bytes:
         raise ValueError("it is nested too deeply") from None
 
 
-def sendable(value: Any) -> bytes:
+def sendable(value: object) -> bytes:
     """Return JSON bytes of what a server sent.
 
     What JSON cannot hold (an infinite number, say) becomes null.
@@ -56,28 +59,32 @@ def sendable(value: Any) -> bytes:
         return encoded(_finite(value, DEEPEST))
 
 
-def _finite(value: Any, depth: int) -> Any:
+def _finite(value: object, depth: int) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, int) and not isinstance(value, bool):
         return value if abs(value) < 2**63 else None
     if isinstance(value, dict):
-        inner = cast("dict[str, Any]", value)
+        inner = cast("Object", value)
         return {name: _finite(part, depth - 1) for name, part in inner.items()} if depth else None
     if isinstance(value, list):
-        return [_finite(part, depth - 1) for part in cast("list[Any]", value)] if depth else None
+        return [_finite(part, depth - 1) for part in cast("list[object]", value)] if depth else None
     return value
 
 
-def fields(value: Any) -> dict[str, Any]:
+def fields(value: object) -> Object:
     """Return ``value`` when it is a JSON object, else an empty one."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return cast("Object", value) if isinstance(value, dict) else {}
 
 
-def entries(value: Any) -> list[dict[str, Any]]:
+def entries(value: object) -> list[Object]:
     """Return the objects in ``value`` when it is a JSON array, else nothing."""
-    parts = cast("list[Any]", value) if isinstance(value, list) else []
-    return [part if isinstance(part, dict) else {} for part in parts]
+    return [fields(part) for part in items(value)]
+
+
+def items(value: object) -> list[object]:
+    """Return the members of ``value`` when it is a JSON array, else nothing."""
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def storable(text: str) -> str:
@@ -88,21 +95,21 @@ def storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
-def words(value: Any) -> str | None:
+def words(value: object) -> str | None:
     """Return a JSON value as storable text: a string as it is, null and nothing as None, all else as JSON."""
     if isinstance(value, str):
         return storable(value) or None
     return sendable(value).decode() if value else None
 
 
-def text_of(content: Any) -> str:
+def text_of(content: object) -> str:
     """Return a message's content as text: it is a string, nothing, or a list of parts."""
     if isinstance(content, str):
         return content
     return "".join(text for part in entries(content) if isinstance(text := part.get("text"), str))
 
 
-def count(value: Any) -> int | None:
+def count(value: object) -> int | None:
     """Return a number of tokens as an integer.
 
     None for what cannot be one (negative, absurd, not a number).
@@ -112,6 +119,6 @@ def count(value: Any) -> int | None:
     return int(value) if value == int(value) else None
 
 
-def is_logprob(value: Any) -> bool:
+def is_logprob(value: object) -> bool:
     """Return whether a value is a finite log-probability (a rounding error above 0 is allowed)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and LOWEST_LOGPROB <= value <= 1e-3

@@ -1,0 +1,203 @@
+"""What is deployed: from a plan and options to a service, its books and its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from keff.errors import UsageError
+from keff.gateway.board import Site, board_of
+from keff.gateway.books import Books, OwnBooks
+from keff.gateway.extraction import reader_of
+from keff.gateway.kinds import KindReader
+from keff.gateway.live import Kept, Numbers, Views
+from keff.gateway.metrics import series
+from keff.gateway.monitor import SHADOW_DRAWS, Monitor, StateFile, saved_profile
+from keff.gateway.options import Options
+from keff.gateway.plan_defaults import Terms, terms_of
+from keff.gateway.request_policy import Maker, policy_of_plan
+from keff.gateway.security import check_exposure
+from keff.gateway.service import Service
+from keff.gateway.spans import Tracer
+from keff.gateway.spend import Spend
+from keff.gateway.traffic import PER_REQUEST, Learner, Traffic, first_draw
+from keff.gateway.upstream import Address, Upstream
+from keff.gateway.upstreams import Watched
+from keff.gateway.votelog import VoteLog
+from keff.plan import Plan
+from keff.plugins import missing_extra
+from keff.policy import Policy
+from keff.protocol.sharing import Sharing
+
+POLICY = "lead_k:3"
+"""What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality."""
+
+MOST_PROFILED = 16
+"""Paths at which a profile holds patterns at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What is served, where, and what is kept.
+
+    A plan, or None: then ``policy`` answers every request, with the answer found per request. ``address`` is
+    that of the upstream (None: every branch of the plan has its own), ``fallback`` that of a second one, and
+    ``keys`` are those of the environment variables that branches name.
+
+    ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
+    than the plan, ``upstream_n`` is the most paths that one upstream call asks for. ``state`` is the file of
+    the drift alarm (None: not kept), ``spend`` that of what each key spent, ``otlp`` the collector of
+    traces, ``drain_seconds`` how long a stop waits for requests.
+    """
+
+    plan: Plan | None = None
+    policy: str = POLICY
+    address: Address | None
+    fallback: Address | None = None
+    keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    options: Options = field(default_factory=Options)
+    host: str = "127.0.0.1"
+    port: int = 8080
+    model: str | None = None
+    answer_space: str | None = None
+    upstream_n: int = 1
+    state: Path | None = None
+    vote_log: Path | None = None
+    log_answers: bool = False
+    spend: Path | None = None
+    otlp: str | None = None
+    drain_seconds: int = 60
+
+
+def service_of(deployment: Deployment, rng: np.random.Generator, books: Books | None = None) -> Service:
+    """Make the service; raises PlanError for a plan that cannot be served, UsageError for files.
+
+    ``books`` are kept by another process where they are given.
+    """
+    options, ignored = deployment.options, frozenset(deployment.options.tool_ignore)
+    plan, policy = _plan(deployment), policy_of(deployment)
+    board = board_of(plan, policy, _site(deployment))
+    priced = options.price is not None or (board is not None and board.priced)
+    if not priced and any(client.dollars for client in options.clients):
+        raise UsageError("limits in dollars need prices: name a price list with --prices")
+    reader = None
+    if deployment.answer_space is not None or plan.space != PER_REQUEST:
+        reader = reader_of(plan, deployment.answer_space, ignored)
+    if deployment.plan is None and options.strict:
+        raise UsageError("--strict serves a plan only: name one with --plan")
+    if reader is None and options.append_answer_format:
+        raise UsageError("--append-answer-format needs to know the answer: set --answer-space, or a --plan")
+    vote_log = deployment.vote_log
+    return Service(
+        policy=policy,
+        reader=reader,
+        terms=_terms(deployment),
+        upstream=_upstream(deployment) if board is None else board.servers[0],
+        board=board,
+        maker=Maker([branch.name for branch in plan.branches]),
+        options=options,
+        rng=rng,
+        kinds=KindReader(ignored),
+        books=books or books_of(deployment, policy),
+        vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
+        spend=None if deployment.spend is None else Spend(deployment.spend),
+        tracer=None if deployment.otlp is None else _tracer(deployment.otlp),
+        sharing=Sharing(deployment.upstream_n),
+    )
+
+
+def _tracer(url: str) -> Tracer:
+    try:
+        from keff.gateway.tracing import tracer_to
+    except ImportError as error:
+        raise missing_extra(error, "--otlp") from error
+    return tracer_to(url)
+
+
+def policy_of(deployment: Deployment) -> Policy:
+    """Return the policy that answers what states none; raises PlanError."""
+    plan = _plan(deployment)
+    return policy_of_plan(plan.policy, [branch.name for branch in plan.branches])
+
+
+def _plan(deployment: Deployment) -> Plan:
+    return deployment.plan or Plan(policy=deployment.policy, space=PER_REQUEST, estimates={})
+
+
+def books_of(deployment: Deployment, policy: Policy) -> OwnBooks:
+    """Return the books of a deployment, with its state file opened; raises UsageError."""
+    plan, planless = _plan(deployment), deployment.plan is None
+    file = StateFile(deployment.state) if deployment.state is not None else None
+    if planless and file is not None:
+        plan = plan.model_copy(update={"profile": saved_profile(file, policy)})
+    books = OwnBooks(policy=policy, state=file, traffic=Traffic(now=deployment.options.now), learned=planless)
+    if plan.profile is not None and (planless or deployment.answer_space in (None, plan.space)):
+        books.monitor = Monitor(plan, policy, file)
+    elif planless and (m := first_draw(policy)) <= MOST_PROFILED:
+        books.learner = Learner(m) if m > 1 else Learner(SHADOW_DRAWS, shadow_only=True)
+    return books
+
+
+def views_of(service: Service, books: OwnBooks) -> Views:
+    """Return the operator's pages of a gateway of one process."""
+    gauges = {"keff_workers": 1.0}
+
+    def numbers() -> Numbers:
+        now = gauges | {"keff_requests_in_flight": float(service.in_flight)}
+        return service.metrics, {series(name): value for name, value in now.items()}
+
+    return Views(books, kept_of(service), numbers, None if service.board is None else service.board.states)
+
+
+def kept_of(service: Service) -> Kept:
+    """Return what a plan made from the traffic says of it."""
+    return Kept(service.space, service.options.shadow_paths)
+
+
+def _site(deployment: Deployment) -> Site:
+    spare, keys, options = deployment.fallback, deployment.keys, deployment.options
+    return Site(deployment.address, spare, keys, deployment.upstream_n, options.price, options.branch_down)
+
+
+def _upstream(deployment: Deployment) -> Upstream:
+    if deployment.address is None:
+        raise UsageError("name the server that draws the paths: --upstream URL")
+    if deployment.fallback is None:
+        return Upstream(deployment.address)
+    return Watched(deployment.address, Watched(deployment.fallback))
+
+
+def _terms(deployment: Deployment) -> Terms:
+    plan = deployment.plan
+    if plan is not None and plan.branches and plan.config is None:
+        # Each branch brings its own model: by one of their names, or by keff's, all of them are asked.
+        names = (name for branch in plan.branches for name in (branch.name, branch.model) if name)
+        return Terms(upstream=deployment.model, names=frozenset(names))
+    if deployment.plan is not None:
+        return terms_of(deployment.plan, deployment.model)
+    # Without a plan a request differs from nothing: the model is only what one that names none gets.
+    return Terms(upstream=deployment.model)
+
+
+def check(deployment: Deployment, rng: np.random.Generator) -> dict[str, object]:
+    """Check what would be served, and return it in short; opens no file and asks nobody.
+
+    Raises what ``serve`` raises before it listens.
+    """
+    check_exposure(deployment.host, deployment.options)
+    return summary(service_of(replace(deployment, state=None, vote_log=None, spend=None, otlp=None), rng))
+
+
+def summary(service: Service) -> dict[str, object]:
+    """Return what is served, in short."""
+    monitor = service.books.monitor if isinstance(service.books, OwnBooks) else None
+    return {
+        "policy": service.policy.spec,
+        "upstream": service.upstream.address.url,
+        "branches": None if service.board is None else service.board.addresses(),
+        "model": service.terms.upstream,
+        "drift_paths": None if monitor is None else monitor.m,
+    }

@@ -1,0 +1,123 @@
+"""Ask a gateway by a foreign client; runs in the environment of ``requirements.txt``, without keff.
+
+``python ask.py CLIENT URL [MODEL]``: prints what the client got as JSON. Without a model the upstream is a
+stub that knows tools and schemas; with one it is a real server, which is asked for text only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+QUESTION = "How many is 6 times 7?"
+KEY = "none"
+
+
+class Sum(BaseModel):
+    """A sum."""
+
+    total: int
+
+
+def tool() -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
+    return {"type": "function", "function": {"name": "report", "description": "x", "parameters": parameters}}
+
+
+def litellm(url: str, model: str, whole: bool) -> dict[str, Any]:
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    import litellm as client
+
+    asked = {
+        "model": f"openai/{model}",
+        "api_base": url,
+        "api_key": KEY,
+        "messages": [{"role": "user", "content": QUESTION}],
+    }
+    reply = client.completion(**asked)
+    got = {"text": reply.choices[0].message.content, "tokens": reply.usage.completion_tokens}
+    parts = [chunk.choices[0].delta.content or "" for chunk in client.completion(**asked, stream=True)]
+    got["stream"] = "".join(parts)
+    if whole:
+        # Its tools and its responses need the package mcp besides.
+        parsed = client.completion(**asked, response_format=Sum).choices[0].message.content
+        got["schema"] = json.loads(parsed)
+    return got
+
+
+def langchain(url: str, model: str, whole: bool) -> dict[str, Any]:
+    from langchain_openai import ChatOpenAI
+
+    chat = ChatOpenAI(model=model, base_url=url, api_key=KEY, max_retries=0)
+    reply = chat.invoke(QUESTION)
+    got = {"text": reply.text, "tokens": reply.usage_metadata["output_tokens"]}
+    got["stream"] = "".join(part.text for part in chat.stream(QUESTION))
+    if whole:
+        got["tool"] = chat.bind_tools([tool()]).invoke(QUESTION).tool_calls[0]["args"]
+        got["schema"] = chat.with_structured_output(Sum).invoke(QUESTION).model_dump()
+        own = ChatOpenAI(model=model, base_url=url, api_key=KEY, use_responses_api=True)
+        got["responses"] = own.invoke(QUESTION).text
+    return got
+
+
+def pydantic_ai(url: str, model: str, whole: bool) -> dict[str, Any]:
+    from pydantic_ai import Agent
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    provider = OpenAIProvider(base_url=url, api_key=KEY)
+    reply = Agent(OpenAIChatModel(model, provider=provider)).run_sync(QUESTION)
+    got: dict[str, Any] = {"text": reply.output}
+    if whole:
+        schema = Agent(OpenAIChatModel(model, provider=provider), output_type=Sum).run_sync(QUESTION)
+        got["schema"] = schema.output.model_dump()
+        got["responses"] = Agent(OpenAIResponsesModel(model, provider=provider)).run_sync(QUESTION).output
+    return got
+
+
+def instructor(url: str, model: str, whole: bool) -> dict[str, Any]:
+    import instructor as client
+    from openai import OpenAI
+
+    plain = OpenAI(base_url=url, api_key=KEY, max_retries=0)
+    messages = [{"role": "user", "content": QUESTION}]
+    got: dict[str, Any] = {}
+    reply = plain.chat.completions.create(model=model, messages=messages)
+    got["text"] = reply.choices[0].message.content
+    if whole:
+        for name, mode in (("tool", client.Mode.TOOLS), ("schema", client.Mode.JSON_SCHEMA)):
+            made = client.from_openai(plain, mode=mode).chat.completions.create(
+                model=model, messages=messages, response_model=Sum
+            )
+            got[name] = made.model_dump()
+    return got
+
+
+def llm(url: str, model: str, whole: bool) -> dict[str, Any]:
+    del whole
+    with tempfile.TemporaryDirectory() as folder:
+        entry = f"- model_id: kept\n  model_name: {model}\n  api_base: {url}\n"
+        (Path(folder) / "extra-openai-models.yaml").write_text(entry)
+        command = [str(Path(sys.executable).parent / "llm"), "-m", "kept", "--key", KEY]
+        environment = {**os.environ, "LLM_USER_PATH": folder}
+
+        def run(*more: str) -> str:
+            return subprocess.run(
+                [*command, *more, QUESTION], env=environment, capture_output=True, text=True, check=True
+            ).stdout.strip()
+
+        return {"text": run("--no-stream"), "stream": run()}
+
+
+CLIENTS = {each.__name__: each for each in (litellm, langchain, pydantic_ai, instructor, llm)}
+
+if __name__ == "__main__":
+    name, url, *rest = sys.argv[1:]
+    print(json.dumps(CLIENTS[name](url, rest[0] if rest else "stub", not rest)))

@@ -1,0 +1,98 @@
+"""litellm, LangChain, pydantic-ai, instructor and ``llm`` against the gateway, as their users call them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway_rig import gateway
+from keff.gateway.options import Options
+from raw_server import http, raw_server
+
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("clients")]
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = Path(os.environ.get("KEFF_CLIENTS", ROOT / ".venv-clients" / "bin" / "python"))
+ASK = ROOT / "tests" / "clients" / "ask.py"
+CLIENTS = ("litellm", "langchain", "pydantic_ai", "instructor", "llm")
+
+if not PYTHON.exists():
+    pytest.skip("no foreign clients: make test-integration installs them", allow_module_level=True)
+
+
+def answered(number: int, body: dict[str, Any]) -> list[bytes]:
+    """Answer with a tool call, an object or a text, whatever is asked for; the first path is wrong."""
+    total = 41 if number % 5 == 0 else 42
+    said = f"The answer is {total}."
+    if "input" in body:
+        return http(json.dumps(response(said)).encode())
+    message: dict[str, Any] = {"role": "assistant", "content": said}
+    finish = "stop"
+    if body.get("tools"):
+        function = {"name": body["tools"][0]["function"]["name"], "arguments": json.dumps({"total": total})}
+        called = {"id": f"call_{number}", "type": "function", "function": function}
+        message, finish = {"role": "assistant", "content": None, "tool_calls": [called]}, "tool_calls"
+    elif str(body.get("response_format", {}).get("type")).startswith("json"):
+        message["content"] = json.dumps({"total": total})
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+    whole = {"id": "x", "object": "chat.completion", "created": 1, "model": "stub", "usage": usage}
+    return http(json.dumps(whole | {"choices": [choice]}).encode())
+
+
+def response(said: str) -> dict[str, Any]:
+    part = {"type": "output_text", "text": said, "annotations": []}
+    item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
+    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    usage = {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12, **details}
+    whole = {"id": "resp", "object": "response", "created_at": 1, "model": "stub", "status": "completed"}
+    more = {"error": None, "incomplete_details": None, "instructions": None, "metadata": {}}
+    calls = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "temperature": 1, "top_p": 1}
+    return whole | more | calls | {"output": [item], "usage": usage}
+
+
+def ask(name: str, url: str, *more: str) -> dict[str, Any]:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(PYTHON), str(ASK), name, url, *more],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_foreign_client_gets_votes(name: str) -> None:
+    paths: list[str] = []
+    with raw_server(answered, paths) as url, gateway(url, planless=True, options=Options(in_flight=3)) as rig:
+        got = ask(name, rig.url)
+        votes = rig.metric('keff_votes_total{stop="policy"}')
+    for how in ("text", "stream", "responses"):
+        if how in got:
+            assert "42" in got[how], how
+    for how in ("tool", "schema"):
+        if how in got:
+            assert got[how] == {"total": 42}, how
+    assert got.get("tokens", 15) >= 15
+    assert votes == len(got.keys() - {"tokens"})
+    assert len(paths) >= 3 * votes
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_foreign_client_and_a_real_model(name: str, smollm2: Path) -> None:
+    pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
+    from real_server import real_base_url
+
+    with gateway(real_base_url(smollm2), planless=True, policy="fixed:2", path_seconds=200) as rig:
+        got = ask(name, rig.url, "any")
+        assert rig.metric('keff_requests_total{status="200"}') == len(got.keys() - {"tokens"})
+    assert all(got[how] for how in ("text", "stream") if how in got)

@@ -1,0 +1,308 @@
+"""``/v1/responses``: voted like chat for the official client; what cannot be voted on is passed and said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from gateway_rig import Rig, gateway, make_plan
+from keff.errors import EngineError
+from keff.gateway.options import Options
+from keff.gateway.response_stream import response_events
+from keff.protocol.responses import chat_usage, chat_view, choice_of, filled, response_usage
+from keff.sampling.cost import Price
+from raw_server import http, raw_server
+
+Give = Callable[[int, dict[str, Any]], dict[str, Any]]
+USAGE = {
+    "input_tokens": 7,
+    "input_tokens_details": {"cached_tokens": 3},
+    "output_tokens": 5,
+    "output_tokens_details": {"reasoning_tokens": 2},
+    "total_tokens": 12,
+}
+
+
+def text(said: str) -> dict[str, Any]:
+    part = {"type": "output_text", "text": said, "annotations": []}
+    return {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "id": "f",
+        "call_id": "c",
+        "name": name,
+        "arguments": json.dumps(arguments),
+        "status": "completed",
+    }
+
+
+def response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "stub",
+        "status": "completed",
+        "error": None,
+        "incomplete_details": None,
+        "output": list(output),
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": USAGE,
+    } | more
+
+
+def says(*texts: str) -> Give:
+    return lambda number, _: response(text(texts[number % len(texts)]))
+
+
+@contextmanager
+def served(give: Give, **options: Any) -> Iterator[tuple[Rig, list[dict[str, Any]], list[str]]]:
+    bodies: list[dict[str, Any]] = []
+    paths: list[str] = []
+
+    def answer(number: int, body: dict[str, Any]) -> list[bytes]:
+        bodies.append(body)
+        made = give(number, body)
+        if body.get("stream"):
+            events = b"".join(response_events(made))
+            return http(events, content_type="text/event-stream")
+        return http(json.dumps(made).encode())
+
+    with raw_server(answer, paths) as url, gateway(url, **options) as rig:
+        yield rig, bodies, paths
+
+
+def post(rig: Rig, **body: Any) -> httpx2.Response:
+    return httpx2.post(f"{rig.url}/responses", json={"model": "stub", **body}, timeout=30)
+
+
+def test_a_text_is_voted_and_the_usage_is_that_of_all_paths() -> None:
+    give = says("The answer is 41.", "So the answer is 42.", "The answer is 42", "Final answer: 42", "42")
+    priced = Options(price=Price(prompt=1e6, output=1e6))
+    asked = {"model": "stub", "input": "How many is 6 times 7?", "instructions": "Be brief."}
+    with served(give, planless=True, options=priced) as (rig, bodies, paths):
+        reply = rig.client().responses.create(**asked)  # type: ignore[call-overload]
+    assert "42" in reply.output_text
+    told = (reply.model_extra or {})["keff"]
+    assert told["answer"] == "42"
+    assert set(paths) == {"/v1/responses"}
+    assert told["paths"] == len(bodies) == 5
+    assert reply.usage is not None
+    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.total_tokens) == (35, 25, 60)
+    assert (reply.usage.input_tokens_details.cached_tokens, told["cost"]["dollars"]) == (15, 60)
+    assert bodies[0] == asked
+
+
+@pytest.mark.anyio
+async def test_the_async_client_streams_the_winner() -> None:
+    with served(says("Final answer: 42"), planless=True) as (rig, bodies, _):
+        async with openai.AsyncOpenAI(base_url=rig.url, api_key="none", max_retries=0) as client:
+            stream = await client.responses.create(model="m", input="How many?", stream=True)
+            events = [event async for event in stream]
+            async with client.responses.stream(model="m", input="How many?") as managed:
+                async for _ in managed:
+                    pass
+                final = await managed.get_final_response()
+    said = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert said == final.output_text == "Final answer: 42"
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert (events[0].type, events[-1].type) == ("response.created", "response.completed")
+    assert events[-1].response.model_extra["keff"]["paths"] == 3
+    assert events[-1].response.usage.output_tokens == 15
+    assert not any(body.get("stream") for body in bodies)
+
+
+def test_function_calls_vote_by_name_and_values() -> None:
+    def give(number: int, _: dict[str, Any]) -> dict[str, Any]:
+        if number == 1:
+            return response(text("I do not know where you are."))
+        return response({"type": "reasoning", "id": "r", "summary": []}, call("weather", at="Rome", days=1.0))
+
+    tools = [{"type": "function", "name": "weather", "parameters": {}, "strict": False}]
+    with served(give, planless=True, options=Options(in_flight=3)) as (rig, _, _):
+        reply = rig.client().responses.create(model="m", input="And the weather?", tools=tools)  # type: ignore[call-overload]
+        streamed = list(rig.client().responses.create(model="m", input="x", tools=tools, stream=True))  # type: ignore[call-overload]
+    assert [item.type for item in reply.output] == ["reasoning", "function_call"]
+    assert json.loads(reply.output[1].arguments) == {"at": "Rome", "days": 1.0}
+    done = [event for event in streamed if event.type == "response.function_call_arguments.done"]
+    assert [json.loads(event.arguments) for event in done] == [{"at": "Rome", "days": 1.0}]
+
+
+class Sum(BaseModel):
+    total: int
+
+
+def test_a_json_schema_is_voted_by_value_and_parsed() -> None:
+    give = says('{"total": 41}', '{ "total": 42 }', '{"total":42}', '{"total": 42.0}', '{"total": 42}')
+    with served(give, planless=True) as (rig, bodies, _):
+        reply = rig.client().responses.parse(model="m", input="Add.", text_format=Sum)
+    assert reply.output_parsed == Sum(total=42)
+    assert bodies[0]["text"]["format"]["type"] == "json_schema"
+
+
+def test_a_plan_fills_in_and_compares() -> None:
+    with served(says("The answer is 7.")) as (rig, bodies, _):
+        plain = post(rig, input=[{"role": "user", "content": [{"type": "input_text", "text": "How many?"}]}])
+        other = post(rig, input="How many?", temperature=0.1, instructions="Be rude.")
+    assert plain.json()["keff"]["stale_plan"] == []
+    assert (bodies[0]["temperature"], bodies[0]["max_output_tokens"]) == (0.7, 64)
+    assert "max_tokens" not in bodies[0]
+    assert set(other.json()["keff"]["stale_plan"]) == {"temperature", "system"}
+
+
+def test_the_contract_is_appended_to_the_last_user_message() -> None:
+    options = Options(append_answer_format=True)
+    with served(says("The answer is 7."), options=options) as (rig, bodies, _):
+        post(rig, input="How many?")
+        post(rig, input=[{"role": "user", "content": [{"type": "input_text", "text": "How many?"}]}])
+    assert "Final answer" in bodies[0]["input"]
+    assert "Final answer" in bodies[-1]["input"][0]["content"][1]["text"]
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"background": True}, "background"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"tools": [{"type": "web_search"}]}, "tools of the server"),
+    ],
+)
+def test_what_cannot_be_voted_is_passed_through_and_said(more: dict[str, Any], reason: str) -> None:
+    with served(says("Here it is."), planless=True) as (rig, bodies, _):
+        reply = post(rig, input="How many?", **more)
+    assert reply.headers["x-keff-not-voted"] == reason
+    assert "keff" not in reply.json()
+    assert len(bodies) == 1
+    assert bodies[0].items() >= more.items()
+
+
+def test_one_path_is_streamed_as_it_comes_and_counted() -> None:
+    with served(says("A long story"), planless=True) as (rig, bodies, _):
+        events = list(
+            rig.client().responses.create(model="m", input="Hi", stream=True, extra_body={"keff": {"k": 1}})
+        )
+        assert [event.type for event in events][-1] == "response.completed"
+        assert rig.metric('keff_tokens_total{kind="completion"}') == 5
+    assert len(bodies) == 1
+    assert bodies[0]["stream"] is True
+    assert "stream_options" not in bodies[0]
+
+
+def test_free_text_and_tiny_requests_cost_one_path() -> None:
+    with served(says("Once upon a time\nthere was a king."), planless=True) as (rig, bodies, _):
+        assert post(rig, input="Tell me a story.").json()["keff"]["stop"] == "free_text"
+        assert post(rig, input="Tell me a story.", max_output_tokens=16).json()["keff"]["paths"] == 1
+    assert len(bodies) == 2
+
+
+def test_a_response_that_was_billed_but_cannot_be_read_is_counted() -> None:
+    def give(number: int, _: dict[str, Any]) -> dict[str, Any]:
+        failed = response(status="failed", error={"code": "server_error", "message": "no luck"})
+        return failed if number == 0 else response(text("Final answer: 7"))
+
+    with served(give, planless=True) as (rig, _, _):
+        assert post(rig, input="How many?").status_code == 200
+        assert rig.metric('keff_tokens_total{kind="prompt"}') == 4 * 7
+
+
+@pytest.mark.parametrize("body", [{}, {"input": 3}, {"input": None}, {"input": "x", "model": 3}])
+def test_a_malformed_request_is_refused_by_name(body: dict[str, Any]) -> None:
+    with served(says("x"), planless=True) as (rig, bodies, _):
+        reply = httpx2.post(f"{rig.url}/responses", json=body)
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"] in ("input", "model")
+    assert bodies == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+ITEM = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["message", "function_call", "custom_tool_call", "reasoning"]) | JSON,
+        "role": st.just("user") | JSON,
+        "content": JSON | st.lists(st.fixed_dictionaries({"type": JSON, "text": JSON}), max_size=2),
+        "arguments": JSON,
+        "name": JSON,
+        "summary": JSON,
+    },
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.fixed_dictionaries(
+        {"output": st.lists(ITEM, max_size=3) | JSON},
+        optional={"status": JSON, "error": JSON, "incomplete_details": JSON, "usage": JSON},
+    )
+)
+def test_whatever_a_server_answers_is_read_or_refused(body: dict[str, Any]) -> None:
+    try:
+        choice = choice_of(body)
+    except EngineError:
+        return
+    assert isinstance(choice["message"], dict)
+    assert b"".join(response_events(body)).startswith(b"event: response.created")
+    chat_usage(body.get("usage"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(["text", "reasoning", "tools", "instructions", "model"]), JSON),
+    st.lists(ITEM),
+)
+def test_what_a_plan_leaves_alone_comes_back_as_it_was(more: dict[str, Any], given_input: list[Any]) -> None:
+    body = {"input": given_input, **more}
+    assert filled(body, chat_view(body)) == (body, []) or body.get("model") is None
+
+
+def test_usage_goes_there_and_back() -> None:
+    assert response_usage(chat_usage(USAGE)) == USAGE  # type: ignore[arg-type]
+
+
+def test_random_requests_end_in_an_answer_or_a_clear_refusal() -> None:
+    bodies = st.dictionaries(
+        st.sampled_from(
+            ["input", "model", "keff", "stream", "tools", "text", "reasoning", "max_output_tokens"]
+        ),
+        JSON,
+    )
+
+    with served(says("Final answer: 7"), planless=True) as (rig, _, _):
+
+        @settings(max_examples=60, deadline=None)
+        @given(bodies)
+        def ask(body: dict[str, Any]) -> None:
+            content = json.dumps(body).encode()
+            headers = {"content-type": "application/json"}
+            reply = httpx2.post(f"{rig.url}/responses", content=content, headers=headers, timeout=30)
+            assert reply.status_code in (200, 400)
+
+        ask()
+        assert rig.metric('keff_requests_total{status="500"}') == 0
+
+
+def test_a_plan_of_chat_alone_says_what_it_cannot_fill_in() -> None:
+    plan = make_plan()
+    assert plan.config is not None
+    sampling = {**plan.config["sampling"], "stop": ["\n\n"]}
+    plan = make_plan(config={**plan.config, "sampling": sampling})
+    with served(says("The answer is 7."), plan=plan) as (rig, _, _):
+        assert post(rig, input="How many?").json()["keff"]["stale_plan"] == ["stop"]
