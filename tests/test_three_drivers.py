@@ -25,8 +25,9 @@ from keff.answers import space
 from keff.engines.recorded import Recorded
 from keff.errors import EngineError
 from keff.gateway.extraction import Reader
+from keff.gateway.outcome import Drawn
 from keff.gateway.upstream import Answer, UpstreamError
-from keff.gateway.vote import Drawn, Rules, Vote
+from keff.gateway.vote import Rules, Vote
 from keff.policy import Policy, Stop, parse_policy, tally
 from keff.protocol.refusals import Refusal
 from keff.protocol.sharing import Sharing

@@ -22,7 +22,8 @@ from fault_server import Script
 from gateway_rig import QUESTION, SAMPLING, Rig, gateway, make_plan
 from keff.gateway import protocol
 from keff.gateway.options import Options
-from keff.gateway.vote import REASONS, Vote
+from keff.gateway.outcome import REASONS
+from keff.gateway.vote import Vote
 from keff.plan import Profile
 from keff.reading.open import Opening, open_record
 from keff.sampling.cost import Price
@@ -519,7 +520,7 @@ def test_the_shadow_budget_is_the_share_of_the_paths_that_are_drawn_for_nobody(s
     )
     for _ in range(300):
         rig.post()
-    _until(lambda: not rig.service._shadows)
+    _until(lambda: not rig.service.shadows.running)
     voted = rig.metric('keff_paths_total{became="voted"}')
     shadow = rig.metric('keff_paths_total{became="shadow"}')
     assert voted == 600

@@ -203,7 +203,9 @@ def test_shadows_and_useless_answers_are_billed_too(serve: Serve) -> None:
     rig = serve(Script(answer=lambda *_: SEVEN), options=Options(shadow_budget=1.0, shadow_paths=6))
     for _ in range(2):
         rig.post()
-    until(lambda: rig.metric('keff_paths_total{became="shadow"}') in (3, 6) and not rig.service._shadows)
+    until(
+        lambda: rig.metric('keff_paths_total{became="shadow"}') in (3, 6) and not rig.service.shadows.running
+    )
     shadows = rig.metric('keff_paths_total{became="shadow"}')
     assert rig.metric('keff_tokens_total{kind="prompt"}') == (6 + shadows) * 7
     with (

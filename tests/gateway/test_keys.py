@@ -27,11 +27,11 @@ SEVEN = Script(answer=lambda *_: "The answer is 7.")
 
 
 def client(name: str, **limits: Any) -> Client:
-    return Client(name, hashlib.sha256(f"key of {name}".encode()).digest(), **limits)
+    return Client(name, hashlib.sha256(f"key-of-{name}".encode()).digest(), **limits)
 
 
 def as_key(name: str) -> dict[str, str]:
-    return {"authorization": f"Bearer key of {name}"}
+    return {"authorization": f"Bearer key-of-{name}"}
 
 
 @pytest.fixture
@@ -48,14 +48,14 @@ def test_a_key_over_its_limit_is_told_when(serve: Serve, tmp_path: Path, noon: f
     assert rig.post().status_code == 401
     assert rig.post(headers={"authorization": "Bearer wrong"}).status_code == 401
     assert [rig.post(headers=as_key("alice")).status_code for _ in range(3)] == [200, 200, 429]
-    refused = rig.post(headers={"x-api-key": "key of alice"})
+    refused = rig.post(headers={"x-api-key": "key-of-alice"})
     assert refused.status_code == 429
     assert refused.headers["retry-after"] == "43200"
     assert refused.json()["error"]["code"] == "key_limit_reached"
     assert "6 of 4 paths" in refused.json()["error"]["message"]
     assert rig.post(headers=as_key("bob")).status_code == 200
     with pytest.raises(openai.RateLimitError):
-        rig.client(api_key="key of alice", max_retries=5).chat.completions.create(
+        rig.client(api_key="key-of-alice", max_retries=5).chat.completions.create(
             model="stub",
             messages=QUESTION,  # type: ignore[arg-type]
         )
@@ -144,8 +144,8 @@ def test_a_wrong_key_file_is_refused_with_one_line(tmp_path: Path, text: str, li
 
 
 def test_a_key_file_need_not_hold_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BOBS_KEY", "key of bob\n")
-    digest = hashlib.sha256(b"key of alice").hexdigest()
+    monkeypatch.setenv("BOBS_KEY", "key-of-bob\n")
+    digest = hashlib.sha256(b"key-of-alice").hexdigest()
     limits = "paths_per_day = 10\ndollars_per_day = 2"
     text = f'[keys.alice]\nsha256 = "{digest}"\n{limits}\n[keys.bob]\nenv = "BOBS_KEY"\n'
     (tmp_path / "keys.toml").write_text(text)

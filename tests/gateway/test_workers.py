@@ -127,6 +127,7 @@ def crew(*arguments: object) -> Iterator[Crew]:
             process.terminate()
             process.wait(30)
         made.reading.join(10)
+        process.stderr.close()
 
 
 def until(true: Any) -> None:
@@ -174,7 +175,7 @@ def test_two_workers_share_a_port_and_their_books(tmp_path: Path) -> None:
         ]
         for thread in asking:
             thread.start()
-        until(lambda: script.open >= 18)
+        until(lambda: script.open >= 6)
         gateway.process.send_signal(signal.SIGTERM)
         for thread in asking:
             thread.join(20)

@@ -9,10 +9,10 @@ from keff.errors import UsageError
 from keff.gateway.branches import Body, Branch
 from keff.gateway.errors import Problem
 from keff.gateway.options import BranchDown
+from keff.gateway.outcome import Drawn, Outcome
 from keff.gateway.reply import winner
 from keff.gateway.upstream import Address, Caller, UpstreamError
 from keff.gateway.upstreams import Watched
-from keff.gateway.vote import Drawn, Outcome
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
 from keff.policy import Branching, Policy

@@ -21,6 +21,7 @@ from keff.gateway.plan_defaults import Terms, terms_of
 from keff.gateway.request_policy import Maker, policy_of_plan
 from keff.gateway.security import check_exposure
 from keff.gateway.service import Service
+from keff.gateway.shadows import Shadows
 from keff.gateway.spans import Tracer
 from keff.gateway.spend import Spend
 from keff.gateway.traffic import PER_REQUEST, Learner, Traffic, first_draw
@@ -90,7 +91,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: Books | 
         raise UsageError("--strict serves a plan only: name one with --plan")
     if reader is None and options.append_answer_format:
         raise UsageError("--append-answer-format needs to know the answer: set --answer-space, or a --plan")
-    vote_log = deployment.vote_log
+    vote_log, kept = deployment.vote_log, books or books_of(deployment, policy)
     return Service(
         policy=policy,
         reader=reader,
@@ -99,9 +100,9 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: Books | 
         board=board,
         maker=Maker([branch.name for branch in plan.branches]),
         options=options,
-        rng=rng,
         kinds=KindReader(ignored),
-        books=books or books_of(deployment, policy),
+        books=kept,
+        shadows=Shadows(options, kept, rng),
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
         spend=None if deployment.spend is None else Spend(deployment.spend),
         tracer=None if deployment.otlp is None else _tracer(deployment.otlp),
@@ -154,7 +155,8 @@ def views_of(service: Service, books: OwnBooks) -> Views:
 
 def kept_of(service: Service) -> Kept:
     """Return what a plan made from the traffic says of it."""
-    return Kept(service.space, service.options.shadow_paths)
+    space = PER_REQUEST if service.reader is None else service.reader.space.name
+    return Kept(space, service.options.shadow_paths)
 
 
 def _site(deployment: Deployment) -> Site:

@@ -14,7 +14,8 @@ from keff.gateway.errors import Problem
 from keff.gateway.exchange import Exchange, until_gone
 from keff.gateway.security import received
 from keff.gateway.service import Service
-from keff.gateway.upstream import BROKEN, Caller, UpstreamError, limited, plain
+from keff.gateway.upstream import Caller, UpstreamError
+from keff.gateway.wire import BROKEN, limited, plain
 from keff.protocol.address import SHOWN
 from keff.protocol.unpack import ENCODINGS
 

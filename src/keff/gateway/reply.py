@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from keff.gateway.options import Reply
-from keff.gateway.vote import Drawn, Outcome
+from keff.gateway.outcome import Drawn, Outcome
 from keff.protocol.responses import response_usage
 from keff.protocol.tokens import Counts, counts_of
 from keff.protocol.values import MOST_TOKENS, Object, count, fields, text_of

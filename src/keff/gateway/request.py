@@ -10,7 +10,7 @@ from typing import NoReturn, TypedDict, TypeVar, cast
 from keff.gateway.errors import Problem
 from keff.gateway.upstream import CHAT, RESPONSES, Api
 from keff.protocol import responses
-from keff.protocol.values import Object, entries, fields, items
+from keff.protocol.values import Object, encoded, entries, fields, items
 
 LONGEST_DEADLINE = 1_000_000
 
@@ -88,11 +88,18 @@ class Ask:
         else:
             self.body = responses.with_contract(self.body, contract)
 
-    def with_logprobs(self) -> Object:
-        """Return the body of a call that also asks for log-probabilities."""
-        if self.api is CHAT:
-            return self.body | {"logprobs": True}
-        return self.body | {"include": [*items(self.body.get("include")), responses.LOGPROBS]}
+    def head(self, with_logprobs: bool) -> bytes:
+        """Return the body of an upstream call without its closing brace; raises Problem (400)."""
+        body = self.body
+        if with_logprobs and self.api is CHAT:
+            body = body | {"logprobs": True}
+        elif with_logprobs:
+            body = body | {"include": [*items(body.get("include")), responses.LOGPROBS]}
+        try:
+            return encoded(body)[:-1]
+        except ValueError:
+            line = "the request holds a number beyond what a float can hold, or is nested too deeply"
+            raise Problem(400, line) from None
 
     @property
     def include_usage(self) -> bool:

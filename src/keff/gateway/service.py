@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from keff.gateway.board import Board, Tab, shown_path
 from keff.gateway.books import Books, Voted
 from keff.gateway.branches import Branch
@@ -17,37 +15,33 @@ from keff.gateway.extraction import Read, Reader
 from keff.gateway.job import Job
 from keff.gateway.kinds import KindReader, asked, is_tiny
 from keff.gateway.metrics import Metrics
-from keff.gateway.monitor import SHADOW_DRAWS
 from keff.gateway.options import Options
+from keff.gateway.outcome import Drawn, Outcome
 from keff.gateway.plan_defaults import Terms
 from keff.gateway.reply import all_paths, completion, response, total_usage, vote_object, vote_share, winner
 from keff.gateway.request import Ask
 from keff.gateway.request_policy import Maker
+from keff.gateway.shadows import Shadows
 from keff.gateway.spans import Fact, Tracer
 from keff.gateway.spend import Spend
-from keff.gateway.traffic import PER_REQUEST
 from keff.gateway.upstream import CHAT, RESPONSES, Answer, Caller, Upstream, UpstreamError
-from keff.gateway.vote import Drawn, Outcome, Rules, Vote
+from keff.gateway.vote import Rules, Vote
 from keff.gateway.votelog import VoteLog
 from keff.policy import Policy, parse_policy
 from keff.protocol.sharing import Sharing
 from keff.protocol.tokens import counts_of, summarize, token_logprobs
-from keff.protocol.values import Object, encoded, fields
+from keff.protocol.values import Object, fields
 from keff.sampling.cost import Usage
 
 SINGLE = parse_policy("fixed:1")
 """The policy of requests too short to hold an answer."""
-
-MOST_SHADOWS = 16
-"""Shadow requests drawn on at once; while there are as many, no new request becomes one."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Service:
     """What is served: a plan, or a policy whose ``reader`` is None, where each request's answer is found.
 
-    ``board`` holds the branches of a plan that has several. ``rng`` chooses the shadow requests,
-    independently of their votes.
+    ``board`` holds the branches of a plan that has several.
     """
 
     policy: Policy
@@ -55,8 +49,8 @@ class Service:
     terms: Terms
     upstream: Upstream
     options: Options
-    rng: np.random.Generator
     books: Books
+    shadows: Shadows
     vote_log: VoteLog | None = None
     board: Board | None = None
     spend: Spend | None = None
@@ -67,19 +61,11 @@ class Service:
     maker: Maker = field(default_factory=Maker)
     metrics: Metrics = field(default_factory=Metrics)
     in_flight: int = 0
-    _shadows: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    _votes: int = 0
-    _paths: int = 0
 
     @property
     def priced(self) -> bool:
         """Whether what is drawn has a price."""
         return self.options.price is not None or (self.board is not None and self.board.priced)
-
-    @property
-    def space(self) -> str:
-        """The answer space of a plan made from this traffic."""
-        return PER_REQUEST if self.reader is None else self.reader.space.name
 
     async def job(self, name: str, ask: Ask, caller: Caller) -> Job:
         """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
@@ -99,40 +85,21 @@ class Service:
         appends = self.options.append_answer_format and self.reader is not None
         if appends and self.reader is not None and not as_json and not view.get("tools"):
             ask.end_with(self.reader.space.contract)
-        job = Job(name, ask, policy, stale, self._is_shadow(policy), as_json, caller, asked=about)
+        job = Job(name, ask, policy, stale, self._shadowed(policy), as_json, caller, asked=about)
         if self.board is None:
-            job.head, job.headers = self._head(ask, policy), self.upstream.headers(caller)
+            job.head = ask.head("confidence" in policy.needs)
+            job.headers = self.upstream.headers(caller)
             return job
         job.tab, job.first = self.board.tab(ask.body, caller), self.board.first(policy)
         job.head, job.headers = job.tab.head(job.first), job.tab.headers(job.first)
         return job
 
+    def _shadowed(self, policy: Policy) -> bool:
+        return policy is self.policy and self.board is None and self.shadows.chosen()
+
     def upstream_of(self, job: Job) -> Upstream:
         """Return the server that draws the one path of a reply that is relayed."""
         return self.upstream if job.first is None else job.first.upstream
-
-    def _head(self, ask: Ask, policy: Policy) -> bytes:
-        body = ask.with_logprobs() if "confidence" in policy.needs else ask.body
-        try:
-            return encoded(body)[:-1]
-        except ValueError:
-            line = "the request holds a number beyond what a float can hold, or is nested too deeply"
-            raise Problem(400, line) from None
-
-    @property
-    def _shadow_paths(self) -> int:
-        return SHADOW_DRAWS if self.books.few_shadows else self.options.shadow_paths
-
-    def _is_shadow(self, policy: Policy) -> bool:
-        """Choose before any vote is seen.
-
-        On average shadows cost ``shadow_budget`` of what the replies cost.
-        """
-        if policy is not self.policy or len(self._shadows) >= MOST_SHADOWS or self.board is not None:
-            return False
-        mean = self._paths / self._votes if self._votes else 1.0
-        extra = self._shadow_paths - mean
-        return float(self.rng.random()) * extra < self.options.shadow_budget * mean
 
     async def run(self, job: Job) -> Object:
         """Run the vote of a job and return the reply; raises Problem or UpstreamError."""
@@ -140,8 +107,7 @@ class Service:
         try:
             outcome = await vote.run()
         except BaseException:
-            # Failed, or left by its client: what came back was billed all the same, and is not lost from
-            # sight.
+            # Failed, or left by its client: what came back was billed all the same.
             job.paths = len(vote.drawn)
             self.metrics.count("keff_paths_total", job.paths, became="abandoned")
             self.metrics.count("keff_upstream_failures_total", vote.failed)
@@ -153,7 +119,7 @@ class Service:
         self._note(job, outcome)
         reply = self._reply(job, outcome)
         if job.shadow and outcome.cause == "policy":
-            self._start_shadow(job, vote)
+            self.shadows.start(self._shadow(job, vote))
         return reply
 
     def _vote(self, job: Job) -> Vote:
@@ -192,8 +158,7 @@ class Service:
                 self._path(job, choice, answer.body, await desk.read(choice)) for choice in answer.choices
             ]
 
-        # A server may refuse n > 1 at temperature 0, which says nothing about other requests; responses have
-        # no n at all.
+        # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
         greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
         shares = {} if self.board is None or greedy else self.board.shares
         return Vote(rules, call, judge, Sharing(1) if greedy else self.sharing, shares)
@@ -280,24 +245,13 @@ class Service:
         return made(job.name, path, usage, told)
 
     def _note(self, job: Job, outcome: Outcome) -> None:
-        keys, count = [path.key for path in outcome.paths], self.metrics.count
+        keys = [path.key for path in outcome.paths]
         job.stop, job.paths = outcome.cause, len(keys)
-        abstained = keys.count(None)
-        for became, paths in (
-            ("voted", len(keys) - abstained),
-            ("abstained", abstained),
-            ("unused", len(outcome.unused)),
-            ("cancelled", outcome.cancelled),
-        ):
-            count("keff_paths_total", paths, became=became)
-        count("keff_votes_total", stop=outcome.cause)
-        count("keff_upstream_failures_total", outcome.failed)
-        self.metrics.observe("keff_request_paths", len(keys))
+        outcome.count(self.metrics)
         if not (job.shadow and outcome.cause == "policy"):
             self._write(job, keys)
         if self._regular(job):
-            self._votes += 1
-            self._paths += len(keys)
+            self.shadows.count(len(keys))
         self.books.voted(Voted(tuple(keys), job.kind, job.stop, outcome.failed, self._regular(job)))
 
     def _write(self, job: Job, keys: list[str | None], *, shadow: bool = False) -> None:
@@ -313,14 +267,9 @@ class Service:
         """Return whether a request is one of those that the plan describes."""
         return not job.stale and job.policy is self.policy
 
-    def _start_shadow(self, job: Job, vote: Vote) -> None:
-        task = asyncio.create_task(self._shadow(job, vote))
-        self._shadows.add(task)
-        task.add_done_callback(self._shadows.discard)
-
     async def _shadow(self, job: Job, vote: Vote) -> None:
         """Draw a request on after its reply, and log all of its votes."""
-        wanted = max(self._shadow_paths, job.paths)
+        wanted = max(self.shadows.wanted, job.paths)
         keys = await vote.extend(wanted)
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
         self._write(job, keys, shadow=True)
@@ -329,9 +278,7 @@ class Service:
 
     async def close(self) -> None:
         """Break off what is drawn for nobody, save what must outlive the process, and close."""
-        for task in self._shadows:
-            task.cancel()
-        await asyncio.gather(*self._shadows, return_exceptions=True)
+        await self.shadows.close()
         await self.books.close()
         if self.vote_log is not None:
             self.vote_log.close()

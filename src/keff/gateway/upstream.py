@@ -13,19 +13,17 @@ from yarl import URL
 
 from keff.errors import EngineError
 from keff.gateway.errors import Problem
+from keff.gateway.wire import BROKEN, limited, plain
 from keff.protocol.address import Mask
 from keff.protocol.refusals import UNKNOWN, Refusal, refusal_of
 from keff.protocol.reply import RepeatedError, choices_of
 from keff.protocol.responses import chat_usage, choice_of
-from keff.protocol.unpack import ENCODINGS, LARGEST, Body, BodyError
+from keff.protocol.unpack import ENCODINGS
 from keff.protocol.values import Object, decoded, fields
 
 KNOWN_STATUSES = frozenset(HTTPStatus)
 JSON_TYPE = "application/json"
 TOLD_BACK = "x-ratelimit-"
-BROKEN = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
-"""What goes wrong on the wire; BodyError is a ValueError."""
-
 Headers = Mapping[str, str]
 
 
@@ -275,34 +273,12 @@ class Upstream:
         return raw
 
 
-async def limited(response: aiohttp.ClientResponse) -> bytes:
-    """Return a response's body, unpacked; raises BodyError for one that is too large."""
-    encoding = response.headers.get("content-encoding")
-    if encoding is None and response.content_length is not None and response.content_length <= LARGEST:
-        return await response.read()
-    body = Body(encoding)
-    parts = [body.take(part) async for part in response.content.iter_any()]
-    body.end()
-    return b"".join(parts)
-
-
 def _is_stream(response: aiohttp.ClientResponse) -> bool:
     return response.status == 200 and response.content_type == "text/event-stream"
 
 
 def _limits(headers: Headers) -> Headers:
     return {name: value for name, value in headers.items() if name.lower().startswith(TOLD_BACK)}
-
-
-def plain(error: Exception) -> str:
-    """Return in a few words what went wrong on the wire."""
-    if isinstance(error, BodyError):
-        return f"its answer cannot be taken: {error}"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return "it cannot be reached"
-    if isinstance(error, TimeoutError):
-        return "it did not answer in time"
-    return f"the connection broke ({type(error).__name__})"
 
 
 def parsed(raw: bytes) -> Object:

@@ -6,42 +6,22 @@ Votes are never taken in order of arrival: short paths come first, and stopping 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from keff.gateway.errors import Problem
 from keff.gateway.kinds import holds, key_as, kind_of
 from keff.gateway.options import FreeText
+from keff.gateway.outcome import Cause, Drawn, Outcome, cut_short
 from keff.gateway.upstream import Answer, UpstreamError
-from keff.policy import Policy, Stop, View, tally
+from keff.policy import Policy, Stop, View
 from keff.protocol.patience import pause
 from keff.protocol.sharing import Sharing
-from keff.protocol.values import Object
 
 HOPELESS = 8
 """Failed calls without one success after which a request is given up."""
 
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.2, 2.0, 10.0
-
-Cause = Literal["policy", "deadline", "failures", "free_text"]
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """One path: its choice, the response it came in, its vote key (None abstains) and its confidence.
-
-    ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``). ``branch``
-    drew it, where the policy asks several.
-    """
-
-    choice: Object
-    body: Object
-    key: str | None
-    truncated: bool = False
-    confidence: float = float("nan")
-    readings: Mapping[str, str] | None = None
-    branch: str = ""
 
 
 Call = Callable[[int, int, str], Awaitable[Answer]]
@@ -65,22 +45,6 @@ class Rules:
     free_text: FreeText = "draw"
     probe: bool = False
     skip: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a vote ended.
-
-    ``paths`` are those that were consumed, in launch order; ``unused`` came back but were not needed;
-    ``failed`` counts upstream calls that failed, ``cancelled`` those that were broken off.
-    """
-
-    stop: Stop
-    cause: Cause
-    paths: tuple[Drawn, ...]
-    unused: tuple[Drawn, ...]
-    failed: int
-    cancelled: int
 
 
 @dataclass(slots=True)
@@ -298,17 +262,3 @@ class Vote:
 def rest_after(error: UpstreamError, tries: int) -> float:
     """Return the seconds to wait before a failed call is made again."""
     return pause(tries, error.refusal.wait, first=FIRST_PAUSE, longest=LONGEST_PAUSE, obeyed=LONGEST_ASKED)
-
-
-def cut_short(paths: Sequence[Drawn], cause: Cause) -> Stop:
-    """Return the plurality of paths whose policy did not stop."""
-    seen = tally([path.key for path in paths])
-    share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
-    return Stop(seen.leader, share, "vote_share", REASONS[cause])
-
-
-REASONS: dict[Cause, str] = {
-    "deadline": "the deadline: the paths that were there voted",
-    "failures": "too many paths failed: those that were there voted",
-    "free_text": "free text: no path of the first round holds an answer",
-}
