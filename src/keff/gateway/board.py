@@ -208,11 +208,12 @@ class Tab:
         asked = [name for name in order if name in self.bills]
         # Votes of a mix weigh differently: its share is of weight, not of votes.
         share: dict[str, Json] = {"share": outcome.stop.weight} if isinstance(policy, Mix) else {}
-        return share | {
+        told: dict[str, Json] = {
             "branches": [self._line(name, outcome) for name in asked],
             "escalated": len(asked) > 1 and not isinstance(policy, Mix),
             "settled_by": outcome.paths[-1].branch or asked[0],
         }
+        return share | told
 
     def _line(self, name: str, outcome: Outcome) -> Json:
         branch, bill = self.board.branches[name], self.bills[name]

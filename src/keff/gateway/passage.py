@@ -48,7 +48,7 @@ async def passed(
         for name in SENT_UP
         if name in exchange.headers
     }
-    traced = {} if exchange.span is None else exchange.span.headers()
+    traced: Mapping[str, str] = {} if exchange.span is None else exchange.span.headers()
     keys = service.upstream.keys(caller)
     headers = {**sent, **caller.headers, **traced, **keys, "accept-encoding": ENCODINGS}
     await until_gone(exchange, _call(service, exchange, method, path, caller, headers, body))
