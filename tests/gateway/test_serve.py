@@ -138,3 +138,30 @@ def test_replies_are_not_held_back_by_nagle() -> None:
     """A reply goes out in two pieces; asyncio sends them at once only on sockets whose protocol is named."""
     with listeners("127.0.0.1", 0) as (listener,):
         assert listener.proto == socket.IPPROTO_TCP
+
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("starlette", "uvicorn", "aiohttp", "prometheus_client", "yarl", "h11"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+sys.argv[0] = "keff"
+from keff.cli import main
+main()
+"""
+
+
+def test_the_help_needs_no_extra_and_serving_names_it() -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", WITHOUT, "serve", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    shown = run("--help")
+    assert shown.returncode == 0, shown.stderr
+    assert "--workers" in shown.stdout
+    refused = run("--upstream", "http://127.0.0.1:9")
+    assert refused.returncode == 2
+    assert "pip install 'keff[serve]'" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1

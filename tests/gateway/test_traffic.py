@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +16,11 @@ import pytest
 from fault_server import Script, running
 from gateway_rig import Rig, gateway
 from keff.errors import UsageError
-from keff.gateway import traffic
+from keff.gateway import live_page, traffic
+from keff.gateway.books import OwnBooks, Voted
+from keff.gateway.monitor import Monitor
 from keff.gateway.options import Options
+from keff.gateway.request_policy import policy_of_plan
 from keff.gateway.traffic import Learner, Mean, Traffic, profile_of
 from keff.plan import Plan
 from keff.sampling.cost import Price
@@ -108,7 +112,7 @@ def test_a_plan_from_traffic_is_served_next_time(serve: Serve, tmp_path: Path) -
         told = get(rig, "/keff", headers=JSON).json()
         if told["drawn_on"] >= 20:
             break
-        ask_many(rig, 10)
+        ask_many(rig, 20)
     rules = {row["policy"]: row for row in told["others"]}
     assert rules["fixed:1"]["paths"]["value"] == 1
     assert rules["fixed:8"]["same_answer"]["value"] == 1
@@ -161,3 +165,63 @@ def test_other_rules_are_replayed_on_the_votes_in_launch_order() -> None:
     assert rows["lead_k:3"]["paths"]["value"] == 5
     assert rows["lead_k:2"]["paths"]["value"] == 4
     assert rows["fixed:8"]["paths"]["value"] == 8
+
+
+def test_a_share_has_wilson_s_interval() -> None:
+    assert traffic.share(11, 11).hi == pytest.approx(1, abs=1e-12)
+    assert traffic.share(11, 11).lo == pytest.approx(11 / (11 + traffic.Z**2))
+    half = traffic.share(5, 10)
+    assert half.lo is not None
+    assert half.hi is not None
+    assert (half.lo + half.hi) / 2 == pytest.approx(0.5)
+
+
+def test_the_page_warns_where_answers_never_match_and_escapes_what_it_shows(serve: Serve) -> None:
+    script = Script(answer=lambda _, seed: f"Final answer: {seed * 7919 % 9973}")
+    rig = serve(script, planless=True, policy="fixed:3")
+    for number in range(5):
+        rig.post({"model": "m", "messages": [{"role": "user", "content": "How many?"}], "seed": number * 10})
+    page = get(rig, "/keff").text
+    assert "votes mean little" in page
+    assert get(rig, "/keff", headers=JSON).json()["warning"] in page.replace("&#x27;", "'")
+    told = {"policy": "<b>", "warning": "<i>", "kinds": {"<u>": 1}, "drift": {"alarms": {"<s>": True}}}
+    rule = {"rule": "<a>", "n": 1, "paths": None, "same": {"value": 0.5, "lo": 0, "hi": 1}}
+    shown = live_page.page(told, [rule])
+    assert not any(tag in shown for tag in (b"<b>", b"<i>", b"<u>", b"<s>", b"<a>"))
+
+
+def test_rules_that_may_stop_at_one_path_are_profiled_on_requests_that_are_drawn_on(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traffic, "ENOUGH", 10)
+    options = Options(shadow_budget=1.0, shadow_paths=8)
+    script = Script(answer=numbers(0.8))
+    rig = serve(script, planless=True, policy="adaptive_consistency:0.6", options=options)
+    assert rig.books.few_shadows
+    ask_many(rig, 80)
+    until(lambda: rig.monitor is not None)
+    assert rig.monitor is not None
+    assert (rig.monitor.shadow_only, rig.monitor.m) == (True, 4)
+    drawn = rig.metric('keff_paths_total{became="shadow"}')
+    seen = rig.monitor.seen
+    ask_many(rig, 20)
+    until(lambda: rig.monitor is not None and rig.monitor.seen > seen)
+    assert rig.metric('keff_paths_total{became="shadow"}') > drawn
+
+
+def until(true: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 15
+    while not true():
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def test_free_text_is_nothing_to_compare_a_learned_profile_with() -> None:
+    policy = policy_of_plan("lead_k:3")
+    profile = profile_of([("a", "a", "a"), ("a", "b", "a")] * 20, 3)
+    for learned, seen in ((True, 1), (False, 2)):
+        monitor = Monitor(Plan(policy="lead_k:3", estimates={}, profile=profile), policy)
+        books = OwnBooks(policy=policy, monitor=monitor, learned=learned)
+        books.voted(Voted((None,), None, "free_text", 0, regular=True))
+        books.voted(Voted(("a", "a", "a"), "text", "policy", 0, regular=True))
+        assert monitor.seen == seen

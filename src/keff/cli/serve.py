@@ -6,9 +6,6 @@ Every request that has an answer is answered by a vote, and a drift alarm watche
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import typer
@@ -19,22 +16,8 @@ from keff.cli._served import key_names, served_plan
 from keff.errors import UsageError
 from keff.plan import Plan
 from keff.plugins import missing_extra
-from keff.policy_spec import DEFAULT_CAP, PolicySpec
-from keff.protocol.address import base_url, checked_key
-from keff.sampling.cost import Price, price_of, read_prices
-
-try:
-    from keff.gateway.deployment import POLICY, Deployment
-    from keff.gateway.deployment import check as check_only
-    from keff.gateway.keys import read_keys
-    from keff.gateway.lines import log_to_stderr
-    from keff.gateway.options import Options
-    from keff.gateway.plan_defaults import terms_of
-    from keff.gateway.server import serve
-    from keff.gateway.upstream import Address
-    from keff.gateway.workers import serve_with_workers
-except ImportError as error:
-    raise missing_extra(error, "keff serve") from error
+from keff.policy_spec import DEFAULT_CAP
+from keff.sampling.cost import read_prices
 
 
 def command(
@@ -84,6 +67,10 @@ def command(
 ) -> None:
     """Serve until told to stop."""
     del config  # Its callback has read it.
+    try:
+        from keff.cli import _serving as g
+    except ImportError as error:
+        raise missing_extra(error, "keff serve") from error
     deployed = None if plan is None else Plan.read(plan)
     if deployed is not None and policy is not None:
         raise UsageError("--policy stands without --plan: a plan brings its own policy")
@@ -92,7 +79,7 @@ def command(
         raise UsageError("--branch says how a branch of the plan is drawn: name a plan with branches")
     if deployed is not None and deployed.branches:
         deployed = served_plan(deployed, branch or (), table)
-    options = Options(
+    options = g.Options(
         strict=strict,
         append_answer_format=append_answer_format,
         free_text=free_text,
@@ -103,23 +90,23 @@ def command(
         shadow_budget=shadow_budget,
         shadow_paths=cap or DEFAULT_CAP,
         deadline=deadline,
-        price=_price(deployed, model, prices, table),
+        price=g.price_of(deployed, model, prices, table),
         branch_down=branch_down,
         forward_headers=tuple(name.lower() for name in forward_header or ()),
         tool_ignore=tuple(tool_ignore or ()),
         now=now,
         cors=tuple(cors_origin or ()),
-        clients=() if keys is None else read_keys(keys),
-        token=_secret(token_env, "--token-env"),
-        admin_token=_secret(admin_token_env, "--admin-token-env"),
+        clients=() if keys is None else g.read_keys(keys),
+        token=g.secret(token_env, "--token-env"),
+        admin_token=g.secret(admin_token_env, "--admin-token-env"),
     )
-    limits = Limits(connections, path_timeout)
-    deployment = Deployment(
+    limits = g.Limits(connections, path_timeout)
+    deployment = g.Deployment(
         plan=deployed,
-        policy=_policy(policy, cap),
-        address=_address(upstream, upstream_key_env, "--upstream", limits),
-        fallback=_address(fallback, fallback_key_env, "--fallback", limits),
-        keys={name: _secret(name, "the plan's branch names") for name in key_names(deployed)},
+        policy=g.policy_of(policy, cap),
+        address=g.address_of(upstream, upstream_key_env, "--upstream", limits),
+        fallback=g.address_of(fallback, fallback_key_env, "--fallback", limits),
+        keys={name: g.secret(name, "the plan's branch names") for name in key_names(deployed)},
         options=options,
         host=host,
         port=port,
@@ -128,87 +115,17 @@ def command(
             o.reading_of(answer_space, answer_key), "exact" if deployed is None else deployed.space
         ),
         upstream_n=upstream_n,
-        state=_state(plan, state),
+        state=g.state_of(plan, state),
         vote_log=vote_log,
         log_answers=vote_log_answers,
-        spend=_spend(keys, spend),
-        otlp=None if otlp is None else _collector(otlp),
+        spend=g.spend_of(keys, spend),
+        otlp=None if otlp is None else g.collector_of(otlp),
     )
     if check:
-        typer.echo(json.dumps(check_only(deployment, np.random.default_rng())))
+        typer.echo(json.dumps(g.check_only(deployment, np.random.default_rng())))
         return
-    log_to_stderr(quiet)
+    g.log_to_stderr(quiet)
     if workers > 1:
-        serve_with_workers(deployment, workers, quiet)
+        g.serve_with_workers(deployment, workers, quiet)
     else:
-        serve(deployment, np.random.default_rng())
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The most connections to a server, and the most seconds of one call."""
-
-    connections: int
-    seconds: float
-
-
-def _address(url: str | None, key_env: str | None, flag: str, limits: Limits) -> Address | None:
-    """Return where a server is; None where it is not named, which its key must not be then."""
-    if url is None:
-        if key_env is not None:
-            raise UsageError(f"{flag}-key-env goes with {flag}")
-        return None
-    return Address(
-        url=base_url(url, flag, f"{flag}-key-env"),
-        key=_secret(key_env, f"{flag}-key-env"),
-        connections=limits.connections,
-        path_seconds=limits.seconds,
-    )
-
-
-def _secret(name: str | None, flag: str) -> str:
-    if name is None:
-        return ""
-    value = checked_key(os.environ.get(name, ""), name)
-    if not value:
-        raise UsageError(f"{flag} {name}: the environment has no such variable, or it is empty")
-    return value
-
-
-def _policy(given: str | None, cap: int | None) -> str:
-    spec = PolicySpec.parse(given or POLICY)
-    return str(spec if cap is None else spec.with_cap(cap))
-
-
-def _state(plan: Path | None, given: str | None) -> Path | None:
-    if given == "none" or (given is None and plan is None):
-        return None
-    if plan is None:
-        return Path(str(given))
-    return plan.with_suffix(".drift.sqlite") if given is None else Path(given)
-
-
-def _collector(url: str) -> str:
-    return base_url(url, "--otlp", "OTEL_EXPORTER_OTLP_HEADERS").removesuffix("/v1")
-
-
-def _spend(keys: Path | None, given: Path | None) -> Path | None:
-    if keys is None:
-        if given is not None:
-            raise UsageError("--spend keeps what the keys of --keys spend: name that file too")
-        return None
-    return given or keys.with_suffix(".spend.sqlite")
-
-
-def _price(
-    plan: Plan | None, model: str | None, prices: Path | None, table: dict[str, Price] | None
-) -> Price | None:
-    if table is None or (plan is not None and plan.branches):
-        return None
-    name = model if plan is None else terms_of(plan, model).upstream
-    if name is None:
-        raise UsageError("--prices needs the model's name: set --model")
-    price = price_of(name, table)
-    if price is None:
-        raise UsageError(f"{prices} has no price for the model {name!r}")
-    return price
+        g.serve(deployment, np.random.default_rng())

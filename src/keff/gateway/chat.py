@@ -234,8 +234,8 @@ def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
     if priced:
         line["dollars"] = job.dollars
     line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}
-    branches: Object = {} if job.tab is None else {"branches": job.tab.calls}
-    return line | {"stop": job.stop, "tokens": job.tokens, "stale": job.stale} | branches
+    line |= {} if job.tab is None else {"branches": job.tab.calls}
+    return line | {"stop": job.stop, "tokens": job.tokens, "stale": job.stale}
 
 
 def internal_error(name: str) -> Problem:

@@ -150,7 +150,7 @@ def views_of(service: Service, books: OwnBooks) -> Views:
         now = gauges | {"keff_requests_in_flight": float(service.in_flight)}
         return service.metrics, {series(name): value for name, value in now.items()}
 
-    return Views(books, kept_of(service), numbers, None if service.board is None else service.board.states)
+    return Views(books, kept_of(service), numbers, service.states)
 
 
 def kept_of(service: Service) -> Kept:

@@ -21,7 +21,8 @@ class Office:
 
     def __init__(self, books: OwnBooks, kept: Kept, workers: int) -> None:
         self.books = books
-        self.views = Views(books, kept, self._counted)
+        self.views = Views(books, kept, self._counted, self._branches)
+        self._states: dict[int, Object] = {}
         self.all_ready = asyncio.Event()
         self._missing = workers
         self._waiting: list[Note] = []
@@ -47,11 +48,13 @@ class Office:
                 self._take(worker, message)
         del self._links[worker]
         self._flying.pop(worker, None)
+        self._states.pop(worker, None)
         await link.close()
 
     def _take(self, worker: int, message: Object) -> None:
         self._waiting += unpacked(message.get("notes"))
         self._metrics[worker] = fields(message.get("metrics"))
+        self._states[worker] = fields(message.get("branches"))
         self._flying[worker] = float(str(message.get("in_flight")))
 
     async def _show(self, link: Link, message: Object) -> None:
@@ -70,6 +73,14 @@ class Office:
         if self.books.few_shadows != few:
             for link in self._links.values():
                 link.send({"few_shadows": self.books.few_shadows})
+
+    def _branches(self) -> dict[str, str]:
+        """Return the state of each branch; one that a worker finds down is said to be down."""
+        told: dict[str, str] = {}
+        for states in self._states.values():
+            for name, state in states.items():
+                told[name] = str(state) if told.get(name, "up") == "up" else told[name]
+        return told
 
     def _counted(self) -> Numbers:
         total = Metrics()

@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from keff.gateway.errors import Problem
 from keff.gateway.exchange import JSON
-from keff.gateway.live import POLICY, Viewer
+from keff.gateway.live import Viewer
+from keff.gateway.live_page import POLICY
 from keff.gateway.security import Guard
 from keff.gateway.service import Service
 from keff.gateway.upstream import NOBODY, Upstream, UpstreamError

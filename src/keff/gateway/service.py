@@ -291,6 +291,10 @@ class Service:
         for server in self.servers:
             await server.close()
 
+    def states(self) -> Mapping[str, str]:
+        """Return whether each branch of the plan is up; empty without branches."""
+        return {} if self.board is None else self.board.states()
+
     @property
     def servers(self) -> Sequence[Upstream]:
         """The servers that requests go to, each once."""

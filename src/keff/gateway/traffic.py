@@ -179,13 +179,23 @@ def _shown(mean: Mean) -> object:
 
 def _saved(paths: Interval, now: int) -> Interval:
     low, high = (None if end is None else 1 - end / now for end in (paths.hi, paths.lo))
-    return Interval(1 - paths.value / now, low, high, f"paths against {now} a request, normal 95%")
+    return Interval(1 - paths.value / now, low, high, f"paths against {now} per request, normal 95%")
 
 
 def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:
-    cost, same = Mean(), Mean()
+    cost, same = Mean(), 0
     for row in rows:
         stop = stops_at(policy, row, len(row)) or len(row)
         cost.add(stop)
-        same.add(float(tally(row[:stop]).leader == tally(row).leader))
-    return {"policy": policy.spec, "requests": len(rows), "paths": _shown(cost), "same_answer": _shown(same)}
+        same += tally(row[:stop]).leader == tally(row).leader
+    told = {"policy": policy.spec, "requests": len(rows), "paths": _shown(cost)}
+    return {**told, "same_answer": share(same, len(rows)).to_dict()}
+
+
+def share(hits: int, n: int) -> Interval:
+    """Return a share with Wilson's 95% interval (1927), which stays in [0, 1] and is never empty."""
+    middle, spread = (hits + Z * Z / 2) / (n + Z * Z), math.sqrt(hits * (n - hits) / n + Z * Z / 4)
+    half = Z * spread / (n + Z * Z)
+    return Interval(
+        hits / n, max(0.0, middle - half), min(1.0, middle + half), "share of requests, Wilson 95%"
+    )
