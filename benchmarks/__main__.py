@@ -34,6 +34,7 @@ SHORT = {
     "real_model": ["--items", "1"],
     "soak": ["--minutes", "1"],
     "plurality_beyond_pilot": ["--draws", "2"],
+    "waves": ["--rounds", "5", "--every", "6"],
 }
 PACKAGES = (
     "numpy",

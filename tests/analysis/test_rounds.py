@@ -62,7 +62,9 @@ def test_the_most_rounds_that_are_fast_enough_are_taken() -> None:
 
 def test_replayed_policies_are_drawn_in_so_many_rounds() -> None:
     votes = workload()
-    specs = all_in_time(["fixed:8", "lead_k:3,cap=8"], votes, Haste(max_rounds=2))
+    asked = ["fixed:8", "lead_k:3,cap=8", "pilot_budget:0.98,cap=8"]  # the last is still to be fitted
+    specs = all_in_time(asked, votes, Haste(max_rounds=2))
+    assert len(specs) == 2
     assert specs[0] == "fixed:8" and specs[1].startswith("lead_k:3,cap=8,rounds=2,agreement=")
     table = replay(votes, ["lead_k:3,cap=8", *specs], np.random.default_rng(0), Replaying(replicates=50))
     assert table[specs[1]].rounds <= 2 < max(row.rounds for row in table.policies)

@@ -11,7 +11,7 @@ from keff.analysis.replay.outcomes import run
 from keff.analysis.results.recommendation import Kept, Recommendation
 from keff.analysis.times import seconds_of
 from keff.errors import UsageError
-from keff.policy import parse_policy
+from keff.policy import Fittable, parse_policy
 from keff.policy_rounds import fit_agreement
 from keff.policy_spec import PolicySpec
 from keff.records import Interval
@@ -67,15 +67,21 @@ def in_time(advice: Recommendation, votes: Votes, haste: Haste, seed: int) -> Re
 def all_in_time(specs: list[str], votes: Votes, haste: Haste) -> list[str]:
     """Return policies in so many rounds; those that are too slow in any number of rounds are left out.
 
-    Raises UsageError when none is left.
+    So are those that a pilot has still to fit, for each pilot would take a plan of its own. Raises UsageError
+    when none is left.
     """
     if not haste.asked or votes.answers is None:
         return specs
-    fast = [next(_fast_enough(spec, votes, haste), None) for spec in specs]
+    fast = [next(_fast_enough(spec, votes, haste), None) for spec in specs if _is_fitted(spec)]
     kept = list(dict.fromkeys(spec for spec in fast if spec is not None))
     if not kept:
         raise _too_slow(votes, haste)
     return kept
+
+
+def _is_fitted(spec: str) -> bool:
+    policy = parse_policy(spec)
+    return not isinstance(policy, Fittable) or policy.fitted
 
 
 def _too_slow(votes: Votes, haste: Haste) -> UsageError:
