@@ -9,7 +9,7 @@ import pytest
 from fault_server import Script, running
 from gateway_rig import QUESTION, Rig, gateway
 from keff.gateway.upstream import Address, UpstreamError
-from keff.gateway.upstreams import FAILURES, LONGEST_REST, REST, TRIAL, Health
+from keff.gateway.upstreams import FAILURES, LONGEST_REST, REST, TRIAL, Health, Watched
 from keff.protocol.refusals import Refusal
 
 UNREACHABLE = "http://127.0.0.1:9/v1"
@@ -56,12 +56,15 @@ def test_rests_grow_to_a_limit() -> None:
     assert health.admits()
 
 
-@pytest.mark.parametrize("status", [400, 413, 422, 429])
-def test_what_one_request_did_wrong_says_nothing_of_the_server(status: int) -> None:
-    health = Health()
-    for _ in range(10):
-        health.failed(error(status))
-    assert health.admits()
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 429])
+def test_no_request_of_a_client_takes_a_server_down(status: int) -> None:
+    """Refused prompts, models, keys and rates say nothing of other requests; only the gateway's own key does."""
+    server, keyed = Watched(Address(url=UNREACHABLE)), Watched(Address(url=UNREACHABLE, key="own"))
+    for _ in range(2 * FAILURES):
+        for each in (server, keyed):
+            each._noted(each.refusal(status, b"{}", {}, {}))
+    assert server.serves and server.health.admits()
+    assert keyed.serves == (status != 401)
 
 
 def test_the_fallback_is_asked_where_the_first_fails_and_gets_its_own_key_only() -> None:

@@ -42,21 +42,22 @@ class Site:
 def board_of(plan: Plan, policy: Policy, site: Site) -> Board | None:
     """Return the branches of a plan that its policy asks, each at its server; None for a plan of one model.
 
-    Branches of one address and key share a server. Raises UsageError for a branch without an upstream, and
-    for a key that the environment lacks.
+    Branches of one address, key and model share a server and its health. Raises UsageError for a branch
+    without an upstream, and for a key that the environment lacks.
     """
     if not isinstance(policy, Branching):
         return None
-    servers: dict[Address, Watched] = {}
+    servers: dict[tuple[Address, str | None], Watched] = {}
     branches: dict[str, Branch] = {}
     for branch in plan.branches:
         address = _address_of(branch, site)
-        if address not in servers:
+        server = (address, branch.model)
+        if server not in servers:
             spare = site.fallback if address == site.address else None
-            servers[address] = Watched(address, None if spare is None else Watched(spare))
+            servers[server] = Watched(address, None if spare is None else Watched(spare))
         branches[branch.name] = Branch(
             plan=branch,
-            upstream=servers[address],
+            upstream=servers[server],
             price=_price_of(branch, site.price),
             sharing=Sharing(site.upstream_n),
             open=branch.upstream is None,

@@ -20,9 +20,10 @@ REST, LONGEST_REST = 5.0, 60.0
 TRIAL = 2.0
 """Seconds that one call gets to show that a server is back, before another is let through."""
 
-DOWN_STATUSES = frozenset({0, 401, 403, 404, 408})
-"""What says that a server cannot serve anybody, beside every 5xx: nothing over HTTP, a key or a model that it
-does not know."""
+DOWN_STATUSES = frozenset({0, 408})
+"""What says that a server serves nobody, beside every 5xx; 0 is nothing over HTTP, or the gateway's own key
+refused. What a request brought about itself (a prompt, a model or a client's key that is refused) says nothing
+about others, so no client can take a server down."""
 
 KEYS = ("authorization", "api-key", "x-api-key")
 
@@ -56,9 +57,7 @@ class Health:
         self._failures, self._rest, self.why = 0, REST, ""
 
     def failed(self, error: UpstreamError) -> None:
-        """Note a failure, unless it says nothing about other requests (a refused prompt, a rate limit)."""
-        if not (error.status in DOWN_STATUSES or error.status >= 500):
-            return
+        """Note a call that failed."""
         self.why = str(error)
         self._failures += 1
         if self.down:
@@ -107,7 +106,7 @@ class Watched(Upstream):
             else:
                 self.health.answered()
                 return answer
-        if self.fallback is None or not _elsewhere(refused):
+        if self.fallback is None or not _may_elsewhere(refused):
             raise refused
         return await self.fallback.draw(body, self.fallback.own(headers), query, api)
 
@@ -131,7 +130,7 @@ class Watched(Upstream):
             else:
                 self.health.answered()
                 return response
-        if self.fallback is None or not _elsewhere(refused):
+        if self.fallback is None or not _may_elsewhere(refused):
             raise refused
         return await self.fallback._opened(stack, body, self.fallback.own(headers), query, api)
 
@@ -155,12 +154,17 @@ class Watched(Upstream):
         return UpstreamError(f"it is down ({self.health.why})", transient=False)
 
     def _noted(self, error: UpstreamError) -> UpstreamError:
-        self.health.failed(error)
+        if _serves_nobody(error):
+            self.health.failed(error)
         # A server that is down is not asked again by the same request: the next branch, or the reply, waits.
         error.transient = error.transient and not self.health.down
         return error
 
 
-def _elsewhere(error: UpstreamError) -> bool:
+def _serves_nobody(error: UpstreamError) -> bool:
+    return error.status in DOWN_STATUSES or error.status >= 500
+
+
+def _may_elsewhere(error: UpstreamError) -> bool:
     """Return whether another server of the same models may do what this one did not."""
-    return error.transient or error.status in DOWN_STATUSES or error.status == 429
+    return error.transient or _serves_nobody(error)
