@@ -235,3 +235,8 @@ def test_plans_that_cannot_be_served() -> None:
         plan = Plan(policy="cascade:small(fixed:1)", space="numeric", estimates={}, branches=(branch,))
         with gateway(None, plan):
             pass
+    with pytest.raises(UsageError, match="no key is given for NO_KEY"):
+        keyed = BranchPlan(name="small", key_env="NO_KEY")
+        plan = Plan(policy="cascade:small(fixed:1)", space="numeric", estimates={}, branches=(keyed,))
+        with gateway(UNREACHABLE, plan):
+            pass

@@ -69,12 +69,18 @@ def _address_of(branch: BranchPlan, site: Site) -> Address:
     base = site.address
     if branch.upstream is None:
         if base is None:
-            raise UsageError(
-                f"branch {branch.name} names no upstream: give --upstream, or its own in the plan"
-            )
-        return base if branch.key_env is None else replace(base, key=site.keys[branch.key_env])
-    key = "" if branch.key_env is None else site.keys[branch.key_env]
-    return replace(base or Address(url=""), url=branch.upstream, key=key)
+            line = f"branch {branch.name} names no upstream: give --upstream, or its own in the plan"
+            raise UsageError(line)
+        return base if branch.key_env is None else replace(base, key=_key(branch, site))
+    return replace(base or Address(url=""), url=branch.upstream, key=_key(branch, site))
+
+
+def _key(branch: BranchPlan, site: Site) -> str:
+    if branch.key_env is None:
+        return ""
+    if branch.key_env not in site.keys:
+        raise UsageError(f"branch {branch.name}: no key is given for {branch.key_env}")
+    return site.keys[branch.key_env]
 
 
 def _price_of(branch: BranchPlan, price: Price | None) -> Price | None:

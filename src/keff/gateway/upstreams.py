@@ -22,8 +22,8 @@ TRIAL = 2.0
 
 DOWN_STATUSES = frozenset({0, 408})
 """What says that a server serves nobody, beside every 5xx; 0 is nothing over HTTP, or the gateway's own key
-refused. What a request brought about itself (a prompt, a model or a client's key that is refused) says nothing
-about others, so no client can take a server down."""
+refused. What a request brought about itself (a prompt, a model or a client's key that is refused) says
+nothing about others, so no client can take a server down."""
 
 KEYS = ("authorization", "api-key", "x-api-key")
 
