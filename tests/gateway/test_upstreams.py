@@ -58,7 +58,7 @@ def test_rests_grow_to_a_limit() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 429])
 def test_no_request_of_a_client_takes_a_server_down(status: int) -> None:
-    """Refused prompts, models, keys and rates say nothing of other requests; only the gateway's own key does."""
+    """Refused prompts, models, keys and rates say nothing of other requests; the gateway's own key does."""
     server, keyed = Watched(Address(url=UNREACHABLE)), Watched(Address(url=UNREACHABLE, key="own"))
     for _ in range(2 * FAILURES):
         for each in (server, keyed):
