@@ -168,6 +168,13 @@ def test_lm_eval_repeats_are_what_the_server_said(task: str, space: str | None) 
     assert record.info.options == {"system": "You are brief."}
 
 
+def test_helm_outputs_and_trials_are_what_its_requests_say() -> None:
+    record = open_record(FOLDER / "helm" / "sums" / "scenario_state.json", Opening(answer_space="numeric"))
+    check(record, json.loads((FOLDER / "helm.truth").read_text()))
+    assert record.info.model == "toy/model"
+    assert record.ballot.votes.tokens is not None
+
+
 def test_a_folder_of_logs_is_every_log_in_it() -> None:
     folder = lm_eval_log("gsm8k_toy").parent
     paths = {Path(record.path).name for record in open_records(folder, Opening(answer_space="exact"))}

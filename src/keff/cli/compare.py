@@ -32,8 +32,8 @@ def command(
     opening = Opening(format, o.reading_of(answer_space, answer_key), trim)
     how = Comparing(replicates=replicates, design="rows" if unpaired_rows else "paired", seed=seed)
     try:
-        arms = (one_model(open_arm(arm, opening)) for arm in (first, second))
-        found = compare(*arms, how)
+        one, other = (one_model(open_arm(arm, opening)) for arm in (first, second))
+        found = compare(one, other, how)
     except ValueError as error:
         raise UsageError(str(error)) from None
     if json:

@@ -1,8 +1,8 @@
-"""Write logs with the real inspect_ai and lm_eval, and check that keff reads them.
+"""Write logs with the real inspect_ai, lm_eval and HELM, and check that keff reads them.
 
     python -m tests.logs.real [--tools VENV] [--keep FOLDER]
 
-``--tools`` is a virtual environment that has, or gets, inspect_ai, lm_eval, pandas and pyarrow; it is never
+``--tools`` is a virtual environment that has, or gets, these tools, pandas and pyarrow; it is never
 the one that keff is developed in. ``--keep`` is where the logs are left, for instance to renew the fixtures.
 """
 
@@ -19,6 +19,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PACKAGES = ("inspect_ai>=0.3.285,<0.4", "lm_eval[api]>=0.4.13,<0.5", "pandas", "pyarrow")
 """None of them needs torch."""
+BARE = ("crfm-helm>=0.5.16,<0.6",)
+"""Without its dependencies, which are many: only its data classes are used, with these two beside them."""
+BESIDE = ("pyhocon", "colorlog")
 
 
 def tools(folder: Path) -> Path:
@@ -26,16 +29,18 @@ def tools(folder: Path) -> Path:
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-    names = ("inspect_ai", "lm_eval", "pandas", "pyarrow")
+    names = ("inspect_ai", "lm_eval", "pandas", "pyarrow", "helm", *BESIDE)
     if subprocess.run([python, "-c", f"import {', '.join(names)}"], capture_output=True).returncode:
-        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
+        install = [python, "-m", "pip", "install", "-q", "--no-compile"]
+        subprocess.run([*install, *PACKAGES, *BESIDE], check=True)
+        subprocess.run([*install, "--no-deps", *BARE], check=True)
     return python
 
 
 def write(python: Path, out: Path) -> None:
-    """Run both writers, which ask nothing of the network."""
+    """Run the writers, which ask nothing of the network."""
     quiet = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "PYTHONPATH": ""}
-    for script in ("write_inspect.py", "write_lm_eval.py"):
+    for script in ("write_inspect.py", "write_lm_eval.py", "write_helm.py"):
         subprocess.run([python, HERE / script, out], check=True, env=quiet)
 
 
