@@ -66,6 +66,24 @@ def keff_jsonl(folder: Path, answers: Answers) -> Base:
     return _text("keff_jsonl", folder / "log.jsonl", rows)
 
 
+def keff_jsonl_full(folder: Path, answers: Answers) -> Base:
+    rows = [
+        {
+            "id": f"q{i}",
+            "cluster": f"c{i // 2}",
+            "gold_answer": gold(i),
+            "all_answers": row,
+            "all_keys": row,
+            "all_correct": [int(answer == gold(i)) for answer in row],
+            "all_seconds": [0.5] * K,
+            "all_rules": ["marker"] * K,
+            "slots": list(range(K)),
+        }
+        for i, row in enumerate(answers)
+    ]
+    return _text("keff_jsonl", folder / "full.jsonl", rows)
+
+
 def _long(answers: Answers) -> list[JsonRow]:
     return [
         {"id": f"q{i}", "path": j, "gold_answer": gold(i), "answer": answer, "tokens": 9}
@@ -241,6 +259,7 @@ FORMATS: dict[str, Callable[[Path, Answers], Base]] = {
     make.__name__: make
     for make in (
         keff_jsonl,
+        keff_jsonl_full,
         jsonl,
         csv,
         csv_wide,

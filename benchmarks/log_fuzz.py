@@ -27,7 +27,11 @@ from benchmarks.log_bases import FORMATS, NEEDS_ARROW, Base, draws
 
 from keff import plugins
 from keff.errors import KeffError
-from keff.log import Log, Question
+from keff.log import Log, LogInfo, Question
+from keff.logs._bulk import BulkLog
+from keff.reading.ballot import Ballot, ballot
+from keff.reading.bulk import bulk_ballot
+from keff.reading.open import Opening, reading
 from keff.records import Note
 
 Mutation = Callable[[bytes, np.random.Generator], bytes]
@@ -230,6 +234,30 @@ def read(path: Path, log: Log, notes: list[Note] | None = None) -> dict[str, Hel
     return {question.id: _held(question) for question in log.questions(path, tell=tell)}
 
 
+def by_columns(path: Path, log: Log) -> str:
+    """Return how a record read by columns differs from one read row by row, empty where it does not.
+
+    Records that only the reading row by row understands, or refuses, must be left to it.
+    """
+    columns = log.bulk(path) if isinstance(log, BulkLog) else None
+    if columns is None:
+        return ""
+    how = reading(LogInfo(space="exact"), Opening())
+    said = [_voted(lambda: bulk_ballot(columns, how)), _voted(lambda: ballot(log.questions(path), how))]
+    return "" if said[0] == said[1] else f"by columns {said[0]!r:.200}, by rows {said[1]!r:.200}"
+
+
+def _voted(make: Callable[[], Ballot]) -> object:
+    try:
+        made = make()
+    except KeffError:
+        return "refused"
+    votes = made.votes
+    parts = (votes.answers, votes.correct, votes.tokens, votes.slots, votes.clusters)
+    listed = tuple(None if part is None else np.nan_to_num(part, nan=-1.0).tolist() for part in parts)
+    return tuple(made.keys), listed
+
+
 def _held(question: Question) -> Held:
     return question.answers, question.correct, question.gold
 
@@ -292,9 +320,12 @@ def _judge(tally: Tally, what: str, copy: Path, log: Log, truth: dict[str, Held]
         tally.refused += 1
         if "\n" in str(error):
             tally.wrong.append(f"{what}: an error of several lines")
+        _same_by_columns(tally, what, copy, log)
         return
     except Exception as error:  # anything else is what this looks for
         tally.wrong.append(f"{what}: {type(error).__name__}: {str(error)[:120]}")
+        return
+    if not _same_by_columns(tally, what, copy, log):
         return
     if truth is None:
         tally.true += 1
@@ -304,6 +335,18 @@ def _judge(tally: Tally, what: str, copy: Path, log: Log, truth: dict[str, Held]
         tally.wrong.append(f"{what}: {bad[0]!r} is {rows[bad[0]]!r:.120}")
     else:
         tally.true += 1
+
+
+def _same_by_columns(tally: Tally, what: str, copy: Path, log: Log) -> bool:
+    try:
+        differs = by_columns(copy, log)
+    except KeffError:
+        return True
+    except Exception as error:
+        differs = f"{type(error).__name__}: {str(error)[:120]}"
+    if differs:
+        tally.wrong.append(f"{what}: {differs}")
+    return not differs
 
 
 def main() -> None:
