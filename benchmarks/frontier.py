@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.prior import fit_prior
+from benchmarks.sensitivity import sensitivity
 from benchmarks.workloads import CAP, FOLDER, Workload, load, pilot
 
 from keff.analysis.recommend.aim import Aim
@@ -270,6 +271,8 @@ def main() -> None:
         for name, prior in fitted.items():
             print(f"without {name}: {prior.price}")
         delivered(long, trials(long, fitted, family, (ITEMS, PATHS), options.pilots))
+        print("\n## Constants set by hand")
+        sensitivity(long, fitted, family, options.pilots)
         if title == "data set":
             print("\n## Pilots of other sizes")
             sizes(long, fitted, family, options.pilots)

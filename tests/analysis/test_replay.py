@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from keff.analysis.replay import Bench, Replaying, markdown, replay
-from keff.analysis.replay.compare import Means, with_frontier
-from keff.analysis.replay.outcomes import drive, expectations, run
-from keff.analysis.replay.refit import Pilot
+from keff.analysis.replay.compare import Fixed, Means, with_frontier
+from keff.analysis.replay.outcomes import PolicyOutcome, drive, expectations, run
+from keff.analysis.replay.refit import Pilot, Refitter
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policies import fixed
@@ -298,3 +298,16 @@ def test_the_noise_of_the_drawn_orders_is_what_repeats_of_them_show() -> None:
     assert np.var(means) == pytest.approx(np.mean(stated), rel=0.5)
     # As many orders as replay draws leave little of it.
     assert np.sqrt(bench.outcome(rule).noise.sum()) / votes.n < 0.001
+
+
+def test_the_noise_of_the_drawn_orders_is_in_the_interval_of_a_fitted_rule() -> None:
+    """With all questions alike, replicates differ by the noise alone: that of the mean of the rest."""
+    n, noise = 40, 0.04
+    votes = Votes(np.zeros((n, 8), np.int64), np.ones((n, 8), np.int64))
+    even = np.full(n, 0.5)
+    outcome = PolicyOutcome(even, even, even, even, None, noise=np.full(n, noise))
+    policy = parse_policy("adaptive_k")
+    refitter = Refitter(votes, policy, Pilot(4, 4), lambda _: outcome, np.random.default_rng(0))
+    spread = refitter.bootstrap(Fixed(np.full((n, 8), 0.5), np.ones(n), 8), 200).accuracy
+    # A resample of the questions weighs some twice, so its mean is that of fewer: about half as many.
+    assert np.sqrt(noise / n) < spread.std() < np.sqrt(3 * noise / n)

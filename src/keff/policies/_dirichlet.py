@@ -56,7 +56,7 @@ class DirichletPolicy(TablePolicy):
         """Stop at the cap, or when both the Beta and the Dirichlet posterior reach the threshold."""
         keys = view.keys[: self.cap]
         seen = tally(keys)
-        m = self._ahead[len(keys)][seen.v1][seen.v2]
+        m = int(self._table.item(len(keys), seen.v1, seen.v2))
         if m:
             return Sample(m)
         if seen.leader is None:

@@ -89,7 +89,6 @@ class TablePolicy:
         self._settled_at_cap = self.stops[self.cap].copy()
         self.stops[self.cap] = True
         self._table = lookahead(self.stops)
-        self._ahead: list[list[list[int]]] = self._table.tolist()
         self._strength = strength
         self._kind: WeightKind = kind
 
@@ -113,7 +112,7 @@ class TablePolicy:
         """Look the counts up; of a view longer than the cap only the first ``cap`` paths count."""
         keys = view.keys if len(view.keys) <= self.cap else view.keys[: self.cap]
         seen = tally(keys)
-        m = self._ahead[len(keys)][seen.v1][seen.v2]
+        m = int(self._table.item(len(keys), seen.v1, seen.v2))
         if m:
             return Sample(m)
         return self.stop(seen, len(keys))

@@ -79,7 +79,8 @@ def simulate(pilot: Votes, weights: FloatArray, size: tuple[int, int], rng: np.r
         rows = np.flatnonzero(pick.ravel() == index)
         shares[rows] = posterior_shares(component, counts[item[rows]], rng)
     codes = (rng.random((len(item), cap, 1)) > shares.cumsum(axis=1)[:, None, :]).sum(axis=2)
-    codes = np.minimum(codes, shares.shape[1] - 1).astype(np.int16)
+    # What is beyond the named answers is a new one each time.
+    codes = np.where(codes < shares.shape[1], codes, shares.shape[1] + np.arange(cap)).astype(np.int16)
     low, high = ABSTENTION_PRIOR
     rate = rng.beta(low + abstained[item], high + pilot.k - abstained[item])
     codes[rng.random(codes.shape) < rate[:, None]] = ABSTAINS

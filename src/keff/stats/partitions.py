@@ -20,7 +20,7 @@ COMPONENTS: tuple[tuple[str, float, float], ...] = (
 """The components: kind, then (discount d, strength theta) if open, or (M answers, kappa) if few."""
 
 STICKS = 40
-"""Unseen answers that a sampled open distribution has; the mass beyond them is put on the last."""
+"""Unseen answers that a sampled open distribution names; beyond them no answer comes twice."""
 
 ABSTENTION_PRIOR = (0.05, 1.0)
 """Beta prior of a question's abstention rate."""
@@ -31,7 +31,7 @@ class Simulated:
     """New questions like the pilot's: orders of drawing, and the true share of every answer.
 
     ``draws`` [n, R, cap] as for records; ``shares`` [n, R, A] the probability of each code among the
-    votes. Question (i, r) is drawn from what pilot question i says about its distribution.
+    votes, 0 of any other. Question (i, r) is drawn from what pilot question i says about its distribution.
     """
 
     draws: Draws
@@ -40,8 +40,9 @@ class Simulated:
     def share_of_leader(self) -> FloatArray:
         """Return the true share of the running leader after 0..cap paths [n, R, cap + 1]; 0 for none."""
         leader = self.draws.tallies.leader.astype(np.int64)
-        found = np.take_along_axis(self.shares, np.maximum(leader, 0), axis=2)
-        return np.where(leader >= 0, found, 0.0)
+        named = self.shares.shape[2]
+        share = np.take_along_axis(self.shares, np.clip(leader, 0, named - 1), axis=2)
+        return np.where((leader >= 0) & (leader < named), share, 0.0)
 
 
 def prior_shares(weights: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
@@ -79,7 +80,6 @@ def posterior_shares(
     out[:, :r] = mass[:, :r]
     later: FloatArray = strength[:, None] + x * np.arange(1, STICKS + 1)
     breaks = np.asarray(rng.beta(1 - x, later), np.float64)
-    breaks[:, -1] = 1.0
     left = np.cumprod(1 - breaks, axis=1)
     out[:, r:] = mass[:, r:] * breaks * np.column_stack([np.ones(n), left[:, :-1]])
     return out

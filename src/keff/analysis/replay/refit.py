@@ -92,13 +92,21 @@ class Refitter:
         return weight @ item_columns(outcome, fixed) / max(weight.sum(), 1)
 
     def bootstrap(self, fixed: Fixed, replicates: int) -> Means:
-        """Resample clusters; in each replicate draw a pilot, fit, and judge on what is left."""
-        groups = self.votes.n_clusters
+        """Resample clusters; in each replicate draw a pilot, fit, and judge on what is left.
+
+        All replicates share the drawn orders, so the random error of those is added to each.
+        """
+        groups, luck = self.votes.n_clusters, np.random.default_rng(1)
         rows: list[FloatArray] = []
         for _ in range(min(replicates, MOST_REFITS)):
-            found, weight = self._fit(self.rng.integers(0, groups, groups))
-            if weight.sum():
-                rows.append(self._row(found, weight, fixed))
+            outcome, weight = self._fit(self.rng.integers(0, groups, groups))
+            if not weight.sum():
+                continue
+            row = self._row(outcome, weight, fixed)
+            if outcome.noise is not None:
+                error = float(np.sqrt(np.square(weight) @ outcome.noise)) / float(weight.sum())
+                row[0] += error * luck.standard_normal()
+            rows.append(row)
         return means_of(np.array(rows).T)
 
 
