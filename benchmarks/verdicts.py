@@ -29,7 +29,7 @@ from keff.stats.votes import Votes
 GAINS = (-0.05, -0.02, 0.0, 0.005, 0.02)
 VERDICTS = ("sample", "single path", "do not vote", "pilot too small")
 CAP, QUESTIONS, PATHS = 32, 50, 8
-TRUTH_QUESTIONS, TUNING_QUESTIONS = 4000, 1500
+TRUTH_QUESTIONS = 3000
 
 
 def gain_of(votes: Votes, k: int = CAP) -> float:
@@ -41,9 +41,9 @@ def gain_of(votes: Votes, k: int = CAP) -> float:
 def tuned(maker: Maker, gain: float) -> float:
     """Return the knob at which a maker has this gain, by bisection on one large sample."""
     low, high = 0.0, 1.0
-    for _ in range(12):
+    for _ in range(10):
         middle = (low + high) / 2
-        if gain_of(maker(middle, TUNING_QUESTIONS, CAP, np.random.default_rng(3))) < gain:
+        if gain_of(maker(middle, TRUTH_QUESTIONS, CAP, np.random.default_rng(4))) < gain:
             low = middle
         else:
             high = middle

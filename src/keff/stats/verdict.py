@@ -45,8 +45,9 @@ MOST_QUESTIONS = 100_000
 class Verdict:
     """What to do about voting, and why.
 
-    ``gain`` is plurality at the cap minus one path: posterior mean with a 95% interval (None without
-    labels or answers), ``chance_positive`` the posterior chance that it is above 0. ``questions_needed``
+    ``gain`` is plurality at the cap minus one path: posterior mean with a 95% interval, which holds what the
+    votes alone allow too (None without labels or answers), ``chance_positive`` the posterior chance that it
+    is above 0. ``questions_needed``
     is how many questions of as many paths would settle a pilot that is too small, where any number would.
     ``most_paths`` is the pilot's K where the sign of what more paths bring is not known, else None: draw at
     most as many. ``reason`` is one sentence.
@@ -124,9 +125,7 @@ def judge_voting(votes: Votes, cap: int = 32) -> Verdict:
     (forecast,) = forecaster.forecasts(0.95)
     witness, prior = forecaster.unshaped(cap), _prior(votes)
     posterior = prior.updated(forecast.over_one.value, _error(votes, forecast))
-    gain = Interval(
-        posterior.expected, posterior.quantile(0.025), posterior.quantile(0.975), "posterior of the gain"
-    )
+    gain = _gain(posterior, witness)
     tiny = votes.n_clusters < FEWEST_QUESTIONS
     verdict = "pilot too small" if tiny else _decide(posterior, witness)
     needed = None
@@ -170,6 +169,16 @@ def _prior(votes: Votes) -> Belief:
     wide = WIDE_WEIGHT + (1 - WIDE_WEIGHT) * float(right_answers_meet(votes).chance_below())
     means, sds = [GAIN_MEAN * within, 0.0], [GAIN_SD * within, WIDE_SD]
     return Belief(np.array([max(1 - wide, 1e-9), wide]), np.array(means), np.array(sds))
+
+
+def _gain(belief: Belief, witness: tuple[float, float]) -> Interval:
+    """Return the posterior mean, with the 95% intervals of the posterior and of the votes alone as one.
+
+    Where a curve turns after the pilot, the posterior knows nothing of it.
+    """
+    value, half = witness[0], 1.96 * witness[1]
+    lo, hi = min(belief.quantile(0.025), value - half), max(belief.quantile(0.975), value + half)
+    return Interval(belief.expected, lo, hi, "posterior of the gain, or the votes alone")
 
 
 def _error(votes: Votes, forecast: PluralityForecast, times: float = 1.0) -> float:
