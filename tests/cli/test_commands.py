@@ -177,7 +177,7 @@ def test_a_warning_is_one_line(questions: Path, tmp_path: Path) -> None:
 def test_people_get_a_summary_on_stdout(log: Path) -> None:
     done = keff("analyze", log)
     assert done.returncode == 0
-    assert "30 items x 4 paths" in done.stdout
+    assert "30 questions x 4 paths" in done.stdout
     assert "K* = " in done.stdout
 
 

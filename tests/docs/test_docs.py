@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 
@@ -47,6 +50,115 @@ def test_the_quick_start_runs_from_an_empty_folder(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_size > 0
 
 
+def test_the_cookbook_runs_from_an_empty_folder(tmp_path: Path) -> None:
+    pytest.importorskip("sqlglot")
+    page = DOCS / "cookbook.md"
+    shell, code = blocks(page, "bash"), blocks(page, "python")
+    assert len(shell) >= 5
+    out = run(["bash", "-euo", "pipefail", "-c", "\n".join(shell)], tmp_path)
+    assert "branches on 60 shared questions" in out
+    assert (tmp_path / "plan.json").stat().st_size > 0
+    assert (tmp_path / "both.jsonl").read_text("utf-8").count("\n") == 60
+    run([sys.executable, "-c", "\n".join(code)], tmp_path)
+
+
+RUN = {
+    "quickstart.md",
+    "cookbook.md",
+    *(f"extending/{page.name}" for page in (DOCS / "extending").glob("*.md")),
+}
+"""Pages whose ``bash`` and ``python`` blocks are run by a test."""
+SHOWN = {"sh", "py", "text", "toml", "json", "yaml", "ini", "nginx"}
+"""Languages of blocks that are shown and not run."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_is_run_or_marked_as_shown(page: Path) -> None:
+    text = page.read_text("utf-8")
+    opened = re.findall(r"^```(\w*)[^\n]*\n.*?^```$", text, re.MULTILINE | re.DOTALL)
+    allowed = SHOWN | (
+        {"bash", "python"} if str(page.relative_to(DOCS.parent)).removeprefix("docs/") in RUN else set()
+    )
+    assert set(opened) <= allowed
+
+
+def commands(page: Path) -> list[str]:
+    """Return the commands of keff that a page shows, whole, without comments."""
+    lines = "\n".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
+    steps = [step.strip() for line in lines for step in line.partition("  #")[0].split("&&")]
+    return [step for step in steps if step.startswith("keff ")]
+
+
+def prepared(folder: Path) -> None:
+    """Write the files that the commands of the README read."""
+    votes = {True: ["4", "4", "5", "4"] * 4, False: ["9", "8", "9", "8"] * 4}
+    rows = [
+        {"id": f"q{place}", "gold_answer": "4" if even else "9", "all_answers": votes[even]}
+        for place in range(40)
+        for even in [place % 2 == 0]
+    ]
+    for name, turn in (("answers", 0), ("small", 1), ("large", 2), ("one_prompt", 3), ("templates", 5)):
+        with (folder / f"{name}.jsonl").open("w") as out:
+            for row in rows:
+                own = row | {"all_answers": row["all_answers"][turn:] + row["all_answers"][:turn]}
+                out.write(json.dumps(own) + "\n")
+    lines = ["id,answer,gold_answer"]
+    lines += [f"{row['id']},{answer},{row['gold_answer']}" for row in rows for answer in row["all_answers"]]
+    (folder / "answers.csv").write_text("\n".join(lines) + "\n")
+    (folder / "questions.jsonl").write_text('{"id": "1", "question": "6 x 7?", "answer": "42"}\n')
+
+
+OFFLINE = ("analyze", "replay", "mix", "report", "read", "compare")
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    prepared(tmp_path)
+    shown = [command for command in commands(REPO / "README.md") if command.split()[1] in OFFLINE]
+    own = [command for command in shown if " pilot" not in command]
+    assert {command.split()[1] for command in own} == set(OFFLINE)
+    run(["bash", "-euo", "pipefail", "-c", "\n".join(own)], tmp_path)
+    assert (tmp_path / "report.html").stat().st_size > 100_000
+
+
+def test_the_other_commands_of_the_pages_have_only_options_that_exist() -> None:
+    declared = (DOCS / "help.md").read_text("utf-8")
+    sections = dict(re.findall(r"^## keff ([\w-]+)\n(.*?)(?=^## |\Z)", declared, re.MULTILINE | re.DOTALL))
+    for page in PAGES:
+        if page.name == "help.md":
+            continue
+        for command in commands(page):
+            words = command.split()
+            if words[1] in sections:
+                for option in re.findall(r"(?<=\s)(--[a-z][\w-]*)", command):
+                    assert option in sections[words[1]], f"{page.name}: {command}"
+
+
+def module(name: str) -> Any:
+    """Load one of the scripts."""
+    spec = importlib.util.spec_from_file_location(name, REPO / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def test_the_results_of_the_readme_are_those_of_the_atlas() -> None:
+    script = module("write_readme")
+    text = script.README.read_text("utf-8")
+    assert script.filled(text) == text, "run python scripts/write_readme.py"
+    entries = script.read_atlas(DOCS / "atlas" / "atlas.json").entries
+    rows = script.chosen(entries)
+    assert len({row.model for row in rows}) == len({row.dataset for row in rows}) == len(rows) == 5
+    assert all(row.paths >= 32 for row in rows)
+    first = " ".join(text.split())
+    paths = median(entry.mean_paths.value for entry in entries)
+    kept = median(entry.kept.value for entry in entries if entry.verdict != "do not vote")
+    assert f"In the median of {len(entries)} recorded workloads" in first
+    assert f"{paths:.1f} reasoning paths per question keep {kept:.1%}" in first
+
+
 @pytest.mark.parametrize("page", sorted((DOCS / "extending").glob("*.md")), ids=lambda page: page.stem)
 def test_the_example_of_each_extension_holds(page: Path, tmp_path: Path) -> None:
     code = blocks(page, "python")
@@ -75,11 +187,7 @@ def test_the_examples_show_every_way_in() -> None:
 
 
 def test_the_help_page_is_what_the_command_line_declares() -> None:
-    spec = importlib.util.spec_from_file_location("write_help", REPO / "scripts" / "write_help.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = module("write_help")
     assert script.PAGE.read_text("utf-8") == script.page(), "run python scripts/write_help.py"
 
 
@@ -88,11 +196,25 @@ def test_summaries_are_not_cut_in_the_list_of_commands(tmp_path: Path) -> None:
     assert "..." not in shown.replace("[ARGS]...", "")
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the addresses of a page's headings, as the site and GitHub make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = [re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", head).strip().lower() for head in heads]
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", head)).strip("-") for head in plain}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_lead_to_files(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-        if not target.startswith(("http://", "https://")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)|src(?:set)?=\"([^\"]+)\"", page.read_text("utf-8"))
+    for target, heading, picture in links:
+        target = target or picture
+        if target.startswith(("http://", "https://", "data:")):
+            continue
+        there = page.parent / target if target else page
+        assert there.exists(), f"{page.name}: {target}"
+        if heading and there.suffix == ".md" and there.name != "api.md":
+            assert heading in anchors(there), f"{page.name}: {target}#{heading}"
 
 
 def test_the_api_reference_has_every_public_name_and_no_other() -> None:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 
 from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
 from keff.result import plain
 
@@ -18,6 +20,15 @@ WIDTH = 120
 
 result_console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
 """The result of a command, for people."""
+
+
+def say(text: str, indent: int = 2, *, markup: bool = False) -> None:
+    """Print one statement: wrapped at words on a terminal, one line where it goes to a file or a pipe."""
+    if result_console.is_terminal:
+        shown = Text.from_markup(text) if markup else Text(text)
+        result_console.print(Padding(shown, (0, 0, 0, indent)))
+    else:
+        result_console.print(" " * indent + text, markup=markup, soft_wrap=True)
 
 
 def print_json(value: Mapping[str, object]) -> None:

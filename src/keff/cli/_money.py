@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from keff.analysis.money import Pace, Tariff
@@ -78,7 +79,12 @@ def against(advice: Recommendation) -> str:
     if change.dollars is not None:
         parts.append(f"{change.dollars.value:+.3g} dollars")
     if change.accuracy is not None:
-        parts.append(f"{signed(change.accuracy, '.1f', 100)} points")
+        # Two estimates taken as independent can differ by more than accuracies can.
+        lo, hi = (
+            None if end is None else min(max(end, -1.0), 1.0)
+            for end in (change.accuracy.lo, change.accuracy.hi)
+        )
+        parts.append(f"{signed(replace(change.accuracy, lo=lo, hi=hi), '.1f', 100)} points")
     return f"{', '.join(parts)}, against {change.against}"
 
 

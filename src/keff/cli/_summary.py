@@ -11,7 +11,7 @@ from rich.text import Text
 from keff.analysis.matching import RARE, REMEDY, told
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.recommendation import Recommendation
-from keff.cli._console import result_console, warn
+from keff.cli._console import result_console, say, warn
 from keff.cli._money import against, money_lines
 from keff.reading.open import Record
 from keff.records import Interval
@@ -46,19 +46,21 @@ def sparkline(values: list[float]) -> str:
 
 def print_summary(record: Record, analysis: Analysis) -> None:
     """Print the recommendation first, then what it rests on."""
-    out = result_console
     if analysis.matching is not None and analysis.matching.rare:
-        out.print(f"{RARE}\n  {REMEDY}", markup=False, soft_wrap=True)
-    out.print(f"[bold]{record.path}[/bold]", markup=True)
-    about = " · ".join(part for part in (record.info.task, record.info.model) if part)
-    size = f"{analysis.n} items x {analysis.k} paths"
-    out.print(f"  {about + ' · ' if about else ''}{size}", markup=False)
+        say(RARE, 0)
+        say(REMEDY)
+    result_console.print(record.path, style="bold", markup=False, soft_wrap=True)
+    about = (record.info.task, record.info.model, f"{analysis.n:,} questions x {analysis.k} paths")
+    say(" · ".join(part for part in about if part))
     _recommendation(analysis)
-    out.print(_table(analysis))
+    result_console.print(_table(analysis) if analysis.majority else _table_without_labels(analysis))
     _curve(analysis)
-    _correlation(analysis)
-    for line in told(analysis.matching):
-        out.print(f"  {line}", markup=False, soft_wrap=True)
+    result_console.print()
+    for line in (
+        *_correlation(analysis),
+        *(f"{line[0].upper()}{line[1:]}." for line in told(analysis.matching)),
+    ):
+        say(line)
     for warning in analysis.warnings:
         warn(warning.message)
 
@@ -84,12 +86,13 @@ def print_branches(found: Sequence[tuple[Record, Analysis]]) -> None:
 
 def _recommendation(analysis: Analysis) -> None:
     advice = analysis.recommendation
-    result_console.print(f"\n  {_verdict(advice)}", soft_wrap=True)
-    result_console.print(f"  {in_words(advice.policy)}", markup=False, soft_wrap=True)
-    result_console.print(f"  {_in_numbers(advice, analysis.cap)}", markup=False, soft_wrap=True)
-    for line in money_lines(advice):
-        result_console.print(f"  {line}", markup=False, soft_wrap=True)
-    result_console.print(f"  {advice.because}\n", markup=False, soft_wrap=True)
+    result_console.print()
+    say(_verdict(advice), markup=True)
+    said = [in_words(advice.policy), *_in_numbers(advice, analysis.cap), *money_lines(advice)]
+    for line in (*said, f"Why: {advice.because}."):
+        if line:
+            say(line)
+    result_console.print()
 
 
 def _verdict(advice: Recommendation) -> str:
@@ -97,36 +100,45 @@ def _verdict(advice: Recommendation) -> str:
     if advice.verdict == "pilot too small":
         what = "safe default" if advice.policy.startswith(SAFE) else "best for your aim"
         return f"[bold]pilot too small to choose how many paths[/bold]; {what}: {advice.policy}"
-    return f"[bold]{SAID[advice.verdict]}[/bold]: {advice.policy}"
+    once = advice.verdict == "sample" and advice.policy == "fixed:1"
+    return f"[bold]{'ask once' if once else SAID[advice.verdict]}[/bold]: {advice.policy}"
 
 
-def _in_numbers(advice: Recommendation, cap: int) -> str:
+def _in_numbers(advice: Recommendation, cap: int) -> list[str]:
     """Say what the policy is expected to keep and to save."""
-    expected, paths = advice.expected_plurality, advice.expected_paths
-    parts = [] if expected is None else [f"accuracy {_predicted(expected)} expected"]
+    expected, paths, lines = advice.expected_plurality, advice.expected_paths, list[str]()
+    accuracy = "" if expected is None else f"accuracy {_predicted(expected)} expected"
     if advice.kept is not None:
-        parts.append(f"{advice.kept.percent()} of the accuracy of {cap} paths kept")
+        lines.append(f"Keeps {advice.kept.percent()} of the accuracy of {cap} paths; {accuracy}.")
+    elif accuracy:
+        lines.append(f"{accuracy[0].upper()}{accuracy[1:]}.")
+    elif advice.same_answer is not None:
+        lines.append(f"Gives the answer of {cap} paths on {advice.same_answer:.1%} of questions.")
     if paths is not None:
-        parts.append(against(advice) or f"{paths:.1f} paths per question")
-    return "; ".join(parts) or "nothing can be expected of it yet"
+        lines.append(f"Draws {against(advice) or f'{paths:.1f} paths per question'}.")
+    return lines or ["Nothing can be expected of it yet."]
 
 
-def _correlation(analysis: Analysis) -> None:
+def _correlation(analysis: Analysis) -> list[str]:
     c, star = analysis.c, analysis.k_star
-    if c is None or star is None:
-        return
+    if c is None or star is None or math.isnan(c.value):
+        return []
     lines = [
-        "",
-        f"one path is right {percent(analysis.p)} of the time; "
-        f"the correctness of two paths correlates with c = {with_range(c)}",
-        f"{analysis.k} paths are worth {with_range(analysis.k_eff)} independent ones; "
-        f"no number of paths is worth more than {with_range(analysis.ceiling)}",
-        f"K* = {star.paper} by the paper's rule (interval {star.lo} to {star.hi}, "
-        f"conservative {star.conservative}, at most {star.k_max})",
-        "In brackets: 95% intervals, over questions like these.",
+        f"One path is right {percent(analysis.p)} of the time; the correctness of two paths of a question "
+        f"correlates with c = {with_range(c)}."
     ]
-    for line in lines:
-        result_console.print("  " + line, markup=False, soft_wrap=True)
+    if c.value > 0:
+        lines.append(
+            f"{analysis.k} paths carry as much evidence as {with_range(analysis.k_eff)} independent ones; no "
+            f"number of paths carries more than {with_range(analysis.ceiling)}."
+        )
+    else:
+        lines.append("That is no sign of correlation: how much evidence K paths carry cannot be said yet.")
+    lines.append(
+        f"The paper's rule, from c alone: K* = {star.paper} ({star.lo} to {star.hi}; conservative "
+        f"{star.conservative}; at most {star.k_max})."
+    )
+    return [*lines, "Brackets hold 95% intervals over questions like these."]
 
 
 HEADERS = (
@@ -165,7 +177,19 @@ def _row(analysis: Analysis, k: int) -> list[str]:
 
 
 def _worth(c: Interval | None, k: int) -> str:
-    return "–" if c is None or math.isnan(c.value) else f"{float(k_eff(k, c.value)):.2f}"
+    # A c below 0 would make K paths worth more than K independent ones.
+    return "–" if c is None or not c.value >= 0 else f"{float(k_eff(k, c.value)):.2f}"
+
+
+def _table_without_labels(analysis: Analysis) -> Table:
+    """Return what is known without gold answers: how large the plurality is, and how often it changes."""
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for header in ("  \npaths", "share of the\nplurality", f"same answer as\nall {analysis.k} paths"):
+        table.add_column(header, justify="right", no_wrap=True)
+    share, flip = analysis.plurality_share or {}, analysis.flip or {}
+    for k in sorted({*(k for k in SHOWN if k < analysis.k), analysis.k}):
+        table.add_row(str(k), percent(share.get(k)), percent(None if k not in flip else 1 - flip[k]))
+    return table
 
 
 def _predicted(value: Interval | None) -> str:
@@ -177,10 +201,14 @@ def _predicted(value: Interval | None) -> str:
     return f"{percent(value.value)} [{100 * lo:.0f}, {100 * hi:.0f}]"
 
 
+MOST_BARS = 32
+
+
 def _curve(analysis: Analysis) -> None:
+    """Draw plurality at up to 32 numbers of paths."""
     if analysis.plurality is None or len(analysis.plurality) < 2:
         return
-    values = list(analysis.plurality.values())
-    ends = f"{percent(values[0])} to {percent(values[-1])}"
-    line = f"  plurality at 1 to {len(values)} paths  {sparkline(values)}  {ends}"
-    result_console.print(line, markup=False, soft_wrap=True)
+    last = len(analysis.plurality)
+    ks = sorted({round(1 + step * (last - 1) / (MOST_BARS - 1)) for step in range(MOST_BARS)})
+    values = [analysis.plurality[k] for k in ks]
+    say(f"plurality at 1 to {last} paths  {sparkline(values)}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from rich.table import Table
@@ -93,8 +93,8 @@ def command(
     if json:
         _console.print_json(found.to_dict())
         return
-    _console.result_console.print(_table(found))
-    _console.result_console.print(_against(found))
+    for table in _tables(found, _console.result_console.width):
+        _console.result_console.print(table)
     for note in found.warnings:
         _console.warn(note.message)
 
@@ -129,18 +129,6 @@ def fitting(cap: int) -> list[str]:
     return [str(spec.with_cap(cap)) for spec in specs if not isinstance(spec.value, int) or spec.value <= cap]
 
 
-def _cells(row: ReplayRow) -> list[str]:
-    return [
-        row.policy,
-        _share(row.accuracy),
-        f"{row.mean_paths:.2f}",
-        "–" if row.mean_tokens is None else f"{row.mean_tokens:,.0f}",
-        f"{row.rounds:.1f}",
-        _share(row.kept),
-        _points(row.delta_at_equal_cost),
-    ]
-
-
 def _share(value: Interval | None) -> str:
     return "–" if value is None else value.percent()
 
@@ -153,18 +141,6 @@ def _points(value: Interval | None) -> str:
         return f"{100 * value.value:+.1f}"
     lo, hi = value.limits
     return f"{100 * value.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}]"
-
-
-def _against(found: Replay) -> Table:
-    """Return what changes from today, with dollars and seconds where they are known."""
-    beside = _beside(found)
-    table = Table(title=f"\nChange from {found.baseline}", title_justify="left", box=None)
-    table.add_column("policy", overflow="fold")
-    for header in beside:
-        table.add_column(header, justify="right", no_wrap=True)
-    for row in found.policies:
-        table.add_row(row.policy, *(tell(row) for tell in beside.values()))
-    return table
 
 
 def _beside(found: Replay) -> dict[str, Callable[[ReplayRow], str]]:
@@ -221,16 +197,47 @@ def _time(value: Interval | None) -> str:
     return "–" if value is None else value.text(".1f")
 
 
-HEADERS = ("policy", "accuracy", "paths", "tokens", "rounds", "kept", "points at equal cost")
+Columns: TypeAlias = Mapping[str, Callable[[ReplayRow], str]]
+
+MEASURED: Columns = {
+    "accuracy": lambda row: _share(row.accuracy),
+    "paths": lambda row: f"{row.mean_paths:.2f}",
+    "kept": lambda row: _share(row.kept),
+    "tokens": lambda row: "–" if row.mean_tokens is None else f"{row.mean_tokens:,.0f}",
+    "rounds": lambda row: f"{row.rounds:.1f}",
+    "points at equal cost": lambda row: _points(row.delta_at_equal_cost),
+}
 
 
-def _table(found: Replay) -> Table:
-    size = f"{found.n} questions x {found.k} paths"
+def _tables(found: Replay, width: int) -> list[Table]:
+    """Return the replay and the change from today, each as so many tables as the width takes."""
+    size = f"{found.n:,} questions x {found.k} paths"
     title = f"{size}; kept is the share of plurality@{found.cap}; 95% intervals"
-    table = Table(title=title, title_justify="left", box=None)
-    for header in HEADERS:
-        first = header == "policy"
-        table.add_column(header, justify="left" if first else "right", no_wrap=not first, overflow="fold")
+    parts = ((title, MEASURED), (f"Change from {found.baseline}", _beside(found)))
+    return [
+        _table(found, *part) for title, columns in parts for part in _fitting(found, title, columns, width)
+    ]
+
+
+def _fitting(found: Replay, title: str, columns: Columns, width: int) -> list[tuple[str, Columns]]:
+    """Split columns so that no table is wider than the terminal: a cut table would lose its policies."""
+    policy = max(len(row.policy) for row in found.policies)
+    parts, left = list[tuple[str, dict[str, Callable[[ReplayRow], str]]]](), 0
+    for header, tell in columns.items():
+        needed = 2 + max(len(header), *(len(tell(row)) for row in found.policies))
+        if not parts or needed > left:
+            parts.append((title if not parts else "", {}))
+            left = width - policy
+        parts[-1][1][header] = tell
+        left -= needed
+    return list(parts)
+
+
+def _table(found: Replay, title: str, columns: Columns) -> Table:
+    table = Table(title=f"\n{title}" if title else "", title_justify="left", box=None, pad_edge=False)
+    table.add_column("policy", overflow="fold", min_width=16)
+    for header in columns:
+        table.add_column(header, justify="right", no_wrap=True)
     for row in found.policies:
-        table.add_row(*_cells(row))
+        table.add_row(row.policy, *(tell(row) for tell in columns.values()))
     return table

@@ -1,0 +1,74 @@
+"""Write the table of results in README.md from the lines of docs/atlas: ``python scripts/write_readme.py``.
+
+Which workloads are shown is settled by a rule that looks at no result: go through the data sets recorded with
+at least 32 paths per question by their number of questions (most first, then by name); from each take the
+model that is first by name and not in the table yet; stop at five. Game of 24 is passed over: a question
+there has many right answers, so answers cannot vote.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from keff.analysis.atlas import CAP, Entry
+from keff.records import Interval
+from keff.report.atlas import read_atlas
+
+REPO = Path(__file__).resolve().parents[1]
+README = REPO / "README.md"
+BEGIN, END = "<!-- results: scripts/write_readme.py -->", "<!-- end of results -->"
+PASSED_OVER = {"Game of 24"}
+ROWS = 5
+RULE = ("keff's rule", "its paths", "paths saved", "tokens saved")
+
+
+def chosen(entries: tuple[Entry, ...]) -> list[Entry]:
+    """Return the five lines that the rule takes."""
+    long = [entry for entry in entries if entry.paths >= CAP and entry.dataset not in PASSED_OVER]
+    sizes = {entry.dataset: entry.questions for entry in long}
+    shown: dict[str, Entry] = {}
+    for dataset in sorted(sizes, key=lambda name: (-sizes[name], name)):
+        own = sorted((entry for entry in long if entry.dataset == dataset), key=lambda entry: entry.model)
+        new = [entry for entry in own if entry.model not in shown]
+        if new and len(shown) < ROWS:
+            shown[new[0].model] = new[0]
+    return list(shown.values())
+
+
+def table(entries: list[Entry]) -> str:
+    """Return the table in Markdown."""
+    heads = ("model, data set", "1 path", "8 paths", "32 paths", *RULE)
+    lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
+    for entry in entries:
+        curve = [_percent(value) for value in (entry.p, entry.plurality.get(8), entry.plurality.get(CAP))]
+        paths = "–" if entry.mean_paths is None else _bare(entry.mean_paths.text(".1f"))
+        saved = [_percent(value, 0) for value in (entry.paths_saved, entry.tokens_saved)]
+        name = f"{entry.model}, {entry.dataset.replace(' (100)', '')} ({entry.questions} questions)"
+        lines.append("| " + " | ".join([name, *curve, _percent(entry.accuracy), paths, *saved]) + " |")
+    return "\n".join(lines)
+
+
+def _percent(value: Interval | None, digits: int = 1) -> str:
+    if value is None:
+        return "not recorded"
+    return _bare(value.percent(digits))
+
+
+def _bare(text: str) -> str:
+    """Leave out an interval that is no wider than the rounding."""
+    value, _, limits = text.partition(" [")
+    lo, _, hi = limits.rstrip("]").partition(", ")
+    return value if lo == hi else text
+
+
+def filled(text: str) -> str:
+    """Return a page with the table between its marks."""
+    shown = table(chosen(read_atlas(REPO / "docs" / "atlas" / "atlas.json").entries))
+    block = f"{BEGIN}\n{shown}\n{END}"
+    return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: block, text, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    README.write_text(filled(README.read_text("utf-8")), encoding="utf-8")
+    print(README)

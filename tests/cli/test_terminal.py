@@ -1,0 +1,121 @@
+"""What people see at a terminal of 80 columns: nothing is cut, and nothing unknown is shown as known."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import keff
+
+pytestmark = pytest.mark.slow
+CODES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def at_a_terminal(*arguments: object, columns: int = 80) -> list[str]:
+    """Run a command on a pseudo-terminal and return the lines that it shows."""
+    master, slave = pty.openpty()
+    environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm", "KEFF_DEBUG": "1"}
+    command = [sys.executable, "-m", "keff", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=environment) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            shown += part
+    os.close(master)
+    assert process.returncode == 0
+    return [CODES.sub("", line).rstrip() for line in shown.decode().splitlines()]
+
+
+def write_log(file: Path, n: int, k: int, *, labelled: bool = True) -> Path:
+    rng = np.random.default_rng(1)
+    with file.open("w") as out:
+        for index in range(n):
+            answers = [str(min(a, 3)) for a in rng.geometric(0.3 + 0.6 * rng.random(), k) - 1]
+            row = {"id": str(index), "all_answers": answers} | ({"gold_answer": "0"} if labelled else {})
+            out.write(json.dumps(row) + "\n")
+    return file
+
+
+def test_a_replay_shows_every_policy_whole(tmp_path: Path) -> None:
+    lines = at_a_terminal("replay", write_log(tmp_path / "log.jsonl", 40, 40))
+    assert max(map(len, lines)) <= 80
+    text = "\n".join(lines)
+    for policy in ("adaptive_consistency:0.95", "pilot_budget:0.98", "fixed:32"):
+        assert text.count(policy) >= 3
+    assert "…" not in text
+    for header in ("accuracy", "kept", "rounds", "points at equal cost"):
+        assert header in text
+
+
+def test_a_summary_wraps_at_words_and_its_curve_fits(tmp_path: Path) -> None:
+    lines = at_a_terminal("analyze", write_log(tmp_path / "log.jsonl", 40, 160))
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
+    (curve,) = [line for line in lines if "plurality at 1 to 160 paths" in line]
+    assert 8 <= sum(line in "▁▂▃▄▅▆▇█" for line in curve) <= 32
+
+
+def test_without_labels_the_table_shows_what_is_known(tmp_path: Path) -> None:
+    file = write_log(tmp_path / "log.jsonl", 30, 8, labelled=False)
+    found = json.loads(keff("analyze", file, "--json").stdout)
+    shown = keff("analyze", file).stdout
+    rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.endswith("%")}
+    assert set(rows) == {"1", "2", "4", "8"}
+    for k, (share, same) in rows.items():
+        assert share == f"{found['plurality_share'][k]:.1%}"
+        assert same == f"{1 - found['flip'][k]:.1%}"
+    assert "majority" not in shown
+    assert "Gives the answer of 32 paths on" in shown
+
+
+def test_a_negative_c_is_not_turned_into_evidence(tmp_path: Path) -> None:
+    file = tmp_path / "three.jsonl"
+    votes = ("4454", "9889", "7772")
+    golds = "487"
+    rows = [
+        {"id": str(i), "gold_answer": gold, "all_answers": list(vote)}
+        for i, (vote, gold) in enumerate(zip(votes, golds, strict=True))
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = json.loads(keff("analyze", file, "--json").stdout)
+    assert found["c"]["lo"] <= found["c"]["value"] < 0
+    shown = keff("analyze", file).stdout
+    assert "cannot be said yet" in shown
+    assert "carry as much evidence" not in shown
+    assert "inf" not in shown
+    limits = [float(end) for end in re.findall(r"\[([-+\d.]+), ", shown)]
+    assert min(limits) >= -100
+
+
+def test_help_of_serve_needs_no_extra() -> None:
+    code = (
+        "import sys; sys.modules['starlette'] = None; sys.modules['aiohttp'] = None; "
+        "sys.modules['uvicorn'] = None; sys.argv = ['keff', *sys.argv[1:]]; "
+        "from keff.cli import main; main()"
+    )
+    helped = subprocess.run(
+        [sys.executable, "-c", code, "serve", "--help"], capture_output=True, text=True, check=False
+    )
+    assert helped.returncode == 0, helped.stderr
+    assert "--upstream" in helped.stdout
+    run = subprocess.run(
+        [sys.executable, "-c", code, "serve", "--upstream", "http://127.0.0.1:9/v1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert "pip install 'keff[serve]'" in run.stderr
