@@ -107,9 +107,9 @@ def test_a_model_fitted_to_patterns_is_that_of_all_items(monkeypatch: pytest.Mon
     np.testing.assert_allclose(ratio_by_weights(by_weight, met, same.first), whole, **close)
 
 
-@pytest.mark.parametrize("clustered", [False, True])
-def test_resampled_counts_are_those_of_a_bootstrap_of_clusters(clustered: bool) -> None:
-    one = many()
+@pytest.mark.parametrize(("n", "clustered"), [(400, False), (1200, False), (400, True)])
+def test_resampled_counts_are_those_of_a_bootstrap_of_clusters(n: int, clustered: bool) -> None:
+    one = many(n)
     if clustered:
         one = Votes(one.answers, one.correct, clusters=np.arange(one.n) // 4)
     same = alike(one)

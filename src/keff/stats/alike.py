@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.stats.resampling import MANY_ROWS
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 BLOCK_CELLS = 2**19
@@ -75,10 +76,10 @@ def one_of_each(votes: Votes) -> Votes:
 def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) -> FloatArray:
     """Return how often each pattern [B, u] is in bootstrap resamples of whole clusters.
 
-    Where items are the clusters, the counts are multinomial, at a cost that does not depend on n.
+    Of many independent items the counts are drawn as multinomial ones, at a cost that does not depend on n.
     """
     same, groups = alike(votes), votes.n_clusters
-    if groups == votes.n:
+    if groups == votes.n >= MANY_ROWS:
         return rng.multinomial(groups, same.counts / groups, replicates).astype(np.float64)
     ids, width = votes.cluster_ids, same.first.size
     drawn = (rng.multinomial(groups, np.full(groups, 1 / groups)) for _ in range(replicates))

@@ -127,22 +127,24 @@ def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> 
     is not). ``votes.answers`` must be there and K >= cap.
     """
     assert votes.answers is not None
-    n, k = votes.answers.shape
-    order = rng.random((n, repeats, k), dtype=np.float32).argsort(axis=2)[:, :, :cap]
+    codes = dense_codes(votes.answers)
+    kinds = ("correct", "tokens", "confidences", "seconds")
+    others = {name: values for name in kinds if (values := getattr(votes, name)) is not None}
+    drawn_codes = np.empty((votes.n, repeats, cap), np.int16)
+    drawn = {name: np.empty((votes.n, repeats, cap), np.float32) for name in others}
+    step = max(1, ORDER_CELLS // (repeats * votes.k))
+    for start in range(0, votes.n, step):
+        rows = slice(start, start + step)
+        size = len(codes[rows])
+        order = rng.random((size, repeats, votes.k), dtype=np.float32).argsort(axis=2)[:, :, :cap]
+        drawn_codes[rows] = np.take_along_axis(codes[rows, None], order, axis=2)
+        for name, values in others.items():
+            drawn[name][rows] = np.take_along_axis(values[rows, None].astype(np.float32), order, axis=2)
+    return Draws(drawn_codes, **drawn)
 
-    def pick(values: ItemArray | None, kind: Any) -> Any:
-        if values is None:
-            return None
-        rows: ItemArray = values[:, None, :].astype(kind)
-        return np.take_along_axis(rows, order, axis=2)
 
-    return Draws(
-        pick(dense_codes(votes.answers), np.int16),
-        pick(votes.correct, np.float32),
-        pick(votes.tokens, np.float32),
-        pick(votes.confidences, np.float32),
-        pick(votes.seconds, np.float32),
-    )
+ORDER_CELLS = 2**21
+"""So many places of paths in orders are drawn at a time, so that memory does not grow with the record."""
 
 
 def _tallies(draws: Draws) -> Tallies:

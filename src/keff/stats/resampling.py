@@ -11,6 +11,9 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 
 # Weights of one block: a few megabytes, and large enough that threads of the matrix product rarely wait.
 BLOCK_CELLS = 300_000
+FEWEST_AT_ONCE = 16
+"""Resamples of a block at least: with fewer, a product reads the rows once for each of them."""
+
 EXACT_IN_SINGLE = 2**24
 MANY_ROWS = 1000
 """From so many rows on, equal ones are looked for."""
@@ -33,7 +36,7 @@ def resampled_totals(units: NDArray[Any], replicates: int, rng: np.random.Genera
     fits = units.dtype.kind in "iub" and g * int(np.abs(units).max(initial=0)) < EXACT_IN_SINGLE
     columns = np.ascontiguousarray(units, np.float32 if fits else np.float64)
     out = np.empty((units.shape[1], replicates))
-    block = max(1, BLOCK_CELLS // g)
+    block = min(max(FEWEST_AT_ONCE, BLOCK_CELLS // g), replicates)
     offsets = np.arange(block)[:, None] * g
     for start in range(0, replicates, block):
         rows = min(block, replicates - start)

@@ -22,7 +22,7 @@ from keff.stats.draws import Draws, permuted
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import Votes
 
-ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 16
+ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 2
 """So many orders over all questions leave the mean of a rule a random error of about a tenth of a point,
 whatever
 the number of questions: well below what their sampling leaves."""
@@ -166,7 +166,7 @@ class Bench:
 
     @classmethod
     def of(cls, votes: Votes, rules: list[Policy], cap: int, rng: np.random.Generator) -> Bench:
-        """Draw the orders: about 100,000 in all, and at least 16 of each item."""
+        """Draw the orders: about 100,000 in all, and at least 2 of each item."""
         longest = max([cap, *(rule.cap for rule in rules)])
         slow = not all(at_once(rule) or _unfitted(rule) for rule in rules)
         orders = max(min(ORDERS_IN_ALL // votes.n, ONE_BY_ONE if slow else MOST_ORDERS), FEWEST_ORDERS)
