@@ -15,6 +15,7 @@ from keff.errors import KeffError
 from keff.logs import keff_jsonl
 from keff.reading import open as reading
 from keff.reading.open import Opening, Record, by_columns, open_record
+from keff.reading.transfer import export_log
 
 ANSWERS = st.sampled_from([None, "", "a", "b", " b ", "A", "(B)", "1", "1.0", 1, 2, True, "yes", "no"])
 GOLDS = st.sampled_from(["a", "b", "1", 1, 1.0, ["a", "b"], ["1"], None, ""])
@@ -170,3 +171,29 @@ def test_questions_can_be_sliced(tmp_path: Path) -> None:
     assert record.ballot.keys[-1] == ("1", "2")
     with pytest.raises(IndexError):
         record.ballot.keys[5]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_parquet_is_read_by_columns_as_row_by_row(tmp_path: Path, plain: bool) -> None:
+    pytest.importorskip("pyarrow")
+    source, target = tmp_path / "log.jsonl", tmp_path / "log.parquet"
+    rng = np.random.default_rng(1)
+    rows = [
+        {
+            "id": f"q{n}",
+            "question": f"What is {n}?",
+            "gold_answer": "1" if plain else ["1", "2"],
+            "cluster": f"c{n // 3}",
+            "all_answers": [None if n == 7 else str(code) for code in rng.integers(0, 3, 4)],
+            "all_tokens": rng.integers(1, 9, 4).tolist(),
+        }
+        for n in range(50)
+    ]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    export_log(source, target, "parquet")
+    record, expected = by_columns(target, Opening()), slowly(target, Opening())
+    assert isinstance(expected, Record)
+    assert (record is not None) == plain  # gold answers that are lists are packed with what has no column
+    if record is not None:
+        same(record, expected)
+        assert record.ballot.questions[40].question == "What is 40?"

@@ -66,3 +66,24 @@ def test_clustered_se():
     copies = clustered_se(np.repeat(values, 7), np.repeat(np.arange(100), 7))
     assert copies == pytest.approx(alone)
     assert np.isnan(clustered_se(values, np.zeros(100, int)))
+
+
+@pytest.mark.parametrize("kind", ["few", "many", "rare"])
+def test_totals_of_many_rows_have_the_law_of_resampled_rows(kind: str) -> None:
+    """Counts of equal rows, and the normal limit, have the mean and the variance of resampling."""
+    rng = np.random.default_rng(3)
+    n, reps = 30_000, 1000
+    values = rng.integers(0, 3, n) if kind == "few" else rng.random(n)
+    columns = np.column_stack([np.ones(n), values, values * (np.arange(n) < (20 if kind == "rare" else n))])
+    totals = resampled_totals(columns, reps, np.random.default_rng(4))
+    assert totals.shape == (3, reps)
+    apart = columns - columns.mean(axis=0)
+    covariance = apart.T @ apart
+    np.testing.assert_allclose(totals[0], n, rtol=1e-12)
+    error = np.sqrt(np.diag(covariance) / reps)
+    np.testing.assert_array_less(np.abs(totals.mean(axis=1) - columns.sum(axis=0)), 5 * error + 1e-6)
+    np.testing.assert_allclose(
+        np.diag(np.cov(totals))[1:], np.diag(covariance)[1:], rtol=5 * (2 / reps) ** 0.5
+    )
+    if kind == "rare":  # drawn row by row: no normal law would be as skewed
+        assert totals[2].min() >= 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -166,7 +166,7 @@ class RowColumns:
         if lists != self.lists or "branches" in given or "all_answers" not in lists:
             raise NotPlainError
         self.has_texts |= "all_texts" in given
-        self._add_names(rows, given)
+        self.add_names(rows, given)
         columns = {name: [row.get(name) for row in rows] for name in lists}
         if any(set(map(type, column)) != {list} for column in columns.values()):
             raise NotPlainError
@@ -177,9 +177,10 @@ class RowColumns:
                 raise NotPlainError
         self.sizes.append(sizes)
         for name, column in filled.items():
-            self._add_list(name, list(chain.from_iterable(column)))
+            self.add_list(name, list(chain.from_iterable(column)))
 
-    def _add_names(self, rows: Sequence[Mapping[str, object]], given: set[str]) -> None:
+    def add_names(self, rows: Sequence[Mapping[str, object]], given: Collection[str]) -> None:
+        """Append what each row has once; ``given`` are the fields that any of them has."""
         self.ids += names([row.get("id") for row in rows])
         self.golds.add([row.get("gold_answer") for row in rows])
         if "model" in given:
@@ -196,7 +197,8 @@ class RowColumns:
                 for value in (row.get("cluster") for row in rows)
             ]
 
-    def _add_list(self, column: str, values: Sequence[object]) -> None:
+    def add_list(self, column: str, values: Sequence[object]) -> None:
+        """Append the values of a list of the rows, one after the other."""
         for name, known in TEXTS.items():
             if known == column:
                 self.texts[name].add(values)

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from keff.errors import LogError
+from keff.logs._bulk import Bulk, NotPlainError
 from keff.plugins import missing_extra
 
 MAGIC = b"PAR1"
@@ -39,6 +40,20 @@ def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, o
             yield f"{path}: row {number}", row
     except arrow.FAILURES as error:
         raise _damaged(path, error) from None
+
+
+def bulk_of(path: Path) -> Bulk | None:
+    """Return the columns of questions with lists; None where they must be read row by row.
+
+    What is wrong with a file is said by the reading row by row.
+    """
+    arrow = _arrow()
+    columns = importlib.import_module("keff.logs._arrow_columns")
+    try:
+        arrow.check(path)
+        return columns.bulk(path)
+    except (NotPlainError, LogError, ValueError, *arrow.FAILURES):
+        return None
 
 
 def _damaged(path: Path, error: Exception) -> LogError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -93,6 +94,21 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Quest
 def by_model(question: Question, row: Row) -> Question:
     """Put a question into the part of its row's model: one question asked of two models is two records."""
     return replace(question, part=optional_text(row.get("model")) or "")
+
+
+def unpacked(row: dict[str, object]) -> dict[str, object]:
+    """Unpack what an export had to pack: other fields, and a gold answer that is no text.
+
+    A column of the same name that others filled stays what it is.
+    """
+    try:
+        packed: object = json.loads(str(row.get("meta") or "{}"))
+    except (TypeError, ValueError):
+        return row
+    if not isinstance(packed, dict):
+        return row
+    rest = {name: value for name, value in row.items() if name != "meta"}
+    return rest | cast("dict[str, object]", packed)
 
 
 def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._bulk import Bulk
 from keff.logs._columns import Layout, lay_out, parse_columns
-from keff.logs._parquet import columns_of, is_parquet, rows_of
-from keff.logs._rows import by_model, once_each, question_of, said_by, tabled
+from keff.logs._parquet import bulk_of, columns_of, is_parquet, rows_of
+from keff.logs._rows import by_model, once_each, question_of, said_by, tabled, unpacked
 from keff.logs._values import optional_text
 
 OTHERS = (
@@ -54,12 +53,16 @@ class ParquetLog:
         if layout is None:
             rows = _rows(path, texts=texts)
             return once_each(
-                (where, by_model(question_of(where, _whole(row), texts=texts), row)) for where, row in rows
+                (where, by_model(question_of(where, unpacked(row), texts=texts), row)) for where, row in rows
             )
         for note in layout.notes:
             tell(note)
         needed = texts or not {"answer", "correct"} & {*layout.single, *layout.numbered}
         return tabled(lambda: _rows(path, texts=needed, layout=layout), layout, texts=texts)
+
+    def bulk(self, path: Path) -> Bulk | None:
+        """Return the columns of a file with lists; None where it must be read question by question."""
+        return bulk_of(path) if self._layout(path) is None else None
 
     def _layout(self, path: Path) -> Layout | str | None:
         """Return where the words stand, why there is no answer in it, or None for the lists of the JSONL."""
@@ -80,21 +83,6 @@ def _rows(
     }
     names = [name for name in columns_of(path) if texts or name not in long]
     return rows_of(path, names)
-
-
-def _whole(row: dict[str, object]) -> dict[str, object]:
-    """Unpack what an export had to pack: other fields, and a gold answer that is no text.
-
-    A column of the same name that others filled stays what it is.
-    """
-    try:
-        packed: object = json.loads(str(row.get("meta") or "{}"))
-    except (TypeError, ValueError):
-        return row
-    if not isinstance(packed, dict):
-        return row
-    rest = {name: value for name, value in row.items() if name != "meta"}
-    return rest | cast("dict[str, object]", packed)
 
 
 def log(columns: str | Mapping[str, str] | None = None) -> ParquetLog:
