@@ -2,10 +2,10 @@
 
     python -m benchmarks.scale [--full]
 
-Writes synthetic records (short answers to questions of unequal difficulty, some of them abstentions), then runs
-``keff analyze --json`` and ``keff replay`` on them as a user would. Times are processor seconds of the whole
-process, start-up included. Without ``--full`` the records have a tenth of the questions, and start-up, which
-does not shrink, weighs ten times as much in the ratios.
+Writes synthetic records (short answers to questions of unequal difficulty, some of them abstentions), then
+runs ``keff analyze --json`` and ``keff replay`` on them as a user would. Times are processor seconds of the
+whole process, start-up included. Without ``--full`` the records have a tenth of the questions, and start-up,
+which does not shrink, weighs ten times as much in the ratios.
 """
 
 from __future__ import annotations
