@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.policy_schedule import LEAVES_TO_RULE, Schedule, plan
+from keff.policy_induction import LEAVES_TO_RULE, Schedule
+from keff.policy_schedule import plan
 from keff.policy_spec import PolicySpec
 from keff.policy_view import ByCounts, Fittable, Need, Policy, Sample, Stop, View, Weighting, tally
 from keff.policy_waves import Ahead, follow, follow_all, whole
@@ -34,7 +35,7 @@ class InRounds:
     rule: Policy
     rounds: int
     agreement: float | None
-    schedule: Schedule
+    schedule: Schedule = field(repr=False)
 
     @property
     def spec(self) -> str:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from keff.analysis.replay.outcomes import drive, run
 from keff.policy import InRounds, Policy, Sample, Stop, View, parse_policy, tally
+from keff.policy_induction import stations_of
 from keff.policy_rounds import fit_agreement, in_rounds
-from keff.policy_schedule import stations_of
 from keff.policy_waves import in_waves
 from keff.stats.correlation import agreement
 from keff.stats.courses import GENERIC_WEIGHTS, component_agreement, courses, tilted
