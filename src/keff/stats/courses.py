@@ -56,13 +56,13 @@ def tilted(weights: FloatArray, agreement: float) -> FloatArray:
 def courses(weights: FloatArray, count: int, cap: int, rng: np.random.Generator) -> Simulated:
     """Simulate ``cap`` paths of ``count`` new questions, one course each; some paths abstain.
 
-    Beyond the largest answers of an open law every path has an answer of its own.
+    Beyond the named answers of an open law every path has an answer of its own, whose share is 0.
     """
     shares = prior_shares(weights, count, rng)
-    edges, last = shares.cumsum(axis=1), shares.shape[1] - 1
+    edges, named = shares.cumsum(axis=1), shares.shape[1]
     codes = np.stack([(rng.random((count, 1)) > edges).sum(axis=1) for _ in range(cap)], axis=1)
-    codes = np.where(codes >= last, last + np.arange(cap), codes).astype(np.int16)
+    codes = np.where(codes < named, codes, named + np.arange(cap)).astype(np.int16)
     rate = rng.beta(*ABSTENTION_PRIOR, size=(count, 1))
     codes[rng.random(codes.shape) < rate] = ABSTAINS
-    own = np.concatenate([shares[:, :last], np.zeros((count, cap))], axis=1)
-    return Simulated(Draws(codes[:, None]), own[:, None])
+    every = np.concatenate([shares, np.zeros((count, cap))], axis=1)
+    return Simulated(Draws(codes[:, None]), every[:, None])
