@@ -25,7 +25,7 @@ from keff.analysis.recommend.worth import fit_slope, variance_of_mean
 from keff.stats.correlation import agreement_items
 from keff.stats.mixture import partition_log_law, vote_counts
 from keff.stats.partitions import COMPONENTS
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import FloatArray, IntArray, Votes
 
 PILOTS = 2
 """Pilots of each record from which the price is learnt, as it will be met: by what a pilot predicts."""
@@ -43,7 +43,7 @@ def fit_prior(long: Sequence[Workload], short: Sequence[Workload]) -> Prior:
     calibration = np.array([w.votes.scored().mean() / agreement_items(w.votes).mean() for w in long])
     slope = np.array([_slope(w) for w in long])
     prior = Prior(
-        mixture_weights(long),
+        mixture_weights([w.votes for w in long]),
         Belief(float(calibration.mean()), float(calibration.std(ddof=1))),
         _line(calibration, slope),
         GENERIC.price,
@@ -51,13 +51,13 @@ def fit_prior(long: Sequence[Workload], short: Sequence[Workload]) -> Prior:
     return replace(prior, price=fit_price([w for w in (*long, *short) if w.helped], prior))
 
 
-def mixture_weights(workloads: Sequence[Workload]) -> FloatArray:
+def mixture_weights(records: Sequence[Votes]) -> FloatArray:
     """Fit the mixture to 32 paths of every question by EM, each record counted once."""
     laws, weights = [], []
-    for workload in workloads:
-        law = partition_log_law(vote_counts(workload.votes.paths(np.arange(CAP)))[0])
+    for votes in records:
+        law = partition_log_law(vote_counts(votes.paths(np.arange(CAP)))[0])
         laws.append(np.exp(law - law.max(axis=1, keepdims=True)))
-        weights.append(np.full(len(law), 1 / len(law) / len(workloads)))
+        weights.append(np.full(len(law), 1 / len(law) / len(records)))
     law, weight = np.concatenate(laws), np.concatenate(weights)
     share = np.full(len(COMPONENTS), 1 / len(COMPONENTS))
     for _ in range(300):

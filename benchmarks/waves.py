@@ -29,7 +29,8 @@ from benchmarks.workloads import CAP, FOLDER, LONG, PERMUTATION
 from keff.analysis.recommend.played import leader_worth
 from keff.analysis.replay.outcomes import follow_rounds
 from keff.errors import KeffError
-from keff.policy import InRounds, Policy, parse_policy
+from keff.policies import TablePolicy
+from keff.policy import InRounds, Sample, Stop, View, parse_policy
 from keff.policy_rounds import fit_agreement
 from keff.policy_schedule import make_schedule
 from keff.policy_waves import Ahead, follow_all
@@ -67,6 +68,9 @@ class Fixed:
     rounds: int
     cap: int
 
+    def decide(self, view: View, turn: int) -> Sample | Stop:
+        raise NotImplementedError("followed along many courses at once only")
+
     def sizes(self, turn: int, at: Ahead, ahead: Ahead, counts: tuple[Ahead, Ahead]) -> Ahead:  # noqa: ARG002
         size = self.cap if turn >= self.rounds - 1 else self.first * self.factor**turn
         return np.where(ahead > 0, np.minimum(size, self.cap - at), 0)
@@ -97,7 +101,7 @@ class Bench:
         draws = permuted(votes, CAP, max(orders // votes.n, 20), np.random.default_rng(5))
         assert draws.tallies.credit is not None
         share = leader_worth(draws, vote_counts(votes)[0] / votes.k)
-        return cls(draws, share, draws.tallies.credit)
+        return cls(draws, share, draws.tallies.credit.astype(np.float64))
 
     def result(self, ahead: Ahead) -> Result:
         seconds = None if self.draws.tokens is None else FIRST + self.draws.tokens / RATE
@@ -115,7 +119,7 @@ class Bench:
         ]
 
 
-RULES: list[Policy] = [parse_policy(f"budget:{k}") for k in KS]
+RULES = [rule for k in KS if isinstance(rule := parse_policy(f"budget:{k}"), TablePolicy)]
 
 
 def load(folder: Path, every: int) -> list[Workload]:
@@ -190,7 +194,7 @@ def lines(
     """Replay everything, record after record."""
     out: dict[float, list[Line]] = {k: [] for k in strengths}
     laws = {
-        source: mixture_weights([w for w in workloads if w.source != source])
+        source: mixture_weights([w.votes for w in workloads if w.source != source])
         for source in sorted({w.source for w in workloads})
     }
     for workload in workloads:

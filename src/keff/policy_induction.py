@@ -111,7 +111,8 @@ class _Moves:
         after = np.bincount(
             self.cell[known], weight[known] * value[self.to[known]], minlength=len(self.sizes) * states
         )
-        return after.reshape(len(self.sizes), states) + self.sizes[:, None] + TIE
+        costs = after.reshape(len(self.sizes), states) + self.sizes[:, None] + TIE
+        return np.asarray(costs, np.float64)
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,10 @@ class States:
         if price is None:
             # In the last round only the cap is sure to end it.
             rest = np.repeat(self.cap - self.stations, np.diff(self.first))
-            value, stop, chosen = rest + TIE, np.full(len(self.risk), np.inf), [rest]
+            value, chosen = np.asarray(rest + TIE, np.float64), [rest]
+            stop = np.full(len(self.risk), np.inf)
         else:
-            value = stop = price * self.risk
+            value = stop = np.asarray(price * self.risk, np.float64)
             chosen = list[IntArray]()
         while len(chosen) < depth:
             value, sizes = self._one_round(value, stop, may_stop=price is not None)
@@ -226,4 +228,6 @@ def _moves(
         share.append(total[pair] / passed[i][of])
         going.append(open_[pair] / passed[i][of])
     sizes = stations[i + 1 :] - stations[i]
-    return _Moves(sizes, *(np.concatenate(each) for each in (cell, to, share, going)))
+    return _Moves(
+        sizes, np.concatenate(cell), np.concatenate(to), np.concatenate(share), np.concatenate(going)
+    )

@@ -44,13 +44,14 @@ def fly(
     that runs alone takes ``alone`` times the seconds that it takes while all slots are busy, and in between
     proportionally: paths that run at once slow each other down.
     """
-    courses, cap = seconds.shape
     seconds = np.asarray(seconds, np.float64)
+    courses, cap = int(seconds.shape[0]), int(seconds.shape[1])
+    column: IntArray = np.arange(cap, dtype=np.int64)
     begun, ended = np.full((courses, cap), np.inf), np.full((courses, cap), np.inf)
     most = cap if slots is None else slots
     free = None if most >= cap else np.zeros((courses, most))
     now, at, asked = np.zeros(courses), np.zeros(courses, np.int64), np.zeros(courses, np.int64)
-    going = np.arange(courses)
+    going: IntArray = np.arange(courses, dtype=np.int64)
     while len(going):
         step = ahead[going, at[going]].astype(np.int64)
         going, step = going[step > 0], step[step > 0]
@@ -64,9 +65,9 @@ def fly(
             begun[rows, path], ended[rows, path] = start, start + takes
         asked[going] = np.maximum(asked[going], target)
         at[going] = needed
-        counted = np.arange(cap) < needed[:, None]
+        counted = column < needed[:, None]
         now[going] = np.where(counted, ended[going], 0.0).max(axis=1)
-    flying = (np.arange(cap) >= at[:, None]) & (np.arange(cap) < asked[:, None])
+    flying = (column >= at[:, None]) & (column < asked[:, None])
     ran = np.where(flying, np.maximum(now[:, None] - begun, 0.0), 0.0)
     takes = np.where(flying, ended - np.where(flying, begun, 0.0), 1.0)
     return Flights(now, np.minimum(ran / np.maximum(takes, 1e-12), 1.0))
