@@ -1,6 +1,6 @@
 """Cost at matched accuracy of what `keff mix` chooses, from pilots of recorded branches, judged on the rest.
 
-    python benchmarks/mix.py [DATA] [--pilots 20] [--equal] [--only NAME] [--json FILE]
+    python -m benchmarks.mix [DATA] [--pilots 20] [--equal] [--only NAME] [--json FILE]
 
 A pilot is 50 questions (half of a smaller record) and 8 paths of every branch. The choice is judged on the
 questions outside the pilot, by replay of all their recorded paths.

@@ -1,6 +1,6 @@
 """The constants of `keff mix`'s choice, with whole families of records left out, and how much they matter.
 
-    python benchmarks/mix_rule.py [DATA] [--pilots 16]
+    python -m benchmarks.mix_rule [DATA] [--pilots 16]
 
 Pilots as in `benchmarks/mix.py`, over more groups; only single branches and cascades of two are compared,
 whose outcomes on all questions are replayed once. Beside the rule stand the oracle (the cheapest plan that

@@ -62,7 +62,7 @@ def board_of(plan: Plan, policy: Policy, site: Site) -> Board | None:
             sharing=Sharing(site.upstream_n),
             open=branch.upstream is None,
         )
-    return Board(branches, policy, skip=site.branch_down == "skip")
+    return Board(branches, branches[policy.branches[0]], skip=site.branch_down == "skip")
 
 
 def _address_of(branch: BranchPlan, site: Site) -> Address:
@@ -105,23 +105,17 @@ class Bill:
 
 
 class Board:
-    """All branches of a plan; the first of its policy answers requests whose policy asks one model."""
+    """All branches of a plan; ``default`` answers requests whose policy asks one model."""
 
-    def __init__(self, branches: Mapping[str, Branch], policy: Policy, *, skip: bool) -> None:
+    def __init__(self, branches: Mapping[str, Branch], default: Branch, *, skip: bool) -> None:
         self.branches, self.skip = branches, skip
-        self._default = next(iter(branches.values()))
-        self._default = self.first(policy)
+        self._default = default
         self.shares = {name: branch.sharing for name, branch in branches.items()}
 
     @property
     def servers(self) -> list[Watched]:
         """The servers, each once."""
         return list({id(branch.upstream): branch.upstream for branch in self.branches.values()}.values())
-
-    @property
-    def serves(self) -> bool:
-        """Whether requests can be answered: by any branch, or by all where none may be skipped."""
-        return (any if self.skip else all)(server.serves for server in self.servers)
 
     @property
     def priced(self) -> bool:

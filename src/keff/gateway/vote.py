@@ -207,6 +207,7 @@ class Vote:
                 # Without its traceback, which holds this vote and with it every response.
                 self._error = self._error or error.with_traceback(None)
                 if not error.transient or self._spent():
+                    self._error = error.with_traceback(None)
                     self._lost.update(range(start, start + n))
                     return
                 tries += 1
