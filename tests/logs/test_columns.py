@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from keff.errors import LogError
-from keff.reading.open import Opening, Record, open_record, open_records
+from keff.reading.open import Opening, Record, open_record
+from keff.reading.several import open_records
 
 ROWS = [
     {

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from keff.errors import LogError
-from keff.reading.open import Opening, open_record, open_records
+from keff.reading.open import Opening, open_record
+from keff.reading.several import open_records
 
 
 def right(i: int, j: int) -> int:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from keff.errors import LogError
-from keff.reading.open import Opening, open_record, open_records
+from keff.reading.open import Opening, open_record
+from keff.reading.several import open_records
 
 Row = dict[str, object]
 

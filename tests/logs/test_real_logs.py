@@ -17,7 +17,8 @@ import pytest
 from keff.errors import LogError
 from keff.gateway.plan_defaults import terms_of
 from keff.plan import Plan
-from keff.reading.open import Opening, Record, open_record, open_records
+from keff.reading.open import Opening, Record, open_record
+from keff.reading.several import open_records
 from keff.sampling.manifest import Config
 from keff.stats.correlation import anova_c
 

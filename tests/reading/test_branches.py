@@ -10,7 +10,8 @@ import pytest
 
 from command_line import keff
 from keff.errors import LogError
-from keff.reading.open import Opening, open_record, open_records
+from keff.reading.open import Opening, open_record
+from keff.reading.several import open_records
 
 MODELS = {"small": 0.3, "large": 0.8, "middle": 0.55}
 

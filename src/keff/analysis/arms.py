@@ -16,7 +16,6 @@ from keff.analysis.results.combination import Pruning, Slot, WeightedVote
 from keff.analysis.results.comparison import ArmResult, Comparison, Corrected, Phi
 from keff.errors import UsageError
 from keff.reading.ballot import Ballot
-from keff.reading.branches import columns_apart
 from keff.reading.open import Opening, Record, open_record
 from keff.records import Interval, Note
 from keff.stats import slots as audit
@@ -76,34 +75,6 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
         return replace(open_record(Path(path), replace(opening, part=choice)), path=text)
     record = open_record(Path(path), opening)
     return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
-
-
-def by_column(record: Record) -> Record:
-    """Return a record whose columns are slots where they differ as different models do; else as it is."""
-    votes = record.ballot.votes
-    if votes.slots is not None or not columns_apart(record.ballot)[0]:
-        return record
-    slots = np.arange(votes.k, dtype=np.int64)
-    ballot = replace(record.ballot, votes=replace(votes, slots=slots))
-    return replace(record, ballot=ballot, branches=tuple(f"column {place + 1}" for place in slots))
-
-
-def one_model(record: Record) -> Record:
-    """Return a record whose paths are of one model and prompt, or of numbered prompt slots of one run.
-
-    Raises UsageError for one that holds several models or prompts by name, or columns of accuracies that no
-    one model has: their votes in a row are no repeats, and rules that stop early depend on their order.
-    """
-    names = record.branches
-    several = len(names) > 1 or columns_apart(record.ballot)[0]
-    if not several:
-        return record
-    size = len(names) or record.ballot.votes.k
-    shown = f" ({', '.join(names[:3])}{', ...' if size > 3 else ''})" if names else ""
-    way = f"keff combine {record.path} weighs their votes"
-    if names and record.ballot.votes.k > size:
-        way = f"name one of them, such as '{record.path}#{names[0]}'; {way}"
-    raise UsageError(f"{record.path} holds {size} models or prompts{shown}, not paths of one: {way}")
 
 
 def compare(first: Record, second: Record, how: Comparing | None = None) -> Comparison:

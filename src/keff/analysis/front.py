@@ -19,6 +19,7 @@ from keff.analysis.results.replay import Replay
 from keff.errors import UsageError
 from keff.policy import Policy
 from keff.reading.open import Record
+from keff.reading.several import by_column, one_model
 from keff.reading.source import How, opening_of, record_of
 
 
@@ -49,7 +50,7 @@ def replay(
     of drawing. Raises KeffError, such as PolicyError for a policy that may draw more than was recorded.
     """
     rules = list(policies) if isinstance(policies, list | tuple) else [policies]
-    votes = arms.one_model(read(source, how)).ballot.votes
+    votes = one_model(read(source, how)).ballot.votes
     return replaying.replay(votes, rules, np.random.default_rng(seed), settings)  # pyright: ignore[reportArgumentType]
 
 
@@ -62,7 +63,7 @@ def compare(
     answers or without shared questions.
     """
     try:
-        return arms.compare(arms.one_model(read(first, how)), arms.one_model(read(second, how)), settings)
+        return arms.compare(one_model(read(first, how)), one_model(read(second, how)), settings)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -72,7 +73,7 @@ def combine(source: object, **how: Unpack[How]) -> Combination:
 
     Raises UsageError without gold answers, and for records that are too small.
     """
-    return combine_record(arms.by_column(read(source, how)))
+    return combine_record(by_column(read(source, how)))
 
 
 def read(source: object, how: Any, *, texts: bool = False) -> Record:

@@ -17,7 +17,8 @@ from keff.cli._money import make_terms
 from keff.cli._summary import print_branches, print_summary
 from keff.errors import UsageError
 from keff.policy_spec import MAX_CAP
-from keff.reading.open import Opening, Record, open_records, pool_records
+from keff.reading.open import Opening, Record
+from keff.reading.several import open_records, pool_records
 
 
 def command(

@@ -16,7 +16,8 @@ from keff.cli import _console
 from keff.cli import _options as o
 from keff.errors import UsageError
 from keff.plugins import missing_extra
-from keff.reading.open import Opening, Record, open_records
+from keff.reading.open import Opening, Record
+from keff.reading.several import open_records
 from keff.report.atlas import Atlas, Source, read_atlas, write_atlas
 
 Folder = Annotated[

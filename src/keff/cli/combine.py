@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.analysis.arms import by_column, open_arm
+from keff.analysis.arms import open_arm
 from keff.analysis.combine import Judging, combine_record, read_embeddings
 from keff.analysis.results.combination import GlsR
 from keff.analysis.slot_plan import slot_plan
@@ -15,6 +15,7 @@ from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._arms import print_slots, print_weights
 from keff.reading.open import Opening
+from keff.reading.several import by_column
 
 
 def command(

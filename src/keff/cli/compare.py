@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from keff.analysis.arms import Comparing, compare, one_model, open_arm
+from keff.analysis.arms import Comparing, compare, open_arm
 from keff.analysis.results.comparison import Comparison
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._arms import print_slots, print_weights
 from keff.errors import UsageError
 from keff.reading.open import Opening
+from keff.reading.several import one_model
 
 
 def command(

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from rich.table import Table
 
-from keff.analysis.arms import one_model, open_arm
+from keff.analysis.arms import open_arm
 from keff.analysis.money import complete
 from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.replay.in_flight import Lanes
@@ -25,6 +25,7 @@ from keff.errors import UsageError
 from keff.plugins import missing_extra
 from keff.policy_spec import PolicySpec
 from keff.reading.open import Opening
+from keff.reading.several import one_model
 from keff.records import Interval
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import FloatArray, Votes

@@ -15,7 +15,8 @@ from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._money import make_terms
 from keff.errors import UsageError
-from keff.reading.open import Opening, open_records
+from keff.reading.open import Opening
+from keff.reading.several import open_records
 from keff.report.write import write_runs
 
 

@@ -14,7 +14,8 @@ from keff.cli import _console
 from keff.cli import _options as o
 from keff.errors import UsageError
 from keff.paper.runs import tables
-from keff.reading.open import Opening, open_record, pool_records
+from keff.reading.open import Opening, open_record
+from keff.reading.several import pool_records
 from keff.report.tables import render
 
 ENDINGS = {"latex": "tex", "markdown": "md", "csv": "csv"}

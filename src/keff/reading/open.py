@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from glob import escape
 from pathlib import Path
 from typing import Any
 
 from keff import answers, plugins
-from keff.errors import LogError, TaskError, UsageError
+from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, find_log
 from keff.logs._bulk import BulkLog
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission
 from keff.reading.ballot import Ballot, Reading, ReadText, ballot, read_again
-from keff.reading.branches import branch_names, columns_apart, names_in, numbered, split, with_branches
+from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import bulk_ballot
 from keff.records import Note
-from keff.sampling.manifest import FILE
 from keff.task import Task
 
 LABELS = tuple("ABCDEFGHIJ")
-
-LOG_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
-ABOUT = (
-    "results_",
-    "results.",
-    "logs.json",
-    "eval-set",
-    ".",
-    "run_spec.json",
-    "scenario.json",
-    "stats.json",
-    "per_instance_stats.json",
-    "instances.json",
-)
-"""Beginnings of files that tools write beside their logs."""
-MOST_LOGS = 1000
-MOST_SIDECARS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,43 +66,16 @@ def open_record(path: Path, opening: Opening | None = None) -> Record:
     """Read one run or log; raises LogError with file and line, or with the formats that were tried.
 
     A record of several models or prompts is read as one, with a slot for each: for what weighs or compares
-    them. ``open_records`` reads them apart.
+    them. ``several.open_records`` reads them apart.
     """
     opening = opening or Opening()
     if (whole := by_columns(path, opening)) is not None:
         return whole
-    source = _gathered(path, opening)
+    source = gathered(path, opening)
     with naming(path):
         if opening.part is not None and opening.part in names_in(source.questions):
-            return _recorded(source, split(source.questions, opening.part), opening, opening.part)
-        return _recorded(source, list(one_part(iter(source.questions), opening.part)), opening)
-
-
-def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
-    """Read all records of a run, a log or a folder of logs: one per part, model and prompt, never pooled.
-
-    Models and prompts are those that a record names, those that ``opening.branches`` names, and columns of
-    accuracies that no one model has. Each record says of which record it is a branch.
-    """
-    opening = opening or Opening()
-    files = [path] if opening.format or not path.is_dir() or (path / FILE).is_file() else logs_in(path)
-    return [record for file in files for record in _apart(file, opening)]
-
-
-def logs_in(folder: Path) -> list[Path]:
-    """Return the runs and logs below a folder; raises LogError when there is none, or more than are meant."""
-    runs = sorted(file.parent for file in folder.rglob(FILE))
-    files = [
-        file
-        for file in sorted(folder.rglob("*"))
-        if file.suffix in LOG_ENDINGS and file.is_file() and not any(run in file.parents for run in runs)
-    ]
-    if len(files) + len(runs) > MOST_LOGS:
-        raise LogError(f"{folder}: {len(files) + len(runs)} files below it may be logs: name fewer of them")
-    logs = [*runs, *(file for file in files if not file.name.startswith(ABOUT))]
-    if not logs:
-        raise LogError(f"{folder}: there is no log below it ({', '.join(LOG_ENDINGS)})")
-    return logs
+            return recorded(source, split(source.questions, opening.part), opening, opening.part)
+        return recorded(source, list(one_part(iter(source.questions), opening.part)), opening)
 
 
 def by_columns(path: Path, opening: Opening) -> Record | None:
@@ -146,7 +100,9 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gathered:
+class Gathered:
+    """The questions of a log before they are votes, with how they are read and what was left out."""
+
     path: Path
     info: LogInfo
     reading: Reading
@@ -154,7 +110,7 @@ class _Gathered:
     notes: list[Note]
 
 
-def _gathered(path: Path, opening: Opening) -> _Gathered:
+def gathered(path: Path, opening: Opening) -> Gathered:
     """Read all questions of a log, as many paths of each as are analysed."""
     log = find_log(path, opening.format, opening.options)
     info = log.info(path)
@@ -171,10 +127,11 @@ def _gathered(path: Path, opening: Opening) -> _Gathered:
         if opening.branches is not None:
             names = branch_names(opening.branches)
             questions = [with_branches(question, names) for question in questions]
-    return _Gathered(path, info, how, questions, [*notes, *admission.notes()])
+    return Gathered(path, info, how, questions, [*notes, *admission.notes()])
 
 
-def _recorded(source: _Gathered, questions: list[Question], opening: Opening, name: str = "") -> Record:
+def recorded(source: Gathered, questions: list[Question], opening: Opening, name: str = "") -> Record:
+    """Return questions of a log, all or those of the part or branch ``name``, as one record."""
     names = names_in(questions)
     if len(names) > 1:
         questions = numbered(questions, names)
@@ -206,81 +163,6 @@ def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tup
         "each are used (how many were drawn depends on the votes)"
     )
     return min(sizes), Note("stopped_run", text)
-
-
-def _apart(path: Path, opening: Opening) -> list[Record]:
-    """Read the records of one file: by part, and within a part by branch."""
-    whole = by_columns(path, opening)
-    if whole is not None:
-        differ, note = columns_apart(whole.ballot)
-        if not differ:
-            return [whole if note is None else _noted(whole, note)]
-    source = _gathered(path, opening)
-    records: list[Record] = []
-    with naming(path):
-        parts = _parts(source.questions, opening.part)
-        several = len(parts) > 1
-        # Parts are models where the first row's model is one of them.
-        models = several and source.info.model in parts
-        for part, questions in parts.items():
-            own = replace(source, info=replace(source.info, model=part)) if models else source
-            records += _branches(own, questions, opening, part if several else "")
-    return records
-
-
-def _parts(questions: Sequence[Question], part: str | None) -> dict[str, list[Question]]:
-    """Return the questions of each part of a log, or of the branches or parts of one name."""
-    if part is not None and part in names_in(questions):
-        return {part: split(questions, part)}
-    if part is not None:
-        return {part: list(one_part(iter(questions), part))}
-    if not questions:
-        raise LogError("there are no questions in it")
-    parts: dict[str, list[Question]] = {}
-    for question in questions:
-        parts.setdefault(question.part, []).append(question)
-    return parts
-
-
-def _branches(source: _Gathered, questions: list[Question], opening: Opening, part: str) -> list[Record]:
-    names = names_in(questions)
-    if len(names) < 2:
-        whole = _recorded(source, questions, opening, part)
-        differ, note = columns_apart(whole.ballot)
-        if not differ:
-            return [whole if note is None else _noted(whole, note)]
-        names = tuple(f"column {number}" for number in range(1, whole.ballot.votes.k + 1))
-        questions = [with_branches(question, names) for question in whole.ballot.questions]
-    unnamed = not opening.branches and names[0].startswith("column ")
-    text = (
-        f"{source.path} holds {len(names)} models or prompts, read apart here: keff combine {source.path} "
-        "weighs their votes together"
-    )
-    note = Note("several_branches", f"{text}; {_naming(source.path, len(names))}" if unnamed else text)
-    marks = (f"{part}/{name}" if part else name for name in names)
-    return [
-        _noted(
-            replace(
-                _recorded(source, split(questions, name), opening, mark),
-                info=replace(source.info, model=name),
-            ),
-            note,
-        )
-        for name, mark in zip(names, marks, strict=True)
-    ]
-
-
-def _naming(path: Path, size: int) -> str:
-    """Say how to name columns: by a file beside the log that lists as many names, where there is one."""
-    for file in sorted(path.parent.glob(f"{escape(path.stem)}.*.json"))[:MOST_SIDECARS]:
-        with suppress(LogError):
-            if len(branch_names(str(file))) == size:
-                return f"--branches {file} names the columns"
-    return "--branches a,b,c (or a JSON file) names the columns"
-
-
-def _noted(record: Record, note: Note) -> Record:
-    return replace(record, ballot=replace(record.ballot, notes=(note, *record.ballot.notes)))
 
 
 def _as_asked(questions: Iterator[Question], how: Reading, opening: Opening) -> Iterator[Question]:
@@ -332,17 +214,6 @@ def scores_only(questions: list[Question]) -> tuple[list[Question], Note | None]
         for question in questions
     ]
     return bare, Note("whole_completions", text)
-
-
-def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
-    """Read several records as one; questions that share an id form one cluster."""
-    spaces = {record.ballot.reading.space for record in records}
-    if len(spaces) > 1:
-        raise UsageError(f"--pool: the records compare answers differently ({', '.join(sorted(spaces))})")
-    first = records[0]
-    questions = [question for record in records for question in record.ballot.questions]
-    path = " + ".join(record.path for record in records)
-    return Record(path, first.info, ballot(questions, first.ballot.reading, trim=trim))
 
 
 def reading(info: LogInfo, opening: Opening) -> Reading:

@@ -1,0 +1,177 @@
+"""Several records: a folder of logs, parts of a log, models and prompts: read apart, never pooled unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from glob import escape
+from pathlib import Path
+
+import numpy as np
+
+from keff.errors import LogError, UsageError
+from keff.log import Question
+from keff.reading.ballot import ballot
+from keff.reading.branches import branch_names, columns_apart, names_in, split, with_branches
+from keff.reading.open import Gathered, Opening, Record, by_columns, gathered, naming, one_part, recorded
+from keff.records import Note
+from keff.sampling.manifest import FILE
+
+LOG_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
+ABOUT = (
+    "results_",
+    "results.",
+    "logs.json",
+    "eval-set",
+    ".",
+    "run_spec.json",
+    "scenario.json",
+    "stats.json",
+    "per_instance_stats.json",
+    "instances.json",
+)
+"""Beginnings of files that tools write beside their logs."""
+MOST_LOGS = 1000
+MOST_SIDECARS = 16
+
+
+def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
+    """Read all records of a run, a log or a folder of logs: one per part, model and prompt, never pooled.
+
+    Models and prompts are those that a record names, those that ``opening.branches`` names, and columns of
+    accuracies that no one model has. Each record says of which record it is a branch.
+    """
+    opening = opening or Opening()
+    files = [path] if opening.format or not path.is_dir() or (path / FILE).is_file() else logs_in(path)
+    return [record for file in files for record in _apart(file, opening)]
+
+
+def logs_in(folder: Path) -> list[Path]:
+    """Return the runs and logs below a folder; raises LogError when there is none, or more than are meant."""
+    runs = sorted(file.parent for file in folder.rglob(FILE))
+    files = [
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.suffix in LOG_ENDINGS and file.is_file() and not any(run in file.parents for run in runs)
+    ]
+    if len(files) + len(runs) > MOST_LOGS:
+        raise LogError(f"{folder}: {len(files) + len(runs)} files below it may be logs: name fewer of them")
+    logs = [*runs, *(file for file in files if not file.name.startswith(ABOUT))]
+    if not logs:
+        raise LogError(f"{folder}: there is no log below it ({', '.join(LOG_ENDINGS)})")
+    return logs
+
+
+def _apart(path: Path, opening: Opening) -> list[Record]:
+    """Read the records of one file: by part, and within a part by branch."""
+    whole = by_columns(path, opening)
+    if whole is not None:
+        differ, note = columns_apart(whole.ballot)
+        if not differ:
+            return [whole if note is None else _noted(whole, note)]
+    source = gathered(path, opening)
+    records: list[Record] = []
+    with naming(path):
+        parts = _parts(source.questions, opening.part)
+        several = len(parts) > 1
+        # Parts are models where the first row's model is one of them.
+        models = several and source.info.model in parts
+        for part, questions in parts.items():
+            own = replace(source, info=replace(source.info, model=part)) if models else source
+            records += _branches(own, questions, opening, part if several else "")
+    return records
+
+
+def _parts(questions: Sequence[Question], part: str | None) -> dict[str, list[Question]]:
+    """Return the questions of each part of a log, or of the branches or parts of one name."""
+    if part is not None and part in names_in(questions):
+        return {part: split(questions, part)}
+    if part is not None:
+        return {part: list(one_part(iter(questions), part))}
+    if not questions:
+        raise LogError("there are no questions in it")
+    parts: dict[str, list[Question]] = {}
+    for question in questions:
+        parts.setdefault(question.part, []).append(question)
+    return parts
+
+
+def _branches(source: Gathered, questions: list[Question], opening: Opening, part: str) -> list[Record]:
+    names = names_in(questions)
+    if len(names) < 2:
+        whole = recorded(source, questions, opening, part)
+        differ, note = columns_apart(whole.ballot)
+        if not differ:
+            return [whole if note is None else _noted(whole, note)]
+        names = tuple(f"column {number}" for number in range(1, whole.ballot.votes.k + 1))
+        questions = [with_branches(question, names) for question in whole.ballot.questions]
+    unnamed = not opening.branches and names[0].startswith("column ")
+    text = (
+        f"{source.path} holds {len(names)} models or prompts, read apart here: keff combine {source.path} "
+        "weighs their votes together"
+    )
+    note = Note("several_branches", f"{text}; {_naming(source.path, len(names))}" if unnamed else text)
+    marks = (f"{part}/{name}" if part else name for name in names)
+    return [
+        _noted(
+            replace(
+                recorded(source, split(questions, name), opening, mark),
+                info=replace(source.info, model=name),
+            ),
+            note,
+        )
+        for name, mark in zip(names, marks, strict=True)
+    ]
+
+
+def _naming(path: Path, size: int) -> str:
+    """Say how to name columns: by a file beside the log that lists as many names, where there is one."""
+    for file in sorted(path.parent.glob(f"{escape(path.stem)}.*.json"))[:MOST_SIDECARS]:
+        with suppress(LogError):
+            if len(branch_names(str(file))) == size:
+                return f"--branches {file} names the columns"
+    return "--branches a,b,c (or a JSON file) names the columns"
+
+
+def _noted(record: Record, note: Note) -> Record:
+    return replace(record, ballot=replace(record.ballot, notes=(note, *record.ballot.notes)))
+
+
+def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
+    """Read several records as one; questions that share an id form one cluster."""
+    spaces = {record.ballot.reading.space for record in records}
+    if len(spaces) > 1:
+        raise UsageError(f"--pool: the records compare answers differently ({', '.join(sorted(spaces))})")
+    first = records[0]
+    questions = [question for record in records for question in record.ballot.questions]
+    path = " + ".join(record.path for record in records)
+    return Record(path, first.info, ballot(questions, first.ballot.reading, trim=trim))
+
+
+def by_column(record: Record) -> Record:
+    """Return a record whose columns are slots where they differ as different models do; else as it is."""
+    votes = record.ballot.votes
+    if votes.slots is not None or not columns_apart(record.ballot)[0]:
+        return record
+    slots = np.arange(votes.k, dtype=np.int64)
+    ballot = replace(record.ballot, votes=replace(votes, slots=slots))
+    return replace(record, ballot=ballot, branches=tuple(f"column {place + 1}" for place in slots))
+
+
+def one_model(record: Record) -> Record:
+    """Return a record whose paths are of one model and prompt, or of numbered prompt slots of one run.
+
+    Raises UsageError for one that holds several models or prompts by name, or columns of accuracies that no
+    one model has: their votes in a row are no repeats, and rules that stop early depend on their order.
+    """
+    names = record.branches
+    several = len(names) > 1 or columns_apart(record.ballot)[0]
+    if not several:
+        return record
+    size = len(names) or record.ballot.votes.k
+    shown = f" ({', '.join(names[:3])}{', ...' if size > 3 else ''})" if names else ""
+    way = f"keff combine {record.path} weighs their votes"
+    if names and record.ballot.votes.k > size:
+        way = f"name one of them, such as '{record.path}#{names[0]}'; {way}"
+    raise UsageError(f"{record.path} holds {size} models or prompts{shown}, not paths of one: {way}")
