@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from keff import plugins
 from keff.cli import _console
 from keff.cli._options import parse_pairs
+from keff.log import find_log
 from keff.reading.judge import JudgedRecord, Reliability, judge_record, read_pairs
 from keff.reading.judge.jury import MAX_TOKENS
 from keff.reading.judge.record import cache_of, refuse_scores
@@ -49,9 +50,7 @@ def show_judged(path: Path, opening: Opening, bench: Bench, *, json: bool) -> No
     price = None
     if bench.prices is not None:
         price = price_of(bench.model, read_prices(bench.prices))
-    record = open_record(
-        path, opening if opening.answer_space else replace(opening, answer_space=DEFAULT_SPACE)
-    )
+    record = open_record(path, replace(opening, answer_space=_space(path, opening)))
     refuse_scores(record)
     engine = bench.make()
     judged = judge_record(
@@ -71,6 +70,13 @@ def show_judged(path: Path, opening: Opening, bench: Bench, *, json: bool) -> No
         _console.result_console.print(line, markup=False, soft_wrap=True)
     if bench.out is not None:
         _console.result_console.print(f"written: keff analyze {bench.out}", markup=False, soft_wrap=True)
+
+
+def _space(path: Path, opening: Opening) -> str | None:
+    """Return the space as asked; None where the record has one of its own, else short text."""
+    info = find_log(path, opening.format, opening.options).info(path)
+    own = info.space is not None or info.task in plugins.names("task")
+    return opening.answer_space or (None if own else DEFAULT_SPACE)
 
 
 def lines(judged: JudgedRecord, dollars: float | None) -> list[str]:
