@@ -1,6 +1,6 @@
 """Show how answers are read: by which rule, with which key.
 
-Settles the reading before paying for more paths; draws and writes nothing.
+Settles the reading before paying for more paths; draws and writes nothing, unless --judge asks a model.
 """
 
 from __future__ import annotations
