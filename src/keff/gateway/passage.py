@@ -14,8 +14,8 @@ from keff.gateway.errors import Problem
 from keff.gateway.exchange import Exchange, until_gone
 from keff.gateway.security import received
 from keff.gateway.service import Service
-from keff.gateway.upstream import Caller, UpstreamError
-from keff.gateway.wire import BROKEN, limited, plain
+from keff.gateway.upstream import Caller, UpstreamError, broken
+from keff.gateway.wire import BROKEN, limited
 from keff.protocol.address import SHOWN
 from keff.protocol.unpack import ENCODINGS
 
@@ -70,7 +70,7 @@ async def _call(
             method, url, data=body or None, headers=headers, allow_redirects=False
         )
     except BROKEN as error:
-        raise UpstreamError(plain(error)) from None
+        raise broken(error) from None
     try:
         if response.status >= 400:
             await _refused(service, exchange, response)
@@ -88,7 +88,7 @@ async def _refused(service: Service, exchange: Exchange, response: aiohttp.Clien
     try:
         raw = await limited(response)
     except BROKEN as error:
-        raise UpstreamError(plain(error)) from None
+        raise broken(error) from None
     raw = raw.replace(key.encode(), SHOWN.encode()) if key else raw
     kind, told = _told(response)
     told.pop("content-encoding", None)

@@ -143,7 +143,6 @@ class Service:
             except UpstreamError as error:
                 self.charge(job, error.usage)
                 raise
-            # Counted as it comes: what a request cost does not hang on how it ends.
             self.charge(job, answer.body.get("usage"))
             job.drawn += len(answer.choices)
             job.limits = answer.limits or job.limits

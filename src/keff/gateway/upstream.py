@@ -192,7 +192,7 @@ class Upstream:
             ) as response:
                 raw = await limited(response)
         except BROKEN as error:
-            raise UpstreamError(plain(error)) from None
+            raise broken(error) from None
         if response.status != 200:
             raise self.refusal(response.status, raw, response.headers, headers)
         return self._answer(raw, _limits(response.headers), headers, api)
@@ -235,7 +235,7 @@ class Upstream:
                 self.url(api.path, query), data=body, headers=asked, allow_redirects=False
             )
         except BROKEN as error:
-            raise UpstreamError(plain(error)) from None
+            raise broken(error) from None
         try:
             raw = b"" if _is_stream(response) else await self._read(response)
             if response.status != 200:
@@ -251,7 +251,7 @@ class Upstream:
         try:
             return await limited(response)
         except BROKEN as error:
-            raise UpstreamError(plain(error)) from None
+            raise broken(error) from None
 
     def _unstreamed(self, raw: bytes, sent: Headers) -> UpstreamError:
         reason = refusal_of(200, raw, {}, self._mask(sent)).message
@@ -266,11 +266,16 @@ class Upstream:
             async with call as response:
                 raw = await limited(response)
         except BROKEN as error:
-            raise UpstreamError(plain(error)) from None
+            raise broken(error) from None
         if response.status != 200:
             raise self.refusal(response.status, raw, response.headers, headers)
         parsed(raw)
         return raw
+
+
+def broken(error: Exception) -> UpstreamError:
+    """Return the error for what went wrong on the wire; TLS that fails will not do better the next time."""
+    return UpstreamError(plain(error), transient=not isinstance(error, aiohttp.ClientSSLError))
 
 
 def _is_stream(response: aiohttp.ClientResponse) -> bool:

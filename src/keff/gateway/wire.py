@@ -25,6 +25,10 @@ def plain(error: Exception) -> str:
     """Return in a few words what went wrong on the wire."""
     if isinstance(error, BodyError):
         return f"its answer cannot be taken: {error}"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "its certificate cannot be trusted"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return "it does not speak TLS as it should"
     if isinstance(error, aiohttp.ClientConnectorError):
         return "it cannot be reached"
     if isinstance(error, TimeoutError):
