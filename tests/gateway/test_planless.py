@@ -203,3 +203,14 @@ def test_a_prompt_says_what_it_asks_for() -> None:
     assert of("Put the result in \\boxed{}.").contract
     assert of("x", response_format={"type": "json_schema"}).as_json
     assert not of("Write me a poem about the sea.").known
+
+
+def test_options_beyond_e_are_read_where_the_prompt_lists_them() -> None:
+    listed = "Which?\n" + "\n".join(f"{letter}. this" for letter in "ABCDEFGHIJ")
+    about = asked({"messages": [{"role": "user", "content": listed}]})
+    reader = KindReader()
+    assert reader.read(path("The answer is (H)."), about)[1]["choice"] == "H"
+    assert kind_of([reader.read(path(text), about)[1] for text in ("A", "H", "J")]) == "choice"
+    plain = asked({"messages": [{"role": "user", "content": "Which?\nA. this\nB. that"}]})
+    assert "choice" not in reader.read(path("I cannot say."), plain)[1]
+    assert "choice" not in reader.read(path("The answer is (H)."), plain)[1]

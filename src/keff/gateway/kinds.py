@@ -21,6 +21,8 @@ Kind = Literal["tool", "json", "numeric", "choice", "binary", "text"]
 ORDER: tuple[Kind, ...] = ("tool", "json", "numeric", "choice", "binary", "text")
 """Of kinds that read the same number of paths, the first is taken: the one with the shortest answers."""
 
+MANY_LETTERS = (*LETTERS, "F", "G", "H", "I", "J")
+
 NO_CALL, NO_CALL_KEY = "no call", '{"tool_calls":[]}'
 """How a path that writes text votes where others call a tool."""
 
@@ -43,7 +45,7 @@ CLEAR: Mapping[str, frozenset[str]] = {
 _CONTRACT = re.compile(r"final answer\s?[:\"'*]|\banswer\s?:\s?[<\[{]|####|\\boxed|<answer>", re.I)
 _NUMBER = re.compile(r"\bhow (?:many|much|old|long|far)\b|\b(?:calculate|compute|evaluate)\b", re.I)
 _BINARY = re.compile(r"\b(?:yes or no|true or false|yes/no|true/false)\b", re.I)
-_OPTION = re.compile(r"^[ \t]*\(?([A-E])[).:]\s", re.M)
+_OPTION = re.compile(r"^[ \t]*\(?([A-J])[).:]\s", re.M)
 _DATE = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b|\d[:-]\d", re.I)
 _DIGITS = re.compile(r"\d[\d.,]*(?:\s?/\s?\d+)?")
 _AT_ONCE = re.compile(
@@ -55,12 +57,16 @@ _AT_ONCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a prompt says of its answer: JSON or a contract, or which kinds its question has."""
+    """What a prompt says of its answer: JSON or a contract, or which kinds its question has.
+
+    ``many``: it lists options beyond E.
+    """
 
     as_json: bool = False
     contract: bool = False
     kinds: frozenset[str] = frozenset()
     tools: bool = False
+    many: bool = False
 
     @property
     def known(self) -> bool:
@@ -75,16 +81,18 @@ def asked(body: Mapping[str, object]) -> Asked:
     users = [text_of(message.get("content"))[-TAIL:] for message in messages if message["role"] == "user"]
     system = [text_of(message.get("content"))[-TAIL:] for message in messages if message["role"] != "user"]
     question = users[-1] if users else ""
+    options = set(_OPTION.findall(question))
     kinds = {
         "numeric": _NUMBER.search(question) is not None,
         "binary": _BINARY.search(question) is not None,
-        "choice": len(set(_OPTION.findall(question))) > 1,
+        "choice": len(options) > 1,
     }
     return Asked(
         as_json,
         any(_CONTRACT.search(text) for text in (question, *system[:1])),
         frozenset(kind for kind, is_asked in kinds.items() if is_asked),
         bool(body.get("tools")),
+        len(options) > 1 and max(options, default="") > LETTERS[-1],
     )
 
 
@@ -101,6 +109,8 @@ class KindReader:
 
     def __init__(self, tool_ignore: frozenset[str] = frozenset()) -> None:
         self._ignored = tool_ignore
+        # Not for all requests: "I" is a word more often than an option.
+        self._many = space("choice", labels=MANY_LETTERS)
         self._spaces: dict[str, Space] = {
             "numeric": space("numeric"),
             "choice": space("choice", labels=LETTERS),
@@ -135,6 +145,7 @@ class KindReader:
         read: dict[str, str] = {}
         span = self._spaces["text"].extract(text, truncated=truncated)
         for kind, how in self._spaces.items():
+            how = self._many if kind == "choice" and about.many else how
             told = span if kind == "text" else how.extract(text, truncated=truncated)
             if told is None or not _counts(kind, told, span, shown, about):
                 continue
