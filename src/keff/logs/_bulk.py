@@ -132,7 +132,7 @@ class Golds:
         self.parts.append(np.fromiter(map(self._code, values), np.int32, len(values)))
 
     def _code(self, value: object) -> int:
-        value = value if type(value) is str and value else cast("object", gold_of(value))
+        value = value if type(value) is str and value else gold_of(value)
         if value is None:
             return -1
         name = f"t{value}" if type(value) is str else f"j{json.dumps(value, default=str)}"
