@@ -28,7 +28,11 @@ def rows(draw: st.DrawFn) -> list[dict[str, object]]:
     k = draw(st.integers(1, 5))
     ragged = draw(st.booleans())
     given_lists = draw(
-        st.sets(st.sampled_from(["all_correct", "all_tokens", "all_keys", "all_rules", "slots"]))
+        st.sets(
+            st.sampled_from(
+                ["all_correct", "all_tokens", "all_cached_tokens", "all_keys", "all_rules", "slots"]
+            )
+        )
     )
     made: list[dict[str, object]] = []
     for place in range(size):
@@ -43,6 +47,7 @@ def rows(draw: st.DrawFn) -> list[dict[str, object]]:
         entries = {
             "all_correct": st.sampled_from([0, 1, True]),
             "all_tokens": st.sampled_from([1, 2.5, None]),
+            "all_cached_tokens": st.sampled_from([0, 3]),
             "all_keys": st.sampled_from(["x", "y", None]),
             "all_rules": st.sampled_from(["tag", "boxed"]),
         }

@@ -163,6 +163,6 @@ def _abstentions(ballot: Ballot) -> dict[str, int]:
         return {NO_ANSWER: int(silent.sum())} if silent.any() else {}
     codes, counts = np.unique(rules.codes[silent], return_counts=True)
     named: Counter[str] = Counter()
-    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-        named[NO_ANSWER if code < 0 else rules.names[code]] += count
+    for code, count in zip(codes, counts, strict=True):
+        named[NO_ANSWER if code < 0 else rules.names[int(code)]] += int(count)
     return dict(named.most_common())

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingImports=false, reportUnknownParameterType=false
-# pyright: reportUnknownLambdaType=false
+# pyright: reportUnknownLambdaType=false, reportAttributeAccessIssue=false
 """A whole Parquet file of questions with lists by columns; loaded only when one is read."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from keff.log import Question
-from keff.logs._bulk import LISTS, TEXTS, Bulk, NotPlainError, RowColumns, Texts
+from keff.logs._bulk import LISTS, OTHERS, TEXTS, Bulk, NotPlainError, RowColumns, Texts
 from keff.logs._rows import KNOWN, by_model, question_of, unpacked
 
 BATCH = 16_384
@@ -51,7 +51,7 @@ class ArrowColumns(RowColumns):
         lists = frozenset(name for name in LISTS if name in given)
         if self.lists is None:
             self.lists = lists
-        if lists != self.lists or "branches" in given or "all_answers" not in lists:
+        if lists != self.lists or OTHERS & given.keys() or "all_answers" not in lists:
             raise NotPlainError
         rows = [given[name].to_pylist() if name in given else [None] * len(batch["id"]) for name in NAMES]
         self.add_names(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.log import Question
+from keff.logs._columns import LISTS as LIST_OF
 from keff.logs._values import MOST_COUNT, gold_of, name_of, optional_text
 
 Int = NDArray[np.int64]
@@ -23,6 +24,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 NUMBERS = {
     "tokens": "all_tokens",
     "prompt_tokens": "all_prompt_tokens",
+    "cached_tokens": "all_cached_tokens",
     "seconds": "all_seconds",
     "confidences": "all_confidences",
 }
@@ -31,6 +33,8 @@ NUMBERS = {
 TEXTS = {"answers": "all_answers", "keys": "all_keys", "rules": "all_rules"}
 CODED = {"correct": "all_correct", "slots": "slots"}
 LISTS = (*TEXTS.values(), *NUMBERS.values(), *CODED.values())
+OTHERS = frozenset(LIST_OF.values()) - {*LISTS, "all_texts", "all_truncated"}
+"""Lists of the JSONL that only the reading row by row understands."""
 
 _TEXT_KINDS = frozenset({str, int, bool, type(None)})
 _NUMBER_KINDS = frozenset({float, int, bool, type(None)})
@@ -45,7 +49,7 @@ class NotPlainError(Exception):
 class Coded:
     """Texts by number: ``codes`` index ``names``, -1 for none."""
 
-    codes: NDArray[np.integer]
+    codes: Codes
     names: Sequence[str]
 
 
@@ -163,7 +167,7 @@ class RowColumns:
         if self.lists is None:
             self.lists = lists
         # A list that only some rows have, and models or templates by name, are read row by row.
-        if lists != self.lists or "branches" in given or "all_answers" not in lists:
+        if lists != self.lists or OTHERS & given or "all_answers" not in lists:
             raise NotPlainError
         self.has_texts |= "all_texts" in given
         self.add_names(rows, given)

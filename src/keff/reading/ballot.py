@@ -78,7 +78,7 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
     sizes = np.array([len(row.answers) for row in rows], np.int64)
     labelled = np.array([row.correct is not None or row.gold is not None for row in rows], bool)
     k, places, notes = admitted(sizes, labelled, trim)
-    kept = [rows[place] for place in places.tolist()]
+    kept = [rows[int(place)] for place in places]
     keys = tuple(keys_of(row, k, reading.key) for row in kept)
     codes = None if any(row.form == "scores" for row in kept) else _codes(keys, shared=reading.closed)
     correct = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast, overload
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from keff.answers import golds as acceptable
 from keff.errors import LogError
 from keff.log import Question
-from keff.logs._bulk import Bulk, Coded
+from keff.logs._bulk import Bulk, Coded, Codes
 from keff.reading.admit import first_paths
 from keff.reading.ballot import Ballot, Reading, admitted, scored
 from keff.stats.draws import dense_codes
 from keff.stats.votes import IntArray, Votes
 
 T = TypeVar("T")
-Codes = NDArray[np.integer]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 TABLE_CELLS = 2**22
 """Up to so many pairs of an answer and a gold answer, those that occur are marked in a table."""
@@ -89,7 +89,7 @@ class _Columns:
         starts = np.cumsum(sizes) - sizes
         self.places = None if self.whole else starts[rows][:, None] + np.arange(k)
 
-    def of(self, values: NDArray[T]) -> NDArray[T]:  # pyright: ignore[reportInvalidTypeArguments]
+    def of(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
         return values.reshape(self.shape) if self.places is None else values[self.places]
 
 
@@ -140,14 +140,14 @@ def _distinct(pairs: IntArray, width: int, bulk: Bulk) -> tuple[IntArray, IntArr
     cells = len(bulk.answers.names) * width + 1
     if cells > TABLE_CELLS:
         values, back = np.unique(pairs, return_inverse=True)
-        return values, back.reshape(pairs.shape)
+        return values, back.reshape(pairs.shape).astype(np.int64)
     seen = np.zeros(cells, bool)
     seen[pairs] = True
     values = np.flatnonzero(seen)
     places = np.zeros(cells, np.int32)
     places[values] = np.arange(values.size)
     # -1 is the last cell.
-    return np.where(values == cells - 1, -1, values), places[pairs]
+    return np.where(values == cells - 1, -1, values), places[pairs].astype(np.int64)
 
 
 def _judged_by_key(bulk: Bulk, answers: Codes, gold: Codes, reading: Reading) -> NDArray[np.bool_] | None:
@@ -190,7 +190,7 @@ def _clusters(bulk: Bulk, rows: IntArray) -> IntArray:
     if bulk.clusters is None:
         return np.arange(rows.size, dtype=np.int64)
     table: dict[str, int] = {}
-    names = (bulk.clusters[row] or bulk.ids[row] for row in rows.tolist())
+    names = (bulk.clusters[int(row)] or bulk.ids[int(row)] for row in rows)
     return np.array([table.setdefault(name, len(table)) for name in names], np.int64)
 
 
@@ -200,5 +200,4 @@ def _question(bulk: Bulk, row: int, trim: int | None) -> Question:
 
 
 def _named(keys: Coded, row: int) -> tuple[str | None, ...]:
-    codes = cast("list[int]", keys.codes[row].tolist())
-    return tuple(None if code < 0 else keys.names[code] for code in codes)
+    return tuple(None if code < 0 else keys.names[int(code)] for code in keys.codes[row])

@@ -83,4 +83,4 @@ def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) ->
         return rng.multinomial(groups, same.counts / groups, replicates).astype(np.float64)
     ids, width = votes.cluster_ids, same.first.size
     drawn = (rng.multinomial(groups, np.full(groups, 1 / groups)) for _ in range(replicates))
-    return np.array([np.bincount(same.back, weights[ids], width) for weights in drawn])
+    return np.array([np.bincount(same.back, weights[ids], width) for weights in drawn], np.float64)

@@ -87,7 +87,7 @@ class Draws:
         return _tallies(self)
 
 
-def dense_codes(answers: NDArray[np.integer]) -> NDArray[np.int16]:
+def dense_codes(answers: IntArray | NDArray[np.int32]) -> NDArray[np.int16]:
     """Renumber the answers of each item [n, K] to 0, 1, ... in order of first use; -1 stays."""
     out = np.empty(answers.shape, np.int16)
     for start in range(0, len(answers), DENSE_ROWS):
@@ -100,7 +100,7 @@ DENSE_ROWS = 16_384
 """So many items are renumbered at a time, so that memory does not grow with the record."""
 
 
-def _dense_block(answers: NDArray[np.integer]) -> NDArray[np.int16]:
+def _dense_block(answers: IntArray | NDArray[np.int32]) -> NDArray[np.int16]:
     n, k = answers.shape
     order = answers.argsort(axis=1, kind="stable")
     ordered = np.take_along_axis(answers, order, axis=1)
