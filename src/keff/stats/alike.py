@@ -7,6 +7,7 @@ depends on an item through its pattern alone is computed once per pattern.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.stats.resampling import MANY_ROWS
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import IntArray, Votes
 
 BLOCK_CELLS = 2**19
 """So many paths are sorted at a time, so that memory does not grow with the record."""
@@ -73,14 +74,18 @@ def one_of_each(votes: Votes) -> Votes:
     return votes.take(alike(votes).first)
 
 
-def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) -> FloatArray:
-    """Return how often each pattern [B, u] is in bootstrap resamples of whole clusters.
+def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Yield how often each pattern [u] is in bootstrap resamples of whole clusters.
 
     Of many independent items the counts are drawn as multinomial ones, at a cost that does not depend on n.
     """
     same, groups = alike(votes), votes.n_clusters
-    if groups == votes.n >= MANY_ROWS:
-        return rng.multinomial(groups, same.counts / groups, replicates).astype(np.float64)
-    ids, width = votes.cluster_ids, same.first.size
-    drawn = (rng.multinomial(groups, np.full(groups, 1 / groups)) for _ in range(replicates))
-    return np.array([np.bincount(same.back, weights[ids], width) for weights in drawn], np.float64)
+    apart = groups == votes.n >= MANY_ROWS
+    chances = same.counts / groups if apart else np.full(groups, 1 / groups)
+    for _ in range(replicates):
+        drawn = rng.multinomial(groups, chances)
+        yield drawn if apart else _by_pattern(same, drawn[votes.cluster_ids])
+
+
+def _by_pattern(same: Alike, weights: IntArray) -> IntArray:
+    return np.bincount(same.back, weights, same.first.size).astype(np.int64)

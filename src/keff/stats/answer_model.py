@@ -19,24 +19,20 @@ FITTING_ROUNDS = 6
 
 
 class AnswerModel:
-    """The fitted laws of correctness, scatter and abstention, and each pattern's posterior [u, theta * g].
+    """The fitted laws of correctness, scatter and abstention, and the posterior [s, theta * g] of each kind.
 
     An item's path is correct with chance theta, wrong answers scatter by a Chinese restaurant process of
     concentration g, and items abstain at beta-distributed rates. The laws of theta (a beta) and g are fitted
-    to the pilot. Assumes exchangeable paths, and that correct paths share one answer. ``likelihood``
-    [n, theta, g] is that of each item's votes up to a factor, of which ``seen`` [n, 3] (right, wrong,
-    different wrong answers) is all that counts.
+    to the pilot. Assumes exchangeable paths, and that correct paths share one answer. Items whose right
+    paths, wrong paths and different wrong answers are equal are of one kind, for nothing else of their votes
+    counts: ``counts`` [s] says how many there are, ``likelihood`` [s, theta, g] is that of their votes up to
+    a factor.
     """
 
     def __init__(self, votes: Votes, k_max: int) -> None:
-        self.counts = alike(votes).counts.astype(np.float64)
-        some = one_of_each(votes)
-        answers, correct = some.answered(), some.scored()
-        abstained = np.sum(answers < 0, axis=1)
-        right = correct.sum(axis=1)
-        wrong = votes.k - abstained - right
-        distinct = _distinct(np.where(correct > 0, -1, answers))
-        self.seen: IntArray = np.stack([right, wrong, distinct], axis=1)
+        right, wrong, distinct, self._kind = _seen(votes)
+        self.counts = self.pooled(alike(votes).counts[None].astype(np.float64))[0]
+        abstained = votes.k - right - wrong
         self.k0, self.units = votes.k, votes.n_clusters
         self.likelihood = likelihood(right, wrong, distinct)
         self._beta_laws = _beta_laws()
@@ -47,6 +43,11 @@ class AnswerModel:
         self._answering = _answering(abstained, self.counts, votes.k)
         self._credit = expected_credit(k_max, THETA, SCATTER).reshape(k_max + 1, -1)
 
+    def pooled(self, weights: FloatArray) -> FloatArray:
+        """Return weights [B, u] of the patterns, summed over those that are the same to the model [B, s]."""
+        size = int(self._kind.max()) + 1
+        return np.array([np.bincount(self._kind, row, size) for row in weights], np.float64)
+
     def gains(self, ks: Sequence[int], weights: FloatArray) -> FloatArray:
         """Return the mean gain over K0 paths at each of ``ks`` [B, ks], for weights [B, u] of the patterns.
 
@@ -55,6 +56,7 @@ class AnswerModel:
         with
         se its standard error over the sample's items.
         """
+        weights = self.pooled(weights)
         flat = self.likelihood.reshape(self.likelihood.shape[0], -1)
         theta, g = self._fit(weights, self._g)
         prior = (theta[:, :, None] * g).reshape(len(weights), -1)
@@ -113,6 +115,23 @@ class AnswerModel:
         fit = weights @ np.log((self.likelihood @ g) @ self._beta_laws.T)
         weight = np.exp(fit - fit.max(axis=1, keepdims=True))
         return (weight / weight.sum(axis=1, keepdims=True)) @ self._beta_laws
+
+
+def _seen(votes: Votes) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return right paths, wrong paths and distinct wrong answers [s], and which of them each pattern [u] has.
+
+    No more of an item's votes counts for the model.
+    """
+    some = one_of_each(votes)
+    answers, correct = some.answered(), some.scored()
+    right = correct.sum(axis=1)
+    wrong = np.sum(answers >= 0, axis=1) - right
+    distinct = _distinct(np.where(correct > 0, -1, answers))
+    side = votes.k + 1
+    _, first, kind = np.unique(
+        (right * side + wrong) * side + distinct, return_index=True, return_inverse=True
+    )
+    return right[first], wrong[first], distinct[first], kind.ravel().astype(np.int64)
 
 
 def _distinct(codes: IntArray) -> IntArray:

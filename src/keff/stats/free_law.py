@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from keff.stats.answer_model import AnswerModel
-from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray
 
 ROUNDS = 100
@@ -21,14 +20,8 @@ def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
     workload whose curve turns after the pilot (easy questions that soon gain, and others that lose slowly) is
     not of the beta's kind, and the few votes that show it are not outvoted by a shape.
     """
-    likelihood = model.likelihood.reshape(model.likelihood.shape[0], -1)
-    _, first, group = np.unique(model.seen, axis=0, return_index=True, return_inverse=True)
-    group = group.ravel()
-    # Items of equal votes count once, with the mean of what their abstentions make of the step.
-    held = np.bincount(group, model.counts, first.size)[:, None]
-    step = group_sums(model.counts[:, None] * model.step(k), group, first.size) / held
-    unique = likelihood[first]
-    count = np.array([np.bincount(group, row, first.size) for row in weights])
+    unique = model.likelihood.reshape(model.likelihood.shape[0], -1)
+    step, count = model.step(k), model.pooled(weights)
     share = count / count.sum(axis=1, keepdims=True)
     law = np.full((len(weights), unique.shape[1]), 1 / unique.shape[1])
     for _ in range(ROUNDS):

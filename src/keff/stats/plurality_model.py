@@ -189,8 +189,14 @@ class Forecaster:
 
 def _weights(votes: Votes) -> FloatArray:
     """Return how often each pattern is in the sample and in its resamples [1 + B, u]."""
-    drawn = resampled_counts(votes, REPLICATES, np.random.default_rng(0))
-    return np.vstack([alike(votes).counts, drawn]).astype(np.float64)
+    counts = alike(votes).counts
+    weights = np.empty((1 + REPLICATES, counts.size))
+    weights[0] = counts
+    for row, drawn in zip(
+        weights[1:], resampled_counts(votes, REPLICATES, np.random.default_rng(0)), strict=True
+    ):
+        row[:] = drawn
+    return weights
 
 
 def _line_share(weights: FloatArray, meeting: Meeting, first: IntArray) -> FloatArray:
