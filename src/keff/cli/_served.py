@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from keff import narrow
 from keff.errors import UsageError
 from keff.plan import BranchPlan, Plan
 from keff.protocol.address import base_url
@@ -35,9 +36,7 @@ def served_plan(plan: Plan, files: Sequence[Path], prices: Mapping[str, Price] |
 
 def _compared(plan: Plan) -> list[str]:
     """Return the branches that the plan's estimates compare, in the plan or not."""
-    compared = plan.estimates.get("branches")
-    lines = compared if isinstance(compared, list) else []
-    return [str(line["name"]) for line in lines if isinstance(line, dict) and "name" in line]
+    return [str(line["name"]) for line in narrow.entries(plan.estimates.get("branches")) if "name" in line]
 
 
 def key_names(plan: Plan | None) -> list[str]:
@@ -56,8 +55,8 @@ def _read(file: Path) -> tuple[str, dict[str, object]]:
     fields = {name: given[name] for name in SAME if name in given}
     if isinstance(url := given.get("base_url"), str):
         fields["upstream"] = base_url(url, f"{file}: base_url", "key_env")
-    options = given.get("engine_option")
-    if isinstance(options, dict) and "api_key_env" in options:
+    options = narrow.fields(given.get("engine_option"))
+    if "api_key_env" in options:
         fields.setdefault("key_env", options["api_key_env"])
     return str(given.get("name", file.stem)), fields
 

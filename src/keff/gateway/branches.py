@@ -11,6 +11,7 @@ from typing import cast
 from keff.gateway.plan_defaults import SYSTEM_ROLES
 from keff.gateway.upstream import Caller
 from keff.gateway.upstreams import Watched
+from keff.narrow import is_array
 from keff.plan import BranchPlan
 from keff.protocol.sharing import Sharing
 from keff.sampling.cost import Price
@@ -96,11 +97,10 @@ def with_prompt(
 
 
 def _framed(content: object, template: str) -> object:
-    if isinstance(content, list):
-        parts = cast("list[object]", content)
+    if is_array(content):
         before, _, after = template.partition("{question}")
         first, last = ([{"type": "text", "text": text}] if text.strip() else [] for text in (before, after))
-        return [*first, *parts, *last]
+        return [*first, *content, *last]
     if "{question}" in template:
         return template.replace("{question}", str(content))
     return f"{template}\n\n{content}"
