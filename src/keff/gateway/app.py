@@ -108,10 +108,11 @@ def with_cors(front: Front, origins: tuple[str, ...]) -> Front | CORSMiddleware:
 
 
 async def told_hourly(viewer: Viewer) -> None:
-    """Log what the live page says once an hour."""
+    """Log what the live page says once an hour; a worker has nothing to say of its own."""
     while True:
         await asyncio.sleep(HOUR)
-        log.info(json.dumps({"event": "summary", **await viewer.state()}))
+        if told := await viewer.state():
+            log.info(json.dumps({"event": "summary", **told}))
 
 
 def application(service: Service, guard: Guard, viewer: Viewer) -> Front:
