@@ -21,6 +21,7 @@ def test_every_exported_name_is_there_and_lazily_known() -> None:
         assert getattr(keff, name).__module__.startswith("keff.")
 
 
+@pytest.mark.slow
 def test_no_module_takes_the_place_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Importing a module sets an attribute on its package, whatever stood there before."""
     for heavy in ("torch", "transformers", "vllm", "ray", "datasets"):

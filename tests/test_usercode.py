@@ -10,7 +10,8 @@ import pytest
 
 from command_line import keff
 from keff import plugins
-from keff.analysis.estimates import Settings, analyze, make_plan
+from keff.analysis.estimates import Settings, analyze
+from keff.analysis.plans import make_plan
 from keff.errors import PlanError, PluginError, UsageError
 from keff.gateway.extraction import reader_of
 from keff.reading.open import open_record
@@ -58,6 +59,7 @@ def test_the_manifest_records_name_and_hash_and_names_no_code(run: Path) -> None
     assert "scorer" not in manifest["task_options"]
 
 
+@pytest.mark.slow
 def test_nothing_that_reads_a_run_runs_its_scorer(run: Path) -> None:
     record = open_record(run)
     analysis = analyze(record, Settings())

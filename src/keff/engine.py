@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from keff.records import Completion, Message, Sampling
 
@@ -46,7 +46,7 @@ class Engine(Protocol):
         """Connect or load the model; raises EngineError with one clear line when that cannot work."""
         ...
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return what names the model and how it is run (JSON-able, no secrets): part of the fingerprint."""
         ...
 

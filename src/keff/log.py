@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from keff import plugins
 from keff.errors import LogError, PluginError
@@ -38,7 +38,7 @@ class Question:
 
     id: str
     answers: tuple[str | None, ...]
-    gold: Any = None
+    gold: object = None
     keys: tuple[str | None, ...] | None = None
     correct: tuple[int, ...] | None = None
     tokens: tuple[float, ...] | None = None
@@ -54,7 +54,7 @@ class Question:
     texts: tuple[str, ...] | None = None
     form: Form = "answers"
     part: str = ""
-    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    meta: Mapping[str, object] = field(default_factory=dict[str, object])
     nan: int = 0
     structured: bool = False
     cached_tokens: tuple[float, ...] | None = None
@@ -73,8 +73,8 @@ class LogInfo:
     task: str | None = None
     space: AnswerSpace | None = None
     model: str | None = None
-    config: Mapping[str, Any] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    config: Mapping[str, object] | None = None
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
     code: Mapping[str, Stamp] = field(default_factory=dict[str, Stamp])
     integrity: Integrity | None = None
     stopped: bool = False
@@ -122,7 +122,7 @@ OPTIONS = {"columns": "--columns", "scorer": "--scorer", "threshold": "--thresho
 """Options of readers, and how the command line calls them."""
 
 
-def find_log(path: Path, name: str | None = None, options: Mapping[str, Any] | None = None) -> Log:
+def find_log(path: Path, name: str | None = None, options: Mapping[str, object] | None = None) -> Log:
     """Return the reader for a file or folder: the named one, or the first that does not refuse it.
 
     ``options`` are those of ``OPTIONS`` that were given; only formats that take all of them are tried. Raises

@@ -38,3 +38,8 @@ def entries(value: object) -> list[dict[str, object]]:
 def text(value: object) -> str | None:
     """Return ``value`` when it is a string, else None."""
     return value if isinstance(value, str) else None
+
+
+def number(value: object) -> int | float | None:
+    """Return ``value`` when it is a number, else None."""
+    return value if is_number(value) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import (
     BaseModel,
@@ -96,8 +96,8 @@ class Plan(BaseModel):
     keff_version: str = Field(default_factory=lambda: version("keff"))
     policy: str
     space: str = "exact"
-    task: dict[str, Any] | None = None
-    config: dict[str, Any] | None = None
+    task: dict[str, object] | None = None
+    config: dict[str, object] | None = None
     fingerprint: str | None = None
     estimates: dict[str, JsonValue]
     profile: Profile | None = None

@@ -25,18 +25,18 @@ HALF = re.compile("[\ud800-\udfff]")
 """Half a surrogate pair: JSON can escape one, but no file or database can hold it."""
 
 
-def mended(value: Any) -> Any:
+def mended(value: object) -> object:
     """Return a JSON value with U+FFFD for every half of a surrogate pair, as decoders of text do it."""
     if isinstance(value, str):
         return HALF.sub("\ufffd", value)
     if isinstance(value, list):
-        return [mended(part) for part in cast("list[Any]", value)]
+        return [mended(part) for part in cast("list[object]", value)]
     if isinstance(value, dict):
-        return {mended(name): mended(part) for name, part in cast("dict[str, Any]", value).items()}
+        return {mended(name): mended(part) for name, part in cast("dict[str, object]", value).items()}
     return value
 
 
-def stable_hash(*parts: Any) -> str:
+def stable_hash(*parts: object) -> str:
     """Return a hex SHA-256 of JSON-able parts, the same on every machine and in every process."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -65,7 +65,7 @@ class Item:
 
     id: str
     messages: tuple[Message, ...]
-    gold: Any = None
+    gold: object = None
     space: AnswerSpace = "exact"
     cluster: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -21,7 +21,7 @@ class Located(dict[str, Any]):
     where: str = ""
 
     @classmethod
-    def at(cls, where: str, row: Mapping[str, Any]) -> Located:
+    def at(cls, where: str, row: Row) -> Located:
         """Return a copy of the row that knows where it was read."""
         located = cls(row)
         located.where = where
@@ -90,7 +90,7 @@ class Task(ABC):
         """Return the canonical vote key of an answer: equal keys are equal answers."""
 
     @abstractmethod
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether an answer is right."""
 
     def messages(self, item: Item, slot: int) -> tuple[Message, ...]:

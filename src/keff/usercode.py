@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from keff.errors import UsageError
 
@@ -73,13 +72,13 @@ class UserCode:
         """The name and the hash that manifests and plans record."""
         return Stamp(f"{Path(self.path).name}:{self.function}", hashlib.sha256(self.source).hexdigest())
 
-    def load(self, what: str = "code") -> Callable[..., Any]:
+    def load(self, what: str = "code") -> Callable[..., object]:
         """Run the file once per process and return the function."""
         return _loaded(self, what)
 
 
 @lru_cache(maxsize=16)
-def _loaded(code: UserCode, what: str) -> Callable[..., Any]:
+def _loaded(code: UserCode, what: str) -> Callable[..., object]:
     # A module of its own stays in sys.modules: dataclasses and pickling look their module up by name.
     module = ModuleType(f"keff_user_{code.stamp.sha256[:16]}")
     module.__file__ = code.path
@@ -121,12 +120,12 @@ def settle(
         )
 
 
-def without_code(options: Mapping[str, Any]) -> dict[str, Any]:
+def without_code(options: Mapping[str, object]) -> dict[str, object]:
     """Return task options without those that name or trust code."""
     return {name: value for name, value in options.items() if name not in FLAGS and name != UNSAFE}
 
 
-def stamps(options: Mapping[str, Any]) -> dict[str, Stamp]:
+def stamps(options: Mapping[str, object]) -> dict[str, Stamp]:
     """Return the stamp of each option that names code; the options must come from this command line."""
     return {
         kind: UserCode.parse(str(options[kind]), kind.replace("_", " ")).stamp

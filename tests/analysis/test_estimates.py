@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from keff.analysis.curves import prediction_ks
-from keff.analysis.estimates import Settings, analyze, make_plan
+from keff.analysis.estimates import Settings, analyze
+from keff.analysis.plans import make_plan
 from keff.analysis.results.estimates import Analysis
 from keff.log import LogInfo, Question
 from keff.policy import parse_policy
 from keff.reading.ballot import Reading, ballot
 from keff.reading.open import Record
+
+pytestmark = pytest.mark.slow
 
 EXACT = Reading(lambda answer: answer, lambda answer, gold: answer == gold)
 
@@ -44,7 +47,6 @@ def simulated(p: float, c: float, n: int, k: int, seed: int = 0) -> Record:
     )
 
 
-@pytest.mark.slow
 def test_known_p_and_c_come_back_within_their_intervals() -> None:
     inside = 0
     for seed in range(6):

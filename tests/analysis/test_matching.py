@@ -22,6 +22,8 @@ from keff.reading.open import Opening, Record, open_record
 from keff.records import Completion
 from keff.stats.plurality import plurality_at_k_items
 
+pytestmark = pytest.mark.slow
+
 EXACT = Reading(lambda answer: answer, lambda answer, gold: answer == gold)
 
 
@@ -121,7 +123,6 @@ def mutated(source: str, how: int) -> str:
 PATHS, RIGHT = 6, 4
 
 
-@pytest.mark.slow
 def test_programs_that_all_differ_are_a_warning_by_text_and_a_curve_by_outcome(shared: Path) -> None:
     """Four right programs written differently, and two wrong ones, of each question."""
     if shutil.which("bwrap") is None:

@@ -22,6 +22,8 @@ from keff.reading.join import Aligned, Branch
 from keff.sampling.cost import Price
 from keff.stats.votes import FloatArray, Votes
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("small", "large")
 
 

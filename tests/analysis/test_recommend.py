@@ -23,6 +23,8 @@ from keff.stats.partitions import COMPONENTS
 from keff.stats.plurality import plurality_at_k
 from keff.stats.votes import Votes
 
+pytestmark = pytest.mark.slow
+
 
 def workload(n: int, k: int, seed: int, share: tuple[float, float] = (1.2, 0.8)) -> Votes:
     """Questions in which one answer, the right one, has a Beta share; others are ever rarer."""

@@ -22,6 +22,8 @@ from keff.stats.draws import Draws, dense_codes, permuted
 from keff.stats.plurality import plurality_at_k
 from keff.stats.votes import Votes
 
+pytestmark = pytest.mark.slow
+
 
 def records(n: int = 40, k: int = 24, seed: int = 0, **extra: Any) -> Votes:
     rng = np.random.default_rng(seed)

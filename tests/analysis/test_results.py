@@ -26,6 +26,8 @@ from keff.reading.open import Record
 from keff.records import Interval
 from keff.result import Finding, plain
 
+pytestmark = pytest.mark.slow
+
 REPO = Path(__file__).resolve().parents[2]
 EXACT = Reading(lambda answer: answer, lambda answer, gold: answer == gold)
 

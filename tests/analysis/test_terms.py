@@ -85,6 +85,7 @@ def test_sequential_rounds_add_and_paths_at_once_do_not() -> None:
     assert (row.seconds.p50.value, row.seconds_at_once.p95.value) == (2 * row.rounds, 2)
 
 
+@pytest.mark.slow
 def test_correlated_paths_widen_the_tail() -> None:
     """Paths of a question share their time: R rounds take R times it, which independent paths do not."""
     rng = np.random.default_rng(2)

@@ -74,6 +74,7 @@ def written(value: Any, rng: random.Random) -> str:
     return rng.choice(frames).format(text)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(document=DOCUMENTS, rng=st.randoms(use_true_random=False))
 def test_layout_and_order_of_names_never_change_a_json_key(document: Any, rng: random.Random) -> None:
@@ -85,6 +86,7 @@ def test_layout_and_order_of_names_never_change_a_json_key(document: Any, rng: r
     assert plain.encode("utf-8")
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(document=DOCUMENTS, rng=st.randoms(use_true_random=False), value=SCALARS)
 def test_a_changed_value_always_changes_a_json_key(document: Any, rng: random.Random, value: Any) -> None:

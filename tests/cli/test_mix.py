@@ -13,6 +13,8 @@ import command_line
 from keff.plan import Plan
 from keff.policy import parse_policy
 
+pytestmark = pytest.mark.slow
+
 MODELS = {"small": (0.65, 100), "large": (0.9, 900)}
 
 

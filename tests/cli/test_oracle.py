@@ -16,6 +16,8 @@ from keff.stats.correlation import anova_c
 from keff.stats.votes import Votes
 from keff.task import Task, select
 
+pytestmark = pytest.mark.slow
+
 FILES = {"math": "math500"}
 FEW = {"mbpp": 3, "math": 25}
 """Tasks whose scorer starts processes are checked on a few rows."""

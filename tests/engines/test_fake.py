@@ -34,6 +34,7 @@ def correctness(made: Fake, items: int, k: int, gold: str) -> np.ndarray:
     return np.array(asyncio.run(matrix()), float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "c"), [(0.6, 0.3), (0.8, 0.6), (0.3, 0.05)])
 def test_correctness_is_beta_binomial_with_the_chosen_p_and_c(p: float, c: float) -> None:
     """Mean and intraclass correlation of 600 x 8 paths lie within four standard errors of the truth."""
@@ -56,6 +57,7 @@ def test_extreme_correlations(c: float) -> None:
         assert rates.var() == pytest.approx(0.25 / 8, rel=0.3)
 
 
+@pytest.mark.slow
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99))
 def test_skill_is_a_quantile_function(p: float, c: float) -> None:
     grid = [skill(p, c, (i + 0.5) / 400) for i in range(400)]

@@ -84,6 +84,7 @@ def test_a_prompt_that_does_not_fit_is_a_clear_error(loop: asyncio.Runner, made:
     assert not caught.value.transient
 
 
+@pytest.mark.integration  # reading 1,000 tokens takes a processor 13 seconds
 def test_the_context_is_sized_to_the_longest_prompt(smollm2: Path, loop: asyncio.Runner) -> None:
     """Prompts that 1024 tokens cannot hold get what they take, and no more than the model was trained for."""
     many = [{"role": "user", "content": "1 2 3 4 5 " * 105}]

@@ -512,6 +512,7 @@ def test_shadows_are_drawn_on_after_the_reply_and_logged(serve: Serve, tmp_path:
     assert rig.metric('keff_paths_total{became="shadow"}') in (3, 6)
 
 
+@pytest.mark.slow
 def test_the_shadow_budget_is_the_share_of_the_paths_that_are_drawn_for_nobody(serve: Serve) -> None:
     rig = serve(
         Script(answer=says("7")),

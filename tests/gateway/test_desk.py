@@ -34,6 +34,7 @@ def choice(answer: str) -> dict[str, object]:
     return {"message": {"content": rf"The final answer is $\boxed{{{answer}}}$."}, "finish_reason": "stop"}
 
 
+@pytest.mark.slow
 def test_hard_expressions_of_one_client_stall_no_other(serve: Serve) -> None:
     def says(messages: list[dict[str, str]], seed: int) -> str:
         hard = "hard" in messages[-1]["content"]
@@ -68,6 +69,7 @@ def test_hard_expressions_of_one_client_stall_no_other(serve: Serve) -> None:
     assert max(waits) < 2.5
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_in_time_votes_as_it_is_written_and_is_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -36,6 +36,7 @@ def said(_: Any, seed: int) -> str:
     return text if path % 2 else f"```json\n{text}\n```"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", ["numeric", "text", "json", "exact", "choice"])
 def test_the_majority_object_is_returned(serve: Callable[..., Rig], space: str) -> None:
     rig = serve(Script(answer=said), plan=make_plan("fixed:5", space=space))

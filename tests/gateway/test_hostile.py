@@ -315,6 +315,7 @@ def test_a_slow_body_is_answered_and_closed_in_its_time(serve: Serve, drips: boo
     assert time.monotonic() - begun < 0.3 + protocol.LINGER_SECONDS + 1.0
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_the_drain_with_503_and_keeps_the_state(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     make_plan().write(plan)
@@ -410,6 +411,7 @@ def test_no_error_shows_a_key_however_long_its_message(padding: int) -> None:
                 assert KEY[:9] not in rig.post(headers={"authorization": f"Bearer {KEY}"}).text
 
 
+@pytest.mark.slow
 def test_keys_of_the_environment_are_stripped_and_checked(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     make_plan().write(plan)

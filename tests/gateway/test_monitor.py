@@ -57,6 +57,7 @@ def test_big_drifts_are_found_in_three_times_the_median_delay() -> None:
     assert sum(alarmed(BIG, seed, 3 * MEDIAN_DELAY) for seed in range(20)) >= 16
 
 
+@pytest.mark.slow
 def test_quiet_traffic_stays_quiet() -> None:
     assert sum(alarmed(BASE, 100 + seed, 500) for seed in range(20)) <= 4
 
@@ -142,6 +143,7 @@ def stopped(truth: tuple[float, float], seed: int, requests: int, *, votes: bool
     return False
 
 
+@pytest.mark.slow
 def test_stops_find_more_than_the_first_two_paths() -> None:
     moderate = (0.68, 0.5)
     by_stop = sum(stopped(moderate, seed, 250, votes=True) for seed in range(30))
@@ -149,6 +151,7 @@ def test_stops_find_more_than_the_first_two_paths() -> None:
     assert by_stop > by_pair
 
 
+@pytest.mark.slow
 def test_stops_of_exchangeable_traffic_alarm_in_at_most_one_of_twenty() -> None:
     # 5% of 60, and two standard errors.
     assert sum(stopped(BASE, 500 + seed, 200, votes=True) for seed in range(60)) <= 6

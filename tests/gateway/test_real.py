@@ -12,7 +12,8 @@ import pytest
 
 from gateway_rig import Rig, gateway
 from keff import plugins
-from keff.analysis.estimates import Settings, analyze, make_plan
+from keff.analysis.estimates import Settings, analyze
+from keff.analysis.plans import make_plan
 from keff.reading.open import open_record
 from keff.records import Sampling
 from keff.sampling.job import Job, execute

@@ -11,7 +11,8 @@ import pytest
 
 from gateway_rig import gateway
 from keff import plugins
-from keff.analysis.estimates import Settings, analyze, make_plan
+from keff.analysis.estimates import Settings, analyze
+from keff.analysis.plans import make_plan
 from keff.gateway.options import Options
 from keff.reading.open import Opening, open_record
 from keff.records import Sampling

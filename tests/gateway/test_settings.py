@@ -21,6 +21,8 @@ from keff.gateway.app import with_cors
 from keff.gateway.lines import Lines
 from keff.gateway.options import Options
 
+pytestmark = pytest.mark.slow
+
 Serve = Callable[..., Rig]
 
 

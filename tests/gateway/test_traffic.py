@@ -103,6 +103,7 @@ def test_the_page_tells_what_was_seen_and_what_is_saved(serve: Serve) -> None:
     assert get(rig, "/keff/plan").status_code == 409
 
 
+@pytest.mark.slow
 def test_a_plan_from_traffic_is_served_next_time(serve: Serve, tmp_path: Path) -> None:
     script = Script(answer=numbers(0.6))
     rig = serve(script, planless=True, options=Options(shadow_budget=1.0, shadow_paths=8))

@@ -54,11 +54,13 @@ def test_where_only_the_user_s_code_could_score_paths_are_left_out_and_said(run:
     assert note.message.startswith("6 paths are not scored yet")
 
 
+@pytest.mark.slow
 def test_analyze_works_beside_a_writer(run: Path) -> None:
     with Run.edit(run):
         assert keff("analyze", run).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_a_policy_stopped_is_read_without_a_trim(run: Path) -> None:
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["policy"] = "lead_k:2"
@@ -85,6 +87,7 @@ def test_damaged_json_of_an_item_is_one_clear_line(run: Path, column: str) -> No
     assert "is damaged" in done.stderr
 
 
+@pytest.mark.slow
 def test_runs_on_read_only_media_are_read(run: Path, tmp_path: Path) -> None:
     if shutil.which("bwrap") is None:
         pytest.skip("no bubblewrap to mount a folder read-only with")

@@ -21,6 +21,8 @@ from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run
 from keff.stats.votes import Votes
 
+pytestmark = pytest.mark.slow
+
 TOML = """
 name = "fake"
 runs = "{runs}"

@@ -69,6 +69,7 @@ def test_budget_stops_at_k_unanimous_votes() -> None:
             assert stopped(f"budget:{k}{b}", ["a"] * 32)[0] == k
 
 
+@pytest.mark.slow
 def test_a_large_b_makes_budget_ask_for_a_lead() -> None:
     table = parse_policy("budget:3,b=1e9,cap=200").stops  # type: ignore[attr-defined]
     _, v1, v2 = np.nonzero(table[:20])

@@ -29,6 +29,7 @@ def canonical(value: int | float | str) -> int | float | str:
     return int(value) if whole else value
 
 
+@pytest.mark.slow
 @given(
     name=names.filter(lambda text: text not in ("nan", "inf", "infinity")),
     value=st.none() | scalars.filter(lambda one: one not in ("nan", "inf", "infinity")),

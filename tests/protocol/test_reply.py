@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keff.errors import EngineError
+from keff.narrow import fields
 from keff.protocol.reply import choices_of, completions
 from keff.protocol.tokens import apportion, summarize, token_counts
-from keff.protocol.values import fields
 from keff.records import Logprobs
 
 

@@ -45,6 +45,7 @@ def test_more_paths_are_refused_with_the_way_out(tmp_path: Path) -> None:
         open_record(file, Opening(trim=MOST_PATHS + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [100_000, 400_000])
 def test_a_very_long_question_takes_memory_like_its_file(tmp_path: Path, k: int) -> None:
     row = json.dumps({"id": "q", "gold_answer": "4", "all_answers": ["4"] * 10})

@@ -13,6 +13,8 @@ from keff.errors import LogError
 from keff.reading.open import Opening, open_record
 from keff.reading.several import open_records
 
+pytestmark = pytest.mark.slow
+
 MODELS = {"small": 0.3, "large": 0.8, "middle": 0.55}
 
 

@@ -12,6 +12,8 @@ import keff
 from keff.errors import KeffError
 from keff.reading.source import record_of
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("narwhals", reason="frames need narwhals: pip install 'keff[frame]'")
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -44,6 +46,10 @@ def table() -> dict[str, list[Any]]:
     }
 
 
+def without(column: str) -> dict[str, list[Any]]:
+    return {name: values for name, values in table().items() if name != column}
+
+
 NAMES = {"id": "question_id", "answer": "prediction"}
 
 
@@ -60,8 +66,23 @@ def test_a_frame_says_what_the_lists_say(make: Make) -> None:
     tokens = [[10.0 * item + path for path in range(K)] for item in range(N)]
     clusters = [f"c{item // 2}" for item in range(N)]
     lists = keff.analyze(ANSWERS, gold_answer=["yes"] * N, tokens=tokens, cluster=clusters)
-    assert keff.analyze(make(table()), **NAMES, gold_answer="target") == lists
-    assert keff.analyze(make(table()), **NAMES, correct="is_right") == lists
+    assert keff.analyze(make(without("is_right")), **NAMES, gold_answer="target") == lists
+    assert keff.analyze(make(without("target")), **NAMES, correct="is_right") == lists
+
+
+@frames
+def test_columns_are_known_by_the_names_that_a_log_s_columns_are_known_by(make: Make) -> None:
+    named = keff.analyze(make(table()), **NAMES, gold_answer="target", correct="is_right")
+    found = keff.analyze(make(table()))
+    assert found.p == named.p and found.c == named.c
+    assert "id from question_id" in next(note.message for note in found.warnings if note.code == "columns")
+
+
+@frames
+def test_a_frame_with_numbered_columns_has_one_row_per_question(make: Make) -> None:
+    wide = {f"answer_{place + 1}": [row[place] for row in ANSWERS] for place in range(K)}
+    frame = make({"id": list(range(N)), "gold_answer": ["yes"] * N, **wide})
+    assert keff.analyze(frame).c == keff.analyze(ANSWERS, gold_answer=["yes"] * N).c
 
 
 @frames
@@ -96,10 +117,15 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         table(),
         {**NAMES, "answer": "answers"},
-        "no column 'answers' for answer: it has question_id, prediction",
+        "no column 'answers' .it has question_id, prediction",
     ),
-    (table(), {}, r"no column 'id', and none is named for it \(id=...\): it has question_id"),
-    (table(), {"id": "question_id"}, "no column 'answer'"),
+    ({"row": [1], "said": ["a"]}, {}, r"no column id \(it has row, said\): name it with id=\.\.\."),
+    ({"row": [1], "said": ["a"]}, {"id": "row"}, "no column answer .*: name it with answer="),
+    (
+        {"id": [1], "answer": ["a"], "prediction": ["b"]},
+        {},
+        "answer may be answer or prediction: say which, such as answer=prediction,gold_answer=answer",
+    ),
     (table() | {"model": ["a", "b"] * (N * K // 2)}, NAMES, r"several models \(a, b\)"),
     (
         table() | {"target": ["yes"] * (N * K - 1) + ["no"]},

@@ -16,6 +16,8 @@ from keff.reading.open import Opening, open_record
 from keff.reading.source import record_of
 from keff.stats.votes import Votes
 
+pytestmark = pytest.mark.slow
+
 N, K = 24, 6
 
 

@@ -39,6 +39,7 @@ MAKERS: dict[str, Callable[[], Figure]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_bytes_do_not_change_from_run_to_run(name: str, tmp_path: Path) -> None:
     first = [file.read_bytes() for file in figures.save(MAKERS[name](), tmp_path / "a" / name)]

@@ -136,6 +136,7 @@ def test_an_answer_that_cannot_be_read_is_a_failed_attempt_with_its_row(tmp_path
     assert all(line.startswith("http://127.0.0.1") and "\n" not in line for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_gzip_bomb_is_refused_while_it_is_unpacked(tmp_path: Path, stream: bool) -> None:
     """150 MB of blanks before an answer, in 150 kB."""

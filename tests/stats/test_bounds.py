@@ -96,6 +96,7 @@ def test_one_path_is_the_chernoff_interval(right: int, n: int, level: float) -> 
     assert majority_bounds([n - right, right], 1, level) == pytest.approx([low, high], abs=1e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([2, 4, 8]), st.sampled_from([3, 8, 32]))
 def test_every_likely_mixing_law_is_inside(seed: int, k0: int, k: int) -> None:

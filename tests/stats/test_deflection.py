@@ -84,6 +84,7 @@ def by_supports(known: Margin, k: np.ndarray) -> float:
     return best
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), branches=st.integers(1, 6))
 @settings(max_examples=60, deadline=None)
 def test_weights_are_the_best_of_every_support(seed: int, branches: int) -> None:
@@ -125,6 +126,7 @@ def test_allocation_tries_everything_where_it_can() -> None:
     assert answer.exact and answer.deflection == pytest.approx(best) and answer.cost <= 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part", [0, *(pytest.param(part, marks=pytest.mark.integration) for part in (1, 2, 3))]
 )

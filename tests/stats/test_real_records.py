@@ -13,6 +13,8 @@ from keff.stats.majority import majority_at_k
 from keff.stats.plurality import flip, plurality_at_k, plurality_share
 from keff.stats.votes import Votes
 
+pytestmark = pytest.mark.slow
+
 
 def read(path):
     """Read a record in the one-line-per-question form, trimmed to its shortest row."""

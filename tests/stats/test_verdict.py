@@ -14,6 +14,8 @@ from keff.stats.plurality import plurality_at_k
 from keff.stats.verdict import Belief, Verdict, judge_voting
 from keff.stats.votes import Votes
 
+pytestmark = pytest.mark.slow
+
 MIXED = Belief(np.array([0.3, 0.7]), np.array([-0.01, 0.04]), np.array([0.05, 0.02]))
 
 

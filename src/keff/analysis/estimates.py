@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,14 +18,12 @@ from keff.analysis.results.estimates import Analysis, Bands, Curve, KStar, Predi
 from keff.analysis.results.matching import Matching
 from keff.analysis.results.recommendation import Recommendation
 from keff.analysis.terms import Accounts, Terms
-from keff.log import LogInfo
 from keff.logs._bulk import Coded
-from keff.plan import Plan, Profile
+from keff.narrow import fields, number
 from keff.policy import parse_policy
 from keff.reading.ballot import Ballot
 from keff.reading.open import Record
 from keff.records import Estimate, Interval, Note
-from keff.sampling.manifest import Config
 from keff.stats import choose
 from keff.stats.columns import column_test, mixed_c
 from keff.stats.correlation import agreement, anova_c, fleiss_kappa, pearson_c, pooled_c
@@ -33,14 +31,9 @@ from keff.stats.diversity import ceiling, k_eff, k_eff_block, percent_of_ceiling
 from keff.stats.edges import edge_notes
 from keff.stats.intervals import interval_c
 from keff.stats.meeting import right_answers_meet
-from keff.stats.mixture import vote_counts
-from keff.stats.patterns import pattern_codes, pattern_table
 from keff.stats.plurality import flip, plurality_share
 from keff.stats.verdict import judge_voting
 from keff.stats.votes import IntArray, Votes
-
-PROFILE_PATHS = 8
-"""The drift alarm thins these to the paths that every request draws."""
 
 MANY_ABSTENTIONS = 0.2
 
@@ -289,41 +282,6 @@ def _integrity(record: Record, notes: list[Note]) -> dict[str, float | None] | N
 
 
 def _temperature(record: Record) -> float:
-    sampling = (record.info.config or {}).get("sampling", {})
-    return float(sampling.get("temperature", 1.0))
-
-
-def profile(votes: Votes) -> Profile | None:
-    """Return the label-free profile of the first paths of each item (at most 8), for the drift alarm.
-
-    None when there are fewer than two, or when paths differ in their prompt template: a gateway draws all
-    of its paths alike.
-    """
-    m = min(votes.k, PROFILE_PATHS)
-    if votes.answers is None or votes.slots is not None or m < 2:
-        return None
-    counts = vote_counts(votes.paths(range(m)))[0]
-    held = tuple(tuple(sorted((v for v in row if v), reverse=True)) for row in counts.tolist())
-    return Profile(paths=m, table=tuple(pattern_table(pattern_codes(votes, m), m).tolist()), votes=held)
-
-
-def task_of(info: LogInfo) -> dict[str, Any]:
-    """Return the task of a plan; code that was used is recorded there, and never run from there."""
-    task: dict[str, Any] = {**(info.config or {})["task"], "options": dict(info.options)}
-    return (
-        task | {"code": {kind: stamp.to_dict() for kind, stamp in info.code.items()}} if info.code else task
-    )
-
-
-def make_plan(record: Record, analysis: Analysis) -> Plan:
-    """Return the plan that a gateway deploys: the recommended policy with what it rests on."""
-    config = record.info.config
-    return Plan(
-        policy=analysis.recommendation.policy,
-        space=record.ballot.reading.space,
-        task=task_of(record.info) if config else None,
-        config=dict(config) if config else None,
-        fingerprint=Config.model_validate(config).fingerprint if config else None,
-        estimates=analysis.to_dict(),
-        profile=profile(record.ballot.votes),
-    )
+    sampling = fields((record.info.config or {}).get("sampling"))
+    stated = number(sampling.get("temperature"))
+    return 1.0 if stated is None else float(stated)

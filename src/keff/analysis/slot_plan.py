@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff import plugins
-from keff.analysis.estimates import task_of
+from keff.analysis.plans import task_of
 from keff.analysis.results.combination import Combination
 from keff.errors import KeffError, UsageError
 from keff.plan import BranchPlan, Plan

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from keff.answers import _json
 from keff.answers._base import Extracted, Space, golds
 from keff.answers._json import NotRead
+from keff.answers._json_text import find
 from keff.answers._statements import statements
 from keff.answers._visible import strip_thinking
 from keff.narrow import is_array
@@ -101,9 +102,32 @@ class Items:
         return [json.dumps(gold, default=str)] if isinstance(gold, list | tuple) else []
 
 
+@dataclass(frozen=True, slots=True)
+class ItemsSpace:
+    """What the spaces of lists and of sets share: everything but their names and how keys are combined."""
+
+    items: Items
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read a JSON array, else what the last statement lists, else the last bullets or the last line."""
+        return self.items.extract(text, truncated=truncated)
+
+    def key(self, answer: str) -> str | None:
+        """Return the JSON array of the items' keys; None abstains."""
+        return self.items.key_or_none(answer)
+
+    def why(self, text: str) -> str | None:
+        """Return why a text or an answer abstains; None when it does not."""
+        return self.items.why(text)
+
+    def correct(self, answer: str, gold: object) -> bool:
+        """Return whether the answer lists the gold items."""
+        return self.items.correct(answer, gold)
+
+
 def _array(text: str) -> Extracted | None:
     try:
-        answer, rule = _json.find(text)
+        answer, rule = find(text)
     except NotRead:
         return None
     return Extracted(answer, rule) if answer.startswith("[") and not _inside_prose(text, answer) else None

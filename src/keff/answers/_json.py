@@ -1,4 +1,4 @@
-"""JSON in free text: found anywhere, parsed strictly, written in one way.
+"""JSON parsed strictly and written in one way.
 
 Strictly: a duplicate name, NaN, a number that Python could not hold, nesting beyond 100 and whatever else is
 not JSON have no canonical form, with a reason; a reader that guessed would make unequal answers equal.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import NoReturn, cast
@@ -20,18 +18,13 @@ from keff.narrow import fields, is_array, is_object
 DEEPEST = 100
 MOST_CHARACTERS = 1_000_000
 MOST_DIGITS = 400
-MOST_OPENINGS = 10_000
 
-_BRACKET = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-_OPENING = re.compile(r"[{\[]")
-_JSON_LIKE = re.compile(r"""[{\[]\s*(?:["'{\[\]}]|-?\d|true\b|false\b|null\b|$)|\{\s*\w+\s*:""")
-_CITATION = re.compile(r"\[\s*\d{1,4}(?:\s*,\s*\d{1,4})*\s*\]")
+BRACKET = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
 
 _DOCUMENT = re.compile(
     r"\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?(?:\{\s*[\"}]|\[\s*[{\"\[\]])", re.IGNORECASE
 )
-_LANGUAGES = ("", "json", "jsonc", "json5")
 _CONSTANTS = {True: "true", False: "false", None: "null"}
 _TOO_DEEP = f"nested more than {DEEPEST} deep"
 
@@ -46,27 +39,18 @@ class Number(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """JSON that stands in a text; ``broken`` when it looks like JSON and is not."""
-
-    start: int
-    end: int
-    broken: str = ""
-
-
 # Finding an answer and taking its key each need its value: it is parsed once.
 @lru_cache(maxsize=8)
 def value_of(text: str) -> object:
     """Return a JSON text as dict, list, str, Number, bool or None (not to be changed); raises NotRead."""
     text = text.strip()
-    value, end = _decoded(text, 0)
+    value, end = decoded(text, 0)
     if end < len(text):
         raise NotRead("not valid JSON")
     return value
 
 
-def _decoded(text: str, start: int) -> tuple[object, int]:
+def decoded(text: str, start: int) -> tuple[object, int]:
     """Return the JSON value that begins at ``start``, and its end; raises NotRead."""
     try:
         value, end = _DECODER.raw_decode(text, start)
@@ -90,34 +74,6 @@ def canonical(value: object) -> str:
     if is_array(value):
         return "[" + ",".join(map(canonical, value)) + "]"
     return _CONSTANTS[cast("bool | None", value)]
-
-
-def find(text: str) -> tuple[str, str]:
-    """Return the JSON that a text gives as its answer, and the rule; raises NotRead with the reason.
-
-    The whole text, else the last fenced block that is JSON, else the last object or array that stands in the
-    text (marks such as ``[1]`` only where nothing else does). JSON that is incomplete or not valid is never
-    passed over for an earlier or an inner part of it.
-    """
-    if len(text) > MOST_CHARACTERS:
-        raise NotRead(f"longer than {MOST_CHARACTERS:,} characters")
-    whole = text.strip()
-    if not whole:
-        raise NotRead("no answer")
-    if whole[0] in "{[" and whole[-1] in "}]" and _is_json(whole):
-        return whole, "whole text"
-    blocks = [each for each in fences(text) if each.language in _LANGUAGES] if MARK in text else []
-    fence = next((each for each in reversed(blocks) if _is_json(each.content)), None)
-    if fence is not None and not _last(text, fence.end).end:
-        return fence.content.strip(), "fence"
-    last = _last(text, 0)
-    if not last.end:
-        if _is_json(whole):
-            return whole, "whole text"
-        raise NotRead("no JSON in the text")
-    if last.broken:
-        raise NotRead(last.broken)
-    return text[last.start : last.end], "last JSON"
 
 
 def canonical_json(text: str) -> str | None:
@@ -165,76 +121,13 @@ def _without_fence(text: str) -> str:
     return text
 
 
-def _is_json(text: str) -> bool:
-    try:
-        value_of(text)
-    except NotRead:
-        return False
-    return True
-
-
-def _last(text: str, start: int) -> Span:
-    """Return the last object or array from ``start`` on; an empty span when there is none."""
-    spans = list(_spans(text, start))
-    chosen = [span for span in spans if span.broken or not _CITATION.fullmatch(text, span.start, span.end)]
-    return (chosen or spans or [Span(0, 0)])[-1]
-
-
-def _spans(text: str, start: int) -> Iterator[Span]:
-    """Yield the outermost objects and arrays, and what looks like one.
-
-    Raises NotRead where brackets are so many that looking for their partners would take quadratic time.
-    """
-    at, budget = start, 4 * len(text) + MOST_OPENINGS
-    for _ in range(MOST_OPENINGS):
-        opening = _OPENING.search(text, at)
-        if opening is None or budget < 0:
-            break
-        begin = opening.start()
-        like = _JSON_LIKE.match(text, begin) is not None
-        try:
-            at = _decoded(text, begin)[1] if like else begin
-        except NotRead as error:
-            end = _partner(text, begin)
-            # After an incomplete document, a fence begins anew.
-            at = end or _fence_after(text, begin)
-            budget -= at - begin
-            yield Span(begin, at, str(error) if end else "incomplete JSON")
-        else:
-            if like:
-                yield Span(begin, at)
-            at += not like
-    else:
-        raise NotRead(f"more than {MOST_OPENINGS:,} brackets")
-    if budget < 0:
-        raise NotRead("too many open brackets")
-
-
-def _fence_after(text: str, at: int) -> int:
-    fence = text.find("```json", at)
-    return len(text) if fence < 0 else fence
-
-
-def _partner(text: str, begin: int) -> int:
-    """Return the end of the bracket that opens at ``begin``; 0 when it does not close."""
-    depth = 0
-    for token in _BRACKET.finditer(text, begin):
-        first = token[0][0]
-        if first == '"':
-            continue
-        depth += 1 if first in "{[" else -1
-        if depth == 0:
-            return token.end()
-    return 0
-
-
 def _depth(text: str) -> int:
     """Return how deep brackets nest; an upper bound where they are few."""
     depth = text.count("[") + text.count("{")
     if depth <= DEEPEST:
         return depth
     depth = deepest = 0
-    for token in _BRACKET.finditer(text):
+    for token in BRACKET.finditer(text):
         first = token[0][0]
         if first != '"':
             depth += 1 if first in "{[" else -1

@@ -10,6 +10,7 @@ from typing import ClassVar, cast
 from keff.answers import _json
 from keff.answers._base import Extracted, words
 from keff.answers._json import NotRead
+from keff.answers._json_text import find
 from keff.answers._path import MISSING, look_up, steps, without
 from keff.answers._visible import strip_thinking
 
@@ -35,7 +36,7 @@ class JsonSpace:
         if truncated:
             return None
         try:
-            return Extracted(*_json.find(strip_thinking(text)))
+            return Extracted(*find(strip_thinking(text)))
         except NotRead:
             return None
 
@@ -70,7 +71,7 @@ class JsonSpace:
         return self.key(gold if isinstance(gold, str) else json.dumps(gold, default=str))
 
     def _key(self, answer: str) -> str:
-        value = _json.value_of(_json.find(strip_thinking(answer))[0])
+        value = _json.value_of(find(strip_thinking(answer))[0])
         if self.ignore:
             value = without(value, frozenset(self.ignore))
         if not self.fields:

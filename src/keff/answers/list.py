@@ -5,39 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers._base import Extracted, Space
-from keff.answers._items import Items
+from keff.answers._base import Space
+from keff.answers._items import Items, ItemsSpace
 from keff.answers._spec import cached
 
 
 @dataclass(frozen=True, slots=True)
-class ListSpace:
+class ListSpace(ItemsSpace):
     """Lists are one answer when they have the same items in the same order; ``order`` "free": in any order.
 
     The key is the JSON array of the items' keys by ``inner``. An answer with an item that ``inner`` cannot
     read abstains. A list is a JSON array, bullets, lines, or parts between semicolons, commas and "and".
     """
 
-    items: Items
     name: ClassVar[str] = "list"
     closed: ClassVar[bool] = False
     contract: ClassVar[str] = 'End with a line "Final answer: [<item>, <item>]", a JSON array.'
-
-    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read a JSON array, else what the last statement lists, else the last bullets or the last line."""
-        return self.items.extract(text, truncated=truncated)
-
-    def key(self, answer: str) -> str | None:
-        """Return the JSON array of the items' keys; None abstains."""
-        return self.items.key_or_none(answer)
-
-    def why(self, text: str) -> str | None:
-        """Return why a text or an answer abstains; None when it does not."""
-        return self.items.why(text)
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer lists the gold items."""
-        return self.items.correct(answer, gold)
 
 
 def space(inner: str | Space = "text", order: str = "kept") -> ListSpace:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from keff.answers._base import Extracted, last_match, same_key
 from keff.answers._statements import Statement, statements
+from keff.answers._syntax import parse
 from keff.answers._visible import strip_thinking
 
 MOST_CHARACTERS = 10_000
@@ -74,7 +75,7 @@ def _value(text: str) -> object:
         raise ValueError("too long or too deep")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ast.literal_eval(text)
+        return ast.literal_eval(parse(text, "eval"))
 
 
 def _depth(text: str) -> int:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from keff.answers._base import Extracted, same_key
 from keff.answers._locals import rename
+from keff.answers._syntax import parse
 from keff.answers.code import CodeSpace
 
 MOST_CHARACTERS = 50_000
@@ -83,7 +84,7 @@ def _parsed(source: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            tree = ast.parse(source)
+            tree = parse(source)
         except SyntaxError as error:
             raise _Refused(f"not Python: line {error.lineno or 1}") from None
         except (ValueError, RecursionError, MemoryError, OverflowError) as error:

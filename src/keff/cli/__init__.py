@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -127,7 +126,7 @@ def main() -> None:
         raise SystemExit(_complain(line, 1)) from None
 
 
-def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
     """Show a warning as one line for the person at the terminal, without file and code."""
     _complain(f"note: {message}", 0)
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from keff.cli._preflight import is_paid, limits, sample_as_wished, usage
 from keff.cli._sampling import Wishes, report
@@ -61,7 +60,7 @@ def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
     return branches
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path) -> dict[str, object]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:

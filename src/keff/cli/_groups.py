@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 
 from keff.analysis.recommend import Aim
-from keff.analysis.terms import Terms, policy_now
+from keff.analysis.rounds import Haste
+from keff.analysis.terms import NO_HASTE, Terms, policy_now
 from keff.cli import _options as o
 from keff.cli._money import read_pace, tariff
 from keff.errors import UsageError
@@ -19,13 +20,13 @@ def grouped(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the fields of every dataclass among its parameters as options, in their place.
 
-    ``without`` names fields that stay as they are by default; ``own`` gives a field the command's own
-    declaration and default.
+    ``without`` names fields, or parameter.field, that stay as they are by default; ``own`` gives a field the
+    command's own declaration and default.
     """
 
-    def members(group: type) -> list[inspect.Parameter]:
+    def members(name: str, group: type) -> list[inspect.Parameter]:
         fields = inspect.signature(group, eval_str=True).parameters.values()
-        kept = [field for field in fields if field.name not in without]
+        kept = [field for field in fields if not {field.name, f"{name}.{field.name}"} & set(without)]
         chosen = [own.get(field.name, (field.annotation, field.default)) for field in kept]
         return [
             field.replace(annotation=annotation, default=default)
@@ -37,7 +38,7 @@ def grouped(
         options: list[inspect.Parameter] = []
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
             if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
-                expanded = members(parameter.annotation)
+                expanded = members(parameter.name, parameter.annotation)
                 groups[parameter.name] = parameter.annotation, [option.name for option in expanded]
                 options += expanded
             else:
@@ -97,7 +98,7 @@ class MoneyOptions:
     volume: o.Volume = None
     pace: o.PaceText = None
 
-    def terms(self, cap: int | None, budget_dollars: float | None = None) -> Terms:
+    def terms(self, cap: int | None, budget_dollars: float | None = None, haste: Haste = NO_HASTE) -> Terms:
         """Make the terms: without --now a stated --cap is what savings are against."""
         if self.prices is None and (self.volume is not None or budget_dollars is not None):
             raise UsageError("--volume and --budget-dollars need --prices FILE")
@@ -108,7 +109,20 @@ class MoneyOptions:
             volume=self.volume,
             budget_dollars=budget_dollars,
             pace=read_pace(self.pace),
+            haste=haste,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HasteOptions:
+    """How long an answer may take."""
+
+    max_rounds: o.MaxRounds = None
+    p95: o.P95 = None
+
+    def haste(self) -> Haste:
+        """Return the limits."""
+        return Haste(self.max_rounds, self.p95)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

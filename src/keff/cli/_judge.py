@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from keff import plugins
 from keff.cli import _console
-from keff.cli._options import parse_pairs
+from keff.cli._sample_options import parse_pairs
 from keff.log import find_log
 from keff.reading.judge import JudgedRecord, Reliability, judge_record, read_pairs
 from keff.reading.judge.jury import MAX_TOKENS

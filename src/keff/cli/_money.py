@@ -7,35 +7,9 @@ from pathlib import Path
 
 from keff.analysis.money import Pace, Tariff
 from keff.analysis.results.recommendation import Recommendation
-from keff.analysis.rounds import Haste
-from keff.analysis.terms import NO_HASTE, Terms, policy_now
 from keff.errors import UsageError
 from keff.records import Interval
 from keff.sampling.cost import read_prices
-
-
-def make_terms(
-    now: str | None,
-    cap: int | None,
-    prices: Path | None,
-    *,
-    volume: int | None = None,
-    budget_dollars: float | None = None,
-    pace: str | None = None,
-    haste: Haste = NO_HASTE,
-) -> Terms:
-    """Make the terms: without --now a stated --cap is what savings are against."""
-    if prices is None and (volume is not None or budget_dollars is not None):
-        raise UsageError("--volume and --budget-dollars need --prices FILE")
-    today = now if now is not None or cap is None else str(cap)
-    return Terms(
-        now=None if today is None else policy_now(today),
-        tariff=tariff(prices),
-        volume=volume,
-        budget_dollars=budget_dollars,
-        pace=read_pace(pace),
-        haste=haste,
-    )
 
 
 def tariff(prices: Path | None) -> Tariff | None:

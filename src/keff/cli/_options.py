@@ -1,4 +1,4 @@
-"""Every option and argument of the command line, each declared once.
+"""Options and arguments of the command line, each declared once (those of drawing: _sample_options).
 
 A command picks the declaration whose help is true for it and states its own default. Where nothing is given
 and something is worked out, ``show_default`` says what.
@@ -6,10 +6,9 @@ and something is worked out, ``show_default`` says what.
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -76,107 +75,6 @@ Embeddings = Annotated[
         help="NumPy array [questions, paths, dimensions] for GLS-R (.npy).",
         show_default="those of the run",
     ),
-]
-
-# What is sampled, and how
-RunFolder = Annotated[Path, typer.Option("--run", help="The run folder: created, or resumed.")]
-EngineName = Annotated[str, typer.Option("--engine", help="Where paths are drawn (keff list engines).")]
-Model = Annotated[str | None, typer.Option("--model", help="Model name, or a model file.")]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option("--base-url", help="Server of the openai engine, for example http://127.0.0.1:8000/v1."),
-]
-EngineOptions = Annotated[
-    list[str] | None,
-    typer.Option("--engine-option", metavar="NAME=VALUE", help="Any other option of the engine; repeatable."),
-]
-N = Annotated[int, typer.Option("--n", min=1, help="Questions to sample.")]
-AllOrN = Annotated[
-    int | None, typer.Option("--n", min=1, help="Questions to sample.", show_default="all of them")
-]
-K = Annotated[int, typer.Option("--k", min=1, help="Paths per question.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the choice of questions and of every path.")]
-Temperature = Annotated[float, typer.Option("--temperature", min=0, help="Sampling temperature.")]
-TopP = Annotated[float, typer.Option("--top-p", min=0, max=1, help="Nucleus sampling mass.")]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option("--max-tokens", min=1, help="Token limit per path.", show_default="the task's own"),
-]
-Templates = Annotated[
-    str, typer.Option("--templates", help="Prompt templates that paths cycle through: none, all, or 1,3,5.")
-]
-Data = Annotated[
-    Path | None, typer.Option("--data", help="Local .jsonl or .parquet in the benchmark's own column schema.")
-]
-TaskOptions = Annotated[
-    list[str] | None,
-    typer.Option("--task-option", metavar="NAME=VALUE", help="Any other option of the task; repeatable."),
-]
-System = Annotated[str | None, typer.Option("--system", help="System message (your own questions only).")]
-TemplateFile = Annotated[
-    Path | None, typer.Option("--template", help='TOML file with templates = ["...", "..."], one per slot.')
-]
-AnswerRegex = Annotated[
-    str | None,
-    typer.Option("--answer-regex", help="The last match (group 1) is the answer (your own questions)."),
-]
-Scorer = Annotated[
-    str | None, typer.Option("--scorer", metavar="FILE.py:FUNCTION", help="Your own scorer, run as such.")
-]
-UnsafeExec = Annotated[
-    bool,
-    typer.Option("--unsafe-exec", help="Run model code without the sandbox (only where that is safe)."),
-]
-PolicyText = Annotated[
-    str | None,
-    typer.Option(
-        "--policy", help="Stopping rule, such as lead_k:3 (keff list policies).", show_default="draw all K"
-    ),
-]
-Concurrency = Annotated[
-    int | None,
-    typer.Option("--concurrency", min=1, help="Requests in flight.", show_default="the engine's own"),
-]
-Shard = Annotated[
-    str | None,
-    typer.Option("--shard", metavar="I/M", help="Draw the I-th of M parts (analyze --pool joins them)."),
-]
-On = Annotated[
-    str | None,
-    typer.Option("--on", metavar="ray[://HOST:PORT]", help="Draw on the workers of a Ray cluster."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        "--workers", min=1, help="Workers with --on.", show_default="one per GPU, else one per node"
-    ),
-]
-TokenBudget = Annotated[
-    int | None,
-    typer.Option("--token-budget", min=1, help="Stop when this many tokens are used, prompts included."),
-]
-MaxCost = Annotated[
-    float | None, typer.Option("--max-cost", min=0, help="Stop at this many dollars (with --prices).")
-]
-Prices = Annotated[
-    Path | None,
-    typer.Option(
-        "--prices", help='TOML price table: ["model"] with prompt, output, cached per million tokens.'
-    ),
-]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a paid run.")]
-KeepGoing = Annotated[
-    bool, typer.Option("--keep-going", help="Continue even if the first paths of a paid run look wrong.")
-]
-Only = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--only", metavar="model=NAME,task=NAME", help="Only these cells (arm=, seed= too); repeatable."
-    ),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Draw nothing: say what is owed, and what it takes.")]
-StudyRuns = Annotated[
-    Path | None, typer.Option("--runs", help="Folder of the runs.", show_default="as the file says")
 ]
 
 # What is estimated and recommended
@@ -608,17 +506,3 @@ BranchNames = Annotated[
         help="Names of the models or prompts whose paths are the columns of the record.",
     ),
 ]
-
-
-def parse_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
-    """Turn ``name=value`` texts into options; values that read as JSON are taken as such."""
-    options: dict[str, Any] = {}
-    for pair in pairs or []:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"{flag} {pair!r}: write it as name=value")
-        try:
-            options[name.replace("-", "_")] = json.loads(value)
-        except json.JSONDecodeError:
-            options[name.replace("-", "_")] = value
-    return options

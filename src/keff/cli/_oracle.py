@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, cast
 
 from keff.engines.fake import wrong_answers
+from keff.narrow import is_array
 from keff.records import Completion, Item, stable_hash
 from keff.task import Task
 
@@ -21,9 +21,13 @@ STRANGERS = ("Quillby", "Ostrava", "Venlo", "Marbeck", "Tolleson", "9001", "9002
 """Answers that share no word with any gold answer: near misses would pass a token F1 of one half."""
 
 
-def oracle(task: Task, items: Iterable[Item], slots: Sequence[int]) -> dict[str, Any]:
+Ends = dict[str, str | list[str]]
+"""``{"right": text, "wrong": [text, ...]}``: how right and wrong paths of a prompt end."""
+
+
+def oracle(task: Task, items: Iterable[Item], slots: Sequence[int]) -> dict[str, Ends]:
     """Return ``{"right": text, "wrong": [text, ...]}`` by the hash of the messages, for items with gold."""
-    told: dict[str, Any] = {}
+    told: dict[str, Ends] = {}
     for item in items:
         if item.gold is None:
             continue
@@ -32,10 +36,9 @@ def oracle(task: Task, items: Iterable[Item], slots: Sequence[int]) -> dict[str,
     return told
 
 
-def _texts(task: Task, item: Item) -> dict[str, Any]:
+def _texts(task: Task, item: Item) -> Ends:
     """Return texts that the task itself scores as right and as wrong: nobody else knows what it accepts."""
-    gold: Any = item.gold
-    golds = cast("list[Any]", gold) if isinstance(gold, list) else [gold]
+    golds = item.gold if is_array(item.gold) else [item.gold]
 
     @lru_cache(maxsize=256)
     def score(text: str) -> tuple[str | None, int | None]:
@@ -65,7 +68,7 @@ def _candidates(item: Item, gold: str) -> Iterator[str]:
     yield from map(repr, STRANGERS)
 
 
-def _program(item: Item) -> dict[str, Any]:
+def _program(item: Item) -> Ends:
     """Return the data's own program, and programs whose functions return something else."""
     solution = str(item.meta.get("solution", ""))
     try:

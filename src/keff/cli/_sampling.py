@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import inspect
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from keff import plugins
 from keff.cli import _options as o
+from keff.cli import _sample_options as s
 from keff.cli._console import print_json, progress_console
-from keff.cli._options import parse_pairs
 from keff.cli._oracle import oracle
+from keff.cli._sample_options import parse_pairs
 from keff.engine import Engine
 from keff.engines._context import longest
 from keff.errors import RunError, UsageError
@@ -37,37 +36,37 @@ class Wishes:
     """What the options of sample and pilot say, as given: each field is one option of the command line."""
 
     task: o.TaskName
-    run: o.RunFolder
-    engine: o.EngineName = "openai"
-    model: o.Model = None
-    base_url: o.BaseUrl = None
-    engine_option: o.EngineOptions = None
-    n: o.AllOrN = None
-    k: o.K = 8
-    seed: o.Seed = 0
-    temperature: o.Temperature = 0.7
-    top_p: o.TopP = 0.95
-    max_tokens: o.MaxTokens = None
-    templates: o.Templates = "none"
-    data: o.Data = None
+    run: s.RunFolder
+    engine: s.EngineName = "openai"
+    model: s.Model = None
+    base_url: s.BaseUrl = None
+    engine_option: s.EngineOptions = None
+    n: s.AllOrN = None
+    k: s.K = 8
+    seed: s.Seed = 0
+    temperature: s.Temperature = 0.7
+    top_p: s.TopP = 0.95
+    max_tokens: s.MaxTokens = None
+    templates: s.Templates = "none"
+    data: s.Data = None
     answer_space: o.AnswerSpaceName = None
     answer_key: o.AnswerKey = None
-    system: o.System = None
-    template: o.TemplateFile = None
-    answer_regex: o.AnswerRegex = None
-    scorer: o.Scorer = None
-    task_option: o.TaskOptions = None
-    unsafe_exec: o.UnsafeExec = False
-    policy: o.PolicyText = None
-    concurrency: o.Concurrency = None
-    on: o.On = None
-    workers: o.Workers = None
-    shard: o.Shard = None
-    token_budget: o.TokenBudget = None
-    max_cost: o.MaxCost = None
-    prices: o.Prices = None
-    yes: o.Yes = False
-    keep_going: o.KeepGoing = False
+    system: s.System = None
+    template: s.TemplateFile = None
+    answer_regex: s.AnswerRegex = None
+    scorer: s.Scorer = None
+    task_option: s.TaskOptions = None
+    unsafe_exec: s.UnsafeExec = False
+    policy: s.PolicyText = None
+    concurrency: s.Concurrency = None
+    on: s.On = None
+    workers: s.Workers = None
+    shard: s.Shard = None
+    token_budget: s.TokenBudget = None
+    max_cost: s.MaxCost = None
+    prices: s.Prices = None
+    yes: s.Yes = False
+    keep_going: s.KeepGoing = False
 
     def job(self) -> Job:
         """Make the task, the engine and the job."""
@@ -82,7 +81,7 @@ class Wishes:
         )
         return Job(task, self._engine(task, order), self.run, order, self.n, parse_shard(self.shard), options)
 
-    def _task_options(self) -> dict[str, Any]:
+    def _task_options(self) -> dict[str, object]:
         return {
             "data": self.data and str(self.data.resolve()),
             "answer_space": o.reading_of(self.answer_space, self.answer_key),
@@ -94,7 +93,7 @@ class Wishes:
             **parse_pairs(self.task_option, "--task-option"),
         }
 
-    def _engine(self, task: Task, order: sampler.Order) -> Any:
+    def _engine(self, task: Task, order: sampler.Order) -> Engine:
         given = {
             "model": self.model,
             "base_url": self.base_url,
@@ -120,36 +119,7 @@ def prompts(task: Task, n: int | None, order: sampler.Order) -> Iterator[tuple[M
         yield from (task.messages(item, slot) for slot in order.slots)
 
 
-def takes_wishes(
-    *, without: Sequence[str] = (), **own: tuple[Any, Any]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options that Wishes declares, before its own: it gets them as its first argument.
-
-    ``without`` names fields that stay as they are by default; ``own`` gives a field the command's own
-    declaration and default.
-    """
-
-    def give(command: Callable[..., None]) -> Callable[..., None]:
-        _, *others = inspect.signature(command, eval_str=True).parameters.values()
-        wished: list[inspect.Parameter] = []
-        for field in inspect.signature(Wishes, eval_str=True).parameters.values():
-            if field.name not in without:
-                annotation, default = own.get(field.name, (field.annotation, field.default))
-                wished.append(field.replace(annotation=annotation, default=default))
-
-        def with_wishes(**given: Any) -> None:
-            command(Wishes(**{field.name: given.pop(field.name) for field in wished}), **given)
-
-        options = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in (*wished, *others)]
-        with_wishes.__signature__ = inspect.Signature(options)  # pyright: ignore[reportFunctionMemberAccess]
-        with_wishes.__annotations__ = {option.name: option.annotation for option in options}
-        with_wishes.__doc__ = command.__doc__
-        return with_wishes
-
-    return give
-
-
-def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, Any]) -> Engine:
+def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, object]) -> Engine:
     """Join a Ray cluster and make the engine of its workers; raises PluginError without the extra."""
     try:
         cluster = importlib.import_module("keff.engines._ray")
@@ -159,7 +129,7 @@ def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, Any
     return cluster.Cluster(engine, options, workers)
 
 
-def load_task(name: str, options: dict[str, Any]) -> tuple[Task, dict[str, Any]]:
+def load_task(name: str, options: dict[str, object]) -> tuple[Task, dict[str, object]]:
     """Make a task from a benchmark name or from the path of a user's own JSONL file."""
     given = {option: value for option, value in options.items() if value is not None}
     if name.endswith(".jsonl") or "/" in name:

@@ -15,7 +15,7 @@ from keff import plugins
 from keff.cli._console import result_console
 from keff.cli._preflight import is_paid
 from keff.cli._sampling import Wishes
-from keff.cli._study_run import Desk, Place
+from keff.cli._study_desk import Desk, Place
 from keff.errors import KeffError, UsageError
 from keff.sampling.cells import CellState, state
 from keff.sampling.cost import FREE, Price, Usage, price_of

@@ -14,33 +14,18 @@ from typing import Any
 from keff import plugins
 from keff.cli import _console
 from keff.cli._oracle import oracle
-from keff.cli._sampling import load_task, on_cluster, refusals
+from keff.cli._sampling import on_cluster, refusals
 from keff.cli._study_bar import Bar
+from keff.cli._study_desk import Desk, Place, trusted
 from keff.engine import Engine
 from keff.engines._context import longest
 from keff.errors import KeffError, RunError, UsageError
-from keff.policy import parse_policy
-from keff.records import Item, Sampling
-from keff.sampling.cells import CellState, refuse_changes, settings, state, write_note
-from keff.sampling.grid import Cell, ModelEntry, Study, TaskEntry
-from keff.sampling.job import Job, parse_templates
+from keff.sampling.cells import CellState, refuse_changes, state, write_note
+from keff.sampling.grid import Cell, ModelEntry, Study
+from keff.sampling.job import Job
 from keff.sampling.pool import Drawn, draw_all
 from keff.sampling.rates import add_rate
-from keff.sampling.sampler import Order, Progress
-from keff.task import Task, select
-from keff.usercode import UNSAFE, without_code
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a study stands and where it is drawn: its file, its runs, and a cluster with its workers."""
-
-    study: Study
-    file: Path
-    runs: Path
-    on: str | None = None
-    workers: int | None = None
-    unsafe_exec: bool = False
+from keff.sampling.sampler import Progress
 
 
 @dataclass(slots=True)
@@ -54,90 +39,11 @@ class Outcome:
     complete: bool = False
     error: str | None = None
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """Return the cell as ``--json`` shows it."""
-        row: dict[str, Any] = {"run": str(self.cell.folder), "cell": self.cell.name}
+        row: dict[str, object] = {"run": str(self.cell.folder), "cell": self.cell.name}
         row |= {"kept_before": self.kept, "drawn": self.drawn, "failed": self.failed}
         return row | {"complete": self.complete} | ({"error": self.error} if self.error else {})
-
-
-class Desk:
-    """Makes the tasks and chooses the questions of a study, each once."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._tasks: dict[str, tuple[Task, dict[str, Any]]] = {}
-        self._questions: dict[tuple[str, int, int], list[Item]] = {}
-
-    def job(self, cell: Cell, engine: Engine) -> Job:
-        """Return what a cell draws; raises KeffError for data or settings that do not fit."""
-        wanted = settings(self._place.study, cell)
-        task, options = self._task(cell.task)
-        sampling = Sampling(
-            wanted["temperature"],
-            wanted["top_p"],
-            wanted["max_tokens"] or task.max_tokens,
-            seed=cell.seed,
-            thinking=wanted["thinking"],
-        )
-        order = Order(
-            sampling,
-            cell.arm.k,
-            parse_templates(cell.arm.templates, task),
-            parse_policy(cell.arm.policy) if cell.arm.policy else None,
-            self._place.study.concurrency,
-        )
-        chosen = self._chosen(cell, task, wanted["n"])
-        return Job(task, engine, cell.folder, order, wanted["n"], options=options, chosen=chosen)
-
-    def limit(self, cell: Cell) -> int:
-        """Return the most tokens that a path of a cell may have."""
-        return settings(self._place.study, cell)["max_tokens"] or self._task(cell.task)[0].max_tokens
-
-    def _chosen(self, cell: Cell, task: Task, n: int) -> list[Item]:
-        study = self._place.study
-        seed = study.seeds[0] if study.same_questions else cell.seed
-        key = cell.task.name, n, seed
-        if key not in self._questions:
-            self._questions[key] = select(task, n, seed)
-        chosen = self._questions[key]
-        if len(chosen) < n:
-            raise UsageError(
-                f"task {cell.task.name} has {len(chosen)} questions and the study wants n = {n}: lower n"
-            )
-        return chosen
-
-    def _task(self, entry: TaskEntry) -> tuple[Task, dict[str, Any]]:
-        if entry.name not in self._tasks:
-            self._tasks[entry.name] = load_task(*self._named(entry))
-        return self._tasks[entry.name]
-
-    def _named(self, entry: TaskEntry) -> tuple[str, dict[str, Any]]:
-        """Return the task's name and options as ``keff sample`` takes them."""
-        options, below = trusted(self._place, entry), self._place.file.parent
-        template = options.pop("template", None)
-        if template is not None:
-            options["template"] = str((below / str(template)).resolve())
-        if entry.data is None:
-            return entry.name, options
-        data = below / entry.data
-        if not data.is_file():
-            raise UsageError(f"task {entry.name}: {data} does not exist")
-        if data.suffix == ".jsonl" and entry.name not in plugins.names("task"):
-            return str(data), options
-        return entry.name, options | {"data": str(data.resolve())}
-
-
-def trusted(place: Place, task: TaskEntry) -> dict[str, Any]:
-    """Return the options of a task; raises UsageError for code that this command line does not name."""
-    named = sorted(task.options.keys() - without_code(task.options).keys())
-    if named and not (named == [UNSAFE] and place.unsafe_exec):
-        flag = "add --unsafe-exec" if named == [UNSAFE] else "sample this run with keff sample --scorer"
-        raise UsageError(
-            f"{place.file}: task {task.name} names {', '.join(named)}, and code is trusted only from the "
-            f"command line: {flag}"
-        )
-    return dict(task.options)
 
 
 def run(place: Place, grid: Sequence[Cell]) -> list[Outcome]:
@@ -177,7 +83,7 @@ def _draw_model(
 ) -> None:
     """Draw all cells of a model on one engine."""
     ready: list[tuple[Outcome, Job]] = []
-    unmade: Any = None
+    unmade: Any = None  # the engine of all jobs, which is made when their prompts are known
     for outcome, _ in owing:
         try:
             ready.append((outcome, desk.job(outcome.cell, unmade)))
@@ -254,7 +160,7 @@ class _Watch:
 
 def _engine(place: Place, model: ModelEntry, jobs: Sequence[Job]) -> Engine:
     """Make one engine for all jobs of a model: it must take the longest prompt and answer of any of them."""
-    given: dict[str, Any] = {"model": model.model, "base_url": model.base_url, **model.options}
+    given: dict[str, object] = {"model": model.model, "base_url": model.base_url, **model.options}
     takes = plugins.options("engine", model.engine)
     if "oracle" in takes and "oracle" not in given:
         asked = [(job.task, job.items(), job.order.slots) for job in jobs]

@@ -14,6 +14,7 @@ import typer
 from keff.analysis.atlas import About, Entry, measure
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.cli import _sample_options as s
 from keff.errors import UsageError
 from keff.plugins import missing_extra
 from keff.reading.open import Opening, Record
@@ -33,7 +34,7 @@ Licence = Annotated[str, typer.Option("--licence", help="Licence of the records.
 def command(
     paths: o.Paths,
     out: Folder,
-    model: o.Model = None,
+    model: s.Model = None,
     dataset: Dataset = None,
     setting: Setting = "",
     source: SourceTitle = "own records",

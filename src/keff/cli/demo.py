@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.analysis.estimates import Settings, analyze, make_plan
+from keff.analysis.estimates import Settings, analyze
+from keff.analysis.plans import make_plan
 from keff.analysis.recommend import Aim
 from keff.cli import _options as o
+from keff.cli import _sample_options as s
 from keff.cli._console import progress_console
 from keff.cli._page import write_report_if_possible
 from keff.cli._sampling import Wishes, draw, report
@@ -18,11 +20,11 @@ from keff.reading.open import Opening, open_record
 
 
 def command(
-    run: o.RunFolder = Path("demo-run"),
-    n: o.N = 48,
-    k: o.K = 8,
-    seed: o.Seed = 0,
-    model: o.Model = None,
+    run: s.RunFolder = Path("demo-run"),
+    n: s.N = 48,
+    k: s.K = 8,
+    seed: s.Seed = 0,
+    model: s.Model = None,
     json: o.Json = False,
 ) -> None:
     """Sample SmolLM2-135M-Instruct on this machine, analyse, and write plan.json and report.html."""

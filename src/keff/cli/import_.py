@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.cli import _sample_options as s
 from keff.reading.open import Opening
 from keff.reading.transfer import import_log
 
 
 def command(
     log: o.LogFile,
-    run: o.RunFolder,
+    run: s.RunFolder,
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
     answer_key: o.AnswerKey = None,

@@ -15,6 +15,7 @@ from keff.analysis.mix.findings import MixFindings
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.cli import _sample_options as s
 from keff.cli._mix_summary import print_mix
 from keff.cli._served import served_plan
 from keff.errors import UsageError
@@ -29,7 +30,7 @@ def command(
     paths: o.Paths,
     out: o.PlanOut = None,
     report: o.PageOut = None,
-    prices: o.Prices = None,
+    prices: s.Prices = None,
     cap: o.Cap = 32,
     retain: o.Retain = None,
     budget_dollars: o.BudgetDollars = None,
@@ -39,7 +40,7 @@ def command(
     format: o.Format = None,
     answer_space: o.AnswerSpaceName = None,
     trim: o.Trim = None,
-    seed: o.Seed = 0,
+    seed: s.Seed = 0,
     json: o.Json = False,
 ) -> None:
     """Compare the branches and recommend a plan."""

@@ -7,12 +7,13 @@ import typer
 from keff.analysis.predict import predict
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.cli import _sample_options as s
 
 
 def command(
     p: o.Accuracy,
     c: o.Correlation,
-    k: o.K,
+    k: s.K,
     epsilon: o.Epsilon = 0.025,
     cap: o.Cap = 32,
     answers: o.AnswerCount = None,

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.cli import _sample_options as s
 from keff.cli._judge import Bench, show_judged
 from keff.errors import UsageError
 from keff.reading.open import Opening
@@ -31,9 +32,9 @@ def command(
         str | None,
         typer.Option("--judge", metavar="ENGINE", help="Let a model say which answers mean the same."),
     ] = None,
-    model: o.Model = None,
-    base_url: o.BaseUrl = None,
-    engine_option: o.EngineOptions = None,
+    model: s.Model = None,
+    base_url: s.BaseUrl = None,
+    engine_option: s.EngineOptions = None,
     pairs: Annotated[
         Path | None,
         typer.Option("--pairs", metavar="FILE", help="Labelled pairs (a, b, same) to measure the judge on."),
@@ -43,7 +44,7 @@ def command(
         int | None,
         typer.Option("--max-tokens", min=1, help="Tokens of a judge's reply.", show_default="1024"),
     ] = None,
-    prices: o.Prices = None,
+    prices: s.Prices = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Write the judged record here, as JSONL.")
     ] = None,

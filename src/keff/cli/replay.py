@@ -91,12 +91,16 @@ def command(
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         _write(out, found, fixed)
+    _show(found, json=json)
+
+
+def _show(replayed: Replay, *, json: bool) -> None:
     if json:
-        _console.print_json(found.to_dict())
+        _console.print_json(replayed.to_dict())
         return
-    for table in _tables(found, _console.result_console.width):
+    for table in _tables(replayed, _console.result_console.width):
         _console.result_console.print(table)
-    for note in found.warnings:
+    for note in replayed.warnings:
         _console.warn(note.message)
 
 

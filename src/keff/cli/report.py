@@ -13,32 +13,22 @@ from keff.analysis.arms import compare
 from keff.analysis.estimates import Settings, analyze
 from keff.cli import _console
 from keff.cli import _options as o
-from keff.cli._money import make_terms
+from keff.cli._groups import LogOptions, MoneyOptions, grouped
 from keff.errors import UsageError
-from keff.reading.open import Opening
 from keff.reading.several import open_records
 from keff.report.write import write_runs
 
 
+@grouped()
 def command(
     paths: o.Paths,
     out: o.ReportOut = Path("report.html"),
     arms: o.Arms = False,
-    format: o.Format = None,
-    answer_space: o.AnswerSpaceName = None,
-    answer_key: o.AnswerKey = None,
-    trim: o.Trim = None,
-    part: o.Part = None,
-    columns: o.Columns = None,
-    scorer: o.LogScorer = None,
-    threshold: o.Threshold = None,
-    branches: o.BranchNames = None,
+    *,
+    log: LogOptions,
     epsilon: o.Epsilon = 0.025,
     cap: o.CapOr32 = None,
-    now: o.Now = None,
-    prices: o.PriceTable = None,
-    volume: o.Volume = None,
-    pace: o.PaceText = None,
+    money: MoneyOptions,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
@@ -47,19 +37,8 @@ def command(
         raise UsageError(f"--arms compares two PATHs, not {len(paths)}")
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
-    opening = Opening(
-        format,
-        o.reading_of(answer_space, answer_key),
-        trim,
-        texts=True,
-        part=part,
-        columns=columns,
-        scorer=scorer,
-        threshold=threshold,
-        branches=branches,
-    )
-    terms = make_terms(now, cap, prices, volume=volume, pace=pace)
-    settings = Settings(epsilon=epsilon, k_max=cap or 32, seed=seed, terms=terms)
+    opening = log.opening(texts=True)
+    settings = Settings(epsilon=epsilon, k_max=cap or 32, seed=seed, terms=money.terms(cap))
     records = [record for path in paths for record in open_records(path, opening)]
     if arms and len(records) != 2:
         raise UsageError(f"--arms compares two records, and these PATHs hold {len(records)}")

@@ -6,11 +6,11 @@ Answers and scores follow the current version of the task.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from keff import plugins
 from keff.cli import _console
 from keff.cli import _options as o
+from keff.cli import _sample_options as s
 from keff.errors import UsageError
 from keff.sampling.job import score
 from keff.sampling.manifest import Manifest
@@ -21,18 +21,18 @@ from keff.usercode import UNSAFE, Stamp, UserCode, settle
 
 def command(
     run: o.RunArgument,
-    data: o.Data = None,
+    data: s.Data = None,
     answer_key: o.AnswerKey = None,
-    scorer: o.Scorer = None,
+    scorer: s.Scorer = None,
     changed: o.Changed = False,
-    unsafe_exec: o.UnsafeExec = False,
+    unsafe_exec: s.UnsafeExec = False,
     json: o.Json = False,
 ) -> None:
     """Score every stored path again."""
     o.reading_of(None, answer_key)
     manifest = Manifest.read(run)
     code = _trusted(run, manifest.code.get("scorer"), scorer, changed=changed)
-    given: dict[str, Any] = {
+    given: dict[str, object] = {
         "data": None if data is None else str(data),
         "scorer": scorer,
         UNSAFE: unsafe_exec or None,
@@ -61,8 +61,8 @@ def _trusted(run: Path, recorded: Stamp | None, scorer: str | None, *, changed: 
     return code
 
 
-def _task(manifest: Manifest, given: dict[str, Any]) -> Task:
+def _task(manifest: Manifest, given: dict[str, object]) -> Task:
     """Make the run's task; code comes from ``given`` only, which this command line said."""
     options = manifest.task_options | {name: value for name, value in given.items() if value is not None}
-    name = options.pop("name", manifest.config.task["name"])
+    name = str(options.pop("name", manifest.config.task["name"]))
     return plugins.load("task", name, **options)

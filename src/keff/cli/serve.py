@@ -12,6 +12,7 @@ import typer
 
 from keff.answers import settle
 from keff.cli import _options as o
+from keff.cli import _sample_options as s
 from keff.cli._served import key_names, served_plan
 from keff.errors import UsageError
 from keff.plan import Plan
@@ -58,7 +59,7 @@ def command(
     cap: o.ShadowCap = None,
     vote_log: o.VoteLog = None,
     vote_log_answers: o.VoteLogAnswers = False,
-    prices: o.Prices = None,
+    prices: s.Prices = None,
     now: o.NowPaths = None,
     cors_origin: o.CorsOrigin = None,
     config: o.ServeConfig = None,

@@ -13,13 +13,16 @@ import typer
 
 from keff.cli import _console, _study_run
 from keff.cli import _options as o
+from keff.cli import _sample_options as s
+from keff.cli._study_desk import Place
 from keff.cli._study_plan import confirm, forecast, show_forecast, show_status, status
 from keff.cli._tables import write_all
 from keff.errors import UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
+from keff.sampling.chosen import choose
 from keff.sampling.cost import read_prices
-from keff.sampling.grid import Study, cells, choose, read_study
+from keff.sampling.grid import Study, cells, read_study
 
 
 class Actions(StrEnum):
@@ -39,16 +42,16 @@ def command(
     ],
     file: o.StudyFile,
     out: o.StudyOut = None,
-    runs: o.StudyRuns = None,
-    only: o.Only = None,
-    dry_run: o.DryRun = False,
-    prices: o.Prices = None,
+    runs: s.StudyRuns = None,
+    only: s.Only = None,
+    dry_run: s.DryRun = False,
+    prices: s.Prices = None,
     replicates: o.Replicates = 10_000,
     figures: o.Figures = True,
-    on: o.On = None,
-    workers: o.Workers = None,
-    yes: o.Yes = False,
-    unsafe_exec: o.UnsafeExec = False,
+    on: s.On = None,
+    workers: s.Workers = None,
+    yes: s.Yes = False,
+    unsafe_exec: s.UnsafeExec = False,
     json: o.Json = False,
 ) -> None:
     """Sample or report a study."""
@@ -63,7 +66,7 @@ def command(
         rows = status(study, grid)
         _console.print_json({"study": study.name, "cells": rows}) if json else show_status(rows)
     else:
-        place = _study_run.Place(study, file, root, on, workers, unsafe_exec)
+        place = Place(study, file, root, on, workers, unsafe_exec)
         table = read_prices(prices) if prices else {}
         if dry_run:
             rows = forecast(place, grid, table)

@@ -9,8 +9,8 @@ import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
-from typing import Any
 
+from keff.narrow import entries, fields, items
 from keff.records import Message
 
 CANDIDATES = 32
@@ -37,10 +37,10 @@ class Need:
         return longest + FRAME_BYTES + self.max_tokens
 
 
-def longest(prompts: Iterable[Sequence[Message]]) -> list[list[dict[str, Any]]]:
+def longest(prompts: Iterable[Sequence[Message]]) -> list[list[dict[str, object]]]:
     """Return the longest prompts in bytes, among which is the longest in tokens."""
-    found = nlargest(CANDIDATES, prompts, key=_bytes)
-    return [[dict(message) for message in prompt] for prompt in found]
+    largest = nlargest(CANDIDATES, prompts, key=_bytes)
+    return [[dict(message) for message in prompt] for prompt in largest]
 
 
 def _bytes(prompt: Sequence[Message]) -> int:
@@ -51,17 +51,18 @@ def context_size(address: str, key: str, need: Need) -> int:
     """Return the context that ``need`` takes by a loaded model's server, at most what it was trained for."""
     counts = [_tokens(address, key, prompt) for prompt in need.prompts]
     wanted = max(counts, default=0) + need.max_tokens
-    trained = _call(f"{address}/v1/models", key)["data"][0]["meta"]["n_ctx_train"]
-    return min(-(-(wanted + 1) // STEP) * STEP, trained)
+    listed = entries(_call(f"{address}/v1/models", key)["data"])
+    trained = fields(listed[0]["meta"])["n_ctx_train"]
+    return min(-(-(wanted + 1) // STEP) * STEP, int(str(trained)))
 
 
 def _tokens(address: str, key: str, prompt: Sequence[Message]) -> int:
     framed = _call(f"{address}/apply-template", key, {"messages": [dict(message) for message in prompt]})
     asked = {"content": framed["prompt"], "add_special": True, "parse_special": True}
-    return len(_call(f"{address}/tokenize", key, asked)["tokens"])
+    return len(items(_call(f"{address}/tokenize", key, asked)["tokens"]))
 
 
-def _call(url: str, key: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def _call(url: str, key: str, body: Mapping[str, object] | None = None) -> dict[str, object]:
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     data = None if body is None else json.dumps(body).encode()
     # The server is in this process: no proxy of the environment stands before it.

@@ -25,7 +25,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayError
 
-from keff.engine import Capabilities
+from keff.engine import Capabilities, Engine
 from keff.errors import EngineError, KeffError, UsageError
 from keff.plugins import declares, load
 from keff.records import Completion, Message, Sampling
@@ -62,23 +62,26 @@ class Worker:
     Errors of ours come back as values, because Ray wraps those that are raised.
     """
 
-    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, options: Mapping[str, object]) -> None:
         self._name, self._options = name, options
-        self._engine: Any = None
+        self._engine: Engine | None = None
 
-    async def start(self) -> tuple[dict[str, Any], Capabilities] | KeffError:
+    async def start(self) -> tuple[dict[str, object], Capabilities] | KeffError:
         """Make and start the engine; return its identity and capabilities."""
         try:
-            self._engine = load("engine", self._name, **self._options)
-            await self._engine.start()
+            engine: Engine = load("engine", self._name, **self._options)
+            self._engine = engine
+            await engine.start()
         except KeffError as error:
             return error
-        return self._engine.identity(), self._engine.capabilities
+        return engine.identity(), engine.capabilities
 
     async def generate(
         self, messages: Sequence[Message], sampling: Sampling, n: int
     ) -> list[Completion] | EngineError:
         """Draw n paths."""
+        if self._engine is None:
+            return EngineError("a worker was asked before it started")
         try:
             return await self._engine.generate(messages, sampling, n)
         except EngineError as error:
@@ -110,16 +113,16 @@ class Cluster:
     uses them, else one for each node. ``connect`` comes first.
     """
 
-    def __init__(self, name: str, options: Mapping[str, Any], workers: int | None = None) -> None:
+    def __init__(self, name: str, options: Mapping[str, object], workers: int | None = None) -> None:
         self.name = name
         self.local = declares("engine", name, "local")
         self.needs_gpu = declares("engine", name, "needs_gpu")
         self.capabilities = Capabilities()
         self._options, self._workers = dict(options), workers
-        self._identity: dict[str, Any] = {}
+        self._identity: dict[str, object] = {}
         self._seats: list[_Seat] = []
         self._hiring: set[asyncio.Task[None]] = set()
-        self._abandoned: set[asyncio.Task[Any]] = set()
+        self._abandoned: set[asyncio.Task[object]] = set()
         self._refusal: KeffError | None = None
         self._room = 1
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -132,7 +135,7 @@ class Cluster:
             self._hire(gpus)
         await self._free_seat(0)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the identity of the workers' engine: where it runs is no part of it."""
         return dict(self._identity)
 
@@ -174,7 +177,7 @@ class Cluster:
         await asyncio.gather(*(_dismiss(seat.actor) for seat in seats))
         await asyncio.gather(*self._abandoned, return_exceptions=True)
 
-    def _abandon(self, answer: asyncio.Task[Any]) -> None:
+    def _abandon(self, answer: asyncio.Task[object]) -> None:
         """Let an answer that nobody waits for come.
 
         Ray complains at length about one that is cancelled here.
@@ -185,7 +188,7 @@ class Cluster:
     def _gpus_each(self) -> int:
         if not self.needs_gpu or not ray.cluster_resources().get("GPU", 0):
             return 0
-        return int(self._options.get("tensor_parallel_size", 1))
+        return int(str(self._options.get("tensor_parallel_size", 1)))
 
     def _hire(self, gpus: int) -> None:
         task = asyncio.ensure_future(self._new_seat(gpus))
@@ -217,7 +220,7 @@ class Cluster:
             ray.kill(actor)
         self._call_next()
 
-    def _welcome(self, identity: dict[str, Any], can: Capabilities) -> KeffError | None:
+    def _welcome(self, identity: dict[str, object], can: Capabilities) -> KeffError | None:
         if not self._identity:
             self._identity = identity
             self._room = can.parallel * (can.max_n if can.by_paths else 1)

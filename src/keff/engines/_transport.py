@@ -8,11 +8,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx2
 
 from keff.errors import EngineError
+from keff.narrow import entries, fields
 from keff.protocol.address import Mask
 from keff.protocol.assemble import Assembler
 from keff.protocol.events import DONE, Events, data_of
@@ -20,7 +21,7 @@ from keff.protocol.patience import pause
 from keff.protocol.refusals import Refusal, refusal_of
 from keff.protocol.reply import RepeatedError, choices_of, filtered_response
 from keff.protocol.unpack import ENCODINGS, Body, BodyError
-from keff.protocol.values import decoded, entries, fields
+from keff.protocol.values import decoded
 
 T = TypeVar("T")
 
@@ -107,13 +108,15 @@ class Transport:
             raise self.error("/models is not JSON: is this an OpenAI server?", transient=False) from None
         return [str(entry.get("id")) for entry in listed]
 
-    async def chat(self, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+    async def chat(self, body: Mapping[str, object], read: Callable[[dict[str, object]], T]) -> T:
         """Send one chat request and return what ``read`` makes of the whole response, streamed or not.
 
         Raises EngineError, or UnsupportedError when the server says that the request itself is wrong.
         Whatever reading an answer raises is a transient EngineError: one odd answer must not end a run.
         """
         raw = json.dumps(body).encode()
+        n = body.get("n", 1)
+        paths = n if isinstance(n, int) else 1
         try:
             response = await self._patient(raw, body.get("stream"))
             choices_of(response)
@@ -121,12 +124,12 @@ class Transport:
         except _RefusedError as error:
             refusal = error.refusal
             if refusal.filtered:
-                return read(filtered_response(refusal.message, body.get("n", 1)))
+                return read(filtered_response(refusal.message, paths))
             failure = self._refused(refusal)
             raise (UnsupportedError(failure, sure=True) if failure.refused else failure) from None
         except RepeatedError as error:
             failure = self.error(str(error))
-            raise (UnsupportedError(failure, sure=False) if body.get("n", 1) > 1 else failure) from None
+            raise (UnsupportedError(failure, sure=False) if paths > 1 else failure) from None
         except EngineError as error:
             raise self.error(str(error), error.transient, error.refused) from None
         except BodyError as error:
@@ -136,7 +139,7 @@ class Transport:
         except Exception as error:
             raise self.error(f"the answer cannot be read ({type(error).__name__})") from error
 
-    async def _patient(self, body: bytes, streamed: Any) -> dict[str, Any]:
+    async def _patient(self, body: bytes, streamed: object) -> dict[str, object]:
         """Make one request, and again while the server is busy or does not answer at all."""
         tries = 0
         while True:
@@ -185,7 +188,7 @@ class Transport:
         return b"".join(parts)
 
     @staticmethod
-    async def _streamed(response: httpx2.Response) -> dict[str, Any]:
+    async def _streamed(response: httpx2.Response) -> dict[str, object]:
         parts, events, body = Assembler(), Events(), Body(response.headers.get("content-encoding"))
         async for part in response.aiter_raw():
             for event in events.feed(body.take(part)):

@@ -17,7 +17,6 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
@@ -25,6 +24,11 @@ from scipy.special import betaincinv
 from keff.engine import Capabilities
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Logprobs, Message, Sampling, stable_hash
+
+Oracle = Mapping[str, str | Mapping[str, str | Sequence[str]]]
+"""What ``engine`` takes as ``oracle``; see the module."""
+
+SMALLEST = 1e-300
 
 WORDS = ("so", "then", "we", "add", "both", "and", "find", "that", "it", "must", "be", "more")
 
@@ -43,7 +47,7 @@ def engine(
     seed: int = 0,
     parallel: int = 8,
     max_n: int = 8,
-    oracle: Mapping[str, str | Mapping[str, Any]] | None = None,
+    oracle: Oracle | None = None,
 ) -> Fake:
     """Make a fake engine.
 
@@ -62,7 +66,7 @@ def engine(
     model_options = {"p": p, "c": c, "answers": answers, "tokens": tokens, "refuse": refuse, "seed": seed}
     slow = latency if latency_wrong is None else latency_wrong
     settings = _Settings(float(p), float(c), answers, tokens, refuse, seed, latency, slow, fail)
-    identity = {"engine": "fake", "model": model or "fake", **model_options}
+    identity: dict[str, object] = {"engine": "fake", "model": model or "fake", **model_options}
     return Fake(settings, identity, Capabilities(max_n, parallel, logprobs=True), oracle or {})
 
 
@@ -86,7 +90,9 @@ def skill(p: float, c: float, u: float) -> float:
     if c >= 1:
         return float(u < p)
     total = (1 - c) / c
-    return float(betaincinv(p * total, (1 - p) * total, u))
+    theta = float(betaincinv(p * total, (1 - p) * total, u))
+    # Where doubles end, the inverse rounds now down to 0 and now up to the least of them.
+    return theta if theta > SMALLEST else 0.0
 
 
 def wrong_answers(right: str, count: int) -> list[str]:
@@ -115,9 +121,9 @@ class Fake:
     def __init__(
         self,
         settings: _Settings,
-        identity: dict[str, Any],
+        identity: dict[str, object],
         capabilities: Capabilities,
-        oracle: Mapping[str, str | Mapping[str, Any]],
+        oracle: Oracle,
     ) -> None:
         self.capabilities = capabilities
         self._settings, self._identity, self._oracle = settings, identity, oracle
@@ -126,7 +132,7 @@ class Fake:
     async def start(self) -> None:
         """Nothing to start."""
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the settings that decide the texts."""
         return dict(self._identity)
 
@@ -185,7 +191,7 @@ class Fake:
         if isinstance(told, str):
             wrong = wrong_answers(told, self._settings.answers)
             return f"The final answer is {told}", [f"The final answer is {answer}" for answer in wrong]
-        return str(told["right"]), [str(text) for text in told["wrong"]][: self._settings.answers]
+        return str(told["right"]), list(told["wrong"])[: self._settings.answers]
 
     def _wrong(self, choices: Sequence[str], prompt: str, rng: np.random.Generator) -> str:
         """Draw a wrong end; which of them is the common one depends on the prompt."""
@@ -195,5 +201,5 @@ class Fake:
         return choices[(rank + shift) % len(choices)]
 
 
-def _uniform(*parts: Any) -> float:
+def _uniform(*parts: object) -> float:
     return int(stable_hash(*parts)[:13], 16) / 16**13

@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 # Idle OpenMP threads spin by default, which makes a run many times slower as soon as anything else wants
 # the processor. The library reads this once, when it is loaded.
@@ -124,7 +123,7 @@ class _Answer:
         self.parts = Assembler()
         self.stop = threading.Event()
 
-    def take(self, chunk: dict[str, Any]) -> bool:
+    def take(self, chunk: dict[str, object]) -> bool:
         """Add one chunk; True asks the server to stop."""
         self.parts.take(chunk)
         return self.stop.is_set()
@@ -154,7 +153,7 @@ class LlamaCpp:
             except RuntimeError as error:
                 raise EngineError(f"cannot load {self._file}: {error}", transient=False) from error
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the model file's name and SHA-256, and what changes the prompt."""
         return {
             "engine": self.name,
@@ -186,7 +185,7 @@ class LlamaCpp:
             raise EngineError(line, transient=error.transient, refused=error.refused) from None
 
     @staticmethod
-    def _ask(server: xllamacpp.Server, body: dict[str, Any], answer: _Answer) -> None:
+    def _ask(server: xllamacpp.Server, body: dict[str, object], answer: _Answer) -> None:
         if not answer.stop.is_set():
             answer.take(server.handle_chat_completions(body, answer.take) or {})
 

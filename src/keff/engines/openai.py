@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from keff.engine import Capabilities
@@ -48,7 +48,7 @@ def engine(
     timeout: float = 600.0,
     parallel: int = 32,
     thinking: Literal["auto", "template", "effort"] = "auto",
-    extra_body: str | Mapping[str, Any] | None = None,
+    extra_body: str | Mapping[str, object] | None = None,
     omit: str = "",
 ) -> OpenAI:
     """Make an engine for one model of one server.
@@ -92,7 +92,7 @@ class Options:
     max_retries: int = 3
     timeout: float = 600.0
     effort: bool = False
-    extra_body: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    extra_body: Mapping[str, object] = field(default_factory=dict[str, object])
     omit: frozenset[str] = frozenset()
 
 
@@ -137,11 +137,16 @@ class OpenAI:
         self._model = self._model or models[0]
         self._transport = transport
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the model and the extra fields; not the address, so a run goes on when the server moves."""
         options = self._options
-        named = {"engine": self.name, "model": self._model, "extra_body": dict(options.extra_body)}
-        return named | {"omit": sorted(options.omit), "thinking": "effort" if options.effort else "template"}
+        return {
+            "engine": self.name,
+            "model": self._model,
+            "extra_body": dict(options.extra_body),
+            "omit": sorted(options.omit),
+            "thinking": "effort" if options.effort else "template",
+        }
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         """Draw at most n paths in one request, or in one less after a refusal; see ``Engine.generate``."""
@@ -173,7 +178,7 @@ class OpenAI:
         while True:
             body, begun = self._body(messages, sampling, n), time.perf_counter()
 
-            def read(response: dict[str, Any], begun: float = begun) -> list[Completion]:
+            def read(response: dict[str, object], begun: float = begun) -> list[Completion]:
                 return self._read(response, n, time.perf_counter() - begun)
 
             try:
@@ -182,7 +187,7 @@ class OpenAI:
                 if not self._simplify(str(refusal), body):
                     raise
 
-    def _body(self, messages: Sequence[Message], sampling: Sampling, n: int) -> dict[str, Any]:
+    def _body(self, messages: Sequence[Message], sampling: Sampling, n: int) -> dict[str, object]:
         think = effort_thinking if self._options.effort else template_thinking
         body = chat_body(messages, sampling, n) | think(sampling.thinking)
         body |= {"model": self._model, self._length_field: sampling.max_tokens}
@@ -193,7 +198,7 @@ class OpenAI:
         body |= self._options.extra_body
         return {name: value for name, value in body.items() if name not in self._options.omit}
 
-    def _simplify(self, refusal: str, body: Mapping[str, Any]) -> bool:
+    def _simplify(self, refusal: str, body: Mapping[str, object]) -> bool:
         """Give up what the server refused and what changes no path.
 
         False when there is nothing to give up.
@@ -211,7 +216,7 @@ class OpenAI:
         if self._options.n is None:
             self._sharing.most = 1
 
-    def _read(self, response: dict[str, Any], n: int, seconds: float) -> list[Completion]:
+    def _read(self, response: dict[str, object], n: int, seconds: float) -> list[Completion]:
         drawn = completions(response, choices_of(response), seconds)
         if self._logprobs and not all(path.logprobs for path in drawn if path.text):
             self._forget_logprobs()

@@ -7,7 +7,6 @@ served the paths that it still owes, whatever the order of the requests.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from keff.engine import Capabilities
 from keff.errors import EngineError
@@ -18,7 +17,7 @@ Recording = Mapping[str, Mapping[int, Completion]]
 
 
 def engine(
-    *, paths: Recording, model: str | None = None, source: Mapping[str, Any] | None = None, max_n: int = 8
+    *, paths: Recording, model: str | None = None, source: Mapping[str, object] | None = None, max_n: int = 8
 ) -> Recorded:
     """Make an engine that serves ``paths``; ``source`` is the identity of the engine that drew them."""
     return Recorded(paths, model, source or {}, max_n)
@@ -31,14 +30,14 @@ class Recorded:
     local = True
     needs_gpu = False
 
-    def __init__(self, paths: Recording, model: str | None, source: Mapping[str, Any], max_n: int) -> None:
+    def __init__(self, paths: Recording, model: str | None, source: Mapping[str, object], max_n: int) -> None:
         self.capabilities = Capabilities(max_n=max_n)
         self._paths, self._model, self._source = paths, model, dict(source)
 
     async def start(self) -> None:
         """Nothing to start."""
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the model and the identity of the engine that drew the paths."""
         return {"engine": "recorded", "model": self._model, "source": self._source}
 

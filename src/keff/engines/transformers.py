@@ -149,7 +149,7 @@ class Transformers:
             )
         self._model = model.to(settings.device).eval()
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the model, the number format, and which hidden state is kept."""
         settings = self._settings
         path = Path(settings.source)

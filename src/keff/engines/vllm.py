@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from vllm import LLM, SamplingParams
 
@@ -37,6 +37,8 @@ from keff.protocol.reply import finish_reason
 from keff.protocol.tokens import summarize
 from keff.records import Completion, Message, Sampling
 
+T = TypeVar("T")
+
 
 def engine(
     *,
@@ -46,7 +48,7 @@ def engine(
     tensor_parallel_size: int = 1,
     parallel: int = 64,
     max_n: int = 64,
-    llm: str | Mapping[str, Any] | None = None,
+    llm: str | Mapping[str, object] | None = None,
 ) -> Vllm:
     """Make an engine for a hub name or a local folder.
 
@@ -55,7 +57,7 @@ def engine(
     """
     if model is None:
         raise UsageError("engine vllm: name a model (--model)")
-    arguments: dict[str, Any] = {
+    arguments: dict[str, object] = {
         "model": model,
         "dtype": dtype,
         "max_model_len": max_model_len,
@@ -102,7 +104,7 @@ class Vllm:
     local = True
     needs_gpu = True
 
-    def __init__(self, arguments: dict[str, Any], capabilities: Capabilities) -> None:
+    def __init__(self, arguments: dict[str, object], capabilities: Capabilities) -> None:
         self.capabilities = capabilities
         self._arguments = arguments
         self._llm: Any = None
@@ -121,10 +123,10 @@ class Vllm:
                     f"vLLM cannot load {self._arguments['model']}: {line}", transient=False
                 ) from error
 
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the model and the number format."""
         return {"engine": self.name, "model": self._arguments["model"], "dtype": self._arguments["dtype"]}
 

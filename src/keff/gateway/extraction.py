@@ -20,9 +20,10 @@ from keff.answers import (
     strip_thinking,
 )
 from keff.errors import PlanError, TaskError
+from keff.narrow import fields, items
 from keff.plan import Plan
 from keff.protocol.reply import finish_reason
-from keff.protocol.values import fields, items, text_of
+from keff.protocol.values import text_of
 from keff.usercode import without_code
 
 READ_DOCUMENTS = frozenset({"json", "code", "python", "sql", "list", "set", "literal", "key"})

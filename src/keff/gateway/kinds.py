@@ -13,8 +13,9 @@ from typing import Literal, cast
 
 from keff.answers import Extracted, Space, canonical_json, space, strip_thinking
 from keff.gateway.extraction import LETTERS, Read, tool_key
+from keff.narrow import fields
 from keff.protocol.reply import finish_reason
-from keff.protocol.values import Object, fields, text_of
+from keff.protocol.values import Object, text_of
 
 Kind = Literal["tool", "json", "numeric", "choice", "binary", "text"]
 

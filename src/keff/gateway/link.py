@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
 from keff.gateway.books import Books, Voted
-from keff.protocol.values import Object, decoded, fields, items
+from keff.narrow import fields, items
+from keff.protocol.values import Object, decoded
 
 LONGEST_LINE = 64 * 2**20
 

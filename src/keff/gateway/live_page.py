@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 
-from keff.protocol.values import Object, fields
+from keff.narrow import fields
+from keff.protocol.values import Object
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 

@@ -24,7 +24,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from keff.protocol.values import Object, fields, items
+from keff.narrow import fields, items
+from keff.protocol.values import Object
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 PATHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)

@@ -17,9 +17,10 @@ from pydantic import ValidationError
 
 from keff.errors import UsageError
 from keff.gateway.metrics import Labels, series
+from keff.narrow import fields
 from keff.plan import Plan, Profile
 from keff.policy import Policy, Sample, View
-from keff.protocol.values import Object, decoded, fields
+from keff.protocol.values import Object, decoded
 from keff.records import stable_hash
 from keff.stats.conformal import ConformalMartingale, ShiryaevRoberts, StreamState
 from keff.stats.drift import stop_score

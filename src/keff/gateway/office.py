@@ -10,7 +10,8 @@ from keff.gateway.books import OwnBooks
 from keff.gateway.link import Link, Note, enter, unpacked
 from keff.gateway.live import Kept, Numbers, Views
 from keff.gateway.metrics import Labels, Metrics, series
-from keff.protocol.values import Object, fields
+from keff.narrow import fields
+from keff.protocol.values import Object
 
 ORDER_SECONDS = 0.5
 """Notes are held so long, for those of other workers that came before them."""

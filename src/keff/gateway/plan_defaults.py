@@ -9,9 +9,10 @@ from typing import cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from keff.errors import PlanError
+from keff.narrow import fields
 from keff.plan import Plan
 from keff.protocol.form import effort_thinking, template_thinking
-from keff.protocol.values import Object, fields
+from keff.protocol.values import Object
 from keff.sampling.manifest import Config
 
 LENGTHS = ("max_tokens", "max_completion_tokens")

@@ -18,9 +18,10 @@ from keff.gateway.job import Job
 from keff.gateway.service import Service
 from keff.gateway.upstream import CHAT, UpstreamError
 from keff.gateway.vote import rest_after
+from keff.narrow import fields
 from keff.protocol.events import DONE, Events, data_of
 from keff.protocol.responses import chat_usage
-from keff.protocol.values import Object, decoded, fields
+from keff.protocol.values import Object, decoded
 
 TRIES = 3
 RESPONSE_DELTA, LONGEST_NAME = b".delta", 80

@@ -9,9 +9,10 @@ from typing import cast
 
 from keff.gateway.options import Reply
 from keff.gateway.outcome import Drawn, Outcome
+from keff.narrow import fields
 from keff.protocol.responses import response_usage
 from keff.protocol.tokens import Counts, counts_of
-from keff.protocol.values import MOST_TOKENS, Object, count, fields, text_of
+from keff.protocol.values import MOST_TOKENS, Object, count, text_of
 from keff.records import stable_hash
 from keff.sampling.cost import Price, Usage
 

@@ -9,8 +9,9 @@ from typing import NoReturn, TypedDict, TypeVar, cast
 
 from keff.gateway.errors import Problem
 from keff.gateway.upstream import CHAT, RESPONSES, Api
+from keff.narrow import entries, fields, items
 from keff.protocol import responses
-from keff.protocol.values import Object, encoded, entries, fields, items
+from keff.protocol.values import Object, encoded
 
 LONGEST_DEADLINE = 1_000_000
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from keff.gateway.errors import Problem
+from keff.narrow import entries, fields, items
 from keff.protocol.responses import CALLS
-from keff.protocol.values import Object, entries, fields, items, sendable
+from keff.protocol.values import Object, sendable
 
 
 class Numbered:

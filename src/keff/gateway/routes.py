@@ -16,7 +16,7 @@ from keff.gateway.live_page import POLICY
 from keff.gateway.security import Guard
 from keff.gateway.service import Service
 from keff.gateway.upstream import NOBODY, Upstream, UpstreamError
-from keff.protocol.values import entries
+from keff.narrow import entries
 
 READY_SECONDS = 2.0
 

@@ -25,6 +25,7 @@ from keff.gateway.live import Viewer
 from keff.gateway.protocol import LARGEST_HEAD, TimedProtocol
 from keff.gateway.security import Guard, check_exposure
 from keff.gateway.service import Service
+from keff.narrow import items
 
 log = logging.getLogger("keff.gateway")
 
@@ -53,7 +54,7 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
 def warn(deployment: Deployment) -> None:
     """Log what is served otherwise than the plan was measured."""
     plan = deployment.plan
-    if plan is not None and not plan.branches and len((plan.config or {}).get("templates") or ()) > 1:
+    if plan is not None and not plan.branches and len(items((plan.config or {}).get("templates"))) > 1:
         line = "the plan was measured over several prompt templates; here every path has the client's prompt"
         log.warning(json.dumps({"event": "warning", "message": line}))
 

@@ -27,10 +27,11 @@ from keff.gateway.spend import Spend
 from keff.gateway.upstream import CHAT, RESPONSES, Answer, Caller, Upstream, UpstreamError
 from keff.gateway.vote import Rules, Vote
 from keff.gateway.votelog import VoteLog
+from keff.narrow import fields
 from keff.policy import Policy, parse_policy
 from keff.protocol.sharing import Sharing
 from keff.protocol.tokens import counts_of, summarize, token_logprobs
-from keff.protocol.values import Object, fields
+from keff.protocol.values import Object
 from keff.sampling.cost import Usage
 
 SINGLE = parse_policy("fixed:1")

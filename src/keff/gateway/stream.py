@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from keff.gateway.errors import Problem
-from keff.protocol.values import Object, entries, fields, items, sendable
+from keff.narrow import entries, fields, items
+from keff.protocol.values import Object, sendable
 
 DONE = b"data: [DONE]\n\n"
 

@@ -14,12 +14,13 @@ from yarl import URL
 from keff.errors import EngineError
 from keff.gateway.errors import Problem
 from keff.gateway.wire import BROKEN, limited, plain
+from keff.narrow import fields
 from keff.protocol.address import Mask
 from keff.protocol.refusals import UNKNOWN, Refusal, refusal_of
 from keff.protocol.reply import RepeatedError, choices_of
 from keff.protocol.responses import chat_usage, choice_of
 from keff.protocol.unpack import ENCODINGS
-from keff.protocol.values import Object, decoded, fields
+from keff.protocol.values import Object, decoded
 
 KNOWN_STATUSES = frozenset(HTTPStatus)
 JSON_TYPE = "application/json"

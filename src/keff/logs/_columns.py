@@ -130,11 +130,14 @@ class Layout:
         return frozenset(single).union(*map(frozenset, self.numbered.values()))
 
 
-def lay_out(names: Sequence[str], given: Mapping[str, str] | None = None) -> Layout | str:
+def lay_out(
+    names: Sequence[str], given: Mapping[str, str] | None = None, say: str = "--columns "
+) -> Layout | str:
     """Find the column of every word, or say why the table cannot be read.
 
     What is given wins. Else a column called like the word, else one with an obvious name; among several
-    obvious names for the id, the answer, its correctness or the gold answer nothing is guessed.
+    obvious names for the id, the answer, its correctness or the gold answer nothing is guessed. ``say`` is
+    what stands before word=column where the user names one.
     """
     given = dict(given or {})
     twice = sorted({name for name in names if name and names.count(name) > 1})
@@ -151,11 +154,11 @@ def lay_out(names: Sequence[str], given: Mapping[str, str] | None = None) -> Lay
         else:
             return f"it has no column {column!r} (it has {_some(names)})"
     taken = _obvious(names, runs, given, single, numbered)
-    if isinstance(taken, str):
-        return taken
-    reason = _lacking(single, numbered, names)
-    if reason:
-        return reason
+    if not isinstance(taken, list):
+        return _ask(taken, say)
+    lacking = _lacking({*single, *numbered})
+    if lacking:
+        return f"no column {lacking} (it has {_some(names)}): name it with {say}{lacking}=..."
     notes = (Note("columns", f"read by the names of the columns: {', '.join(taken)}"),) if taken else ()
     return Layout(single, numbered, notes)
 
@@ -166,8 +169,8 @@ def _obvious(
     given: Mapping[str, str],
     single: dict[str, str],
     numbered: dict[str, tuple[str, ...]],
-) -> list[str] | str:
-    """Add the columns with obvious names; returns which were taken for what, or why one cannot be settled."""
+) -> list[str] | tuple[str, list[str]]:
+    """Add the columns with obvious names; returns which were taken, or a word with its rival columns."""
     by_form: dict[str, list[str]] = {}
     for name in names:
         by_form.setdefault(_form(name), []).append(name)
@@ -178,9 +181,8 @@ def _obvious(
             continue
         here = [name for form in known for name in by_form.get(form, []) if name not in used]
         wide = [form for form in known if form in runs and form not in used]
-        reason = _unclear(word, here, given)
-        if reason:
-            return reason
+        if _unclear(word, here, given):
+            return word, here
         if here:
             single[word] = here[0]
         elif wide and word in LISTS:
@@ -191,31 +193,30 @@ def _obvious(
     return taken
 
 
-def _unclear(word: str, here: Sequence[str], given: Mapping[str, str]) -> str | None:
-    """Return why a decisive word cannot be settled, or None."""
+def _unclear(word: str, here: Sequence[str], given: Mapping[str, str]) -> bool:
+    """Return whether the column of a decisive word cannot be settled."""
     if word not in DECISIVE or len(here) < 2:
-        return None
+        return False
     # A column called "answer" beside another that holds predictions is the gold answer as often as not, and
     # "id" beside "question_id" may number the rows.
     own = here[0] == word and (word not in ("answer", "id") or (word == "answer" and "gold_answer" in given))
-    if own:
-        return None
-    said = " or ".join(here)
-    example = f"--columns {word}={here[1]}"
+    return not own
+
+
+def _ask(unclear: tuple[str, list[str]], say: str) -> str:
+    word, here = unclear
+    example = f"{say}{word}={here[1]}"
     if word == "answer":
         example += f",gold_answer={here[0]}"
-    return f"{word} may be {said}: say which with --columns, such as {example}"
+    with_what = f" with {say.strip()}" if say else ""
+    return f"{word} may be {' or '.join(here)}: say which{with_what}, such as {example}"
 
 
-def _lacking(
-    single: Mapping[str, str], numbered: Mapping[str, Sequence[str]], names: Sequence[str]
-) -> str | None:
-    has = {*single, *numbered}
+def _lacking(has: set[str]) -> str | None:
+    """Return the word that a table cannot do without."""
     if "id" not in has:
-        return f"no column id (it has {_some(names)}): name it with --columns id=..."
-    if not has & {"answer", "text", "correct"}:
-        return f"no column answer (it has {_some(names)}): name it with --columns answer=..."
-    return None
+        return "id"
+    return None if has & {"answer", "text", "correct"} else "answer"
 
 
 def _some(names: Sequence[str]) -> str:

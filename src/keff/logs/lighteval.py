@@ -13,6 +13,7 @@ from keff.logs._parquet import columns_of, is_parquet, rows_of
 from keff.logs._rows import once_each
 from keff.logs._tasks import known_task
 from keff.logs._values import gold_of, optional_text
+from keff.narrow import items
 
 NAME = re.compile(r"details_(.+?)_\d{4}-\d{2}-\d{2}T[\d.:-]+\.parquet")
 NEW = ("doc", "model_response")
@@ -69,10 +70,11 @@ def _question(where: str, number: int, row: Mapping[str, object], *, texts: bool
         raise LogError(f"{where}: it holds no generations: a vote needs a generative task")
     answers = tuple(optional_text(text) for text in cast("list[object]", generations))
     golds = gold_of(gold)
+    only = items(golds)
     return Question(
         id=str(doc.get("id") or number),
         answers=answers,
-        gold=golds[0] if isinstance(golds, list) and len(cast("list[object]", golds)) == 1 else golds,
+        gold=only[0] if len(only) == 1 else golds,
         question=optional_text(prompt),
         texts=tuple(text or "" for text in answers) if texts else None,
         form="completions",

@@ -11,6 +11,7 @@ from keff import plugins
 from keff.errors import KeffError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._narrow import real
+from keff.narrow import text
 from keff.records import Item, Note
 from keff.sampling.manifest import FILE, Manifest
 from keff.sampling.store import Run, Scored
@@ -146,8 +147,8 @@ class RunLog:
         config = manifest.config
         model = config.engine.get("model")
         return LogInfo(
-            task=config.task.get("name"),
-            space=config.task.get("space"),
+            task=text(config.task.get("name")),
+            space=text(config.task.get("space")),
             model=None if model is None else str(model),
             config=config.model_dump(mode="json"),
             options=manifest.task_options,

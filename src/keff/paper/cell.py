@@ -130,29 +130,9 @@ def measure(
     alone, since rows of one question are not independent; else the questions of both arms together.
     """
     sc, pt = (arm.votes for arm in align(*arms))
-    rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
-    relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
-    weighting, block = _weighting(sc, pt, rng), k_eff_block(pt, ddof=1)
-    numbers = Numbers(
-        model=place.model,
-        benchmark=place.benchmark.label,
-        domain=place.benchmark.domain,
-        n_sc=sc.n,
-        n_pt=pt.n,
-        p_sc=sc.p,
-        p_pt=pt.p,
-        rho_sc=rho_sc,
-        rho_pt=rho_pt,
-        delta_rho=relative,
-        delta_k_eff=float(k_eff(pt.k, rho_pt) - k_eff(sc.k, rho_sc)),
-        mv_sc=float(majority_prefix(sc)[-1]),
-        mv_pt=float(majority_prefix(pt)[-1]),
-        diversity_sc=None if arms[0].diversity is None else float(arms[0].diversity.mean()),
-        **weighting._asdict(),
-        block_over_vote=block / float(k_eff(pt.k, rho_pt)),
-        block_over_vote_pooled=_pooled_block(pt),
-        phi_ratio_change=_phi_change(sc, pt),
-    )
+    numbers = _numbers(place, sc, pt, rng)
+    if arms[0].diversity is not None:
+        numbers = replace(numbers, diversity_sc=float(arms[0].diversity.mean()))
     slots = correlation_matrix(pt)
     if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
         return Cell(place, numbers, slots)
@@ -172,6 +152,33 @@ def measure(
         paired_rho_hi=same.hi,
     )
     return Cell(place, numbers, slots, draws)
+
+
+def _numbers(place: Place, sc: Votes, pt: Votes, rng: np.random.Generator) -> Numbers:
+    """Return the paper's estimators, without intervals."""
+    rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
+    relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
+    weighting, block = _weighting(sc, pt, rng), k_eff_block(pt, ddof=1)
+    return Numbers(
+        model=place.model,
+        benchmark=place.benchmark.label,
+        domain=place.benchmark.domain,
+        n_sc=sc.n,
+        n_pt=pt.n,
+        p_sc=sc.p,
+        p_pt=pt.p,
+        rho_sc=rho_sc,
+        rho_pt=rho_pt,
+        delta_rho=relative,
+        delta_k_eff=float(k_eff(pt.k, rho_pt) - k_eff(sc.k, rho_sc)),
+        mv_sc=float(majority_prefix(sc)[-1]),
+        mv_pt=float(majority_prefix(pt)[-1]),
+        diversity_sc=None,
+        **weighting._asdict(),
+        block_over_vote=block / float(k_eff(pt.k, rho_pt)),
+        block_over_vote_pooled=_pooled_block(pt),
+        phi_ratio_change=_phi_change(sc, pt),
+    )
 
 
 class _Weighting(NamedTuple):

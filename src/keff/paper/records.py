@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -125,7 +125,7 @@ def _check_settings(path: Path, provenance: Mapping[str, Any], wanted: Mapping[s
 def _check_shape(
     path: Path, part: str, rows: Sequence[Question], instances: int | None, seeds: tuple[int, ...]
 ) -> list[str]:
-    counts = Counter(row.meta["seed"] for row in rows)
+    counts = Counter(cast("int", row.meta["seed"]) for row in rows)
     if set(counts) - set(seeds) or (instances is not None and set(seeds) - set(counts)):
         return [f"{path}: {part} has the seeds {sorted(counts)}, the paper's are {sorted(seeds)}"]
     if instances is None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keff.paper import layout
+from keff.result import Json
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -21,9 +22,9 @@ RANGES = {
 """Benchmarks over which the text gives the least and the largest change of rho."""
 
 
-def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> dict[str, Any]:
+def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> dict[str, Json]:
     """Return the ranges over Table 4 and Figure 2, where every row of them is there."""
-    found: dict[str, Any] = {}
+    found: dict[str, Json] = {}
     rows = tables.get("table4", [])
     if len(rows) == len(layout.SERIES):
         values = {name: [row[name] for row in rows] for name in ADAPTIVE}
@@ -44,9 +45,9 @@ def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> 
     return found
 
 
-def from_matrix(table3: Rows, cells: Rows) -> dict[str, Any]:
+def from_matrix(table3: Rows, cells: Rows) -> dict[str, Json]:
     """Return the means over domains, the ranges over benchmarks, and the cell that the text names."""
-    found: dict[str, Any] = {}
+    found: dict[str, Json] = {}
     change = {row["benchmark"]: row["delta_rho"] for row in table3}
     for domain in ("QA", "Code"):
         own = [row["delta_rho"] for row in table3 if row["domain"] == domain]

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from keff.errors import EngineError
+from keff.narrow import entries, fields, items
 from keff.protocol.reply import RepeatedError
 from keff.protocol.tokens import reasoning_of
-from keff.protocol.values import Object, entries, fields, items, text_of, words
+from keff.protocol.values import Object, text_of, words
 
 
 class Assembler:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from keff.narrow import fields
 from keff.protocol.address import Mask
 from keff.protocol.patience import asked_wait
-from keff.protocol.values import decoded, fields, storable, words
+from keff.protocol.values import decoded, storable, words
 
 LONGEST = 500
 UNKNOWN = "no reason given"

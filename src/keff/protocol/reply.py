@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from keff.errors import EngineError
+from keff.narrow import entries, fields
 from keff.protocol.refusals import FATAL, PASSING
 from keff.protocol.tokens import Choice, counts_of, reasoning_of, summarize, token_counts, token_logprobs
-from keff.protocol.values import Object, entries, fields, storable, text_of, words
+from keff.protocol.values import Object, storable, text_of, words
 from keff.records import Completion, FinishReason
 
 FINISH: dict[str, FinishReason] = {

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import cast
 
 from keff.errors import EngineError
+from keff.narrow import entries, fields, items
 from keff.protocol.reply import body_error
-from keff.protocol.values import Object, entries, fields, items, text_of
+from keff.protocol.values import Object, text_of
 
 ALIKE = ("model", "temperature", "top_p")
 """Fields that are the same in both."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
-from keff.protocol.values import count, entries, fields, is_logprob, text_of
+from keff.narrow import entries, fields
+from keff.protocol.values import count, is_logprob, text_of
 from keff.records import Logprobs
 
 Choice = Mapping[str, object]

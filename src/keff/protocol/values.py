@@ -6,6 +6,8 @@ import json
 import math
 from typing import TypeAlias, cast
 
+from keff.narrow import entries
+
 MOST_TOKENS = 10**9
 """More tokens than this in one answer are an error of the server, not a count."""
 
@@ -70,21 +72,6 @@ def _finite(value: object, depth: int) -> object:
     if isinstance(value, list):
         return [_finite(part, depth - 1) for part in cast("list[object]", value)] if depth else None
     return value
-
-
-def fields(value: object) -> Object:
-    """Return ``value`` when it is a JSON object, else an empty one."""
-    return cast("Object", value) if isinstance(value, dict) else {}
-
-
-def entries(value: object) -> list[Object]:
-    """Return the objects in ``value`` when it is a JSON array, else nothing."""
-    return [fields(part) for part in items(value)]
-
-
-def items(value: object) -> list[object]:
-    """Return the members of ``value`` when it is a JSON array, else nothing."""
-    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def storable(text: str) -> str:

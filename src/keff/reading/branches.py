@@ -13,6 +13,7 @@ from scipy.special import chdtrc
 
 from keff.errors import LogError
 from keff.log import Question
+from keff.narrow import is_array, is_object
 from keff.reading.admit import chosen_paths
 from keff.reading.ballot import Ballot
 from keff.records import Note
@@ -45,12 +46,13 @@ def branch_names(text: str) -> tuple[str, ...]:
 
 def _named_in(file: Path) -> list[str]:
     try:
-        content: Any = json.loads(file.read_text("utf-8"))
+        content: object = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise LogError(f"--branches {file}: {getattr(error, 'strerror', None) or 'not JSON'}") from None
-    values = list(cast("dict[str, Any]", content).values()) if isinstance(content, dict) else [content]
-    lists = [cast("list[Any]", value) for value in values if isinstance(value, list)]
-    named = [names for names in lists if all(isinstance(name, str) for name in names)]
+    values = list(content.values()) if is_object(content) else [content]
+    lists = [value for value in values if is_array(value)]
+    texts = [[name for name in names if isinstance(name, str)] for names in lists]
+    named = [names for names, held in zip(texts, lists, strict=True) if len(names) == len(held)]
     if len(named) != 1:
         raise LogError(f"--branches {file}: it holds {len(named)} lists of names, and one is needed")
     return named[0]

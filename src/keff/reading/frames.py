@@ -11,54 +11,62 @@ import narwhals as nw
 
 from keff.errors import UsageError
 from keff.log import LogInfo, Question
+from keff.logs._columns import lay_out
 from keff.reading.arrays import PER_PATH, PER_QUESTION, questions_of
+from keff.records import Note
 
 Cells = Sequence[object]
 WORDS = ("answer", "model", *PER_QUESTION, *PER_PATH)
-FORMS = ("answer", "correct", "text")
-"""What a path may be known by: its answer, else its correctness, else the text to read it from."""
 
 
-def frame_questions(native: object, columns: Mapping[str, str]) -> tuple[list[Question], LogInfo]:
-    """Return the questions of a frame, and the model that it names.
+def frame_questions(
+    native: object, columns: Mapping[str, str]
+) -> tuple[list[Question], LogInfo, tuple[Note, ...]]:
+    """Return the questions of a frame, the model that it names, and what was taken by obvious names.
 
-    ``columns`` maps words to its column names; for other words a column of the word's own name is taken.
-    Rows of one question need not stand together, and its paths keep their order. Raises UsageError for a
-    column that is not there, for values that differ within a question, and for several models.
+    ``columns`` maps words to its column names; other words are found as in a log's table. Rows of one
+    question need not stand together, and its paths keep their order; a frame with numbered columns
+    (answer_1, answer_2, ...) has one row per question. Raises UsageError for a column that is not there, for
+    values that differ within a question, and for several models.
     """
-    cells = _cells(native, columns)
+    frame = _frame(native)
+    layout = lay_out([str(name) for name in frame.columns], columns, say="")
+    if isinstance(layout, str):
+        raise UsageError(f"the frame: {layout}")
+    cells = {word: _known(frame.get_column(name)) for word, name in layout.single.items() if word in WORDS}
+    wide = {
+        word: list(zip(*(_known(frame.get_column(name)) for name in names), strict=True))
+        for word, names in layout.numbered.items()
+        if word in WORDS
+    }
+    info = LogInfo(model=_only_model(cells.pop("model", ())))
+    if wide:
+        single = {word: values for word, values in cells.items() if word in PER_QUESTION}
+        return _questions({**single, **wide}), info, layout.notes
+    return _questions(_gathered(cells)), info, layout.notes
+
+
+def _gathered(cells: dict[str, Cells]) -> dict[str, object]:
+    """Gather rows of one path each by their question."""
     places: dict[str, list[int]] = {}
     for row, name in enumerate(cells["id"]):
         places.setdefault(str(name), []).append(row)
-    model = _only_model(cells.pop("model", ()))
     data: dict[str, object] = {}
     for word, values in cells.items():
         if word in PER_QUESTION:
             data[word] = [_same(word, [values[row] for row in rows]) for rows in places.values()]
         else:
             data[word] = [[values[row] for row in rows] for rows in places.values()]
-    return _questions(data), LogInfo(model=model)
+    return data
 
 
-def _cells(native: object, columns: Mapping[str, str]) -> dict[str, Cells]:
-    """Return the columns of a frame by word; what it marks as missing is None."""
+def _frame(native: object) -> nw.DataFrame[Any]:
     frame = nw.from_native(native, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
         raise UsageError(f"a {type(native).__name__} is no data frame that narwhals knows")
-    has = ", ".join(map(str, frame.columns))
-    for word, name in columns.items():
-        if name not in frame.columns:
-            raise UsageError(f"the frame has no column {name!r} for {word}: it has {has}")
-    named = {word: columns.get(word, word) for word in WORDS}
-    present = {word: name for word, name in named.items() if name in frame.columns}
-    if "id" not in present or not any(word in present for word in FORMS):
-        lacking = "id" if "id" not in present else "answer"
-        raise UsageError(
-            f"the frame has no column {lacking!r}, and none is named for it ({lacking}=...): it has {has}"
-        )
-    return {word: _known(frame.get_column(name)) for word, name in present.items()}
+    return frame
 
 
 def _known(column: nw.Series[Any]) -> Cells:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from keff.reading.ballot import Ballot
 from keff.reading.open import Record
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
+
+T = TypeVar("T")
 
 FEW_SHARED = 0.5
 """Branches that share a smaller part of their questions than this are warned about."""
@@ -169,13 +171,13 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return out
 
 
-def joined_rows(group: Aligned) -> Iterable[dict[str, Any]]:
+def joined_rows(group: Aligned) -> Iterable[dict[str, object]]:
     """Yield one JSON-able row per shared question, with ``branches`` beside its paths."""
     lists = {"all_correct": "correct", "all_tokens": "tokens", "all_confidences": "confidences"}
     for row, key in enumerate(group.ids):
         questions = [branch.questions[row] for branch in group.branches]
         sizes = [branch.votes.k for branch in group.branches]
-        told: dict[str, Any] = {
+        told: dict[str, object] = {
             "id": key,
             "gold_answer": next((q.gold for q in questions if q.gold is not None), None),
         }
@@ -194,7 +196,7 @@ def joined_rows(group: Aligned) -> Iterable[dict[str, Any]]:
         yield told
 
 
-def _together(values: Sequence[Sequence[Any]], sizes: Sequence[int]) -> list[Any]:
+def _together(values: Sequence[Sequence[T]], sizes: Sequence[int]) -> list[T]:
     return [held for value, size in zip(values, sizes, strict=True) for held in value[:size]]
 
 

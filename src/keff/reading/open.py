@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from keff import answers, plugins
 from keff.errors import LogError, TaskError
@@ -43,7 +42,7 @@ class Opening:
     branches: str | None = None
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """The options that were given for the reader of the log."""
         given = {"columns": self.columns, "scorer": self.scorer, "threshold": self.threshold}
         return {name: value for name, value in given.items() if value is not None}

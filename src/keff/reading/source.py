@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
@@ -16,6 +17,7 @@ from keff.plugins import missing_extra
 from keff.reading.arrays import questions_of, record_of_votes
 from keff.reading.ballot import ballot
 from keff.reading.open import Opening, Record, naming, reading
+from keff.records import Note
 from keff.stats.votes import Votes
 
 
@@ -82,7 +84,8 @@ def record_of(source: object, how: Mapping[str, object]) -> Record:
         name = "array" if isinstance(source, np.ndarray) else "lists"
         return _made(name, questions_of(cast("object", source), words), info, opening)
     if hasattr(type(source), "columns"):  # asked of the instance, a lazy frame would be resolved
-        return _made("frame", *_framed(source, words), opening)
+        questions, info, notes = _framed(source, words)
+        return _made("frame", questions, info, opening, notes)
     raise UsageError(f"a {type(source).__name__} holds no answers: {EXPECTED}")
 
 
@@ -101,12 +104,15 @@ def _no_words(words: Iterable[str], what: str) -> None:
         raise UsageError(f"{what} says by itself what it holds: leave out {given}")
 
 
-def _made(name: str, questions: list[Question], info: LogInfo, opening: Opening) -> Record:
+def _made(
+    name: str, questions: list[Question], info: LogInfo, opening: Opening, notes: tuple[Note, ...] = ()
+) -> Record:
     with naming(Path(name)):
-        return Record(name, info, ballot(questions, reading(info, opening), trim=opening.trim))
+        votes = ballot(questions, reading(info, opening), trim=opening.trim)
+    return Record(name, info, replace(votes, notes=(*notes, *votes.notes)) if notes else votes)
 
 
-def _framed(frame: object, words: Mapping[str, object]) -> tuple[list[Question], LogInfo]:
+def _framed(frame: object, words: Mapping[str, object]) -> tuple[list[Question], LogInfo, tuple[Note, ...]]:
     try:
         frames: Any = importlib.import_module("keff.reading.frames")
     except ImportError as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from keff.errors import LogError, StoreError, UsageError
 from keff.log import Log, LogInfo, Question, find_log
@@ -90,7 +90,7 @@ def _imported(path: Path, folder: Path, opening: Opening) -> Transfer:
     )
     with Run.write(folder, config, n=extent.questions, k=extent.most) as run:
         while some := list(islice(source.questions, AT_ONCE)):
-            _import(run, some, source, config.task["version"])
+            _import(run, some, source, str(config.task["version"]))
     return Transfer(extent.questions, extent.paths, (*source.notes, *source.admission.notes()))
 
 
@@ -151,7 +151,7 @@ def write_questions(questions: Iterable[Question], info: LogInfo, how: Reading, 
     _atomically(out, "jsonl", _rows(questions, info, how, [0, 0], packed=False))
 
 
-def _atomically(out: Path, to: Target, rows: Iterator[dict[str, Any]], *, votes: bool = False) -> None:
+def _atomically(out: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool = False) -> None:
     """Write rows to a file that appears only when it is whole."""
     draft = out.with_name(f".keff-export.{os.getpid()}")
     try:
@@ -180,7 +180,7 @@ def export_votes(path: Path, out: Path, to: Target, opening: Opening | None = No
     return Transfer(counts[0], counts[1], (*source.notes, *source.admission.notes()))
 
 
-def _voted_rows(source: _Source, counts: list[int], *, packed: bool) -> Iterator[dict[str, Any]]:
+def _voted_rows(source: _Source, counts: list[int], *, packed: bool) -> Iterator[dict[str, object]]:
     for question in source.questions:
         judged = list(_judged(question, source.reading))
         counts[0] += 1
@@ -192,7 +192,7 @@ def _voted_rows(source: _Source, counts: list[int], *, packed: bool) -> Iterator
         yield row
 
 
-def voted(question: Question, judged: Sequence[Judged]) -> dict[str, Any]:
+def voted(question: Question, judged: Sequence[Judged]) -> dict[str, object]:
     """Return the row of one question's vote."""
     # A Counter keeps the order of the paths, so the first key wins among equals.
     votes = Counter(one.key for one in judged if one.key is not None)
@@ -213,7 +213,7 @@ def voted(question: Question, judged: Sequence[Judged]) -> dict[str, Any]:
     }
 
 
-def _write(draft: Path, to: Target, rows: Iterator[dict[str, Any]], *, votes: bool) -> None:
+def _write(draft: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool) -> None:
     if to == "parquet":
         try:
             arrow = importlib.import_module("keff.logs._pyarrow")
@@ -259,8 +259,7 @@ def _item(question: Question, source: _Source) -> Item:
         BRANCHES: question.branches,
     }
     meta |= {name: list(values) for name, values in recorded.items() if values}
-    space: Any = source.reading.space
-    return Item(question.id, messages, question.gold, space, question.cluster, meta)
+    return Item(question.id, messages, question.gold, source.reading.space, question.cluster, meta)
 
 
 def _paths(question: Question) -> Iterator[Drawn]:
@@ -290,7 +289,7 @@ def _judged(question: Question, how: Reading) -> Iterator[Judged]:
 
 def _rows(
     questions: Iterable[Question], info: LogInfo, how: Reading, counts: list[int], *, packed: bool
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     about = {"task": info.task, "answer_space": how.space, "model": info.model}
     for question in questions:
         counts[0] += 1
@@ -327,7 +326,7 @@ def _numbers(values: tuple[float, ...] | None) -> list[float | None] | None:
     return None if values is None else [value if value == value else None for value in values]
 
 
-def _packed(row: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+def _packed(row: dict[str, object], meta: dict[str, object]) -> dict[str, object]:
     """Put what has no column of one type into one column of JSON."""
     if not isinstance(row["gold_answer"], str | None):
         meta = meta | {"gold_answer": row["gold_answer"]}

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, TypedDict
 
 from keff.errors import StoreError, UsageError
+from keff.narrow import fields, number
 from keff.sampling.grid import Cell, Study
 from keff.sampling.manifest import FILE, Manifest
 from keff.sampling.store import Run
@@ -47,7 +48,28 @@ class CellState:
         return 0 if self.stage in ("complete", "record") else max(self.n * self.k - self.paths, 0)
 
 
-def settings(study: Study, cell: Cell) -> dict[str, Any]:
+class Settings(TypedDict):
+    """Every setting of a cell; None where it is left to the task or engine."""
+
+    n: int
+    k: int
+    policy: str | None
+    seed: int
+    temperature: float
+    top_p: float
+    max_tokens: int | None
+    thinking: int | None
+    templates: str
+    same_questions: int | None
+    engine: str
+    model: str | None
+    engine_options: dict[str, object]
+    task: str
+    data: str | None
+    task_options: dict[str, object]
+
+
+def settings(study: Study, cell: Cell) -> Settings:
     """Return every setting of a cell as the study states it; None where it is left to the task or engine."""
     model, task, arm = cell.model, cell.task, cell.arm
     thinking = study.thinking if arm.thinking is None else arm.thinking
@@ -88,17 +110,18 @@ def state(study: Study, cell: Cell) -> CellState:
         raise
     counts = {name: held[name] for name in ("items", "paths", "tokens", "prompt_tokens", "cached_tokens")}
     note = read_note(cell.folder)
-    whole = bool(note.get("complete")) and _covers(cast("dict[str, Any]", note.get("settings", {})), wanted)
+    whole = bool(note.get("complete")) and _covers(fields(note.get("settings")), wanted)
     whole = whole and held["items"] >= n and (bool(wanted["policy"]) or held["paths"] >= n * k)
     return CellState(cell, "complete" if whole else "begun", n, k, **counts)
 
 
-def _covers(drawn: dict[str, Any], wanted: dict[str, Any]) -> bool:
+def _covers(drawn: dict[str, object], wanted: Settings) -> bool:
     """Return whether what was drawn is all that is wanted, under the same settings and the same keff."""
     if drawn.get("keff") != _version() or drawn.get("policy") != wanted["policy"]:
         return False
     same = all(drawn.get(name) == value for name, value in wanted.items() if name not in MAY_GROW)
-    return same and all(drawn.get(name, 0) >= wanted[name] for name in ("n", "k"))
+    n, k = number(drawn.get("n")) or 0, number(drawn.get("k")) or 0
+    return same and n >= wanted["n"] and k >= wanted["k"]
 
 
 @cache
@@ -107,18 +130,18 @@ def _version() -> str:
     return version("keff")
 
 
-def read_note(folder: Path) -> dict[str, Any]:
+def read_note(folder: Path) -> dict[str, object]:
     """Return the note of a cell; empty where there is none that can be read."""
     try:
         note = json.loads((folder / NOTE).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return cast("dict[str, Any]", note) if isinstance(note, dict) else {}
+    return fields(note)
 
 
 def write_note(study: Study, cell: Cell, *, complete: bool) -> None:
     """Keep the settings that a cell was drawn under, and whether it is complete; written atomically."""
-    note = {"complete": complete, "settings": settings(study, cell) | {"keff": _version()}}
+    note = {"complete": complete, "settings": {**settings(study, cell), "keff": _version()}}
     draft = cell.folder / f".{NOTE}.part"
     draft.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
     draft.replace(cell.folder / NOTE)
@@ -149,8 +172,8 @@ def _changes(study: Study, cell: Cell) -> list[str]:
         drawn = dict(Manifest.read(cell.folder).config.sampling)
     except StoreError:  # it fails on its own, later, and stops no other cell
         return []
-    wanted = settings(study, cell)
-    note = read_note(cell.folder).get("settings", {})
+    wanted = dict(settings(study, cell))
+    note = fields(read_note(cell.folder).get("settings"))
     drawn |= {
         name: note[name]
         for name in ("engine", "model", "templates", "same_questions", "task")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -43,7 +42,7 @@ class ModelEntry(_Entry):
     engine: str = "openai"
     model: str | None = None
     base_url: str | None = None
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, object] = Field(default_factory=dict)
 
 
 class TaskEntry(_Entry):
@@ -61,7 +60,7 @@ class TaskEntry(_Entry):
     data: str | None = None
     n: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, object] = Field(default_factory=dict)
     models: tuple[str, ...] | None = None
 
 
@@ -271,31 +270,6 @@ def cells(study: Study, runs: Path | None = None) -> Iterator[Cell]:
             record = whole or records.get((*names, seed))
             folder = Path(record) if record else root / model.name / task.name / f"{arm.name}-{seed}"
             yield Cell(model, task, arm, seed, folder, record)
-
-
-def choose(grid: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
-    """Return the cells that ``--only`` names: ``model=a,task=b``; alternatives of one key add up.
-
-    Keys are model, task, arm and seed. Raises UsageError for another key, or for a value that no cell has.
-    """
-    wanted: dict[str, set[str]] = {}
-    for pair in (part for text in only for part in text.split(",")):
-        key, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals or key not in _KEYS:
-            raise UsageError(f"--only {pair!r}: write model=, task=, arm= or seed= and a name")
-        known = sorted({_KEYS[key](cell) for cell in grid})
-        if value not in known:
-            raise UsageError(f"--only {pair}: the study has no such {key}; it has {', '.join(known)}")
-        wanted.setdefault(key, set()).add(value)
-    return [cell for cell in grid if all(_KEYS[key](cell) in values for key, values in wanted.items())]
-
-
-_KEYS: dict[str, Callable[[Cell], str]] = {
-    "model": lambda cell: cell.model.name,
-    "task": lambda cell: cell.task.name,
-    "arm": lambda cell: cell.arm.name,
-    "seed": lambda cell: str(cell.seed),
-}
 
 
 def _place(cell: Cell) -> tuple[str, str]:

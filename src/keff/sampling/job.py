@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ class Job:
     order: Order
     n: int | None = None
     shard: tuple[int, int] = (1, 1)
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    options: dict[str, object] = field(default_factory=dict[str, object])
     chosen: Sequence[Item] | None = None
 
     def items(self) -> list[Item]:

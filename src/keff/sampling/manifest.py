@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from keff.errors import StoreError
+from keff.narrow import is_object
 from keff.records import Sampling, stable_hash
 from keff.usercode import FLAGS, UNSAFE, Stamp, without_code
 
@@ -29,9 +29,9 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    engine: dict[str, Any]
-    task: dict[str, Any]
-    sampling: dict[str, Any]
+    engine: dict[str, object]
+    task: dict[str, object]
+    sampling: dict[str, object]
     templates: tuple[int, ...] = (0,)
     prompt: str = ""
 
@@ -50,14 +50,13 @@ class Config(BaseModel):
         ]
 
 
-def _leaves(value: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(value, Mapping):
+def _leaves(value: object, prefix: str = "") -> dict[str, object]:
+    if not is_object(value):
         return {prefix: value}
-    found: dict[str, Any] = {}
-    entries: Mapping[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
-    for name, inner in entries.items():
-        found |= _leaves(inner, f"{prefix}.{name}" if prefix else name)
-    return found
+    leaves: dict[str, object] = {}
+    for name, inner in value.items():
+        leaves |= _leaves(inner, f"{prefix}.{name}" if prefix else name)
+    return leaves
 
 
 class Manifest(BaseModel):
@@ -76,7 +75,7 @@ class Manifest(BaseModel):
     n: int
     k: int
     policy: str | None = None
-    task_options: dict[str, Any] = Field(default_factory=dict)
+    task_options: dict[str, object] = Field(default_factory=dict)
     code: dict[str, Stamp] = Field(default_factory=dict[str, Stamp])
     unsafe_exec: bool = False
 
@@ -136,6 +135,6 @@ class Manifest(BaseModel):
         return manifest
 
 
-def sampling_config(sampling: Sampling) -> dict[str, Any]:
+def sampling_config(sampling: Sampling) -> dict[str, object]:
     """Return a Sampling as the plain dictionary that manifests and plans hold."""
     return dataclasses.asdict(sampling)

@@ -11,7 +11,6 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
 
 from keff.engine import Capabilities, Engine
 from keff.errors import EngineError, KeffError
@@ -111,7 +110,7 @@ class Seated:
     async def start(self) -> None:
         """Nothing: the engine runs."""
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the engine's identity."""
         return self._engine.identity()
 

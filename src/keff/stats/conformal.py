@@ -63,7 +63,7 @@ class _Stream:
             self._first_alarm = self._seen
         return StreamState(self._seen, u, statistic, self.alarm, self._first_alarm)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return everything, the generator too, as values that JSON can hold."""
         return {
             "bag": [[score, count] for score, count in self._bag.items()],

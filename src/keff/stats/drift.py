@@ -132,7 +132,7 @@ class BatchMonitor:
         self._alarm = self._alarm or test.p <= level
         return BatchState(self._number, test, level, self._alarm)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return everything as values that JSON can hold."""
         return {
             "pilot": self._pilot.tolist(),

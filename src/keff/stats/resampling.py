@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Kind, Votes
 
 # Weights of one block: a few megabytes, and large enough that threads of the matrix product rarely wait.
 BLOCK_CELLS = 300_000
@@ -83,7 +83,7 @@ def _distinct_rows(units: NDArray[Any]) -> tuple[IntArray, IntArray]:
     return first.astype(np.int64), counts.astype(np.int64)
 
 
-def group_sums(values: NDArray[Any], groups: IntArray, count: int) -> NDArray[Any]:
+def group_sums(values: NDArray[Kind], groups: IntArray, count: int) -> NDArray[Kind]:
     """Return the sums [G, m] of rows of ``values`` [n, m] by their group 0..G-1."""
     out = np.zeros((count, values.shape[1]), values.dtype)
     np.add.at(out, groups, values)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-def save_rng(rng: np.random.Generator) -> dict[str, Any]:
+def save_rng(rng: np.random.Generator) -> dict[str, object]:
     """Return the state of a PCG64 generator (``numpy.random.default_rng``) as values that JSON can hold.
 
     Raises ValueError for another bit generator.

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+
+Kind = TypeVar("Kind", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +186,7 @@ def as_hist(source: Votes | ArrayLike) -> IntArray:
     return hist
 
 
-def count_correct(chunks: Iterable[NDArray[Any]], k: int) -> IntArray:
+def count_correct(chunks: Iterable[NDArray[np.bool_ | np.uint8]], k: int) -> IntArray:
     """Return N_0..N_K [k+1] of correctness matrices [m, k] of bytes or booleans, in one pass.
 
     Memory stays bounded by one chunk: give chunks of some 10^4 rows. Raises ValueError when a chunk has
@@ -200,7 +202,7 @@ def count_correct(chunks: Iterable[NDArray[Any]], k: int) -> IntArray:
     return hist
 
 
-def _row_counts(chunk: NDArray[Any]) -> IntArray:
+def _row_counts(chunk: NDArray[np.bool_ | np.uint8]) -> IntArray:
     """Count the ones in each row [m]: rows packed into bits, bits counted in the widest words that fit."""
     # Packing along the flat array is quicker, and the same when rows end on whole bytes.
     packed = np.packbits(chunk.ravel()) if chunk.shape[1] % 8 == 0 else np.packbits(chunk, axis=1)
@@ -214,7 +216,7 @@ def _set(votes: Votes, name: str, value: object) -> None:
     object.__setattr__(votes, name, value)
 
 
-def _rows(array: NDArray[Any] | None, rows: NDArray[Any]) -> NDArray[Any] | None:
+def _rows(array: NDArray[Kind] | None, rows: NDArray[np.integer | np.bool_]) -> NDArray[Kind] | None:
     return None if array is None else array[rows]
 
 
@@ -222,7 +224,7 @@ def _optional_floats(array: ArrayLike | None) -> FloatArray | None:
     return None if array is None else np.asarray(array, np.float64)
 
 
-def _same_shape(array: NDArray[Any] | None, shape: tuple[int, ...], name: str) -> NDArray[Any] | None:
+def _same_shape(array: NDArray[Kind] | None, shape: tuple[int, ...], name: str) -> NDArray[Kind] | None:
     if array is not None and array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
     return array

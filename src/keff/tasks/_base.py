@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from keff.tasks._templates import TEMPLATES, read_templates
 
 
 @lru_cache(maxsize=1024)
-def _space(name: AnswerSpace, options: tuple[tuple[str, Any], ...]) -> Space:
+def _space(name: AnswerSpace, options: tuple[tuple[str, object], ...]) -> Space:
     return space(name, **dict(options))
 
 
@@ -29,7 +29,7 @@ class SpacedTask(Task):
     the answer space.
     """
 
-    space_options: tuple[tuple[str, Any], ...] = ()
+    space_options: tuple[tuple[str, object], ...] = ()
 
     def reader(self, item: Item | None = None) -> Space:
         """Return the answer space of an item, or of the task."""
@@ -57,7 +57,7 @@ class SpacedTask(Task):
         """Return the canonical vote key of an answer."""
         return self.reader().key(answer)
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether an answer agrees with the gold answer, or with any of a list of them."""
         return self.reader().correct(answer, gold)
 
@@ -149,7 +149,7 @@ class Benchmark(SpacedTask):
     def build(self, row: Row) -> Item:
         """Turn a row that has all columns into an Item."""
 
-    def item(self, question: str, gold: Any, **fields: Any) -> Item:
+    def item(self, question: str, gold: object, **fields: Any) -> Item:
         """Return an Item with one user message; its id is a content hash unless the fields give one."""
         identity = str(fields.pop("id", None) or stable_hash(self.name, question)[:16])
         message = {"role": "user", "content": question}
@@ -172,7 +172,7 @@ def lettered(question: str, options: Sequence[str]) -> tuple[str, dict[str, list
     return "\n".join((question, *lines)), {"labels": labels, "options": list(options)}
 
 
-def text(row: Mapping[str, Any], column: str) -> str:
+def text(row: Row, column: str) -> str:
     """Return a column that must be a text which is not blank."""
     value = row[column]
     if not isinstance(value, str) or not value.strip():

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    Node = list[Any]
+    """A value as [kind, content]: its content is text, or a list of nodes."""
+
 MOST_ELEMENTS = 10_000
 
 
-def encode(value: Any) -> list[Any]:
+def encode(value: Any) -> Node:
     """Write a value as [kind, content]; what is not plain data becomes ``iter`` or ``other``.
 
     Integers and texts are hexadecimal, and so are floats, as by ``float.hex``. Kinds: none, int, float, str,
@@ -46,7 +49,7 @@ def encode(value: Any) -> list[Any]:
     return ["other", hexed(f"{type(value).__name__} {repr(value)[:200]}")]
 
 
-def decode(node: list[Any]) -> Any:
+def decode(node: Node) -> object:
     """Return the value of a node; raises KeyError for what is not data."""
     kind, content = node
     return _READ[kind](content)
@@ -62,12 +65,12 @@ def unhexed(text: str) -> str:
     return bytes.fromhex(text).decode("utf-8", "surrogatepass")
 
 
-def _each(values: Iterable[Any]) -> list[list[Any]]:
+def _each(values: Iterable[object]) -> list[Node]:
     return [encode(value) for value in values]
 
 
 # The base class's own method reads the data, whatever a subclass says.
-_PLAIN: tuple[tuple[type, str, Callable[[Any], Any]], ...] = (
+_PLAIN: tuple[tuple[type, str, Callable[[Any], object]], ...] = (
     (int, "int", lambda value: int.__format__(value, "x")),
     (float, "float", float.hex),
     (str, "str", lambda value: hexed(str.__str__(value))),
@@ -78,7 +81,7 @@ _PLAIN: tuple[tuple[type, str, Callable[[Any], Any]], ...] = (
     (frozenset, "set", lambda value: _each(frozenset.__iter__(value))),
     (dict, "dict", lambda value: [_each(pair) for pair in dict.items(value)]),
 )
-_READ: dict[str, Callable[[Any], Any]] = {
+_READ: dict[str, Callable[[Any], object]] = {
     "none": lambda _: None,
     "int": lambda content: int(content, 16),
     "float": float.fromhex,
@@ -92,7 +95,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _exact(value: Any) -> list[Any] | None:
+def _exact(value: Any) -> Node | None:
     """Write a Decimal or Fraction as the int or float that it equals, if there is one."""
     try:
         top, bottom = value.as_integer_ratio()
@@ -104,7 +107,7 @@ def _exact(value: Any) -> list[Any] | None:
         return None
 
 
-def returned(expression: str, names: dict[str, Any]) -> list[Any]:
+def returned(expression: str, names: dict[str, object]) -> Node:
     """Evaluate an expression; what it raises is an outcome too."""
     try:
         return encode(eval(compile(expression, "<test>", "eval"), names))
@@ -112,13 +115,13 @@ def returned(expression: str, names: dict[str, Any]) -> list[Any]:
         return ["raise", hexed(type(error).__name__)]
 
 
-def answer(request: dict[str, Any]) -> list[Any]:
+def answer(request: dict[str, Any]) -> list[Node]:
     """Run the program, then the calls, in one module; a node for each call.
 
     What the set-up lines import is bound before the program runs, so the program cannot replace it, and
     once more after it, as the tests would see it.
     """
-    imported: dict[str, Any] = {}
+    imported: dict[str, object] = {}
     for source in request["setup"]:
         exec(compile(source, "<setup>", "exec", dont_inherit=True), imported)
     imported.pop("__builtins__", None)

@@ -8,10 +8,14 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
+from keff.answers._syntax import parse as parsed
 from keff.errors import TaskError
 from keff.tasks._code_driver import encode, unhexed
+
+if TYPE_CHECKING:
+    from keff.tasks._code_driver import Node
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _BUILTINS = frozenset(dir(builtins))
@@ -46,7 +50,7 @@ def parse(sources: Sequence[str], imports: Sequence[str] = ()) -> tuple[CodeTest
     return tuple(_take_apart(tree, entry, first=at * 1000) for at, tree in enumerate(trees))
 
 
-def canonical(node: Any) -> str:
+def canonical(node: Node) -> str:
     """Return the text of a node: equal for values that Python's ``==`` calls equal (and for two NaN).
 
     Raises ValueError, TypeError or another Exception for a node that the driver cannot have written.
@@ -77,7 +81,7 @@ def _assertion(source: str) -> ast.expr:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            body = ast.parse(source.strip()).body
+            body = parsed(source.strip()).body
     except (SyntaxError, ValueError) as error:
         raise TaskError(f"a test is not Python ({error}): {source[:100]!r}") from None
     if len(body) != 1 or not isinstance(body[0], ast.Assert):
@@ -90,7 +94,7 @@ def _bound(imports: Sequence[str]) -> frozenset[str]:
     names: set[str] = set()
     for source in imports:
         try:
-            nodes = list(ast.walk(ast.parse(source)))
+            nodes = list(ast.walk(parsed(source)))
         except (SyntaxError, ValueError) as error:
             raise TaskError(f"an import of the tests is not Python ({error}): {source[:100]!r}") from None
         for node in nodes:

@@ -13,7 +13,7 @@ FAILURES = (Exception,)
 """What reading may raise: network, cache, authentication and format errors have no common class there."""
 
 
-def read(hub: str, config: str, split: str, *, streaming: bool) -> Iterator[dict[str, Any]]:
+def read(hub: str, config: str, split: str, *, streaming: bool) -> Iterator[dict[str, object]]:
     """Read the rows of one split; streaming does not download the rest, and keeps nothing."""
     rows: Any = datasets.load_dataset(hub, config, split=split, streaming=streaming)
     yield from rows

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -14,7 +13,7 @@ import pyarrow.parquet
 FAILURES = (pyarrow.ArrowException, OSError)
 
 
-def stream(path: Path) -> Iterator[dict[str, Any]]:
+def stream(path: Path) -> Iterator[dict[str, object]]:
     """Read the rows in batches, so that memory does not grow with the file."""
     with pyarrow.parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=1000):

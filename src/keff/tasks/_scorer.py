@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from keff.errors import TaskError
 from keff.usercode import UserCode
@@ -32,7 +32,7 @@ class Scorer:
         """The name of the function and the hash of its file, for the version of the task."""
         return self.code.function, self.code.stamp.sha256
 
-    def score(self, text: str, gold: Any) -> Scored:
+    def score(self, text: str, gold: object) -> Scored:
         """Call the function and check what it returns."""
         name = f"{self.code.path}:{self.code.function}"
         try:
@@ -41,8 +41,8 @@ class Scorer:
             raise TaskError(f"{name} fails: {type(error).__name__}: {error}") from error
         if isinstance(scored, bool | int) and scored in (0, 1):
             return bool(scored)
-        if isinstance(scored, tuple) and len(cast("tuple[Any, ...]", scored)) == 2:
-            answer, right = cast("tuple[Any, Any]", scored)
+        if isinstance(scored, tuple) and len(cast("tuple[object, ...]", scored)) == 2:
+            answer, right = cast("tuple[object, object]", scored)
             if (answer is None or isinstance(answer, str)) and isinstance(right, bool | int):
                 return answer, bool(right)
         raise TaskError(f"{name} returned {scored!r}: expected bool or (answer, bool)")

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from keff.errors import TaskError
+from keff.narrow import fields, is_object
 from keff.plugins import missing_extra
 from keff.records import mended
 from keff.task import Located
@@ -82,15 +82,15 @@ def _jsonl(path: Path) -> Iterator[Located]:
         raise TaskError(f"{path}: cannot be read: {error}") from error
 
 
-def _object(line: str, where: str) -> dict[str, Any]:
+def _object(line: str, where: str) -> dict[str, object]:
     try:
-        row: Any = json.loads(line)
+        row: object = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise TaskError(f"{where}: not a JSON line: {error}") from error
-    if not isinstance(row, dict):
+    if not is_object(row):
         raise TaskError(f"{where}: expected a JSON object, found {type(row).__name__}")
     # Half a surrogate pair, which JSON can escape, can stand in no file, request or database.
-    return cast("dict[str, Any]", mended(row) if "\\ud" in line.lower() else row)
+    return fields(mended(row)) if "\\ud" in line.lower() else row
 
 
 def _parquet(path: Path) -> Iterator[Located]:

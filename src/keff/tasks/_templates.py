@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from keff.errors import TaskError
+from keff.narrow import items
 
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "math": (
@@ -111,10 +111,11 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
 def read_templates(path: str | Path) -> tuple[str, ...]:
     """Read ``templates = ["...", "..."]`` from a TOML file; raises TaskError if it does not hold that."""
     try:
-        content: dict[str, Any] = tomllib.loads(Path(path).read_text("utf-8"))
+        content = tomllib.loads(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise TaskError(f"{path}: not a readable TOML file: {error}") from error
-    found: Any = content.get("templates")
-    if not isinstance(found, list) or not found or not all(isinstance(each, str) for each in found):  # pyright: ignore[reportUnknownVariableType]
+    given = items(content.get("templates"))
+    templates = [each for each in given if isinstance(each, str)]
+    if not templates or len(templates) < len(given):
         raise TaskError(f'{path}: expected templates = ["...", ...] with at least one text')
-    return tuple(found)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return tuple(templates)

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 from keff.answers import Extracted, Space, space, strip_thinking, why
 from keff.errors import TaskError
+from keff.narrow import entries, is_array
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 from keff.task import Judged, Located, Row
 from keff.tasks._base import SpacedTask, text
@@ -137,7 +137,7 @@ class Jsonl(SpacedTask):
         return self.scorer is not None or super().accepts_gold(item)
 
 
-def infer_space(golds: Sequence[Any]) -> AnswerSpace:
+def infer_space(golds: Sequence[object]) -> AnswerSpace:
     """Return the answer space that fits every gold answer.
 
     ``json`` if each is an object, ``numeric`` if each is a number, ``binary`` if each is yes/no or
@@ -145,18 +145,14 @@ def infer_space(golds: Sequence[Any]) -> AnswerSpace:
     """
     if golds and all(isinstance(gold, dict) for gold in golds):
         return "json"
-    texts = [
-        str(each)
-        for gold in golds
-        for each in (cast("list[Any]", gold) if isinstance(gold, list) else [gold])
-    ]
+    texts = [str(each) for gold in golds for each in (gold if is_array(gold) else [gold])]
     for name, form in _FORMS.items():
         if texts and all(map(form.fullmatch, texts)):
             return name
     return "text"
 
 
-def _labels(golds: Sequence[Any]) -> tuple[str, ...]:
+def _labels(golds: Sequence[object]) -> tuple[str, ...]:
     """Return the letters from A to the last gold answer, at least to E."""
     last = max(("E", *(str(gold).strip() for gold in golds if _FORMS["choice"].fullmatch(str(gold)))))
     return tuple(chr(code) for code in range(ord("A"), ord(last) + 1))
@@ -169,7 +165,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
         raise TaskError(f"the answer expression {pattern!r} is not valid: {error}") from error
 
 
-def _gold(gold: Any) -> Any:
+def _gold(gold: object) -> object:
     if gold is None or isinstance(gold, str):
         return gold
     if isinstance(gold, bool):
@@ -178,8 +174,8 @@ def _gold(gold: Any) -> Any:
         return str(gold)
     if isinstance(gold, dict):
         return json.dumps(gold, ensure_ascii=False)
-    if isinstance(gold, list) and gold:
-        return [_gold(each) for each in cast("list[Any]", gold)]
+    if is_array(gold) and gold:
+        return [_gold(each) for each in gold]
     raise TaskError(
         f'"answer" is {gold!r}: expected a string, a number, true or false, an object, or a list of them'
     )
@@ -190,12 +186,11 @@ def _messages(row: Row) -> tuple[Message, ...]:
         if "question" not in row:
             raise TaskError(f'no "question" and no "messages" (found: {", ".join(row) or "nothing"})')
         return ({"role": "user", "content": _question(row)},)
-    found: Any = row["messages"]
-    if not isinstance(found, list) or not found:
+    messages = entries(row["messages"])
+    if not messages:
         raise TaskError('"messages" is not a list of messages')
-    messages = cast("list[Any]", found)
     for message in messages:
-        if not isinstance(message, dict) or "role" not in message or "content" not in message:
+        if "role" not in message or "content" not in message:
             raise TaskError('malformed message: expected {"role": ..., "content": ...}')
     if not isinstance(messages[-1]["content"], str):
         raise TaskError("the content of the last message is not a string")

@@ -7,7 +7,7 @@ import marshal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from keff import sandbox
 from keff.errors import SandboxError
@@ -17,6 +17,12 @@ from keff.tasks import _code_driver
 from keff.tasks._base import Benchmark, text
 from keff.tasks._code_tests import CodeTest, canonical, parse
 from keff.tasks._source import DataSet
+
+if TYPE_CHECKING:
+    from keff.tasks._code_driver import Node
+
+Gold = Mapping[str, Sequence[str]]
+"""The import lines and the tests of a question."""
 
 _DRIVER = Path(_code_driver.__file__).read_text("utf-8")
 _LONGEST_KEY = 200
@@ -77,9 +83,9 @@ class Mbpp(Benchmark):
         question = f"{text(row, 'prompt').strip()}\nThe program must pass this test:\n{gold['tests'][0]}"
         return self.item(question, gold, id=f"mbpp-{row['task_id']}", meta={"solution": text(row, "code")})
 
-    def correct(self, answer: str, gold: Any) -> bool:
+    def correct(self, answer: str, gold: object) -> bool:
         """Return whether a program passes all tests; raises SandboxError without a sandbox that holds."""
-        return self.ran(answer, gold).correct
+        return self.ran(answer, cast("Gold", gold)).correct
 
     def judge(self, item: Item, completion: Completion) -> Judged:
         """Read, key and score one completion by one run; ``not executable`` abstains."""
@@ -88,7 +94,7 @@ class Mbpp(Benchmark):
             return read
         if read.answer is None:
             return replace(read, correct=0)
-        ran = self.ran(read.answer, item.gold)
+        ran = self.ran(read.answer, cast("Gold", item.gold))
         if ran.key is None:
             return Judged(read.answer, None, 0, "not executable")
         return replace(read, key=ran.key, correct=int(ran.correct))
@@ -100,7 +106,7 @@ class Mbpp(Benchmark):
         except SandboxError:
             return True
 
-    def ran(self, code: str, gold: Mapping[str, Sequence[str]]) -> Ran:
+    def ran(self, code: str, gold: Gold) -> Ran:
         """Run a program on the calls of the tests, and judge what it returned."""
         tests = parse(gold["tests"], gold["imports"])
         outputs = self._outputs(code, gold["imports"], [call for test in tests for call in test.calls])
@@ -115,11 +121,14 @@ class Mbpp(Benchmark):
         )
 
     def _hold(
-        self, tests: Sequence[CodeTest], returned: Sequence[Sequence[Any]], imports: Sequence[str]
+        self,
+        tests: Sequence[CodeTest],
+        returned: Sequence[Sequence[Node]],
+        imports: Sequence[str],
     ) -> bool:
         """Judge literals here; other verdicts in a second, clean run that holds data but no candidate."""
         verdicts: list[str] = []
-        values: dict[str, Any] = {}
+        values: dict[str, Node] = {}
         for test, outputs in zip(tests, returned, strict=True):
             if any(output[0] == "raise" for output in outputs):
                 return False
@@ -133,8 +142,12 @@ class Mbpp(Benchmark):
         return self._outputs("", imports, verdicts, values) == [["int", "1"]] * len(verdicts)
 
     def _outputs(
-        self, code: str, imports: Sequence[str], calls: Sequence[str], values: Mapping[str, Any] | None = None
-    ) -> list[Any] | None:
+        self,
+        code: str,
+        imports: Sequence[str],
+        calls: Sequence[str],
+        values: Mapping[str, Node] | None = None,
+    ) -> list[Node] | None:
         """Return a node for each call, or None if the program did not run to its end."""
         request = {"code": code, "setup": list(imports), "calls": list(calls), "values": dict(values or {})}
         outcome = sandbox.run(_DRIVER, marshal.dumps(request), limits=self.limits, unsafe=self.unsafe_exec)

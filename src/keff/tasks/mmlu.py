@@ -38,7 +38,7 @@ class Mmlu(Benchmark):
         answer = row["answer"]
         if not 0 <= answer < len(row["choices"]):
             raise ValueError(f"answer is {answer!r}, not the index of an option")
-        return self.item(question, meta["labels"][answer], meta={**meta, "subject": row["subject"]})
+        return self.item(question, meta["labels"][int(answer)], meta={**meta, "subject": row["subject"]})
 
 
 def task(data: str | None = None, split: str | None = None, template: str | None = None) -> Mmlu:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from keff.records import AnswerSpace, Item, Message
 from keff.task import Example, Located, Row
@@ -75,7 +74,7 @@ class Starter(SpacedTask):
     def to_item(self, row: Row) -> Item:
         """Turn a row into an Item with the worked examples before its question."""
         question: str = row["question"]
-        meta: dict[str, Any] = {"kind": row["kind"], "level": row["level"]}
+        meta: dict[str, object] = {"kind": row["kind"], "level": row["level"]}
         if row["space"] == "choice":
             question, options = lettered(question, row["choices"])
             meta |= options

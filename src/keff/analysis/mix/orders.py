@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.policies.cascade import FRESH, Stage
 from keff.reading.join import Aligned
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import FloatArray, IntArray, Kind
 
 ROWS = 8_000
 """Orders of all questions together, about: enough that their noise is far below that of the questions."""
@@ -107,7 +106,7 @@ def draw_orders(group: Aligned, costs: Sequence[FloatArray], cap: int, rng: np.r
     return Orders(tuple(orders), group.n, repeats, width)
 
 
-def _along(values: NDArray[Any], place: NDArray[np.int64]) -> NDArray[Any]:
+def _along(values: NDArray[Kind], place: NDArray[np.int64]) -> NDArray[Kind]:
     """Return recorded values [n, K] along orders [n, R, T] as [T, n * R]."""
     picked = np.take_along_axis(values[:, None, :], place, axis=2)
     return np.ascontiguousarray(picked.reshape(-1, place.shape[2]).T)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path as File
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +90,7 @@ class Run:
         n: int,
         k: int,
         policy: str | None = None,
-        options: dict[str, Any] | None = None,
+        options: dict[str, object] | None = None,
     ) -> Run:
         """Create a run, or resume one under an equal configuration (n, K and policy may change).
 
@@ -321,7 +321,7 @@ class Run:
             paths["failed"],
         )
 
-    def _rows(self, sql: str, values: tuple[Any, ...]) -> Iterator[sqlite3.Row]:
+    def _rows(self, sql: str, values: tuple[object, ...]) -> Iterator[sqlite3.Row]:
         with clear_errors(self.folder):
             # Not the cursor itself: a reader that stops early would close it after the database.
             yield from (row for row in self._database.execute(sql, values))
@@ -336,7 +336,7 @@ class Run:
         self._unsynced = 0
 
 
-def _manifest(config: Config, options: dict[str, Any], *, n: int, k: int, policy: str | None) -> Manifest:
+def _manifest(config: Config, options: dict[str, object], *, n: int, k: int, policy: str | None) -> Manifest:
     return Manifest(
         config=config,
         n=n,
@@ -356,7 +356,7 @@ def _force(file: File) -> None:
         os.close(handle)
 
 
-def _dump(value: Any) -> str:
+def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=dict)
 
 

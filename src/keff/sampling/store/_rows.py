@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from dataclasses import dataclass
-from typing import Any
 
 from keff.records import Completion, Item, Logprobs, Path
 from keff.task import Judged
@@ -60,7 +59,7 @@ def scored(row: sqlite3.Row) -> Scored:
     return Scored(path, completion, judged, row["version"])
 
 
-def path_row(path: Path) -> tuple[Any, ...]:
+def path_row(path: Path) -> tuple[object, ...]:
     done = path.completion or Completion(text="")
     summary = done.logprobs
     return (
