@@ -1,4 +1,4 @@
-"""Write the table of results in README.md from the lines of docs/atlas: ``python scripts/write_readme.py``.
+"""Write the results of README.md and of the demo from docs/atlas: ``python scripts/write_readme.py``.
 
 Which workloads are shown is settled by a rule that looks at no result: go through the data sets recorded with
 at least 32 paths per question by their number of questions (most first, then by name); from each take the
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from statistics import median
 
 from keff.analysis.atlas import CAP, Entry
+from keff.cli._beside import FILE
 from keff.records import Interval
-from keff.report.atlas import read_atlas
+from keff.report.atlas import EMPTY, read_atlas, to_json
 
 REPO = Path(__file__).resolve().parents[1]
-README = REPO / "README.md"
+README, ATLAS = REPO / "README.md", REPO / "docs" / "atlas" / "atlas.json"
 BEGIN, END = "<!-- results: scripts/write_readme.py -->", "<!-- end of results -->"
 PASSED_OVER = {"Game of 24"}
 ROWS = 5
@@ -62,13 +64,25 @@ def _bare(text: str) -> str:
     return value if lo == hi else text
 
 
+def beside() -> str:
+    """Return the lines that the demo shows beside its own."""
+    return to_json(EMPTY.added({}, chosen(read_atlas(ATLAS).entries)))
+
+
 def filled(text: str) -> str:
-    """Return a page with the table between its marks."""
-    shown = table(chosen(read_atlas(REPO / "docs" / "atlas" / "atlas.json").entries))
-    block = f"{BEGIN}\n{shown}\n{END}"
-    return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: block, text, flags=re.DOTALL)
+    """Return a page with the table between its marks and what the atlas says in its first sentence."""
+    entries = read_atlas(ATLAS).entries
+    block = f"{BEGIN}\n{table(chosen(entries))}\n{END}"
+    text = re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: block, text, flags=re.DOTALL)
+    paths = median(entry.mean_paths.value for entry in entries if entry.mean_paths is not None)
+    kept = median(entry.kept.value for entry in entries if entry.verdict != "do not vote" and entry.kept)
+    first = (
+        f"In the median of {len(entries)} recorded workloads, {paths:.1f} reasoning paths per question keep"
+    )
+    return re.sub(r"In the median of \d+ recorded workloads, .*? keep [\d.]+%", f"{first} {kept:.1%}", text)
 
 
 if __name__ == "__main__":
     README.write_text(filled(README.read_text("utf-8")), encoding="utf-8")
-    print(README)
+    FILE.write_text(beside(), encoding="utf-8")
+    print(README, FILE, sep="\n")

@@ -148,6 +148,7 @@ def test_the_results_of_the_readme_are_those_of_the_atlas() -> None:
     script = module("write_readme")
     text = script.README.read_text("utf-8")
     assert script.filled(text) == text, "run python scripts/write_readme.py"
+    assert script.beside() == script.FILE.read_text("utf-8"), "run python scripts/write_readme.py"
     entries = script.read_atlas(DOCS / "atlas" / "atlas.json").entries
     rows = script.chosen(entries)
     assert len({row.model for row in rows}) == len({row.dataset for row in rows}) == len(rows) == 5

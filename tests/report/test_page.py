@@ -259,6 +259,9 @@ def test_it_prints(browser: Any, plain: Path, folder: Path) -> None:
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator(".tools").is_hidden()
+    page.set_viewport_size({"width": 688, "height": 900})  # A4 between its margins
+    wide = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.className)"
+    assert page.eval_on_selector_all("table, .tiles, .chart svg", wide) == []
     assert page.evaluate("getComputedStyle(document.querySelector('.bar i')).printColorAdjust") == "exact"
 
 

@@ -12,11 +12,13 @@ from keff.analysis.plans import make_plan
 from keff.analysis.recommend import Aim
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
+from keff.cli._beside import beside
 from keff.cli._console import progress_console
 from keff.cli._page import write_report_if_possible
 from keff.cli._sampling import Wishes, draw, report
 from keff.cli.analyze import show
 from keff.reading.open import Opening, open_record
+from keff.report.headline import headline
 
 
 def command(
@@ -39,10 +41,15 @@ def command(
     estimates = analyze(record, Settings(seed=seed, aim=Aim()))
     make_plan(record, estimates).write(run / "plan.json")
     show([(record, estimates)], json=json)
+    if not json:
+        _say("\nBeside it, recorded generations of larger models (the atlas in the documentation has 60):")
+        for line in beside():
+            _say(f"  {line}")
     page = run / "report.html"
     if write_report_if_possible([(record, estimates)], page):
-        _say(f"\n{page} has the saturation curve and every path: open it in a browser.")
-    _say(f"{run / 'plan.json'} is what keff serve deploys.")
+        _say(f"\n{page} has the curve and every path: open it in a browser.")
+    _say(f"\nDecision: {headline(estimates.recommendation, estimates.cap).sentence}")
+    _say(f"keff serve --plan {run / 'plan.json'} --upstream URL deploys it.")
 
 
 def _say(line: str) -> None:

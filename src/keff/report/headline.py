@@ -20,6 +20,9 @@ BADGES = {
 SAFE = "adaptive_consistency:0.95"
 """What is recommended when the pilot cannot say, whatever its cap."""
 
+ALL = 0.9995
+"""From here on a share in percent with one decimal is 100.0 or more, which reads better as all."""
+
 TONES = {"sample": "go", "single path": "go", "do not vote": "stop", "pilot too small": "wait"}
 
 
@@ -85,7 +88,8 @@ def _sentence(advice: Recommendation, cap: int) -> str:
     kept = advice.kept
     if kept is None:
         return f"Stop early: about {paths} per question, mostly with the answer that {cap} would give."
-    return f"Stop early: about {paths} per question keep {min(kept.value, 1):.1%} of the accuracy of {cap}."
+    share = "all" if kept.value >= ALL else f"{kept.value:.1%}"
+    return f"Stop early: about {paths} per question keep {share} of the accuracy of {cap}."
 
 
 def _meanwhile(advice: Recommendation) -> str:

@@ -57,7 +57,7 @@ def write_page(
     comparison: Comparison | None = None,
     bundle: Callable[[], str] | None = None,
 ) -> None:
-    """Write the report page of some runs: one HTML file that asks nothing of the network.
+    """Write the report page of some runs: one HTML file that works offline.
 
     ``runs`` are records (opened with ``Opening(texts=True)`` to show raw paths) with their analyses;
     ``replays`` the replay of each run where there is one; ``comparison`` that of two arms; ``bundle`` gives

@@ -97,7 +97,7 @@ def saturation() -> Any:
         .encode(x="from:Q", x2="to:Q", tooltip=[tip("lo", "K* from"), tip("hi", "K* to")]),
         data("limit")
         .mark_rule(color=ORANGE, strokeDash=[1, 4], strokeWidth=1.5)
-        .encode(y=accuracy, tooltip=[tip("value", "majority vote of endless paths", ".1%")]),
+        .encode(y=accuracy, tooltip=[tip("value", "majority as K grows without bound", ".1%")]),
         seen.mark_area(opacity=0.14).encode(
             x=PATHS, y=alt.Y("lo:Q", title="accuracy"), y2="hi:Q", color=colour, tooltip=["series:N"]
         ),
