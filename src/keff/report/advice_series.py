@@ -62,12 +62,12 @@ def stability(found: Analysis) -> Datasets:
         return {}
     advice = found.recommendation
     paths, same = advice.expected_paths, advice.same_answer
-    known = paths is not None and same is not None and paths <= found.k
-    point = [
-        {"paths": paths, "value": same, "label": f"keff: {paths:.1f} paths", "side": _side(paths, found.k)}
-    ]
+    point: Rows = []
+    if paths is not None and same is not None and paths <= found.k:
+        label = f"keff: {paths:.1f} paths"
+        point = [{"paths": paths, "value": same, "label": label, "side": _side(paths, found.k)}]
     rows = [{"k": k, "value": 1 - found.flip[k]} for k in shown_ks(found.k)]
-    return rounded({"same": rows, "chosen": point if known else []})
+    return rounded({"same": rows, "chosen": point})
 
 
 def frontier(found: Analysis, votes: Votes, replayed: Replay | None) -> Datasets:

@@ -1,4 +1,5 @@
 """The page of ``keff mix``: the frontier, what each branch adds, and where questions go on."""
+# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 
