@@ -81,5 +81,5 @@ GENERIC = Prior(
     weights=GENERIC_WEIGHTS,
     calibration=Belief(0.932, 0.136),
     slope=Line(-1.609, 2.581, 0.269),
-    price=Price(mean=0.562, error=0.102, families=0.173, workloads=0.224),
+    price=Price(mean=0.753, error=0.124, families=0.251, workloads=0.454),
 )
