@@ -27,7 +27,7 @@ POLICIES = (
     "fixed:8",
     "fixed:16",
     "fixed:32",
-    "curtailed:32",
+    "curtailed:cap=32",
     "adaptive_consistency:0.9",
     "adaptive_consistency:0.95",
     "adaptive_consistency:0.99",

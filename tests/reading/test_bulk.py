@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keff.analysis.estimates import Settings, analyze
 from keff.errors import KeffError
 from keff.logs import keff_jsonl
 from keff.reading import open as reading
@@ -202,3 +203,10 @@ def test_parquet_is_read_by_columns_as_row_by_row(tmp_path: Path, plain: bool) -
     if record is not None:
         same(record, expected)
         assert record.ballot.questions[40].question == "What is 40?"
+
+
+def test_a_record_of_more_paths_than_a_policy_may_draw_is_analysed(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    row = {"gold_answer": "1", "all_answers": ["1", "2", "1"] * 100}
+    path.write_text("".join(json.dumps(row | {"id": f"q{n}"}) + "\n" for n in range(12)), "utf-8")
+    assert analyze(open_record(path), Settings()).k == 300

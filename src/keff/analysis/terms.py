@@ -15,6 +15,7 @@ from keff.analysis.times import seconds_of
 from keff.analysis.today import Today
 from keff.errors import UsageError
 from keff.policy import parse_policy
+from keff.policy_spec import MAX_CAP
 from keff.records import Interval, Note
 from keff.stats.votes import Votes
 
@@ -93,7 +94,7 @@ class Accounts:
     def settle(self, advice: Recommendation, seed: int = 0) -> Recommendation:
         """Return a recommendation in time, with its dollars, its seconds, and the change from today."""
         advice = in_time(advice, self.votes, self.terms.haste, seed)
-        spec = self.terms.now or f"fixed:{self.votes.k}"
+        spec = self.terms.now or f"fixed:{min(self.votes.k, MAX_CAP)}"
         today = Today.of(self.votes, spec, self.rates)
         cost = self._cost(advice)
         change = today.change(advice, self.votes, cost)

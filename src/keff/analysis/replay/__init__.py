@@ -16,7 +16,7 @@ from keff.analysis.replay.refit import Pilot, Refitter
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, parse_policy
-from keff.policy_spec import PolicySpec
+from keff.policy_spec import MAX_CAP, PolicySpec
 from keff.records import Note
 from keff.stats.draws import Draws, permuted
 from keff.stats.plurality import plurality_at_k_items
@@ -56,7 +56,7 @@ class Replaying:
 
     def baseline(self, k: int) -> str:
         """Return what changes are measured against, on a record of k paths."""
-        return self.now or f"fixed:{self.cap or k}"
+        return self.now or f"fixed:{self.cap or min(k, MAX_CAP)}"
 
 
 def replay(
