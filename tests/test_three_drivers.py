@@ -178,7 +178,7 @@ async def served(task: Task, engine: Paced, policy: Policy, pace: Pace) -> dict[
         ]
 
     async def one(item: Item) -> Ended:
-        async def call(start: int, n: int) -> Answer:
+        async def call(start: int, n: int, _branch: str) -> Answer:
             seed = path_seed(0, item.id, 0, start)
             try:
                 drawn = await engine.generate(task.messages(item, 0), Sampling(seed=seed), n)
