@@ -16,6 +16,7 @@ from keff.policies.mix import Mix, Share
 from keff.reading.open import Record
 from keff.records import Note
 from keff.sampling.manifest import Config
+from keff.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def _templates(record: Record) -> tuple[Mapping[int, str], tuple[Note, ...]]:
         return {}, (Note("templates_unknown", lacking),)
     try:
         options = {name: value for name, value in info.options.items() if name != "name"}
-        task = plugins.load("task", info.task, **options)
+        task: Task = plugins.load("task", info.task, **options)
     except (KeffError, TypeError) as error:
         return {}, (Note("templates_unknown", f"{lacking} (its task cannot be opened: {error})"),)
     return dict(enumerate(task.templates)), ()

@@ -112,7 +112,11 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None) -> Ali
     clusters = _clusters(ids, picked)
     branches = tuple(
         Branch(
-            name, model, replace(ballot.votes, answers=code, clusters=clusters), ballot.keys, ballot.questions
+            name,
+            model,
+            replace(ballot.votes, answers=code, clusters=clusters),
+            tuple(ballot.keys),
+            tuple(ballot.questions),
         )
         for name, (_, model, _), ballot, code in zip(names, ballots, picked, codes, strict=True)
     )

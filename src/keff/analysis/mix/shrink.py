@@ -102,7 +102,8 @@ def expected_gain(
     prior = real * (law.first * apart[ends[:, 0]] + law.last * apart[ends[:, 1]]) - law.unseen
     part = law.own**2 / (law.own**2 + errors(accuracy - accuracy[best], ids) ** 2)
     several = np.array([len(plan.branches) > 1 for plan in plans])
-    return np.where(several, prior + part * (gain - prior), real * gain), real
+    expected: FloatArray = np.where(several, prior + part * (gain - prior), real * gain)
+    return expected, real
 
 
 def errors(values: FloatArray, ids: IntArray) -> FloatArray:
