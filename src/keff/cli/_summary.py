@@ -91,7 +91,7 @@ def _recommendation(analysis: Analysis) -> None:
     said = [in_words(advice.policy), *_in_numbers(advice, analysis.cap), *money_lines(advice)]
     for line in (*said, f"Why: {advice.because}."):
         if line:
-            say(line)
+            say(line[0].upper() + line[1:])
     result_console.print()
 
 
