@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -91,17 +92,15 @@ def commands(page: Path) -> list[str]:
 
 def prepared(folder: Path) -> None:
     """Write the files that the commands of the README read."""
-    votes = {True: ["4", "4", "5", "4"] * 4, False: ["9", "8", "9", "8"] * 4}
-    rows = [
-        {"id": f"q{place}", "gold_answer": "4" if even else "9", "all_answers": votes[even]}
-        for place in range(40)
-        for even in [place % 2 == 0]
-    ]
-    for name, turn in (("answers", 0), ("small", 1), ("large", 2), ("one_prompt", 3), ("templates", 5)):
-        with (folder / f"{name}.jsonl").open("w") as out:
-            for row in rows:
-                own = row | {"all_answers": row["all_answers"][turn:] + row["all_answers"][:turn]}
-                out.write(json.dumps(own) + "\n")
+    draw = random.Random(1)
+    rows: list[dict[str, Any]] = []
+    for name in ("answers", "small", "large", "one_prompt", "templates"):
+        rows = []
+        for place in range(40):
+            ease = random.Random(place).betavariate(2, 1)
+            votes = ["4" if draw.random() < ease else draw.choice("567") for _ in range(16)]
+            rows.append({"id": f"q{place}", "gold_answer": "4", "all_answers": votes})
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     lines = ["id,answer,gold_answer"]
     lines += [f"{row['id']},{answer},{row['gold_answer']}" for row in rows for answer in row["all_answers"]]
     (folder / "answers.csv").write_text("\n".join(lines) + "\n")
