@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def same(first: Record, second: Record) -> None:
-    assert first.ballot.keys == second.ballot.keys
+    assert list(first.ballot.keys) == list(second.ballot.keys)
     one, two = first.ballot.votes, second.ballot.votes
     for name in ("answers", "correct", "slots", "clusters", "tokens", "confidences"):
         a, b = getattr(one, name), getattr(two, name)
