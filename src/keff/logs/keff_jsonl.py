@@ -12,7 +12,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._bulk import Bulk, NotPlainError, RowColumns
-from keff.logs._lines import Row, first_row, json_lines, parse
+from keff.logs._lines import MOST_BLANK, TOO_BLANK, Row, first_row, json_lines, parse
 from keff.logs._rows import by_model, once_each, question_of, said_by
 
 
@@ -70,6 +70,8 @@ def _batches(path: Path, places: array[int]) -> Iterator[list[Row]]:
                 rows.append(parse(str(path), line, first=number == 0))
                 places.append(place)
                 size += len(line)
+            elif number - len(places) >= MOST_BLANK:
+                raise LogError(TOO_BLANK)
             place += len(line)
             if len(rows) >= BATCH_ROWS or size >= BATCH_BYTES:
                 yield rows
