@@ -591,3 +591,11 @@ def test_the_metrics_add_up(serve: Serve) -> None:
         assert line.startswith("# ") or len(line.rsplit(" ", 1)) == 2
     named = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(named) == len(set(named))
+
+
+@pytest.mark.parametrize("path", ["chat/completions/", "chat/completions//"])
+def test_a_slash_too_many_is_voted_all_the_same(serve: Serve, path: str) -> None:
+    script = Script(answer=says("7"))
+    rig = serve(script)
+    reply = httpx2.post(f"{rig.url}/{path}", json={"model": "stub", "messages": QUESTION}, timeout=30)
+    assert reply.json()["keff"]["paths"] == len(script.requests) > 1

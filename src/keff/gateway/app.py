@@ -58,7 +58,10 @@ class Front:
             except Problem as problem:
                 await self._refuse(problem, scope, receive, send)
                 return
-            if scope["path"] in VOTED and scope["method"] == "POST":
+            # With a slash too many it would be passed on, and silently not voted.
+            if (path := scope["path"].rstrip("/")) in VOTED:
+                scope = {**scope, "path": path}
+            if path in VOTED and scope["method"] == "POST":
                 await self.chat(scope, receive, send)
                 return
             if passes(scope["path"]) and not _is_own(scope["path"]):
