@@ -11,7 +11,7 @@ from command_line import keff
 from keff.plan import Plan
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_demo_ends_in_a_decision_that_its_plan_holds(smollm2: Path, tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp")
     assert smollm2.exists()

@@ -13,7 +13,7 @@ from gateway_rig import Rig, gateway
 from keff.plan import Plan
 from keff.policy import parse_policy
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.integration
 
 PROMPTS = {
     "terse": "Answer with a number only.",

@@ -20,6 +20,7 @@ from fault_server import Script, running
 from gateway_rig import QUESTION, gateway
 from keff.errors import UsageError
 from keff.gateway.monitor import StateFile
+from keff.gateway.options import Options
 from keff.gateway.upstream import Address, Upstream
 from raw_server import answer, http, raw_server
 
@@ -136,7 +137,8 @@ def test_garbage_in_a_stream_is_relayed_or_refused_and_the_gateway_lives(garbage
 
 @pytest.mark.parametrize("garbage", GARBAGE[:6])
 def test_garbage_instead_of_an_answer_is_502(garbage: bytes) -> None:
-    with raw_server(lambda *_: http(garbage)) as url, gateway(url, planless=True) as rig:
+    once = Options(replacements=1)
+    with raw_server(lambda *_: http(garbage)) as url, gateway(url, planless=True, options=once) as rig:
         for path, asked in (
             ("chat/completions", {"messages": QUESTION}),
             ("responses", {"input": "How many?"}),

@@ -178,7 +178,7 @@ def test_the_command_judges_with_any_engine_and_says_what_it_cost(tmp_path: Path
     assert keff("read", file, "--pairs", pairs).returncode == 2
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_real_model_judges_and_its_error_is_measured(tmp_path: Path, smollm2: Path) -> None:
     pytest.importorskip("xllamacpp")
     engine = plugins.load("engine", "llamacpp", model=str(smollm2))
