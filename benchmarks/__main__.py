@@ -2,9 +2,10 @@
 
     python -m benchmarks [NAME ...] [--full]
 
-Without ``--full`` the long simulations are shortened. Each benchmark is a process of its own. It prints what
-it likes; a line ``claim: what | measured | aim`` becomes a row of the summary, and ``skipped: why`` says that
-something it needs is not there.
+With names, their sections take the place of the old ones in the page, and the others stay as they were:
+each says with which version it was made. Without ``--full`` the long simulations are shortened. Each benchmark
+is a process of its own. It prints what it likes; a line ``claim: what | measured | aim`` becomes a row of the
+summary, and ``skipped: why`` says that something it needs is not there.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import argparse
 import contextlib
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -111,7 +114,8 @@ def run(name: str, full: bool, limit: float) -> Report:
     text = _output([sys.executable, "-m", f"benchmarks.{name}", *arguments], limit)
     seconds = time.perf_counter() - started
     asked = f" {' '.join(arguments)}" if arguments else ""
-    return read(name, text, f"`python -m benchmarks.{name}{asked}`, {seconds:.0f} s")
+    how = f"`python -m benchmarks.{name}{asked}`, {seconds:.0f} s, keff {_version('keff')}"
+    return read(name, text, how)
 
 
 def read(name: str, text: str, how: str) -> Report:
@@ -126,6 +130,28 @@ def read(name: str, text: str, how: str) -> Report:
     body = "\n".join(shown)
     section = f"### {name}\n\n{about(name)}\n\n{how}\n\n```text\n{body}\n```\n"
     return Report(name, tuple(_three(parts) for parts in claims), tuple(skipped), section)
+
+
+def kept(text: str, replaced: Collection[str]) -> list[Report]:
+    """Return what a page holds, without the benchmarks that were run anew and those that are no more."""
+    summary, _, details = text.partition("## Details\n")
+    parts = re.split(r"(?m)^### (\w+)\n", details)[1:]
+    sections = {name: f"### {name}\n{body}" for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    rows = [row.strip("| ").split(" | ") for row in summary.splitlines() if row.endswith(") |")]
+    return [
+        Report(
+            name,
+            tuple(_three(row[:3]) for row in rows if row[-1].startswith(f"[{name}]")),
+            tuple(
+                line.removeprefix(f"- {name}: ")
+                for line in summary.splitlines()
+                if line.startswith(f"- {name}: ")
+            ),
+            section.rstrip("\n") + "\n",
+        )
+        for name, section in sections.items()
+        if name in names() and name not in replaced
+    ]
 
 
 def _three(parts: list[str]) -> tuple[str, str, str]:
@@ -184,14 +210,16 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="the long simulations at full length")
     parser.add_argument("--seconds", type=float, default=600, help="the most that one benchmark may take")
     options = parser.parse_args()
+    chosen = options.names or names()
+    old = kept(PAGE.read_text("utf-8"), chosen) if options.names and PAGE.is_file() else []
     reports: list[Report] = []
     where = machine()
-    for name in options.names or names():
+    for name in chosen:
         print(f"{name} ...", flush=True)
         reports.append(run(name, options.full, options.seconds))
         print(reports[-1].section, flush=True)
-        if not options.names:
-            PAGE.write_text(page(reports, where), encoding="utf-8")
+        whole = sorted([*old, *reports], key=lambda report: report.name)
+        PAGE.write_text(page(whole, where), encoding="utf-8")
     print(page(reports, where).partition("## Details")[0])
 
 

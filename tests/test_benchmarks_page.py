@@ -48,6 +48,16 @@ def test_long_output_is_cut(bench: ModuleType) -> None:
     assert "\n60\n" not in report.section
 
 
+def test_one_benchmark_run_anew_leaves_the_others_as_they_were(bench: ModuleType) -> None:
+    reports = [
+        bench.read(name, f"claim: of {name} | 1 | 2\nskipped: no {name}\n### not a head", "")
+        for name in ("arms", "stats")
+    ]
+    page = bench.page(reports, "")
+    assert bench.kept(page, ["stats"]) == reports[:1]
+    assert bench.page(bench.kept(page, []), "") == page
+
+
 def test_every_benchmark_has_a_paragraph_about_it(bench: ModuleType) -> None:
     assert {"reproduce", "report", "arms"} <= set(bench.names())
     for name in bench.names():
