@@ -3,8 +3,8 @@
     python -m benchmarks [NAME ...] [--full]
 
 With names, their sections take the place of the old ones in the page, and the others stay as they were:
-each says with which version it was made. Without ``--full`` the long simulations are shortened. Each benchmark
-is a process of its own. It prints what it likes; a line ``claim: what | measured | aim`` becomes a row of the
+each says with which version it was made. Without ``--full`` long simulations are shortened. Each benchmark is
+a process of its own. It prints what it likes; a line ``claim: what | measured | aim`` becomes a row of the
 summary, and ``skipped: why`` says that something it needs is not there.
 """
 

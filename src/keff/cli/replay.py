@@ -89,7 +89,6 @@ def command(
     )
     found = replay(votes, chosen, np.random.default_rng(seed), how)
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
         _write(out, found, fixed)
     _show(found, json=json)
 
@@ -117,6 +116,7 @@ def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
 
 
 def _write(out: Path, found: Replay, fixed: FloatArray | None) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
     if fixed is None:
         out.write_text(markdown(found), encoding="utf-8")
         return

@@ -25,7 +25,7 @@ LABELS = tuple("ABCDEFGHIJ")
 class Opening:
     """How to read a record.
 
-    Its format and answer space (None: found out), a trim, whether with texts, and the ``part`` of a log that
+    Its format and answer space (None: detected), a trim, whether with texts, and the ``part`` of a log that
     holds several records. ``columns`` says which column means what (``id=question_id,answer=prediction``);
     ``scorer`` chooses among the scores of a log, and from ``threshold`` on a score is right; ``branches``
     names the columns of a record of several models (``a,b,c`` or a JSON file).

@@ -126,7 +126,7 @@ def _branches(source: Gathered, questions: list[Question], opening: Opening, par
 
 
 def _naming(path: Path, size: int) -> str:
-    """Say how to name columns: by a file beside the log that lists as many names, where there is one."""
+    """Return how to name columns: by a file beside the log that lists as many names, where there is one."""
     for file in sorted(path.parent.glob(f"{escape(path.stem)}.*.json"))[:MOST_SIDECARS]:
         with suppress(LogError):
             if len(branch_names(str(file))) == size:

@@ -110,7 +110,7 @@ def _kept(advice: Recommendation, cap: int) -> Tile:
 
 
 def _sure(advice: Recommendation) -> str:
-    """Say how sure it is that this workload keeps what was asked."""
+    """Return how sure it is that this workload keeps what was asked."""
     kept = advice.kept
     if kept is None or kept.confidence is None:
         return ""

@@ -77,19 +77,14 @@ def _labels(name: str, x: Any, y: Any, dy: int, color: str) -> list[Any]:
 
 def saturation() -> Any:
     """Draw the paper's view: majority, its models and K*."""
-    colour = alt.Color(
-        "series:N", scale=alt.Scale(domain=list(SERIES), range=[COLOURS[one] for one in SERIES]), legend=None
-    )
-    dash = alt.StrokeDash(
-        "series:N", scale=alt.Scale(domain=list(SERIES), range=[DASHES[one] for one in SERIES]), legend=None
-    )
+    colours = alt.Scale(domain=list(SERIES), range=[COLOURS[name] for name in SERIES])
+    dashes = alt.Scale(domain=list(SERIES), range=[DASHES[name] for name in SERIES])
+    colour = alt.Color("series:N", scale=colours, legend=None)
+    dash = alt.StrokeDash("series:N", scale=dashes, legend=None)
     accuracy = alt.Y("value:Q", title="accuracy", axis=SHARE, scale=alt.Scale(zero=False))
     shown = [tip("series", ""), tip("k", "paths"), tip("value", "accuracy", ".1%")]
     limits = [*shown, tip("lo", "95% from", ".1%"), tip("hi", "to", ".1%")]
-    band = [
-        alt.Tooltip("lo:Q", title="accuracy from", format=".1%"),
-        alt.Tooltip("hi:Q", title="to", format=".1%"),
-    ]
+    band = [tip("lo", "accuracy from", ".1%"), tip("hi", "to", ".1%")]
     seen, model = data("seen"), data("model")
     return alt.layer(
         data("star")

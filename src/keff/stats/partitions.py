@@ -20,7 +20,7 @@ COMPONENTS: tuple[tuple[str, float, float], ...] = (
 """The components: kind, then (discount d, strength theta) if open, or (M answers, kappa) if few."""
 
 STICKS = 40
-"""Unseen answers that a sampled open distribution names; beyond them no answer comes twice."""
+"""Unseen answers that a sampled open distribution names; beyond them no two answers are equal."""
 
 ABSTENTION_PRIOR = (0.05, 1.0)
 """Beta prior of a question's abstention rate."""

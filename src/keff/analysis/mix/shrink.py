@@ -97,12 +97,14 @@ def expected_gain(
     gain = means - means[best]
     alone = standing(plans, means, best)
     real = reliability(accuracy[alone], ids, law)
-    apart = means[alone] - means[alone[plans[best].branches[0]]]
-    ends = np.array([(plan.branches[0], plan.branches[-1]) for plan in plans])
-    prior = real * (law.first * apart[ends[:, 0]] + law.last * apart[ends[:, 1]]) - law.unseen
+    apart: FloatArray = means[alone] - means[alone[plans[best].branches[0]]]
+    first: IntArray = np.array([plan.branches[0] for plan in plans])
+    last: IntArray = np.array([plan.branches[-1] for plan in plans])
+    prior: FloatArray = real * (law.first * apart[first] + law.last * apart[last]) - law.unseen
     part = law.own**2 / (law.own**2 + errors(accuracy - accuracy[best], ids) ** 2)
-    several = np.array([len(plan.branches) > 1 for plan in plans])
-    expected: FloatArray = np.where(several, prior + part * (gain - prior), real * gain)
+    several = [place for place, plan in enumerate(plans) if len(plan.branches) > 1]
+    expected: FloatArray = real * gain
+    expected[several] = (prior + part * (gain - prior))[several]
     return expected, real
 
 
