@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -33,29 +35,35 @@ def advice(terms: Terms) -> Recommendation:
 
 
 def test_a_recommendation_in_two_rounds_takes_more_paths_and_less_time() -> None:
-    plain, quick = advice(Terms()), advice(Terms(haste=Haste(max_rounds=2)))
-    assert "rounds=2,agreement=" in quick.policy and quick.policy.startswith(plain.policy.split(",")[0])
-    assert plain.expected_paths is not None and quick.expected_paths is not None
-    assert plain.expected_paths < quick.expected_paths < 16
+    slow_way, quick = plain(), advice(Terms(haste=Haste(max_rounds=2)))
+    assert "rounds=2,agreement=" in quick.policy and quick.policy.startswith(slow_way.policy.split(",")[0])
+    assert slow_way.expected_paths is not None and quick.expected_paths is not None
+    assert slow_way.expected_paths < quick.expected_paths < 16
     assert quick.expected_paths_interval is not None
     assert quick.expected_paths_interval.value == pytest.approx(quick.expected_paths)
-    assert plain.kept is not None and quick.kept is not None
-    assert quick.kept.value == pytest.approx(plain.kept.value, abs=0.01)
-    slow, fast = plain.expected_seconds, quick.expected_seconds
+    assert slow_way.kept is not None and quick.kept is not None
+    assert quick.kept.value == pytest.approx(slow_way.kept.value, abs=0.01)
+    slow, fast = slow_way.expected_seconds, quick.expected_seconds
     assert slow is not None and slow.p95 is not None and fast is not None and fast.p95 is not None
     assert fast.p95.value < slow.p95.value
     assert "in at most 2 rounds" in quick.because
 
 
+@cache
+def plain() -> Recommendation:
+    return advice(Terms())
+
+
+@pytest.mark.slow
 def test_the_most_rounds_that_are_fast_enough_are_taken() -> None:
     votes = workload()
-    alone, slow = seconds_of(votes, "fixed:1"), advice(Terms()).expected_seconds
+    alone, slow = seconds_of(votes, "fixed:1"), plain().expected_seconds
     assert alone is not None and alone.p95 is not None and slow is not None and slow.p95 is not None
     goal = (alone.p95.value + slow.p95.value) / 2
     quick = advice(Terms(haste=Haste(p95=goal)))
     assert quick.expected_seconds is not None and quick.expected_seconds.p95 is not None
     assert quick.expected_seconds.p95.value <= goal
-    assert advice(Terms(haste=Haste(p95=1e4))).policy == advice(Terms()).policy
+    assert advice(Terms(haste=Haste(p95=1e4))).policy == plain().policy
     with pytest.raises(UsageError, match=r"one path takes .* s\): raise --p95"):
         advice(Terms(haste=Haste(p95=0.5)))
 

@@ -41,6 +41,7 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.integration
 def test_the_quick_start_runs_from_an_empty_folder(tmp_path: Path) -> None:
     pytest.importorskip("altair")
     shell = blocks(DOCS / "quickstart.md", "bash")

@@ -30,7 +30,7 @@ SEVEN = Script(answer=lambda *_: "The answer is 7.")
 def test_a_gateway_starts_before_its_upstream_and_serves_when_that_is_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = reserved.getsockname()[1]
-    with gateway(f"http://127.0.0.1:{port}/v1", planless=True) as rig:
+    with gateway(f"http://127.0.0.1:{port}/v1", planless=True, options=Options(replacements=1)) as rig:
         base = rig.url.removesuffix("/v1")
         assert httpx2.get(f"{base}/healthz").status_code == 200
         assert httpx2.get(f"{base}/readyz").status_code == 503
@@ -101,9 +101,10 @@ def test_a_certificate_that_cannot_be_trusted_is_never_talked_to(tmp_path: Path)
 
 
 def test_http_where_tls_is_spoken_and_the_other_way_round_are_502(tmp_path: Path) -> None:
-    with secure(tmp_path) as url, gateway(url.replace("https", "http"), planless=True) as rig:
+    once = Options(replacements=1)
+    with secure(tmp_path) as url, gateway(url.replace("https", "http"), planless=True, options=once) as rig:
         assert rig.post({"messages": QUESTION, "keff": {"k": 1}}).status_code == 502
-    with running(SEVEN) as url, gateway(url.replace("http", "https"), planless=True) as rig:
+    with running(SEVEN) as url, gateway(url.replace("http", "https"), planless=True, options=once) as rig:
         assert rig.post({"messages": QUESTION, "keff": {"k": 1}}).status_code == 502
 
 

@@ -51,7 +51,7 @@ def printed(table: str) -> list[tuple[str, ...]]:
     return [tuple(line.split()[place].replace("_", " ") for place in places) for line in text.splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("table", list(claims.PRINTED))
 def test_a_table_has_the_papers_rows_in_its_order(found: Reproduction, table: str) -> None:
     rows = [tuple(str(row[key]) for key in claims.KEYS[table]) for row in found.tables[table]]
@@ -61,7 +61,7 @@ def test_a_table_has_the_papers_rows_in_its_order(found: Reproduction, table: st
     assert all({"arm", "paths", "seeds"} <= set(row) for row in found.tables[table])
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_figures_appendix_and_cells_are_the_papers(found: Reproduction, tmp_path: Path) -> None:
     assert (found.missing, found.problems) == ([], [])
     assert len(found.tables["arms"]) == 2 * 56 + 3 + 2 + 1

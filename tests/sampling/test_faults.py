@@ -198,6 +198,7 @@ def committed(folder: Path) -> int:
         return 0
 
 
+@pytest.mark.integration
 def test_gsm8k_is_sampled_from_a_real_server(tmp_path: Path, shared: Path, smollm2: Path) -> None:
     pytest.importorskip("xllamacpp", reason="the real server needs xllamacpp: pip install 'keff[llamacpp]'")
     from real_server import real_base_url
