@@ -129,7 +129,7 @@ def _line(columns: Mapping[str, list[object]], place: int) -> dict[str, object]:
 
 
 def _scalar(value: object) -> object:
-    """Return a scalar of NumPy as Python's own, and a whole number as an integer.
+    """Return a scalar of NumPy as Python's own, and a float without a fraction as an integer.
 
     One missing value makes floats of a whole column.
     """
