@@ -52,8 +52,9 @@ coverage: $(VENV)/ready-light  ## the test suite with line coverage
 bench: $(VENV)/ready-$(EXTRAS)  ## measure speed and scale; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
-docs: $(VENV)/ready-docs  ## build the documentation site, strictly
+docs: $(VENV)/ready-docs  ## build the documentation site, strictly, and follow every link in it
 	@$(BIN)/zensical build --strict
+	@$(BIN)/linkchecker --no-status --no-warnings site/index.html
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) $(DEMO) $(TOOLS) $(CLIENTS) site dist
