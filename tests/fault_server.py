@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from thread_server import serving
 
 FAULTS = (
     "429",
@@ -247,16 +248,11 @@ def chunk_events(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @contextmanager
 def running(script: Script) -> Iterator[str]:
     """Run the server on a free port of 127.0.0.1 and give its base URL."""
-    config = uvicorn.Config(
-        Server(script).app(), host="127.0.0.1", port=0, log_level="critical", lifespan="off", ws="none"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
-    finally:
-        server.should_exit = server.force_exit = True
-        thread.join(10)
+
+    def configure() -> uvicorn.Config:
+        return uvicorn.Config(
+            Server(script).app(), host="127.0.0.1", port=0, log_level="critical", lifespan="off", ws="none"
+        )
+
+    with serving(configure, finish=False) as address:
+        yield f"{address}/v1"

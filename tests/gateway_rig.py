@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from keff.gateway.security import Guard
 from keff.gateway.service import Service
 from keff.gateway.upstream import Address
 from keff.plan import Plan, Profile
+from thread_server import serving
 
 SAMPLING = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 64, "stop": [], "seed": 0, "thinking": None}
 ENGINE = {"engine": "openai", "model": "stub", "extra_body": {}, "omit": [], "thinking": "template"}
@@ -95,23 +94,17 @@ def gateway(
     seconds = fields.pop("path_seconds", 20.0)
     limits: dict[str, Any] = {"path_seconds": seconds, "connections": 2048}
     address = None if upstream is None else Address(url=upstream, key=key, **limits)
-    made: dict[str, Any] = {}
+    made: list[Service] = []
 
-    def run() -> None:
+    def configure() -> uvicorn.Config:
         # Made in the thread that uses it, as sqlite wants.
-        try:
-            deployment = Deployment(plan=None if planless else plan or make_plan(), address=address, **fields)
-            made["books"] = books_of(deployment, policy_of(deployment))
-            made["service"] = service_of(deployment, np.random.default_rng(0), made["books"])
-        except Exception as error:
-            made["error"] = error
-            return
-        config = uvicorn.Config(
-            application(
-                made["service"],
-                Guard(options.token, options.admin_token, options.clients),
-                views_of(made["service"], made["books"]),
-            ),
+        deployment = Deployment(plan=None if planless else plan or make_plan(), address=address, **fields)
+        books = books_of(deployment, policy_of(deployment))
+        service = service_of(deployment, np.random.default_rng(0), books)
+        made.append(service)
+        guard = Guard(options.token, options.admin_token, options.clients)
+        return uvicorn.Config(
+            application(service, guard, views_of(service, books)),
             port=0,
             http=TimedProtocol,
             ws="none",
@@ -120,19 +113,6 @@ def gateway(
             timeout_graceful_shutdown=5,
             h11_max_incomplete_event_size=LARGEST_HEAD,
         )
-        made["server"] = uvicorn.Server(config)
-        made["server"].run()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    while "error" not in made and not (made.get("server") and made["server"].started):
-        time.sleep(0.01)
-    if "error" in made:
-        raise made["error"]
-    server = made["server"]
-    try:
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield Rig(f"http://127.0.0.1:{port}/v1", made["service"])
-    finally:
-        server.should_exit = True
-        thread.join(10)
+    with serving(configure) as url:
+        yield Rig(f"{url}/v1", made[0])

@@ -28,7 +28,7 @@ def repository(config: str, split: str, lines: bytes) -> dict[str, bytes]:
 def hub(repositories: Repositories) -> Iterator[str]:
     """Serve data set repositories, name -> path -> bytes, and give the address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _handler(repositories)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 
 import numpy as np
@@ -12,7 +13,6 @@ from keff.policy_induction import DEPTH, LEAVES_TO_RULE, Schedule, States
 from keff.policy_view import ByCounts, Everywhere, Policy, Vectorised
 from keff.stats.courses import GENERIC_WEIGHTS, courses, tilted
 from keff.stats.draws import Draws
-from keff.stats.partitions import Simulated
 from keff.stats.votes import FloatArray, IntArray
 
 COURSES, FRESH = 12_000, 4
@@ -22,6 +22,29 @@ BLOCK = 200
 
 BISECTIONS = 16
 KEPT = 32
+
+
+@dataclass(frozen=True)
+class _Simulation:
+    """Simulated courses before any rule: the same for all rules with one cap.
+
+    ``lost`` [m, cap + 1] is the answer share lost by stopping there instead of at the cap.
+    """
+
+    draws: Draws
+    lost: FloatArray
+
+
+@lru_cache(maxsize=2)
+def _simulation(weights: tuple[float, ...], count: int, cap: int, seed: int) -> _Simulation:
+    """Simulate courses, kept for the next rule: making them takes longer than what is done with them."""
+    new = courses(np.array(weights), count, cap, np.random.default_rng(seed))
+    # In few tall blocks: some rules follow one block at a time.
+    draws = Draws(new.draws.codes.reshape(-1, BLOCK, cap))
+    leader = draws.tallies.leader.reshape(count, cap + 1).astype(np.int64)
+    shares = np.take_along_axis(new.shares[:, 0], np.maximum(leader, 0), axis=1)
+    share = np.where(leader < 0, 0.0, shares)
+    return _Simulation(draws, share[:, -1:] - share)
 
 
 @dataclass(frozen=True)
@@ -38,19 +61,14 @@ class _Courses:
     ahead: IntArray
 
     @classmethod
-    def of(cls, rule: Policy, new: Simulated) -> _Courses:
-        courses, _, cap = new.draws.codes.shape
-        # In few tall blocks: some rules follow one block at a time.
-        draws = Draws(new.draws.codes.reshape(-1, BLOCK, cap))
+    def of(cls, rule: Policy, simulation: _Simulation) -> _Courses:
         assert isinstance(rule, Vectorised)
+        draws, shape = simulation.draws, simulation.lost.shape
         asked = rule.everywhere(draws) if isinstance(rule, Everywhere) else rule.ahead(draws)
-        seen, shape = draws.tallies, (courses, cap + 1)
-        leader = seen.leader.reshape(shape).astype(np.int64)
-        share = np.where(leader < 0, 0.0, np.take_along_axis(new.shares[:, 0], np.maximum(leader, 0), axis=1))
         return cls(
-            seen.v1.reshape(shape).astype(np.int64),
-            seen.v2.reshape(shape).astype(np.int64),
-            share[:, -1:] - share,
+            draws.tallies.v1.reshape(shape).astype(np.int64),
+            draws.tallies.v2.reshape(shape).astype(np.int64),
+            simulation.lost,
             np.asarray(asked).reshape(shape).astype(np.int64),
         )
 
@@ -103,7 +121,7 @@ def make_schedule(rule: Policy, rounds: int, weights: FloatArray) -> Schedule:
         return Schedule()
     size = max(COURSES * 32 // max(rule.cap, 32), 2000) // BLOCK * BLOCK
     made, fresh = (
-        _Courses.of(rule, courses(weights, times * size, rule.cap, np.random.default_rng(seed)))
+        _Courses.of(rule, _simulation(tuple(weights.tolist()), times * size, rule.cap, seed))
         for seed, times in enumerate((1, FRESH))
     )
     (_, most), (lost, also) = made.alone(), fresh.alone()

@@ -17,7 +17,7 @@ from keff.policy_waves import in_waves
 from keff.stats.correlation import agreement
 from keff.stats.courses import GENERIC_WEIGHTS, component_agreement, courses, tilted
 from keff.stats.draws import Draws
-from keff.stats.partitions import COMPONENTS
+from keff.stats.partitions import COMPONENTS, Simulated
 from keff.stats.votes import FloatArray, Votes
 
 made = cache(parse_policy)
@@ -86,9 +86,14 @@ def test_a_vote_that_was_cut_off_in_a_wave_ends_where_it_would_have_ended(
     assert (n, decision) == (sum(sizes), stop)
 
 
+@cache
+def fresh_courses(seed: int) -> Simulated:
+    return courses(GENERIC_WEIGHTS, 20_000, 32, np.random.default_rng(seed))
+
+
 def outcome(policy: Policy, seed: int) -> tuple[float, float, FloatArray]:
     """Return mean paths, mean rounds, and the share lost of every simulated question."""
-    new = courses(GENERIC_WEIGHTS, 20_000, 32, np.random.default_rng(seed))
+    new = fresh_courses(seed)
     walks = run(policy, new.draws)
     share = new.share_of_leader()[:, 0]
     lost = share[:, -1] - share[np.arange(len(share)), walks.stop[:, 0]]

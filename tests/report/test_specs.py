@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-alt = pytest.importorskip("altair")
+Charts = dict[str, dict[str, Any]]
 
-from jsonschema import ValidationError  # noqa: E402
-
-from keff.report.specs import specs  # noqa: E402
-
-CHARTS = specs()
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_each_chart_is_valid(name: str) -> None:
-    alt.LayerChart.from_dict(CHARTS[name])
-    broken = json.loads(json.dumps(CHARTS[name]))
-    broken["layer"][0]["mark"] = {"type": "no such mark"}
-    with pytest.raises(ValidationError):
-        alt.LayerChart.from_dict(broken)
+@pytest.fixture(scope="module")
+def charts() -> Charts:
+    pytest.importorskip("altair")
+    from keff.report.specs import specs
+
+    return specs()
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_no_chart_carries_data_of_its_own_beyond_a_zero_line(name: str) -> None:
-    text = json.dumps(CHARTS[name])
-    assert len(text) < 20_000
-    assert '"url"' not in text
+def test_each_chart_is_valid(charts: Charts) -> None:
+    from altair import LayerChart
+    from jsonschema import ValidationError
+
+    assert charts
+    for name, chart in charts.items():
+        LayerChart.from_dict(chart)
+        broken = json.loads(json.dumps(chart))
+        broken["layer"][0]["mark"] = {"type": "no such mark"}
+        with pytest.raises(ValidationError):
+            LayerChart.from_dict(broken)
+            pytest.fail(f"the broken chart {name} passes")
+
+
+def test_no_chart_carries_data_of_its_own_beyond_a_zero_line(charts: Charts) -> None:
+    for name, chart in charts.items():
+        text = json.dumps(chart)
+        assert len(text) < 20_000, name
+        assert '"url"' not in text, name
