@@ -58,9 +58,11 @@ class Schedule:
 
     ``table`` [rounds, stations, cap + 1, cap + 1] is indexed by the rounds left (from 1), the place of the
     number of paths among ``stations``, and the two largest counts; None leaves all to the rule. ``stops``
-    says whether the schedule stops by itself; otherwise only the rule does, and the table holds sizes.
+    says whether the schedule stops by itself; otherwise only the rule does, and the table holds sizes. The
+    rule draws ``cap`` paths at most.
     """
 
+    cap: int
     table: Table | None = None
     place: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     stops: bool = False
@@ -72,13 +74,21 @@ class Schedule:
         station = int(self.place[n])
         return LEAVES_TO_RULE if station < 0 else int(self.table[min(left, DEPTH) - 1, station, v1, v2])
 
-    def sizes(self, left: int, n: IntArray, v1: IntArray, v2: IntArray) -> IntArray:
-        """Return the next round of many states."""
+    def sizes(self, left: int, at: IntArray, ahead: IntArray, counts: tuple[IntArray, IntArray]) -> IntArray:
+        """Return the next round of many courses, 0 to stop.
+
+        ``at`` paths are drawn, the rule asks for ``ahead``, and ``counts`` are the two largest. Where the
+        schedule says nothing the rule is followed, and the last round draws all that is left.
+        """
+        rest = self.cap - at if left == 1 else ahead
+        by_rule = np.where(ahead > 0, rest, 0)
         if self.table is None or left < 1:
-            return np.full(len(n), 0 if self.stops and left < 1 else LEAVES_TO_RULE)
-        station = self.place[n]
-        planned = self.table[min(left, DEPTH) - 1, np.maximum(station, 0), v1, v2]
-        return np.where(station < 0, LEAVES_TO_RULE, planned).astype(np.int64)
+            return np.zeros_like(at) if self.stops and left < 1 else by_rule
+        station = self.place[at]
+        planned = self.table[min(left, DEPTH) - 1, np.maximum(station, 0), *counts]
+        if not self.stops:
+            planned = np.where(ahead > 0, planned, 0)
+        return np.where((station < 0) | (planned == LEAVES_TO_RULE), by_rule, planned).astype(np.int64)
 
 
 def stations_of(cap: int) -> IntArray:
@@ -193,7 +203,7 @@ class States:
                 table[turn, i, v1, v2] = sizes[self.first[i] : self.first[i + 1]][known]
         place = np.full(self.cap + 1, -1, np.int64)
         place[self.stations] = np.arange(len(self.stations))
-        return Schedule(table, place, may_stop)
+        return Schedule(self.cap, table, place, may_stop)
 
 
 def _risks(cap: int) -> FloatArray:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy_induction import LEAVES_TO_RULE, Schedule
 from keff.policy_schedule import plan
-from keff.policy_spec import PolicySpec
-from keff.policy_view import ByCounts, Fittable, Need, Policy, Sample, Stop, View, Weighting, tally
-from keff.policy_waves import Ahead, follow, follow_all, whole
+from keff.policy_view import ByCounts, Fittable, Policy, Sample, Stop, View, Weighting, tally
+from keff.policy_waves import Ahead, Paced, Weighed, whole
 from keff.stats.correlation import agreement as agreement_of
 from keff.stats.courses import GENERIC_WEIGHTS, component_agreement
-from keff.stats.draws import Draws
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import Votes
 
 PSEUDO_ITEMS = 10
 """How many questions the generic workload is worth where the agreement is fitted."""
 
 
 @dataclass(frozen=True)
-class InRounds:
+class InRounds(Paced):
     """A rule in at most ``rounds`` rounds, by the schedule for workloads with this ``agreement``.
 
     ``agreement`` is how often two paths give the same answer (None: as in recorded generations). Where the
@@ -32,7 +26,6 @@ class InRounds:
     last round.
     """
 
-    rule: Policy
     rounds: int
     agreement: float | None
     schedule: Schedule = field(repr=False)
@@ -40,29 +33,11 @@ class InRounds:
     @property
     def spec(self) -> str:
         """The string that makes this policy again."""
-        rule = PolicySpec.parse(self.rule.spec)
         law = {} if self.agreement is None else {"agreement": self.agreement}
-        return str(replace(rule, options={**rule.options, "rounds": self.rounds, **law}))
+        return self.spelled(rounds=self.rounds, **law)
 
-    @property
-    def cap(self) -> int:
-        """The most paths that it draws."""
-        return self.rule.cap
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """What a view must carry."""
-        return self.rule.needs
-
-    @property
-    def monotone(self) -> bool:
-        """A vote for the leader may change where the rounds end."""
-        return False
-
-    def decide(self, view: View, turn: int | None = None) -> Sample | Stop:
-        """Decide at the end of a round; in the middle of one ask for the rest of it."""
-        if turn is None:
-            return follow(self, view, self.cap)
+    def at_end(self, view: View, turn: int) -> Sample | Stop:
+        """Stop or draw the next round."""
         n, left = len(view.keys), self.rounds - turn
         decision = self.rule.decide(view)
         seen = tally(view.keys)
@@ -81,21 +56,7 @@ class InRounds:
 
     def sizes(self, turn: int, at: Ahead, ahead: Ahead, counts: tuple[Ahead, Ahead]) -> Ahead:
         """Return the next round of many orders, 0 to stop."""
-        left = self.rounds - turn
-        planned = self.schedule.sizes(left, at, *counts)
-        by_rule = np.where(ahead > 0, self.cap - at if left == 1 else ahead, 0)
-        if not self.schedule.stops:
-            planned = np.where(ahead > 0, planned, 0)
-        return np.where(planned == LEAVES_TO_RULE, by_rule, planned)
-
-    def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Decide at the end of every round of every order."""
-        return follow_all(self, self.rule, draws)
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the rule needs no pilot, or has had one."""
-        return not isinstance(self.rule, Fittable) or self.rule.fitted
+        return self.schedule.sizes(self.rounds - turn, at, ahead, counts)
 
     def fit(self, pilot: Votes) -> Policy:
         """Fit the rule, where it can be fitted, and the agreement of the workload."""
@@ -103,14 +64,8 @@ class InRounds:
         return in_rounds(rule, self.rounds, fit_agreement(pilot))
 
 
-@dataclass(frozen=True)
-class VoteInRounds(InRounds):
+class VoteInRounds(InRounds, Weighed):
     """The same for a rule that weighs its votes."""
-
-    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
-        """Return the weights of the rule."""
-        assert isinstance(self.rule, Weighting)
-        return self.rule.weights(draws, stop)
 
 
 def fit_agreement(pilot: Votes) -> float:
@@ -134,6 +89,6 @@ def in_rounds(rule: Policy, rounds: object, agreement: object = None) -> Policy:
         raise PolicyError(f"policy {rule.spec}: agreement must be a number from 0 to 1, not {agreement}")
     likely = None if agreement is None else float(agreement)
     ready = not isinstance(rule, Fittable) or rule.fitted or rule.needs == frozenset({"answers"})
-    schedule = plan(rule, most, likely) if ready else Schedule()
+    schedule = plan(rule, most, likely) if ready else Schedule(rule.cap)
     kind = VoteInRounds if isinstance(rule, Weighting) else InRounds
     return kind(rule, most, likely, schedule)

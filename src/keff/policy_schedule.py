@@ -9,7 +9,7 @@ from itertools import count
 
 import numpy as np
 
-from keff.policy_induction import DEPTH, LEAVES_TO_RULE, Schedule, States
+from keff.policy_induction import DEPTH, Schedule, States
 from keff.policy_view import ByCounts, Everywhere, Policy, Vectorised
 from keff.stats.courses import GENERIC_WEIGHTS, courses, tilted
 from keff.stats.draws import Draws
@@ -20,7 +20,9 @@ COURSES, FRESH = 12_000, 4
 
 BLOCK = 200
 
-BISECTIONS = 16
+BISECTIONS, HIGHEST = 16, 16.0
+"""Steps to the price of a loss, and the logarithm of the highest: a path per 10 millionths of a share."""
+
 KEPT = 32
 
 
@@ -72,26 +74,27 @@ class _Courses:
             np.asarray(asked).reshape(shape).astype(np.int64),
         )
 
-    def alone(self) -> tuple[FloatArray, int]:
-        """Return what the rule loses [m] by the fewest votes that could stop, and its most rounds."""
+    def alone(self) -> tuple[IntArray, int]:
+        """Return where the fewest votes that could stop lead [m], and the most rounds of them."""
         rows, at = np.arange(len(self.v1)), np.zeros(len(self.v1), np.int64)
         for turn in count():
             step = self.ahead[rows, at]
             if not step.any():
-                return self.lost[rows, at], turn
+                return at, turn
             at += step
         raise AssertionError("a rule stops at its cap")
 
-    def followed(self, schedule: Schedule, rounds: int) -> FloatArray:
-        """Return what a schedule that stops by itself loses [m]."""
-        cap = self.v1.shape[1] - 1
+    def followed(self, schedule: Schedule, rounds: int) -> IntArray:
+        """Return where a schedule ends [m]."""
         rows, at = np.arange(len(self.v1)), np.zeros(len(self.v1), np.int64)
         for left in range(rounds, 0, -1):
-            planned = schedule.sizes(left, at, self.v1[rows, at], self.v2[rows, at])
-            asked = self.ahead[rows, at]
-            by_rule = np.where(asked > 0, cap - at if left == 1 else asked, 0)
-            at = at + np.where(planned == LEAVES_TO_RULE, by_rule, planned)
-        return self.lost[rows, at]
+            counts = self.v1[rows, at], self.v2[rows, at]
+            at = at + schedule.sizes(left, at, self.ahead[rows, at], counts)
+        return at
+
+    def loss(self, at: IntArray) -> FloatArray:
+        """Return the share lost by ending there [m]."""
+        return self.lost[np.arange(len(at)), at]
 
 
 _known: OrderedDict[tuple[str, int, float | None], Schedule] = OrderedDict()
@@ -101,9 +104,11 @@ def plan(rule: Policy, rounds: int, agreement: float | None) -> Schedule:
     """Return the schedule of a rule for a workload whose paths agree this often (None: as recorded ones).
 
     Minimises E[paths] + price * E[loss]. The price is bisected until the loss on fresh courses is no greater
-    than that of the rule itself. Where no course needs more rounds than there are, the fewest votes that
-    could stop the rule are drawn each time, which loses nothing; a rule that loses nothing, or looks at more
-    than counts, is the only one to stop. The same arguments give the same schedule.
+    than that of the rule itself. Beside it stands the schedule whose sizes are planned but which only the
+    rule stops, so that every fixed sequence of waves is among what is chosen from; the cheaper on fresh
+    courses is taken. Where no course needs more rounds than there are, the fewest votes that could stop the
+    rule are drawn each time, which loses nothing; a rule that loses nothing, or looks at more than counts, is
+    the only one to stop. The same arguments give the same schedule.
     """
     key = rule.spec, rounds, agreement
     if key not in _known:
@@ -118,34 +123,36 @@ def plan(rule: Policy, rounds: int, agreement: float | None) -> Schedule:
 def make_schedule(rule: Policy, rounds: int, weights: FloatArray) -> Schedule:
     """Make the schedule for workloads that mix the laws of ``stats.partitions`` in these proportions."""
     if not isinstance(rule, Vectorised) or rule.cap < 2:
-        return Schedule()
+        return Schedule(rule.cap)
     size = max(COURSES * 32 // max(rule.cap, 32), 2000) // BLOCK * BLOCK
     made, fresh = (
         _Courses.of(rule, _simulation(tuple(weights.tolist()), times * size, rule.cap, seed))
         for seed, times in enumerate((1, FRESH))
     )
-    (_, most), (lost, also) = made.alone(), fresh.alone()
+    (_, most), (ends, also) = made.alone(), fresh.alone()
     if max(most, also) <= rounds:
-        return Schedule()
-    states = States.of(made, rule.cap)
+        return Schedule(rule.cap)
+    states, lost = States.of(made, rule.cap), fresh.loss(ends)
+    by_rule = states.schedule(min(rounds, DEPTH), None)
     if lost.mean() <= 0 or not (isinstance(rule, ByCounts) and rule.by_counts):
-        return states.schedule(min(rounds, DEPTH), None)
-    return _as_faithful(states, fresh, rounds, lost)
+        return by_rule
+    priced = _as_faithful(states, fresh, rounds, lost)
+    return min([by_rule, *priced], key=lambda each: float(fresh.followed(each, rounds).mean()))
 
 
-def _as_faithful(states: States, fresh: _Courses, rounds: int, lost: FloatArray) -> Schedule:
-    """Return the cheapest schedule that loses no more than ``lost`` [m] on fresh courses.
+def _as_faithful(states: States, fresh: _Courses, rounds: int, lost: FloatArray) -> list[Schedule]:
+    """Return the cheapest schedule at a price that loses no more than ``lost`` [m] on fresh courses, if any.
 
     Surely no more: by a standard error of the difference, for the cheapest of many is so by chance too.
     """
-    low, high = 0.0, 16.0
-    best = states.schedule(min(rounds, DEPTH), np.exp(high))
+    low, high = 0.0, HIGHEST
+    best = list[Schedule]()
     for _ in range(BISECTIONS):
         price = (low + high) / 2
         schedule = states.schedule(min(rounds, DEPTH), np.exp(price))
-        more = fresh.followed(schedule, rounds) - lost
+        more = fresh.loss(fresh.followed(schedule, rounds)) - lost
         if more.mean() + more.std() / len(more) ** 0.5 <= 0:
-            best, high = schedule, price
+            best, high = [schedule], price
         else:
             low = price
     return best

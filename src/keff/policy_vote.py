@@ -8,34 +8,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keff.errors import PolicyError
-from keff.policy_spec import PolicySpec
-from keff.policy_view import Fittable, Need, Policy, Sample, Stop, View
+from keff.policy_over import Over
+from keff.policy_view import Fittable, Need, Sample, Stop, View
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 
-@dataclass(frozen=True, slots=True)
-class ConfidenceVote:
+@dataclass(frozen=True)
+class ConfidenceVote(Over):
     """Stop as ``rule`` does, then answer by the vote weighted by exp(confidence / temperature).
 
     CISC's softmax over the paths of an item (arXiv 2502.06233): its denominator is common to all answers
     and cancels. A path whose confidence is NaN abstains from this vote.
     """
 
-    rule: Policy
     temperature: float
 
     @property
     def spec(self) -> str:
         """The string that makes this policy again."""
-        rule = PolicySpec.parse(self.rule.spec)
-        weighted = {"weight": "confidence", "temperature": self.temperature}
-        return str(replace(rule, options={**rule.options, **weighted}))
-
-    @property
-    def cap(self) -> int:
-        """The most paths that it draws."""
-        return self.rule.cap
+        return self.spelled(weight="confidence", temperature=self.temperature)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -80,11 +72,6 @@ class ConfidenceVote:
         top = np.nanmax(logits, axis=(1, 2), keepdims=True, initial=-np.inf)
         raw = np.where(np.isnan(logits), 0.0, np.exp(np.nan_to_num(logits - top)))
         return raw * (np.arange(draws.cap) < stop[..., None])
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the stopping rule needs no pilot, or has had one."""
-        return not isinstance(self.rule, Fittable) or self.rule.fitted
 
     def fit(self, pilot: Votes) -> ConfidenceVote:
         """Fit the stopping rule, where it can be fitted."""

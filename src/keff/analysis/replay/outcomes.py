@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policy import (
     ConfidenceVote,
-    InRounds,
-    InWaves,
     Policy,
     Sample,
     Stop,
@@ -22,6 +20,7 @@ from keff.policy import (
     Weighting,
     for_one_model,
 )
+from keff.policy_over import Over
 from keff.stats.draws import Draws
 from keff.stats.latency import longest_of
 from keff.stats.votes import FloatArray, IntArray
@@ -66,7 +65,7 @@ class Walks:
 def at_once(policy: Policy) -> bool:
     """Return whether a policy follows many orders of drawing at once, itself or by its rule."""
     # Waves and weighted votes are followed at once only where their rule is.
-    if isinstance(policy, ConfidenceVote | InWaves | InRounds):
+    if isinstance(policy, Over):
         return at_once(policy.rule)
     return isinstance(policy, Vectorised)
 
