@@ -184,7 +184,8 @@ def test_to_be_sure_costs_paths_and_its_price_is_printed(pilot: Votes, found: Ou
     sure, _ = choose(found, Aim(retain=0.99, confidence=0.9))
     assert found.paths[mean] < found.paths[sure] and chance_to_keep(found, 0.99)[sure] >= 0.9
     advice = advise(pilot, Aim(retain=0.99))
-    assert f"90% sure that this workload keeps it would take {found.paths[sure]:.1f} paths" in advice.because
+    surer = f"being 90% sure of that on this workload would take {found.paths[sure]:.1f} paths"
+    assert surer in advice.because
     assert advice.kept is not None and advice.kept.confidence == chance_to_keep(found, 0.99)[mean]
     asked = advise(pilot, Aim(retain=0.99, confidence=0.9))
     assert asked.kept is not None and asked.kept.sure == 0.9 and (asked.kept.confidence or 0) >= 0.9

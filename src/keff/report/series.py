@@ -91,8 +91,14 @@ def plurality_ahead(found: Analysis) -> list[tuple[int, Interval]]:
     if found.predicted is None or found.predicted.plurality is None or found.plurality is None:
         return []
     beyond = [(k, value) for k, value in found.predicted.plurality.items() if k > found.k]
-    start = Interval(found.plurality[found.k], None, None, "subset average")
-    return [(found.k, start), *beyond] if beyond else []
+    return [(found.k, _last_measured(found, found.plurality)), *beyond] if beyond else []
+
+
+def _last_measured(found: Analysis, curve: Mapping[int, float]) -> Interval:
+    # With the measured band's limits, so that the predicted band joins it without a gap.
+    band = found.bands.plurality if found.bands else None
+    lo, hi = band[found.k] if band else (None, None)
+    return Interval(curve[found.k], lo, hi, "subset average")
 
 
 def ahead_row(k: int, value: Interval) -> dict[str, Value]:

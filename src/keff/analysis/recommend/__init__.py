@@ -206,7 +206,7 @@ def _beside(outlook: Outlook, index: int, aim: Aim) -> str:
         other, _ = choose(outlook, replace(aim, confidence=None))
         return f"; on average over workloads {outlook.paths[other]:.1f} paths keep it"
     sure = float(outlook.paths[retaining_surely(outlook, aim.share, SURE)])
-    return f"; {SURE:.0%} sure that this workload keeps it would take {sure:.1f} paths"
+    return f"; being {SURE:.0%} sure of that on this workload would take {sure:.1f} paths"
 
 
 def _share(outlook: Outlook, index: int) -> float:
