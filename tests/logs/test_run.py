@@ -135,7 +135,7 @@ def test_sample_says_by_its_exit_code_that_paths_are_owed(run: Path) -> None:
     object.__setattr__(job, "folder", run)
     with pytest.raises(RunError, match="3 paths are still owed"):
         check_whole(job, Progress(total=10, kept=2, done=5, failed=3))
-    with pytest.raises(RunError, match="paths of 2 items"):
+    with pytest.raises(RunError, match="paths of 2 questions"):
         check_whole(job, Progress(done=5, failed=3, unfinished=2))
     check_whole(job, Progress(total=10, kept=2, done=5, stopped="the token budget is spent"))
     check_whole(job, Progress(total=10, kept=2, done=8, failed=3))

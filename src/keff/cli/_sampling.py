@@ -162,7 +162,7 @@ def report(job: Job, drawn: sampler.Progress, *, json: bool) -> None:
             }
         )
         return
-    line = f"{job.folder}: {drawn.done} paths drawn, {drawn.kept} kept from before, {drawn.items} items"
+    line = f"{job.folder}: {drawn.done} paths drawn, {drawn.kept} kept from before, {drawn.items} questions"
     if drawn.failed:
         line += f"; {drawn.failed} attempts failed: run the same command to try them again"
     if drawn.refused:
@@ -184,7 +184,7 @@ def check_whole(job: Job, drawn: sampler.Progress) -> None:
     """Raise RunError when paths are owed that no limit or policy left out, and that nobody refused."""
     owed = 0 if drawn.total is None else drawn.total - drawn.kept - drawn.done
     if drawn.stopped is None and not drawn.refused and (owed > 0 or drawn.unfinished):
-        what = f"{owed} paths" if owed > 0 else f"paths of {drawn.unfinished} items"
+        what = f"{owed} paths" if owed > 0 else f"paths of {drawn.unfinished} questions"
         raise RunError(f"{what} are still owed in {job.folder}: run the same command to try them again")
 
 
@@ -225,13 +225,15 @@ def _watcher(bar: Progress) -> sampler.Watch:
 
     def watch(progress: sampler.Progress) -> None:
         seconds = max(time.monotonic() - begun, 1e-9)
+        held = progress.kept + progress.done
         share = progress.abstained / max(progress.done, 1)
-        notes = f"{share:.0%} without an answer" if progress.done else "starting"
+        notes = f"{share:.0%} without an answer" if progress.done else ""
+        if not progress.done and held != progress.total:
+            notes = "starting"
         if progress.failed:
             notes += f", {progress.failed} failed"
-        rate = f"{progress.tokens / seconds:,.0f} tokens/s"
+        rate = f"{progress.tokens / seconds:,.0f} tokens/s" if progress.done else ""
         of = "" if progress.total is None else f"/{progress.total}"
-        held = progress.kept + progress.done
         bar.update(task, total=progress.total, completed=held, of=of, rate=rate, notes=notes)
 
     return watch

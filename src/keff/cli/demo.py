@@ -23,7 +23,7 @@ from keff.report.headline import headline
 
 def command(
     run: s.RunFolder = Path("demo-run"),
-    n: s.N = 48,
+    n: s.N = 120,
     k: s.K = 8,
     seed: s.Seed = 0,
     model: s.Model = None,
