@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from importlib.util import find_spec
@@ -72,7 +72,7 @@ def missing_extra(error: ImportError, wanted_by: str) -> PluginError:
 
 def names(kind: Kind) -> list[str]:
     """Return the name of every plugin of a kind, ours first; imports none of them."""
-    return list(dict.fromkeys([*(file.stem for file in _files(kind)), *_entry_points(kind)]))
+    return list(dict.fromkeys([*_files(kind), *_entry_points(kind)]))
 
 
 def summaries(kind: Kind) -> dict[str, str]:
@@ -81,7 +81,7 @@ def summaries(kind: Kind) -> dict[str, str]:
     Ours are read without being imported. Those of other packages are imported: the summary of one that is
     broken says why.
     """
-    ours = {file.stem: _first_line_of(file, kind) for file in _files(kind)}
+    ours = {name: _first_line_of(file, kind) for name, file in _files(kind).items()}
     theirs = {name: _summary(kind, point) for name, point in _entry_points(kind).items()}
     return theirs | ours
 
@@ -115,7 +115,7 @@ def load(kind: Kind, name: str, **options: Any) -> Any:
     """
     made_by = factory(kind, name)
     signature = inspect.signature(made_by)
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    takes_any = any(taken.kind is taken.VAR_KEYWORD for taken in signature.parameters.values())
     for option in options:
         if option not in signature.parameters and not takes_any:
             raise PluginError(f"{kind} {name}: {unknown('option', option, signature.parameters)}")
@@ -131,14 +131,21 @@ def factory(kind: Kind, name: str) -> Callable[..., Any]:
     return _loaded(kind, _point(kind, name))
 
 
-def _files(kind: Kind) -> list[Path]:
-    files = sorted((Path(__file__).parent / PACKAGE[kind]).glob("*.py"))
-    return [file for file in files if not file.stem.startswith("_")]
+def _files(kind: Kind) -> Mapping[str, Path]:
+    """Return our own files of a kind by name, in the order of names."""
+    folder = Path(__file__).parent / PACKAGE[kind]
+    return _listed(folder, folder.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _listed(folder: Path, changed: int) -> Mapping[str, Path]:  # noqa: ARG001
+    """List a folder, once for as long as nothing in it is added or removed."""
+    return {file.stem: file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("_")}
 
 
 def _point(kind: Kind, name: str) -> EntryPoint:
     """Return where a plugin is: one of ours is found before one of another package with the same name."""
-    if name in {file.stem for file in _files(kind)}:
+    if name in _files(kind):
         return EntryPoint(name, f"keff.{PACKAGE[kind]}.{name}:{kind}", f"keff.{PLURAL[kind]}")
     point = _entry_points(kind).get(name)
     if point is None:

@@ -2,83 +2,46 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 
 from keff.analysis.recommend import Aim
 from keff.analysis.rounds import Haste
 from keff.analysis.terms import NO_HASTE, Terms, policy_now
-from keff.cli import _options as o
+from keff.cli import _aim_options as a
+from keff.cli import _read_options as r
 from keff.cli._money import read_pace, tariff
 from keff.errors import UsageError
 from keff.reading.open import Opening
 
+TABLES = "columns", "scorer", "threshold"
+"""Options of logs that are tables, or hold several scores."""
 
-def grouped(
-    *, without: Sequence[str] = (), **own: tuple[object, object]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the fields of every dataclass among its parameters as options, in their place.
+ARM = "part", *TABLES
+"""What reading an arm leaves out: its PATH names the part."""
 
-    ``without`` names fields, or parameter.field, that stay as they are by default; ``own`` gives a field the
-    command's own declaration and default.
-    """
-
-    def members(name: str, group: type) -> list[inspect.Parameter]:
-        fields = inspect.signature(group, eval_str=True).parameters.values()
-        kept = [field for field in fields if not {field.name, f"{name}.{field.name}"} & set(without)]
-        chosen = [own.get(field.name, (field.annotation, field.default)) for field in kept]
-        return [
-            field.replace(annotation=annotation, default=default)
-            for field, (annotation, default) in zip(kept, chosen, strict=True)
-        ]
-
-    def give(command: Callable[..., None]) -> Callable[..., None]:
-        groups: dict[str, tuple[Callable[..., object], list[str]]] = {}
-        options: list[inspect.Parameter] = []
-        for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
-                expanded = members(parameter.name, parameter.annotation)
-                groups[parameter.name] = parameter.annotation, [option.name for option in expanded]
-                options += expanded
-            else:
-                options.append(parameter)
-
-        def with_groups(**given: object) -> None:
-            made = {
-                name: group(**{field: given.pop(field) for field in fields})
-                for name, (group, fields) in groups.items()
-            }
-            command(**made, **given)
-
-        options = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
-        with_groups.__signature__ = inspect.Signature(options)  # pyright: ignore[reportFunctionMemberAccess]
-        with_groups.__annotations__ = {option.name: option.annotation for option in options}
-        with_groups.__doc__ = command.__doc__
-        return with_groups
-
-    return give
+COPY = "trim", "branches"
+"""What copying a log leaves out: it is copied whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
     """How a recorded log is read."""
 
-    format: o.Format = None
-    answer_space: o.AnswerSpaceName = None
-    answer_key: o.AnswerKey = None
-    trim: o.Trim = None
-    part: o.Part = None
-    columns: o.Columns = None
-    scorer: o.LogScorer = None
-    threshold: o.Threshold = None
-    branches: o.BranchNames = None
+    format: r.Format = None
+    answer_space: r.AnswerSpaceName = None
+    answer_key: r.AnswerKey = None
+    trim: r.Trim = None
+    part: r.Part = None
+    columns: r.Columns = None
+    scorer: r.LogScorer = None
+    threshold: r.Threshold = None
+    branches: r.BranchNames = None
 
     def opening(self, *, texts: bool = False) -> Opening:
         """Return how to open a log, with its texts or without."""
         return Opening(
             self.format,
-            o.reading_of(self.answer_space, self.answer_key),
+            r.reading_of(self.answer_space, self.answer_key),
             self.trim,
             texts=texts,
             part=self.part,
@@ -93,10 +56,10 @@ class LogOptions:
 class MoneyOptions:
     """What is deployed today, and what paths cost."""
 
-    now: o.Now = None
-    prices: o.PriceTable = None
-    volume: o.Volume = None
-    pace: o.PaceText = None
+    now: a.Now = None
+    prices: a.PriceTable = None
+    volume: a.Volume = None
+    pace: a.PaceText = None
 
     def terms(self, cap: int | None, budget_dollars: float | None = None, haste: Haste = NO_HASTE) -> Terms:
         """Make the terms: without --now a stated --cap is what savings are against."""
@@ -117,8 +80,8 @@ class MoneyOptions:
 class HasteOptions:
     """How long an answer may take."""
 
-    max_rounds: o.MaxRounds = None
-    p95: o.P95 = None
+    max_rounds: a.MaxRounds = None
+    p95: a.P95 = None
 
     def haste(self) -> Haste:
         """Return the limits."""
@@ -129,13 +92,13 @@ class HasteOptions:
 class AimOptions:
     """What the recommendation is to serve."""
 
-    retain: o.Retain = None
-    confidence: o.Confidence = None
-    budget: o.Budget = None
-    budget_mean: o.BudgetMean = None
-    budget_dollars: o.BudgetDollars = None
-    value_per_correct: o.ValuePerCorrect = None
-    cost_per_path: o.CostPerPath = None
+    retain: a.Retain = None
+    confidence: a.Confidence = None
+    budget: a.Budget = None
+    budget_mean: a.BudgetMean = None
+    budget_dollars: a.BudgetDollars = None
+    value_per_correct: a.ValuePerCorrect = None
+    cost_per_path: a.CostPerPath = None
 
     def aim(self) -> Aim:
         """Make the aim of the recommendation; raises UsageError when two are stated."""

@@ -11,20 +11,20 @@ from keff.cli._console import result_console, warn
 from keff.records import Interval
 
 
-def print_mix(found: MixFindings) -> None:
+def print_mix(mixed: MixFindings) -> None:
     """Print the recommendation, then branches, correlations and the frontier."""
-    advice = found.advice
+    advice = mixed.advice
     _say(f"{advice.verdict}: {advice.plan.policy}")
     _say(f"  {advice.because}")
     if math.isfinite(advice.cost_ratio.value):
-        _say(f"  against the best single branch's plan ({found.best_single.policy}), held out:")
+        _say(f"  against the best single branch's plan ({mixed.best_single.policy}), held out:")
         _say(f"    cost x {_range(advice.cost_ratio)}, accuracy {_points(advice.accuracy_difference)} points")
         ratio, difference = advice.against_cheap
-        _say(f"  against the cheapest single plan as good ({found.cheap_single.policy}):")
+        _say(f"  against the cheapest single plan as good ({mixed.cheap_single.policy}):")
         _say(f"    cost x {_range(ratio)}, accuracy {_points(difference)} points")
-    result_console.print(_branches(found))
-    result_console.print(_frontier(found))
-    for note in found.warnings:
+    result_console.print(_branches(mixed))
+    result_console.print(_frontier(mixed))
+    for note in mixed.warnings:
         warn(note.message)
 
 
@@ -32,14 +32,14 @@ def _say(line: str) -> None:
     result_console.print(line, markup=False, soft_wrap=True)
 
 
-def _branches(found: MixFindings) -> Table:
-    title = f"{len(found.branches)} branches on {found.n} shared questions; correlation of two paths, c"
+def _branches(mixed: MixFindings) -> Table:
+    title = f"{len(mixed.branches)} branches on {mixed.n} shared questions; correlation of two paths, c"
     table = Table(title=title, title_justify="left")
-    for heading in ("branch", "accuracy", f"{found.cost_unit} per path", "adds"):
+    for heading in ("branch", "accuracy", f"{mixed.cost_unit} per path", "adds"):
         table.add_column(heading, justify="left" if heading == "branch" else "right")
-    for branch in found.branches:
+    for branch in mixed.branches:
         table.add_column(branch.name, justify="right")
-    for branch, row in zip(found.branches, found.c_between, strict=True):
+    for branch, row in zip(mixed.branches, mixed.c_between, strict=True):
         adds = "" if branch.adds is None else f"{100 * branch.adds:.1f}"
         cells = [_c(cell) for cell in row]
         table.add_row(branch.name, f"{100 * branch.p.value:.1f}%", f"{branch.cost:.4g}", adds, *cells)
@@ -50,15 +50,15 @@ def _c(cell: Interval) -> str:
     return "-" if not math.isfinite(cell.value) else f"{cell.value:.2f}"
 
 
-def _frontier(found: MixFindings) -> Table:
+def _frontier(mixed: MixFindings) -> Table:
     table = Table(
         title="the frontier: no other plan is both cheaper and more accurate here", title_justify="left"
     )
     table.add_column("policy", overflow="fold")
     table.add_column("accuracy", justify="right")
-    table.add_column(f"{found.cost_unit} per question", justify="right")
-    for plan in found.frontier:
-        mark = "  <- recommended" if plan.policy == found.advice.plan.policy else ""
+    table.add_column(f"{mixed.cost_unit} per question", justify="right")
+    for plan in mixed.frontier:
+        mark = "  <- recommended" if plan.policy == mixed.advice.plan.policy else ""
         table.add_row(plan.policy + mark, _percent(plan), f"{plan.cost.value:.4g}")
     return table
 

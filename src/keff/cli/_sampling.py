@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from keff import plugins
-from keff.cli import _options as o
+from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli._console import print_json, progress_console
 from keff.cli._oracle import oracle
@@ -35,7 +35,7 @@ NAMED = 5
 class Wishes:
     """What the options of sample and pilot say, as given: each field is one option of the command line."""
 
-    task: o.TaskName
+    task: r.TaskName
     run: s.RunFolder
     engine: s.EngineName = "openai"
     model: s.Model = None
@@ -49,8 +49,8 @@ class Wishes:
     max_tokens: s.MaxTokens = None
     templates: s.Templates = "none"
     data: s.Data = None
-    answer_space: o.AnswerSpaceName = None
-    answer_key: o.AnswerKey = None
+    answer_space: r.AnswerSpaceName = None
+    answer_key: r.AnswerKey = None
     system: s.System = None
     template: s.TemplateFile = None
     answer_regex: s.AnswerRegex = None
@@ -84,7 +84,7 @@ class Wishes:
     def _task_options(self) -> dict[str, object]:
         return {
             "data": self.data and str(self.data.resolve()),
-            "answer_space": o.reading_of(self.answer_space, self.answer_key),
+            "answer_space": r.reading_of(self.answer_space, self.answer_key),
             "system": self.system,
             "template": self.template and str(self.template.resolve()),
             "answer_regex": self.answer_regex,

@@ -10,9 +10,12 @@ from pathlib import Path
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
 from keff.analysis.results.estimates import Analysis
+from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _options as o
-from keff.cli._groups import AimOptions, HasteOptions, LogOptions, MoneyOptions, grouped
+from keff.cli import _read_options as r
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import AimOptions, HasteOptions, LogOptions, MoneyOptions
 from keff.cli._summary import print_branches, print_summary
 from keff.errors import UsageError
 from keff.policy_spec import MAX_CAP
@@ -22,18 +25,18 @@ from keff.reading.several import open_records, pool_records
 
 @grouped()
 def command(
-    paths: o.Paths,
-    out: o.PlanOut = None,
-    pool: o.Pool = False,
+    paths: r.Paths,
+    out: w.PlanOut = None,
+    pool: r.Pool = False,
     *,
     log: LogOptions,
-    epsilon: o.Epsilon = 0.025,
-    cap: o.CapOr32 = None,
+    epsilon: a.Epsilon = 0.025,
+    cap: a.CapOr32 = None,
     money: MoneyOptions,
     hurry: HasteOptions,
     goal: AimOptions,
-    seed: o.AnalysisSeed = 0,
-    json: o.Json = False,
+    seed: a.AnalysisSeed = 0,
+    json: w.Json = False,
 ) -> None:
     """Analyse every PATH."""
     if not 0 < epsilon < float("inf"):

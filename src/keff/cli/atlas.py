@@ -12,12 +12,16 @@ from typing import Annotated, Any
 import typer
 
 from keff.analysis.atlas import About, Entry, measure
+from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _options as o
+from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import TABLES, LogOptions
 from keff.errors import UsageError
 from keff.plugins import missing_extra
-from keff.reading.open import Opening, Record
+from keff.reading.open import Record
 from keff.reading.several import open_records
 from keff.report.atlas import Atlas, Source, read_atlas, write_atlas
 
@@ -31,8 +35,9 @@ Url = Annotated[str, typer.Option("--url", help="Address of the records.")]
 Licence = Annotated[str, typer.Option("--licence", help="Licence of the records.")]
 
 
+@grouped(without=(*TABLES, "branches"))
 def command(
-    paths: o.Paths,
+    paths: r.Paths,
     out: Folder,
     model: s.Model = None,
     dataset: Dataset = None,
@@ -40,16 +45,13 @@ def command(
     source: SourceTitle = "own records",
     url: Url = "",
     licence: Licence = "",
-    format: o.Format = None,
-    answer_space: o.AnswerSpaceName = None,
-    answer_key: o.AnswerKey = None,
-    trim: o.Trim = None,
-    part: o.Part = None,
-    seed: o.AnalysisSeed = 0,
-    json: o.Json = False,
+    *,
+    log: LogOptions,
+    seed: a.AnalysisSeed = 0,
+    json: w.Json = False,
 ) -> None:
     """Measure every PATH and add its line."""
-    opening = Opening(format, o.reading_of(answer_space, answer_key), trim, part=part)
+    opening = log.opening()
     old = read_atlas(out / "atlas.json")
     records = [record for path in paths for record in open_records(path, opening)]
     lines = [measure(record, _about(record, model, dataset, setting, source), seed) for record in records]

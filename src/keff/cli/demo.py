@@ -10,8 +10,8 @@ from pathlib import Path
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
 from keff.analysis.recommend import Aim
-from keff.cli import _options as o
 from keff.cli import _sample_options as s
+from keff.cli import _write_options as w
 from keff.cli._beside import beside
 from keff.cli._console import progress_console
 from keff.cli._page import write_report_if_possible
@@ -27,7 +27,7 @@ def command(
     k: s.K = 8,
     seed: s.Seed = 0,
     model: s.Model = None,
-    json: o.Json = False,
+    json: w.Json = False,
 ) -> None:
     """Sample SmolLM2-135M-Instruct on this machine, analyse, and write plan.json and report.html."""
     if not run.exists():

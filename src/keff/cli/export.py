@@ -12,8 +12,10 @@ from typing import Annotated
 import typer
 
 from keff.cli import _console
-from keff.cli import _options as o
-from keff.reading.open import Opening
+from keff.cli import _read_options as r
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import COPY, LogOptions
 from keff.reading.transfer import export_log, export_votes
 
 
@@ -24,35 +26,23 @@ class Targets(StrEnum):
     parquet = "parquet"
 
 
+@grouped(without=COPY)
 def command(
-    path: o.RunOrLog,
+    path: r.RunOrLog,
     to: Annotated[Targets, typer.Option("--to", metavar="jsonl|parquet", help="The format.")] = Targets.jsonl,
-    out: o.ExportOut = None,
-    texts: o.Texts = True,
-    votes: o.Votes = False,
-    format: o.Format = None,
-    answer_space: o.AnswerSpaceName = None,
-    answer_key: o.AnswerKey = None,
-    part: o.Part = None,
-    columns: o.Columns = None,
-    scorer: o.LogScorer = None,
-    threshold: o.Threshold = None,
-    json: o.Json = False,
+    out: w.ExportOut = None,
+    texts: w.Texts = True,
+    votes: w.Votes = False,
+    *,
+    log: LogOptions,
+    json: w.Json = False,
 ) -> None:
     """Export the record."""
     file = out or Path(f"{path.resolve().stem}.{to.value}")
-    opening = Opening(
-        format,
-        o.reading_of(answer_space, answer_key),
-        part=part,
-        columns=columns,
-        scorer=scorer,
-        threshold=threshold,
-    )
     if votes:
-        done = export_votes(path, file, to.value, opening)
+        done = export_votes(path, file, to.value, log.opening())
     else:
-        done = export_log(path, file, to.value, texts=texts, opening=opening)
+        done = export_log(path, file, to.value, texts=texts, opening=log.opening())
     for note in done.notes:
         _console.warn(note.message)
     if json:

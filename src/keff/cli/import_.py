@@ -6,34 +6,24 @@ Once; every other command then reads the run.
 from __future__ import annotations
 
 from keff.cli import _console
-from keff.cli import _options as o
+from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
-from keff.reading.open import Opening
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import COPY, LogOptions
 from keff.reading.transfer import import_log
 
 
+@grouped(without=COPY)
 def command(
-    log: o.LogFile,
+    log: r.LogFile,
     run: s.RunFolder,
-    format: o.Format = None,
-    answer_space: o.AnswerSpaceName = None,
-    answer_key: o.AnswerKey = None,
-    part: o.Part = None,
-    columns: o.Columns = None,
-    scorer: o.LogScorer = None,
-    threshold: o.Threshold = None,
-    json: o.Json = False,
+    *,
+    reading: LogOptions,
+    json: w.Json = False,
 ) -> None:
     """Import the log."""
-    opening = Opening(
-        format,
-        o.reading_of(answer_space, answer_key),
-        part=part,
-        columns=columns,
-        scorer=scorer,
-        threshold=threshold,
-    )
-    done = import_log(log, run, opening)
+    done = import_log(log, run, reading.opening())
     for note in done.notes:
         _console.warn(note.message)
     if json:

@@ -8,21 +8,25 @@ from __future__ import annotations
 import json as jsons
 
 from keff.cli import _console
-from keff.cli import _options as o
+from keff.cli import _read_options as r
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import ARM, LogOptions
 from keff.reading.join import align, joined_rows
-from keff.reading.open import Opening, open_record
+from keff.reading.open import open_record
 
 
+@grouped(without=("answer_key", "branches", *ARM))
 def command(
-    paths: o.Paths,
-    out: o.JoinOut,
-    format: o.Format = None,
-    answer_space: o.AnswerSpaceName = None,
-    trim: o.Trim = None,
-    json: o.Json = False,
+    paths: r.Paths,
+    out: w.JoinOut,
+    *,
+    log: LogOptions,
+    json: w.Json = False,
 ) -> None:
     """Join the records."""
-    group = align([open_record(path, Opening(format, answer_space, trim)) for path in paths])
+    opening = log.opening()
+    group = align([open_record(path, opening) for path in paths])
     for note in group.notes:
         _console.warn(note.message)
     with out.open("w", encoding="utf-8") as file:

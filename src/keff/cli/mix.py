@@ -13,9 +13,13 @@ from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.deploy import mix_plan
 from keff.analysis.mix.findings import MixFindings
 from keff.analysis.mix.study import MixSettings, combine_branches
+from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _options as o
+from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import ARM, LogOptions
 from keff.cli._mix_summary import print_mix
 from keff.cli._served import served_plan
 from keff.errors import UsageError
@@ -26,22 +30,22 @@ from keff.reading.open import Opening, open_record
 from keff.sampling.cost import Price, read_prices
 
 
+@grouped(without=("answer_key", "branches", *ARM))
 def command(
-    paths: o.Paths,
-    out: o.PlanOut = None,
-    report: o.PageOut = None,
+    paths: r.Paths,
+    out: w.PlanOut = None,
+    report: w.PageOut = None,
     prices: s.Prices = None,
-    cap: o.Cap = 32,
-    retain: o.Retain = None,
-    budget_dollars: o.BudgetDollars = None,
-    value_per_correct: o.ValuePerCorrect = None,
-    cost_per_path: o.CostPerPath = None,
-    tolerance: o.Tolerance = 0.01,
-    format: o.Format = None,
-    answer_space: o.AnswerSpaceName = None,
-    trim: o.Trim = None,
+    cap: a.Cap = 32,
+    retain: a.Retain = None,
+    budget_dollars: a.BudgetDollars = None,
+    value_per_correct: a.ValuePerCorrect = None,
+    cost_per_path: a.CostPerPath = None,
+    tolerance: a.Tolerance = 0.01,
+    *,
+    log: LogOptions,
     seed: s.Seed = 0,
-    json: o.Json = False,
+    json: w.Json = False,
 ) -> None:
     """Compare the branches and recommend a plan."""
     if budget_dollars is not None and prices is None:
@@ -50,7 +54,7 @@ def command(
         raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
     aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)
     settings = MixSettings(cap, aim, read_table(prices), tolerance, seed)
-    mix_runs(paths, settings, Outputs(out, report), Opening(format, answer_space, trim), json=json)
+    mix_runs(paths, settings, Outputs(out, report), log.opening(), json=json)
 
 
 def read_table(prices: Path | None) -> dict[str, Price] | None:
@@ -81,18 +85,18 @@ def mix_runs(
 ) -> None:
     """Combine the branches of some records, write plan and page where asked, and print what was found."""
     group = align([open_record(path, opening) for path in paths], names)
-    found = combine_branches(group, settings)
+    mixed = combine_branches(group, settings)
     if out.plan is not None:
-        served_plan(mix_plan(group, found), out.files, settings.prices).write(out.plan)
+        served_plan(mix_plan(group, mixed), out.files, settings.prices).write(out.plan)
     if out.page is not None:
-        write_page(found, out.page)
+        write_page(mixed, out.page)
     if json:
-        _console.print_json(found.to_dict())
+        _console.print_json(mixed.to_dict())
     else:
-        print_mix(found)
+        print_mix(mixed)
 
 
-def write_page(found: MixFindings, file: Path) -> None:
+def write_page(mixed: MixFindings, file: Path) -> None:
     """Write the page.
 
     Raises PluginError without the ``report`` extra, UsageError when it cannot be written.
@@ -102,6 +106,6 @@ def write_page(found: MixFindings, file: Path) -> None:
     except ImportError as error:
         raise missing_extra(error, "the report page") from error
     try:
-        write_mix_page(found, file)
+        write_mix_page(mixed, file)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror or error}") from None

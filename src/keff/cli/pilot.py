@@ -7,10 +7,12 @@ from dataclasses import replace
 from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.study import MixSettings
-from keff.cli import _options as o
+from keff.cli import _aim_options as a
 from keff.cli import _sample_options as s
+from keff.cli import _write_options as w
 from keff.cli._branches import draw_branches, read_branches
-from keff.cli._groups import AimOptions, HasteOptions, MoneyOptions, grouped
+from keff.cli._grouped import grouped
+from keff.cli._groups import AimOptions, HasteOptions, MoneyOptions
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report
 from keff.cli.analyze import analyze_records
@@ -22,16 +24,16 @@ from keff.report.write import write_runs
 @grouped(without=("policy", "shard", "money.prices"), n=(s.N, 100))
 def command(
     wishes: Wishes,
-    out: o.PlanOut = None,
-    page: o.PageOut = None,
-    epsilon: o.Epsilon = 0.025,
-    cap: o.Cap = 32,
+    out: w.PlanOut = None,
+    page: w.PageOut = None,
+    epsilon: a.Epsilon = 0.025,
+    cap: a.Cap = 32,
     *,
     money: MoneyOptions,
     hurry: HasteOptions,
     goal: AimOptions,
-    branch: o.Branches = None,
-    json: o.Json = False,
+    branch: a.Branches = None,
+    json: w.Json = False,
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
     if branch:

@@ -5,35 +5,36 @@ from __future__ import annotations
 import typer
 
 from keff.analysis.predict import predict
+from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _options as o
 from keff.cli import _sample_options as s
+from keff.cli import _write_options as w
 
 
 def command(
-    p: o.Accuracy,
-    c: o.Correlation,
+    p: a.Accuracy,
+    c: a.Correlation,
     k: s.K,
-    epsilon: o.Epsilon = 0.025,
-    cap: o.Cap = 32,
-    answers: o.AnswerCount = None,
-    json: o.Json = False,
+    epsilon: a.Epsilon = 0.025,
+    cap: a.Cap = 32,
+    answers: a.AnswerCount = None,
+    json: w.Json = False,
 ) -> None:
     """Print what the formulas say, in full precision with --json."""
-    found = predict(p, c, k, epsilon=epsilon, k_max=cap, answers=answers)
+    law = predict(p, c, k, epsilon=epsilon, k_max=cap, answers=answers)
     if json:
-        _console.print_json(found.to_dict())
+        _console.print_json(law.to_dict())
         return
-    ceiling = "no ceiling" if found.ceiling == float("inf") else f"{found.ceiling:.2f}"
-    typer.echo(f"{k} paths carry as much evidence as {found.k_eff:.2f} independent ones (ceiling {ceiling})")
-    typer.echo(f"majority vote: {found.beta_binomial:.2%} beta-binomial, {found.binomial:.2%} if independent")
-    if found.copula is not None:
+    ceiling = "no ceiling" if law.ceiling == float("inf") else f"{law.ceiling:.2f}"
+    typer.echo(f"{k} paths carry as much evidence as {law.k_eff:.2f} independent ones (ceiling {ceiling})")
+    typer.echo(f"majority vote: {law.beta_binomial:.2%} beta-binomial, {law.binomial:.2%} if independent")
+    if law.copula is not None:
         typer.echo(
-            f"Gaussian surrogate: scores correlate by {found.rho_d:.3f}, "
-            f"effective rank {found.k_eff_rank:.2f}, majority vote {found.copula:.2%}"
+            f"Gaussian surrogate: scores correlate by {law.rho_d:.3f}, "
+            f"effective rank {law.k_eff_rank:.2f}, majority vote {law.copula:.2%}"
         )
     if answers is not None:
         typer.echo(
-            f"among {answers} answers (heuristic): p' = {found.p_multiclass:.3f}, vote {found.multiclass:.2%}"
+            f"among {answers} answers (heuristic): p' = {law.p_multiclass:.3f}, vote {law.multiclass:.2%}"
         )
-    typer.echo(f"K* = {found.k_star} (epsilon {epsilon}, at most {cap})")
+    typer.echo(f"K* = {law.k_star} (epsilon {epsilon}, at most {cap})")

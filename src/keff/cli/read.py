@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from keff.cli import _console
-from keff.cli import _options as o
+from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
+from keff.cli import _write_options as w
 from keff.cli._judge import Bench, show_judged
 from keff.errors import UsageError
 from keff.reading.open import Opening
@@ -23,11 +24,11 @@ from keff.reading.survey import Survey, survey
 
 def command(
     path: Annotated[Path, typer.Argument(metavar="LOG|RUN", help="A recorded log or a run folder.")],
-    answer_space: o.AnswerSpaceName = None,
-    answer_key: o.AnswerKey = None,
+    answer_space: r.AnswerSpaceName = None,
+    answer_key: r.AnswerKey = None,
     size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,
-    format: o.Format = None,
-    part: o.Part = None,
+    format: r.Format = None,
+    part: r.Part = None,
     judge: Annotated[
         str | None,
         typer.Option("--judge", metavar="ENGINE", help="Let a model say which answers mean the same."),
@@ -49,42 +50,44 @@ def command(
         Path | None, typer.Option("-o", "--out", help="Write the judged record here, as JSONL.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of the texts shown.")] = 0,
-    json: o.Json = False,
+    json: w.Json = False,
 ) -> None:
     """Read every text of LOG or RUN and show what was read."""
-    opening = Opening(format, o.reading_of(answer_space, answer_key), part=part)
+    opening = Opening(format, r.reading_of(answer_space, answer_key), part=part)
     if judge is not None:
         wishes = Bench(judge, model, base_url, engine_option, pairs, most_calls, max_tokens, prices, out)
         show_judged(path, opening, wishes, json=json)
         return
     if pairs is not None or out is not None:
         raise UsageError("--pairs and --out go with --judge ENGINE")
-    found = survey(path, opening, size=size, seed=seed)
+    seen = survey(path, opening, size=size, seed=seed)
     if json:
-        _console.print_json(found.to_dict())
+        _console.print_json(seen.to_dict())
         return
-    _print(found)
+    _print(seen)
 
 
-def _print(found: Survey) -> None:
+def _print(seen: Survey) -> None:
     out = _console.result_console
-    what = "texts" if found.whole else "recorded answers"
-    agree = "" if found.agreement is None else f"; two of a question agree {found.agreement:.0%} of the time"
+    what = "texts" if seen.whole else "recorded answers"
+    agree = "" if seen.agreement is None else f"; two of a question agree {seen.agreement:.0%} of the time"
     out.print(
-        f"{found.read} of {found.texts} {what} read as {found.space}{agree}", markup=False, soft_wrap=True
+        f"{seen.read} of {seen.texts} {what} read as {seen.space}{agree}",
+        markup=False,
+        soft_wrap=True,
     )
-    for rule, count in found.rules.items():
+    for rule, count in seen.rules.items():
         out.print(f"  {count:>8}  {rule}", markup=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for header in ("question", "rule", "answer", "key", "end of the text"):
         table.add_column(header, overflow="ellipsis", no_wrap=True)
-    for each in found.sample:
+    for each in seen.sample:
         table.add_row(*map(_cell, (each.id, each.rule, each.answer, each.key, each.end)))
     out.print()
     out.print(table, markup=False)
-    if found.endings:
+    if seen.endings:
         out.print("\nnot read, the most frequent ends:", markup=False)
-        for end, count in found.endings.items():
+        for end, count in seen.endings.items():
             out.print(f"  {count:>8}  {end!r}", markup=False, soft_wrap=True)
 
 

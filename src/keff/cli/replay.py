@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import importlib
-import math
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from keff.analysis.arms import open_arm
 from keff.analysis.money import complete
 from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.replay.in_flight import Lanes
-from keff.analysis.results.replay import Replay, ReplayRow
-from keff.analysis.rounds import Haste, all_in_time
+from keff.analysis.results.replay import Replay
+from keff.analysis.rounds import all_in_time
 from keff.analysis.terms import policy_now
+from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _options as o
+from keff.cli import _read_options as r
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import ARM, HasteOptions, LogOptions, MoneyOptions
 from keff.cli._money import read_pace, tariff
+from keff.cli._replay_tables import replay_tables
 from keff.errors import UsageError
 from keff.plugins import missing_extra
 from keff.policy_spec import PolicySpec
-from keff.reading.open import Opening
 from keff.reading.several import one_model
-from keff.records import Interval
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import FloatArray, Votes
 
@@ -44,60 +44,56 @@ DEFAULTS = (
 )
 
 
+@grouped(without=(*ARM, "branches", "volume"))
 def command(
-    path: o.ReplayPath,
-    policy: o.Policies = None,
-    cap: o.ReplayCap = None,
-    now: o.Now = None,
-    prices: o.PriceTable = None,
-    pace: o.PaceText = None,
-    max_rounds: o.MaxRounds = None,
-    p95: o.P95 = None,
-    in_flight: o.ReplayInFlight = None,
-    concurrency: o.Slots = None,
-    alone: o.Alone = 1.0,
-    replicates: o.Replicates = 1000,
-    random_slots: o.RandomSlots = False,
-    out: o.ReplayOut = None,
-    format: o.Format = None,
-    answer_space: o.AnswerSpaceName = None,
-    answer_key: o.AnswerKey = None,
-    trim: o.Trim = None,
-    seed: o.AnalysisSeed = 0,
-    json: o.Json = False,
+    path: r.ReplayPath,
+    policy: a.Policies = None,
+    cap: a.ReplayCap = None,
+    *,
+    money: MoneyOptions,
+    hurry: HasteOptions,
+    in_flight: a.ReplayInFlight = None,
+    concurrency: a.Slots = None,
+    alone: a.Alone = 1.0,
+    replicates: a.Replicates = 1000,
+    random_slots: a.RandomSlots = False,
+    out: w.ReplayOut = None,
+    log: LogOptions,
+    seed: a.AnalysisSeed = 0,
+    json: w.Json = False,
 ) -> None:
     """Replay policies over the recorded paths of PATH."""
     if out is not None and out.suffix not in (".md", ".svg", ".pdf"):
         raise UsageError(f"--out {out}: name a .md, .svg or .pdf file")
-    record = one_model(open_arm(path, Opening(format, o.reading_of(answer_space, answer_key), trim)))
+    record = one_model(open_arm(path, log.opening()))
     votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(f"{path} has no gold answers: accuracy cannot be compared")
     top = min(cap or 32, votes.k)
     fixed = None if out is None or out.suffix == ".md" else _fixed_curve(votes, top)
-    tempo = read_pace(pace)
-    chosen = all_in_time(policy or fitting(top), complete(votes, tempo), Haste(max_rounds, p95))
+    pace = read_pace(money.pace)
+    chosen = all_in_time(policy or fitting(top), complete(votes, pace), hurry.haste())
     how = Replaying(
         cap=cap,
         replicates=replicates,
         random_slots=random_slots,
-        now=None if now is None else policy_now(now),
-        tariff=tariff(prices),
+        now=None if money.now is None else policy_now(money.now),
+        tariff=tariff(money.prices),
         model=record.info.model,
-        pace=tempo,
+        pace=pace,
         lanes=Lanes(in_flight, concurrency, alone),
     )
-    found = replay(votes, chosen, np.random.default_rng(seed), how)
+    replayed = replay(votes, chosen, np.random.default_rng(seed), how)
     if out is not None:
-        _write(out, found, fixed)
-    _show(found, json=json)
+        _write(out, replayed, fixed)
+    _show(replayed, json=json)
 
 
 def _show(replayed: Replay, *, json: bool) -> None:
     if json:
         _console.print_json(replayed.to_dict())
         return
-    for table in _tables(replayed, _console.result_console.width):
+    for table in replay_tables(replayed, _console.result_console.width):
         _console.result_console.print(table)
     for note in replayed.warnings:
         _console.warn(note.message)
@@ -115,16 +111,16 @@ def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
     return fixed
 
 
-def _write(out: Path, found: Replay, fixed: FloatArray | None) -> None:
+def _write(out: Path, replayed: Replay, fixed: FloatArray | None) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     if fixed is None:
-        out.write_text(markdown(found), encoding="utf-8")
+        out.write_text(markdown(replayed), encoding="utf-8")
         return
     try:
         figures: Any = importlib.import_module("keff.report.figures")
     except ImportError as error:
         raise missing_extra(error, "drawing the figure (or name a .md file)") from error
-    figures.save(figures.policies(found.policies, fixed), out.with_suffix(""))
+    figures.save(figures.policies(replayed.policies, fixed), out.with_suffix(""))
 
 
 def fitting(cap: int) -> list[str]:
@@ -132,117 +128,3 @@ def fitting(cap: int) -> list[str]:
     specs = [PolicySpec.parse(spec) for spec in DEFAULTS]
     # Of these a value counts paths: a window, a lead or a number that is above the cap has no meaning.
     return [str(spec.with_cap(cap)) for spec in specs if not isinstance(spec.value, int) or spec.value <= cap]
-
-
-def _share(value: Interval | None) -> str:
-    return "–" if value is None else value.percent()
-
-
-def _points(value: Interval | None) -> str:
-    """Format a difference of shares in percentage points, with signs."""
-    if value is None or math.isnan(value.value):
-        return "–"
-    if value.limits is None:
-        return f"{100 * value.value:+.1f}"
-    lo, hi = value.limits
-    return f"{100 * value.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}]"
-
-
-def _beside(found: Replay) -> dict[str, Callable[[ReplayRow], str]]:
-    """Return the columns that are shown where their figures are known."""
-    columns: dict[str, Callable[[ReplayRow], str]] = {
-        "paths": _paths_change,
-        "points": _points_change,
-    }
-    if any(row.dollars is not None for row in found.policies):
-        columns["$ per 1,000"] = _per_thousand
-    if any(row.seconds is not None for row in found.policies):
-        columns |= {"p50 s": _p50, "p95 s": _p95, "p95 s at once": _at_once}
-    if any(row.in_flight is not None for row in found.policies):
-        columns |= {"p95 s in flight": _in_flight, "tokens in vain": _in_vain}
-    return columns
-
-
-def _in_flight(row: ReplayRow) -> str:
-    return "–" if row.in_flight is None else _time(row.in_flight.seconds and row.in_flight.seconds.p95)
-
-
-def _in_vain(row: ReplayRow) -> str:
-    vain = None if row.in_flight is None else row.in_flight.tokens_in_vain
-    return "–" if vain is None else f"{vain:,.0f}"
-
-
-def _paths_change(row: ReplayRow) -> str:
-    if row.change is None:
-        return "–"
-    return f"{row.change.paths.value / (row.mean_paths - row.change.paths.value):+.0%}"
-
-
-def _points_change(row: ReplayRow) -> str:
-    return "–" if row.change is None else _points(row.change.accuracy)
-
-
-def _per_thousand(row: ReplayRow) -> str:
-    return "–" if row.dollars is None else f"{1000 * row.dollars.value:.3g}"
-
-
-def _p50(row: ReplayRow) -> str:
-    return _time(row.seconds and row.seconds.p50)
-
-
-def _p95(row: ReplayRow) -> str:
-    return _time(row.seconds and row.seconds.p95)
-
-
-def _at_once(row: ReplayRow) -> str:
-    return _time(row.seconds_at_once and row.seconds_at_once.p95)
-
-
-def _time(value: Interval | None) -> str:
-    return "–" if value is None else value.text(".1f")
-
-
-Columns: TypeAlias = Mapping[str, Callable[[ReplayRow], str]]
-
-MEASURED: Columns = {
-    "accuracy": lambda row: _share(row.accuracy),
-    "paths": lambda row: f"{row.mean_paths:.2f}",
-    "kept": lambda row: _share(row.kept),
-    "tokens": lambda row: "–" if row.mean_tokens is None else f"{row.mean_tokens:,.0f}",
-    "rounds": lambda row: f"{row.rounds:.1f}",
-    "points at equal cost": lambda row: _points(row.delta_at_equal_cost),
-}
-
-
-def _tables(found: Replay, width: int) -> list[Table]:
-    """Return the replay and the change from today, each as so many tables as the width takes."""
-    size = f"{found.n:,} questions x {found.k} paths"
-    title = f"{size}; kept is the share of plurality@{found.cap}; 95% intervals"
-    parts = ((title, MEASURED), (f"Change from {found.baseline}", _beside(found)))
-    return [
-        _table(found, *part) for title, columns in parts for part in _fitting(found, title, columns, width)
-    ]
-
-
-def _fitting(found: Replay, title: str, columns: Columns, width: int) -> list[tuple[str, Columns]]:
-    """Split columns so that no table is wider than the terminal: a cut table would lose its policies."""
-    policy = max(len(row.policy) for row in found.policies)
-    parts, left = list[tuple[str, dict[str, Callable[[ReplayRow], str]]]](), 0
-    for header, tell in columns.items():
-        needed = 2 + max(len(header), *(len(tell(row)) for row in found.policies))
-        if not parts or needed > left:
-            parts.append((title if not parts else "", {}))
-            left = width - policy
-        parts[-1][1][header] = tell
-        left -= needed
-    return list(parts)
-
-
-def _table(found: Replay, title: str, columns: Columns) -> Table:
-    table = Table(title=f"\n{title}" if title else "", title_justify="left", box=None, pad_edge=False)
-    table.add_column("policy", overflow="fold", min_width=16)
-    for header in columns:
-        table.add_column(header, justify="right", no_wrap=True)
-    for row in found.policies:
-        table.add_row(row.policy, *(tell(row) for tell in columns.values()))
-    return table

@@ -11,9 +11,12 @@ import typer
 
 from keff.analysis.arms import compare
 from keff.analysis.estimates import Settings, analyze
+from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _options as o
-from keff.cli._groups import LogOptions, MoneyOptions, grouped
+from keff.cli import _read_options as r
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import LogOptions, MoneyOptions
 from keff.errors import UsageError
 from keff.reading.several import open_records
 from keff.report.write import write_runs
@@ -21,16 +24,16 @@ from keff.report.write import write_runs
 
 @grouped()
 def command(
-    paths: o.Paths,
-    out: o.ReportOut = Path("report.html"),
-    arms: o.Arms = False,
+    paths: r.Paths,
+    out: w.ReportOut = Path("report.html"),
+    arms: a.Arms = False,
     *,
     log: LogOptions,
-    epsilon: o.Epsilon = 0.025,
-    cap: o.CapOr32 = None,
+    epsilon: a.Epsilon = 0.025,
+    cap: a.CapOr32 = None,
     money: MoneyOptions,
-    seed: o.AnalysisSeed = 0,
-    json: o.Json = False,
+    seed: a.AnalysisSeed = 0,
+    json: w.Json = False,
 ) -> None:
     """Analyse every PATH and write the page."""
     if arms and len(paths) != 2:

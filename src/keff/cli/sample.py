@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.cli import _options as o
+from keff.cli import _aim_options as a
+from keff.cli import _write_options as w
 from keff.cli._branches import read_branches, sample_under_policy
 from keff.cli._console import print_json, progress_console
-from keff.cli._groups import grouped
+from keff.cli._grouped import grouped
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, check_whole, report
 from keff.errors import UsageError
 
 
 @grouped()
-def command(wishes: Wishes, branch: o.Branches = None, json: o.Json = False) -> None:
+def command(wishes: Wishes, branch: a.Branches = None, json: w.Json = False) -> None:
     """Draw what the run still owes."""
     if branch:
         _sample_branches(wishes, branch, json=json)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from keff import plugins
 from keff.cli import _console
-from keff.cli import _options as o
+from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
+from keff.cli import _write_options as w
 from keff.errors import UsageError
 from keff.sampling.job import score
 from keff.sampling.manifest import Manifest
@@ -20,16 +21,16 @@ from keff.usercode import UNSAFE, Stamp, UserCode, settle
 
 
 def command(
-    run: o.RunArgument,
+    run: r.RunArgument,
     data: s.Data = None,
-    answer_key: o.AnswerKey = None,
+    answer_key: r.AnswerKey = None,
     scorer: s.Scorer = None,
-    changed: o.Changed = False,
+    changed: w.Changed = False,
     unsafe_exec: s.UnsafeExec = False,
-    json: o.Json = False,
+    json: w.Json = False,
 ) -> None:
     """Score every stored path again."""
-    o.reading_of(None, answer_key)
+    r.reading_of(None, answer_key)
     manifest = Manifest.read(run)
     code = _trusted(run, manifest.code.get("scorer"), scorer, changed=changed)
     given: dict[str, object] = {

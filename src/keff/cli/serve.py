@@ -11,8 +11,9 @@ import numpy as np
 import typer
 
 from keff.answers import settle
-from keff.cli import _options as o
+from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
+from keff.cli import _serve_options as o
 from keff.cli._served import key_names, served_plan
 from keff.errors import UsageError
 from keff.plan import Plan
@@ -34,8 +35,8 @@ def command(
     workers: o.ServeWorkers = 1,
     strict: o.Strict = False,
     model: o.UpstreamModel = None,
-    answer_space: o.AnswerSpaceName = None,
-    answer_key: o.AnswerKey = None,
+    answer_space: r.AnswerSpaceName = None,
+    answer_key: r.AnswerKey = None,
     append_answer_format: o.AppendAnswerFormat = False,
     free_text: o.FreeText = "pass",
     reply: o.Reply = "shortest",
@@ -113,7 +114,7 @@ def command(
         port=port,
         model=model,
         answer_space=settle(
-            o.reading_of(answer_space, answer_key), "exact" if deployed is None else deployed.space
+            r.reading_of(answer_space, answer_key), "exact" if deployed is None else deployed.space
         ),
         upstream_n=upstream_n,
         state=g.state_of(plan, state),

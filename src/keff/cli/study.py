@@ -11,9 +11,11 @@ from typing import Annotated
 
 import typer
 
+from keff.cli import _aim_options as a
 from keff.cli import _console, _study_run
-from keff.cli import _options as o
+from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
+from keff.cli import _write_options as w
 from keff.cli._study_desk import Place
 from keff.cli._study_plan import confirm, forecast, show_forecast, show_status, status
 from keff.cli._tables import write_all
@@ -40,19 +42,19 @@ def command(
             metavar="run|status|report", help="Sample the study, say how far it is, or report it."
         ),
     ],
-    file: o.StudyFile,
-    out: o.StudyOut = None,
+    file: r.StudyFile,
+    out: w.StudyOut = None,
     runs: s.StudyRuns = None,
     only: s.Only = None,
     dry_run: s.DryRun = False,
     prices: s.Prices = None,
-    replicates: o.Replicates = 10_000,
-    figures: o.Figures = True,
+    replicates: a.Replicates = 10_000,
+    figures: w.Figures = True,
     on: s.On = None,
     workers: s.Workers = None,
     yes: s.Yes = False,
     unsafe_exec: s.UnsafeExec = False,
-    json: o.Json = False,
+    json: w.Json = False,
 ) -> None:
     """Sample or report a study."""
     study = read_study(file)

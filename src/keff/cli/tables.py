@@ -10,11 +10,15 @@ from typing import Annotated
 
 import typer
 
+from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _options as o
+from keff.cli import _read_options as r
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import TABLES, LogOptions
 from keff.errors import UsageError
 from keff.paper.runs import tables
-from keff.reading.open import Opening, open_record
+from keff.reading.open import open_record
 from keff.reading.several import pool_records
 from keff.report.tables import render
 
@@ -29,34 +33,30 @@ class Forms(StrEnum):
     csv = "csv"
 
 
+@grouped(without=(*TABLES, "branches"), format=(r.LogFormat, None))
 def command(
-    paths: o.Paths,
+    paths: r.Paths,
     form: Annotated[
         Forms, typer.Option("--format", metavar="latex|markdown|csv", help="How tables are written.")
     ] = Forms.markdown,
-    out: o.TablesOut = None,
-    pool: o.Pool = False,
-    log_format: o.LogFormat = None,
-    answer_space: o.AnswerSpaceName = None,
-    answer_key: o.AnswerKey = None,
-    trim: o.Trim = None,
-    part: o.Part = None,
-    replicates: o.Replicates = 10_000,
-    seed: o.AnalysisSeed = 0,
-    json: o.Json = False,
+    out: w.TablesOut = None,
+    pool: r.Pool = False,
+    *,
+    log: LogOptions,
+    replicates: a.Replicates = 10_000,
+    seed: a.AnalysisSeed = 0,
+    json: w.Json = False,
 ) -> None:
     """Write the tables."""
-    records = [
-        open_record(path, Opening(log_format, o.reading_of(answer_space, answer_key), trim, part=part))
-        for path in paths
-    ]
+    opening = log.opening()
+    records = [open_record(path, opening) for path in paths]
     if pool and len(records) > 1:
-        records = [pool_records(records, trim)]
-    found = tables(records, replicates, seed)
+        records = [pool_records(records, log.trim)]
+    made = tables(records, replicates, seed)
     if json:
-        _console.print_json({table.name: list(table.rows) for table in found})
+        _console.print_json({table.name: list(table.rows) for table in made})
         return
-    texts = {f"{table.name}.{ENDINGS[form]}": render(table, form.value) for table in found}
+    texts = {f"{table.name}.{ENDINGS[form]}": render(table, form.value) for table in made}
     if out is None:
         typer.echo("\n".join(texts.values()), nl=False)
         return

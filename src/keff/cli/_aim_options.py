@@ -1,0 +1,165 @@
+"""Options that say what is estimated and recommended, each declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keff.policy_spec import MAX_CAP
+
+AnalysisSeed = Annotated[
+    int, typer.Option("--seed", help="Seed of what the analysis draws at random: resamples, orders, folds.")
+]
+Replicates = Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap resamples.")]
+Epsilon = Annotated[float, typer.Option("--epsilon", help="The paper's marginal-gain threshold for K*.")]
+Cap = Annotated[
+    int,
+    typer.Option(
+        "--cap",
+        "--k-max",
+        min=1,
+        help=f"K_max: the most paths you would pay for per question (to {MAX_CAP}).",
+    ),
+]
+ReplayCap = Annotated[
+    int | None,
+    typer.Option(
+        "--cap",
+        "--k-max",
+        min=1,
+        help="K_max: compare with the plurality of this many paths.",
+        show_default="32, or as many as are recorded",
+    ),
+]
+CapOr32 = Annotated[
+    int | None,
+    typer.Option(
+        "--cap",
+        "--k-max",
+        min=1,
+        help=f"K_max: the most paths you would pay for per question (to {MAX_CAP}).",
+        show_default="32",
+    ),
+]
+Now = Annotated[
+    str | None,
+    typer.Option(
+        "--now",
+        metavar="K|POLICY",
+        help="What is deployed today: savings are against it.",
+        show_default="--cap where given, else what was drawn",
+    ),
+]
+PriceTable = Annotated[
+    Path | None,
+    typer.Option(
+        "--prices",
+        help='TOML price table: ["model"] with prompt, output per million tokens, or path, or second.',
+    ),
+]
+Volume = Annotated[
+    int | None,
+    typer.Option("--volume", min=1, help="Questions to come: what they will cost (with --prices)."),
+]
+PaceText = Annotated[
+    str | None,
+    typer.Option(
+        "--pace",
+        metavar="FIRST+RATE",
+        help="Seconds of a path where none are recorded: to the first token, and tokens per second (0.5+60).",
+    ),
+]
+MaxRounds = Annotated[
+    int | None,
+    typer.Option("--max-rounds", min=1, help="Draw the paths of a question in at most this many rounds."),
+]
+P95 = Annotated[
+    float | None,
+    typer.Option("--p95", min=0, metavar="SECONDS", help="Answer 95% of questions within so many seconds."),
+]
+ReplayInFlight = Annotated[
+    int | None,
+    typer.Option(
+        "--in-flight", min=1, help="Paths kept in flight, as by serve: seconds, and tokens in vain."
+    ),
+]
+Slots = Annotated[
+    int | None,
+    typer.Option(
+        "--concurrency", min=1, help="Paths that run at once: the others queue.", show_default="all"
+    ),
+]
+Alone = Annotated[
+    float,
+    typer.Option(
+        "--alone", help="Share of the recorded seconds that a path takes alone (with --concurrency)."
+    ),
+]
+Retain = Annotated[
+    float | None,
+    typer.Option("--retain", min=0.5, max=1, help="Aim: keep this share of the accuracy at K_max, cheapest."),
+]
+Confidence = Annotated[
+    float | None,
+    typer.Option(
+        "--confidence", help="With --retain: keep the share on this workload with that probability."
+    ),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        "--budget", min=1, help="Aim: the best accuracy for at most this many mean paths, 90% sure."
+    ),
+]
+BudgetMean = Annotated[
+    float | None,
+    typer.Option("--budget-mean", min=1, help="Aim: the best accuracy for this many mean paths expected."),
+]
+ValuePerCorrect = Annotated[
+    float | None,
+    typer.Option("--value-per-correct", min=0, help="Aim: worth of one right answer (with --cost-per-path)."),
+]
+CostPerPath = Annotated[
+    float | None,
+    typer.Option("--cost-per-path", min=0, help="Aim: cost of one path (with --value-per-correct)."),
+]
+BudgetDollars = Annotated[
+    float | None,
+    typer.Option("--budget-dollars", min=0, help="Aim: the most accuracy at this mean cost per question."),
+]
+Tolerance = Annotated[
+    float, typer.Option("--tolerance", min=0, max=1, help="Accuracy that a plan may lose and still save.")
+]
+Branches = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--branch", help="TOML file of one branch (model, sampling, prompt), for several; repeatable."
+    ),
+]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option("--policy", help="A policy to replay; repeatable.", show_default="a range of them"),
+]
+RandomSlots = Annotated[
+    bool, typer.Option("--random-slots", help="Deployment draws its template slots at random.")
+]
+UnpairedRows = Annotated[
+    bool, typer.Option("--unpaired-rows", help="The paper's bootstrap: rows, each arm on its own.")
+]
+Folds = Annotated[int, typer.Option("--folds", min=2, help="Cross-fitting folds.")]
+Arms = Annotated[
+    bool, typer.Option("--arms", help="The two PATHs are arms: compare the second with the first.")
+]
+Accuracy = Annotated[float, typer.Option("--p", min=0, max=1, help="Accuracy of one path.")]
+Correlation = Annotated[float, typer.Option("--c", max=1, help="Correctness correlation of two paths.")]
+AnswerCount = Annotated[
+    int | None,
+    typer.Option(
+        "--answers", min=2, help="Answers that a question may have (multiclass).", show_default="two"
+    ),
+]
+Processes = Annotated[
+    int | None, typer.Option("--processes", min=1, help="Processes to use.", show_default="one per core")
+]
