@@ -25,13 +25,14 @@ demo: $(DEMO)/ready  ## ask a real model real questions and see how many paths a
 	@$(DEMO)/bin/keff demo
 
 # Types are checked only where this change touches src: the whole tree takes half a minute, and `make test` has it.
+# Property tests draw a quarter of their examples; `make test` draws all.
 quick: $(VENV)/ready-light  ## the contributor's minute: lint, types of changed files, layers, the quick tests
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@{ git diff --name-only --diff-filter=d HEAD -- 'src/*.py'; git ls-files -o --exclude-standard -- 'src/*.py'; } \
 		| xargs -r $(BIN)/pyright
 	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
-	@$(BIN)/python -m pytest -q $(SPREAD) -m "not slow and not integration" $(ARGS)
+	@KEFF_EXAMPLES=.25 $(BIN)/python -m pytest -q $(SPREAD) -m "not slow and not integration" $(ARGS)
 
 test: check  ## lint, types, layers and the test suite
 	@$(BIN)/python -m pytest $(SPREAD) -m "not integration" $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.util
 import os
 from collections.abc import Iterator
@@ -12,19 +13,33 @@ import httpcore2
 import hypothesis
 import pytest
 
+from how_many import examples
+
 # A test asserts no time: on a busy machine one example may take long.
-hypothesis.settings.register_profile("keff", deadline=None)
+hypothesis.settings.register_profile("keff", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("keff")
+
+# Modules live as long as the process: the garbage collector need not look through them, neither while they
+# are made nor later each time it looks through everything.
+gc.disable()
 
 REPO = Path(__file__).resolve().parent.parent
 UNDER_CI = os.environ.get("CI") == "true"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave files of integration tests unread where -m leaves them out: importing torch takes seconds."""
-    if collection_path.suffix != ".py" or "not integration" not in config.getoption("markexpr"):
+    """Leave files unread whose tests -m leaves out: importing torch takes seconds."""
+    left_out = [mark for mark in ("slow", "integration") if f"not {mark}" in config.getoption("markexpr")]
+    if collection_path.suffix != ".py" or not left_out:
         return None
-    return "\npytestmark = pytest.mark.integration\n" in collection_path.read_text("utf-8") or None
+    text = collection_path.read_text("utf-8")
+    return any(f"\npytestmark = pytest.mark.{mark}\n" in text for mark in left_out) or None
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from here on, and only what tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 def skip_or_fail(reason: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff import plugins
 from keff.analysis.replay.outcomes import drive, run
 from keff.errors import PolicyError
@@ -45,6 +46,12 @@ SPECS = (
     "esc:3,cap=11,rounds=2",
     "e_value:0.1,cap=24,rounds=3",
 )
+PLANNED_QUICKLY = "lead_k:2,cap=12,rounds=2,agreement=0.6"
+EACH = [
+    pytest.param(spec, marks=pytest.mark.slow if "rounds=" in spec and spec != PLANNED_QUICKLY else ())
+    for spec in SPECS
+]
+
 # Rounds never are monotone, and take a second each to plan: not while tests are collected.
 MONOTONE = [spec for spec in SPECS if "rounds=" not in spec and parse_policy(spec).monotone]
 BRANCHING = {"cascade", "mix"}
@@ -80,7 +87,7 @@ def test_every_policy_has_a_summary_and_working_defaults(name: str) -> None:
     assert parse_policy(policy.spec).spec == policy.spec
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", EACH)
 def test_the_spec_makes_the_same_policy_again(spec: str) -> None:
     policy = parse_policy(spec)
     again = parse_policy(policy.spec)
@@ -90,9 +97,9 @@ def test_the_spec_makes_the_same_policy_again(spec: str) -> None:
     assert stop_of(policy.spec, votes) == stop_of(spec, votes)
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", EACH)
 @given(votes=keys)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_it_stops_by_its_cap_and_answers_what_was_seen(spec: str, votes: list[str | None]) -> None:
     n, stop = stop_of(spec, votes)
     assert 1 <= n <= made(spec).cap
@@ -103,9 +110,9 @@ def test_it_stops_by_its_cap_and_answers_what_was_seen(spec: str, votes: list[st
         assert stop.answer == tally(seen).leader
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", EACH)
 @given(votes=keys)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_drawing_ahead_stops_where_one_path_at_a_time_does(spec: str, votes: list[str | None]) -> None:
     policy = made(spec)
     one_by_one = next(
@@ -116,7 +123,7 @@ def test_drawing_ahead_stops_where_one_path_at_a_time_does(spec: str, votes: lis
     assert stop_of(spec, votes)[0] == one_by_one
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", EACH)
 def test_replay_decides_as_the_live_policy_does(spec: str) -> None:
     rng = np.random.default_rng(11)
     codes = rng.choice([-1, 0, 1, 2, 3], p=[0.1, 0.45, 0.25, 0.15, 0.05], size=(12, 20, 32)).astype(np.int16)
@@ -134,7 +141,7 @@ def test_replay_decides_as_the_live_policy_does(spec: str) -> None:
             assert walks.answer[place] == (-1 if stop.answer is None else int(stop.answer))
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", EACH)
 def test_every_policy_here_is_vectorised(spec: str) -> None:
     policy = parse_policy(spec)
     assert isinstance(policy.rule if isinstance(policy, ConfidenceVote) else policy, Vectorised)
@@ -142,7 +149,7 @@ def test_every_policy_here_is_vectorised(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", MONOTONE)
 @given(votes=keys, place=st.integers(0, 31))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_vote_for_the_final_leader_never_delays_a_monotone_rule(
     spec: str, votes: list[str | None], place: int
 ) -> None:
@@ -154,7 +161,7 @@ def test_a_vote_for_the_final_leader_never_delays_a_monotone_rule(
     assert stop_of(spec, changed)[0] <= n
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", EACH)
 def test_renaming_the_answers_changes_nothing_else(spec: str) -> None:
     votes: list[str | None] = ["x", None, "y", "x", "z", "y", "x", "x"] * 4
     other = [None if key is None else {"x": "q", "y": "a", "z": "m"}[key] for key in votes]
@@ -164,7 +171,7 @@ def test_renaming_the_answers_changes_nothing_else(spec: str) -> None:
     assert {"x": "q", "y": "a", "z": "m"}[stop.answer or "x"] == renamed.answer
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", EACH)
 def test_a_policy_travels_to_another_process(spec: str) -> None:
     policy = pickle.loads(pickle.dumps(parse_policy(spec)))
     votes = ["a", "a", "b", "a"] * 8
@@ -173,14 +180,14 @@ def test_a_policy_travels_to_another_process(spec: str) -> None:
     )
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", EACH)
 def test_nothing_but_abstentions_gives_no_answer_at_the_cap(spec: str) -> None:
     n, stop = stop_of(spec, [None] * 32)
     assert n == parse_policy(spec).cap
     assert stop.answer is None and stop.weight in (0.0, 0.5)
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", EACH)
 def test_a_view_longer_than_the_cap_is_cut_to_it(spec: str) -> None:
     policy = parse_policy(spec)
     votes = ["a", "b", "c", "d"] * 16
@@ -260,7 +267,7 @@ def test_a_policy_that_can_be_fitted_says_whether_it_is(name: str) -> None:
         assert not policy.fitted
 
 
-def test_the_first_decision_asks_for_paths() -> None:
-    for spec in SPECS:
-        first = parse_policy(spec).decide(View([]))
-        assert isinstance(first, Sample) and first.m >= 1
+@pytest.mark.parametrize("spec", EACH)
+def test_the_first_decision_asks_for_paths(spec: str) -> None:
+    first = parse_policy(spec).decide(View([]))
+    assert isinstance(first, Sample) and first.m >= 1

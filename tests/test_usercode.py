@@ -94,7 +94,10 @@ def test_a_scorer_that_was_changed_on_purpose_is_recorded_and_the_run_resumes(ru
     assert sample(run.parent, "--k", "4") == 0
 
 
-@pytest.mark.parametrize("option", ["scorer", "unsafe_exec", "answer_key"])
+@pytest.mark.parametrize(
+    "option",
+    ["scorer", *(pytest.param(name, marks=pytest.mark.slow) for name in ("unsafe_exec", "answer_key"))],
+)
 def test_a_run_folder_of_somebody_else_names_code_in_vain(run: Path, option: str) -> None:
     manifest: dict[str, Any] = json.loads((run / FILE).read_text())
     evil = run.parent / "evil.py"

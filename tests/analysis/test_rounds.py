@@ -34,6 +34,7 @@ def advice(terms: Terms) -> Recommendation:
     return analyze(record_of_votes(workload()), Settings(k_max=16, terms=terms)).recommendation
 
 
+@pytest.mark.slow
 def test_a_recommendation_in_two_rounds_takes_more_paths_and_less_time() -> None:
     slow_way, quick = plain(), advice(Terms(haste=Haste(max_rounds=2)))
     assert "rounds=2,agreement=" in quick.policy and quick.policy.startswith(slow_way.policy.split(",")[0])
@@ -68,6 +69,7 @@ def test_the_most_rounds_that_are_fast_enough_are_taken() -> None:
         advice(Terms(haste=Haste(p95=0.5)))
 
 
+@pytest.mark.slow
 def test_replayed_policies_are_drawn_in_so_many_rounds() -> None:
     votes = workload()
     asked = ["fixed:8", "lead_k:3,cap=8", "pilot_budget:0.98,cap=8"]  # the last is still to be fitted
@@ -109,6 +111,7 @@ def test_a_queue_for_one_place_adds_up_the_paths() -> None:
     assert (fixed.seconds.p95.value, lead.seconds.p50.value) == (12, 6)
 
 
+@pytest.mark.slow
 def test_the_change_from_today_is_paired_and_narrower_than_two_estimates() -> None:
     today = advice(Terms(now="fixed:4"))
     change, expected = today.change, today.expected_plurality

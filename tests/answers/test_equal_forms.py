@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equal_forms import EQUAL_FORMS
+from how_many import examples
 from keff.answers import Space, read, space
 
 CASES = [(spec, forms) for spec, classes in EQUAL_FORMS.items() for forms in classes]
@@ -75,7 +76,7 @@ def written(value: Any, rng: random.Random) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(document=DOCUMENTS, rng=st.randoms(use_true_random=False))
 def test_layout_and_order_of_names_never_change_a_json_key(document: Any, rng: random.Random) -> None:
     plain = JSON.key(json.dumps(document))
@@ -87,7 +88,7 @@ def test_layout_and_order_of_names_never_change_a_json_key(document: Any, rng: r
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(document=DOCUMENTS, rng=st.randoms(use_true_random=False), value=SCALARS)
 def test_a_changed_value_always_changes_a_json_key(document: Any, rng: random.Random, value: Any) -> None:
     name = rng.choice(list(document))
@@ -99,7 +100,7 @@ def test_a_changed_value_always_changes_a_json_key(document: Any, rng: random.Ra
     assert JSON.key(json.dumps(document)) != JSON.key(json.dumps(changed))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(document=DOCUMENTS, cut=st.floats(0.05, 0.95))
 def test_json_that_breaks_off_never_votes(document: Any, cut: float) -> None:
     text = json.dumps(document, indent=1)
@@ -173,7 +174,7 @@ def test_a_million_is_read_whole() -> None:
 GROUPS = st.sampled_from([",", " ", "'", "_", "\u202f", "\u00a0", "\u2009", "’"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     number=st.integers(1000, 10**12), mark=GROUPS, form=st.sampled_from(["#### {}", "Final answer: {}", "{}"])
 )
@@ -182,7 +183,7 @@ def test_thousands_separators_never_change_a_number(number: int, mark: str, form
     assert read(space("numeric"), form.format(text)).key == str(number)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(days=st.integers(0, 60_000), other=st.integers(1, 5000))
 def test_every_day_has_one_key_in_every_form(days: int, other: int) -> None:
     dates = space("date")
@@ -207,7 +208,7 @@ def test_dates_that_nobody_can_know_abstain_with_a_reason() -> None:
     assert read(dates, "Final answer: 5 March 2024 or 6 March 2024").key is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(meters=st.integers(1, 10**9), other=st.integers(1, 10**6))
 def test_units_never_change_an_amount_and_amounts_always_do(meters: int, other: int) -> None:
     amounts = space("quantity")
@@ -228,7 +229,7 @@ NAMES = st.sampled_from(["users", "orders", "items", "t1"])
 COLUMNS = st.lists(st.sampled_from(["id", "name", "total", "age"]), min_size=1, max_size=3, unique=True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(table=NAMES, columns=COLUMNS, limit=st.integers(0, 9), alias=st.sampled_from(["x", "q", "zz"]))
 def test_layout_case_and_aliases_never_change_a_statement(
     table: str, columns: list[str], limit: int, alias: str
@@ -303,7 +304,7 @@ PROGRAM = """def f({a}, {b}):
 """
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     names=st.lists(st.from_regex(r"[a-z]{1,6}", fullmatch=True), min_size=4, max_size=4, unique=True),
     doc=st.from_regex(r"[a-z ]{0,20}", fullmatch=True),

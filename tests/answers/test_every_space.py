@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.answers import Space, _symbolic, names, space
 from keff.records import AnswerSpace
 
@@ -39,7 +40,7 @@ def no_worker() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("each", SPACES, ids=NAMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(text=TEXTS, truncated=st.booleans())
 def test_any_text_is_survived_and_its_key_is_canonical(each: Space, text: str, truncated: bool) -> None:
     found = each.extract(text, truncated=truncated)
@@ -52,7 +53,7 @@ def test_any_text_is_survived_and_its_key_is_canonical(each: Space, text: str, t
 
 
 @pytest.mark.parametrize("each", SPACES, ids=NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(answers=st.lists(TEXTS, min_size=2, max_size=4), gold=TEXTS)
 def test_equal_keys_are_scored_alike(each: Space, answers: list[str], gold: str) -> None:
     scores: dict[str, set[bool]] = {}

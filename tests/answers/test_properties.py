@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.answers import read, space
 
 NUMERIC, LITERAL, MATH = space("numeric"), space("literal"), space("math")
@@ -37,7 +38,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(value=FRACTIONS, other=FRACTIONS, times=st.integers(1, 30), dress=st.sampled_from(DRESSES))
 def test_a_fraction_has_one_key_however_it_is_written(
     value: Fraction, other: Fraction, times: int, dress: str
@@ -50,7 +51,7 @@ def test_a_fraction_has_one_key_however_it_is_written(
     assert (NUMERIC.key(f"{other.numerator}/{other.denominator}") == key) == (value == other)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(value=VALUES, other=VALUES, width=st.integers(1, 40), rng=st.randoms(use_true_random=False))
 def test_literals_are_equal_as_python_says(value: Any, other: Any, width: int, rng: Any) -> None:
     key = LITERAL.key(repr(value))
@@ -67,7 +68,7 @@ def _shuffled(value: Any, rng: Any) -> Any:
     return [_shuffled(each, rng) for each in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(items=st.lists(st.integers(-999, 9999), min_size=2, max_size=6), rng=st.randoms(use_true_random=False))
 def test_order_and_repeats_count_in_lists_and_not_in_sets(items: list[int], rng: Any) -> None:
     moved = [*items, rng.choice(items)]

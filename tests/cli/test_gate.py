@@ -67,6 +67,7 @@ def test_failing_requests_stop_it(questions: Path) -> None:
     assert len(script.requests) < 40
 
 
+@pytest.mark.slow
 def test_a_healthy_paid_run_and_a_free_one_are_not_stopped(questions: Path) -> None:
     with running(Script()) as url:
         assert sample(questions, url).done == ITEMS * K

@@ -125,6 +125,7 @@ def test_no_figure_where_nothing_is_right(tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_rounds_flights_and_seconds_are_shown(tmp_path: Path) -> None:
     log = write(
         tmp_path / "log.jsonl",

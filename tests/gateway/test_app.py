@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from fault_server import Script
 from gateway_rig import QUESTION, SAMPLING, Rig, gateway, make_plan
+from how_many import examples
 from keff.gateway import protocol
 from keff.gateway.options import Options
 from keff.gateway.outcome import REASONS
@@ -481,7 +482,9 @@ def fuzzed() -> Any:
 @given(
     body=st.dictionaries(FIELDS, VALUES, max_size=5), messages=st.just(QUESTION) | st.just(QUESTION) | VALUES
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_no_request_makes_it_stumble(fuzzed: Any, body: dict[str, Any], messages: Any) -> None:
     rig, client = fuzzed
     reply = client.post(f"{rig.url}/chat/completions", json={**body, "messages": messages})
@@ -491,7 +494,9 @@ def test_no_request_makes_it_stumble(fuzzed: Any, body: dict[str, Any], messages
 
 
 @given(raw=st.binary(max_size=60), kind=st.sampled_from(["application/json", "text/plain", ""]))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_no_bytes_make_it_fail(fuzzed: Any, raw: bytes, kind: str) -> None:
     rig, client = fuzzed
     reply = client.post(f"{rig.url}/chat/completions", content=raw, headers={"content-type": kind})

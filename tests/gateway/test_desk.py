@@ -85,6 +85,7 @@ def test_what_cannot_be_read_in_time_votes_as_it_is_written_and_is_remembered(
     assert asyncio.run(read()) == HARD[0], "known by now: no thread is needed, and this one is closed"
 
 
+@pytest.mark.slow
 def test_numbers_and_known_forms_need_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, pool = reader_of(math_plan()), Pool()  # type: ignore[arg-type]
     pool.warm(reader)

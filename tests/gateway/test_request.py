@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway_rig import QUESTION, make_plan
+from how_many import examples
 from keff.gateway.errors import Problem
 from keff.gateway.plan_defaults import terms_of
 from keff.gateway.request import read_ask
@@ -113,7 +114,7 @@ WISHES = st.fixed_dictionaries({}, optional={"policy": SPECS | st.text(), "cap":
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(NAMES), JSON), st.none() | WISHES | JSON, st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_json_is_understood_or_refused(body: dict[str, Any], own: Any, valid: bool) -> None:
     """Reading, filling in the plan and settling the policy end in an answer or in a Problem."""
     if valid:

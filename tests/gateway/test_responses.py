@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from gateway_rig import Rig, gateway, make_plan
+from how_many import examples
 from keff.errors import EngineError
 from keff.gateway.options import Options
 from keff.gateway.response_stream import response_events
@@ -246,7 +247,7 @@ ITEM = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.fixed_dictionaries(
         {"output": st.lists(ITEM, max_size=3) | JSON},
@@ -263,7 +264,7 @@ def test_whatever_a_server_answers_is_read_or_refused(body: dict[str, Any]) -> N
     chat_usage(body.get("usage"))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["text", "reasoning", "tools", "instructions", "model"]), JSON),
     st.lists(ITEM),
@@ -287,7 +288,7 @@ def test_random_requests_end_in_an_answer_or_a_clear_refusal() -> None:
 
     with served(says("Final answer: 7"), planless=True) as (rig, _, _):
 
-        @settings(max_examples=60, deadline=None)
+        @settings(max_examples=examples(60), deadline=None)
         @given(bodies)
         def ask(body: dict[str, Any]) -> None:
             content = json.dumps(body).encode()

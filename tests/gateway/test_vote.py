@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.gateway.errors import Problem
 from keff.gateway.outcome import Drawn, Outcome
 from keff.gateway.upstream import Answer, UpstreamError
@@ -86,7 +87,7 @@ def same(outcome: Outcome, policy: Policy, keys: Sequence[str | None]) -> bool:
     ahead=st.sampled_from([1, 4, 12]),
     most=st.sampled_from([1, 3]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_the_order_of_arrival_changes_nothing(
     keys: list[str | None], turns: list[int], spec: str, ahead: int, most: int
 ) -> None:

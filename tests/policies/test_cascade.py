@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.analysis.mix.orders import Order, Orders
 from keff.analysis.mix.search import replay_cascade, replay_mix
 from keff.errors import PolicyError
@@ -91,7 +92,7 @@ queues = st.lists(st.sampled_from(["0", "1", "2", None]), min_size=12, max_size=
 
 @pytest.mark.parametrize("spec", SPECS)
 @given(s=queues, m=queues, large=queues, right=st.integers(0, 2))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_replay_decides_as_the_live_cascade_does(
     spec: str, s: list[str | None], m: list[str | None], large: list[str | None], right: int
 ) -> None:
@@ -120,7 +121,7 @@ def orders(votes: dict[str, list[str | None]], right: int) -> Orders:
 
 
 @given(s=queues, m=queues, large=queues, right=st.integers(0, 2))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_replay_votes_as_the_live_mix_does(
     s: list[str | None], m: list[str | None], large: list[str | None], right: int
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.analysis.replay.outcomes import drive, run
 from keff.errors import PolicyError
 from keff.policies._table import lookahead
@@ -23,7 +24,7 @@ def stopped(spec: str, votes: list[str | None]) -> tuple[int, Stop]:
 
 
 @given(votes=st.lists(st.sampled_from(["a", "b", "c", None]), min_size=12, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_curtailed_answers_as_the_whole_vote(votes: list[str | None]) -> None:
     n, stop = stopped("curtailed:cap=12", votes)
     whole = tally(votes)
@@ -32,7 +33,7 @@ def test_curtailed_answers_as_the_whole_vote(votes: list[str | None]) -> None:
 
 
 @given(votes=st.lists(st.sampled_from(["a", "b", "c"]), min_size=16, max_size=16))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_thresholds_near_one_draw_the_cap(votes: list[str | None]) -> None:
     for spec in ("adaptive_consistency:0.999999,cap=16", "lead_k:17,cap=16", "e_value:1e-9,cap=16"):
         n, stop = stopped(spec, votes)
@@ -78,7 +79,7 @@ def test_a_large_b_makes_budget_ask_for_a_lead() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_lookahead_is_the_shortest_way_to_a_stop_of_any_table(seed: int) -> None:
     cap = 7
     stops = np.random.default_rng(seed).random((cap + 1,) * 3) < 0.15

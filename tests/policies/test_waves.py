@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.analysis.replay.outcomes import drive, run
 from keff.policy import InRounds, Policy, Sample, Stop, View, parse_policy, tally
 from keff.policy_induction import stations_of
@@ -22,7 +23,12 @@ from keff.stats.votes import FloatArray, Votes
 
 made = cache(parse_policy)
 VOTES = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=32, max_size=32)
-PLANNED = ("lead_k:3,rounds=3", "budget:4,rounds=2", "adaptive_consistency:0.95,rounds=4")
+PLANNED = (
+    "lead_k:3,rounds=3",
+    # A rule takes a second to plan.
+    pytest.param("budget:4,rounds=2", marks=pytest.mark.slow),
+    pytest.param("adaptive_consistency:0.95,rounds=4", marks=pytest.mark.slow),
+)
 
 
 def walk(spec: str, votes: list[str | None]) -> tuple[list[int], Stop]:
@@ -36,7 +42,7 @@ def walk(spec: str, votes: list[str | None]) -> tuple[list[int], Stop]:
 
 
 @given(votes=VOTES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_wave_is_never_smaller_but_at_the_cap_and_stops_where_the_rule_would(
     votes: list[str | None],
 ) -> None:
@@ -49,9 +55,17 @@ def test_a_wave_is_never_smaller_but_at_the_cap_and_stops_where_the_rule_would(
     assert stop.answer == tally(votes[: ends[-1]]).leader
 
 
-@pytest.mark.parametrize("spec", [*PLANNED, "esc:5,rounds=3", "e_value:0.2,rounds=2", "curtailed:rounds=3"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *PLANNED,
+        pytest.param("esc:5,rounds=3", marks=pytest.mark.slow),
+        pytest.param("e_value:0.2,rounds=2", marks=pytest.mark.slow),
+        "curtailed:rounds=3",
+    ],
+)
 @given(votes=VOTES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_no_vote_takes_more_rounds_than_there_are(spec: str, votes: list[str | None]) -> None:
     policy = made(spec)
     assert isinstance(policy, InRounds)
@@ -60,7 +74,7 @@ def test_no_vote_takes_more_rounds_than_there_are(spec: str, votes: list[str | N
 
 
 @given(votes=VOTES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_rule_that_loses_nothing_loses_nothing_in_three_rounds(votes: list[str | None]) -> None:
     whole = tally(votes)
     _, stop = walk("curtailed:rounds=3", votes)
@@ -68,14 +82,14 @@ def test_a_rule_that_loses_nothing_loses_nothing_in_three_rounds(votes: list[str
 
 
 @given(votes=VOTES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_with_rounds_enough_the_fewest_votes_that_could_stop_are_drawn(votes: list[str | None]) -> None:
     assert walk("lead_k:2,cap=6,rounds=6", votes) == walk("lead_k:2,cap=6", votes)
 
 
 @pytest.mark.parametrize("spec", [*PLANNED, "esc:3,cap=20,wave=4"])
 @given(votes=VOTES, cut=st.integers(0, 31))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_vote_that_was_cut_off_in_a_wave_ends_where_it_would_have_ended(
     spec: str, votes: list[str | None], cut: int
 ) -> None:
@@ -112,6 +126,7 @@ def test_planned_rounds_lose_no_more_on_courses_that_they_were_not_made_from(spe
     assert paths < 1.6 * alone
 
 
+@pytest.mark.slow
 def test_fewer_rounds_take_more_paths() -> None:
     paths = [outcome(parse_policy(f"budget:4,rounds={rounds}"), 5)[0] for rounds in (1, 2, 4)]
     assert paths == sorted(paths, reverse=True)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.analysis.estimates import Settings, analyze
 from keff.errors import KeffError
 from keff.logs import keff_jsonl
@@ -98,7 +99,7 @@ def rules(record: Record) -> list[list[str | None]] | None:
 
 
 @pytest.mark.parametrize("space", [None, "exact", "choice", "numeric", "binary"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(rows=rows(), trim=st.sampled_from([None, None, 1, 2]))
 def test_columns_give_what_questions_give(
     tmp_path_factory: pytest.TempPathFactory,
@@ -205,6 +206,7 @@ def test_parquet_is_read_by_columns_as_row_by_row(tmp_path: Path, plain: bool) -
         assert record.ballot.questions[40].question == "What is 40?"
 
 
+@pytest.mark.slow
 def test_a_record_of_more_paths_than_a_policy_may_draw_is_analysed(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     row = {"gold_answer": "1", "all_answers": ["1", "2", "1"] * 100}

@@ -44,6 +44,7 @@ def line(file: Path, name: str = "own") -> Entry:
     return measure(open_record(file, Opening()), About(name, "m", "d", "T 0.7", "me"))
 
 
+@pytest.mark.slow
 def test_a_line_says_what_the_analysis_says(tmp_path: Path) -> None:
     file = write_log(tmp_path / "log.jsonl", 60, 40, tokens=100.0)
     entry, found = line(file), analyze(open_record(file, Opening()), Settings())
@@ -101,6 +102,7 @@ def test_names_are_neither_formulas_nor_markup(tmp_path: Path) -> None:
     assert "\\|x" in page
 
 
+@pytest.mark.slow
 def test_the_command_adds_a_line_and_shows_no_answer(tmp_path: Path) -> None:
     for seed in (1, 2):
         file = write_log(tmp_path / f"log{seed}.jsonl", 40, 8, seed=seed)
@@ -142,6 +144,7 @@ def again(shared: Path) -> Atlas:
 AGAIN = ["qwen25math_math100_rm", "boinf_aime2024_Qwen3-14B"]
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_made_again_byte_for_byte(again: Atlas) -> None:
     wanted = [entry for entry in read_atlas(ATLAS / "atlas.json").entries if entry.name in AGAIN]
     columns = [name for name in measured_columns(again.entries) if not name.startswith("plurality_32")]
@@ -150,6 +153,7 @@ def test_what_was_measured_is_made_again_byte_for_byte(again: Atlas) -> None:
         assert {name: mine[name] for name in columns} == {name: published[name] for name in columns}
 
 
+@pytest.mark.slow
 def test_what_the_rule_does_is_made_again_byte_for_byte(again: Atlas) -> None:
     published = read_atlas(ATLAS / "atlas.json")
     wanted = tuple(entry for entry in published.entries if entry.name in AGAIN)

@@ -14,6 +14,8 @@ from matplotlib.figure import Figure
 
 from keff.report import figures
 
+pytestmark = pytest.mark.slow
+
 BB = [
     {"model": model, "k": k, "observed": 0.8, "bb": 0.79, "binomial": 0.99}
     for model in ("a", "b")

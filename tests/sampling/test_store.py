@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.errors import StoreError
 from keff.records import Completion, Item, Logprobs, Path, path_seed
 from keff.sampling.job import save_embeddings
@@ -74,7 +75,7 @@ def test_owed_is_wanted_minus_kept_and_failures_are_owed_again(tmp_path: File) -
         assert run.count()["errors"] == 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5)), max_size=15), st.integers(1, 6))
 def test_drawing_what_is_owed_completes_the_run(
     tmp_path_factory: pytest.TempPathFactory, kept: list[tuple[int, int]], k: int

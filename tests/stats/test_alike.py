@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.stats import answer_model
 from keff.stats.alike import Alike, alike, one_of_each, resampled_counts
 from keff.stats.answer_model import AnswerModel
@@ -41,7 +42,7 @@ def pattern(one: Votes, item: int) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((size, right[code]) for code, size in sizes.items()))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(votes())
 def test_items_are_alike_when_their_patterns_are_equal(one: Votes) -> None:
     same, patterns = alike(one), [pattern(one, item) for item in range(one.n)]
@@ -50,7 +51,7 @@ def test_items_are_alike_when_their_patterns_are_equal(one: Votes) -> None:
     assert same.counts.tolist() == [Counter(patterns)[patterns[item]] for item in same.first]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(votes())
 def test_values_by_pattern_are_those_of_each_item_alone(one: Votes) -> None:
     functions = [plurality_share_items, flip_items]
@@ -65,7 +66,7 @@ def test_values_by_pattern_are_those_of_each_item_alone(one: Votes) -> None:
         np.testing.assert_array_equal(np.column_stack([same, pairs]), alone)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(votes())
 def test_renumbered_answers_are_in_order_of_first_use(one: Votes) -> None:
     for row, dense in zip(one.answered().tolist(), dense_codes(one.answered()).tolist(), strict=True):

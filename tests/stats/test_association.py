@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from how_many import examples
 from keff.stats.association import mann_whitney, pearson_test
 
 ALTERNATIVES = ["less", "greater", "two-sided"]
@@ -27,7 +28,7 @@ def test_without_ties_as_scipy(n1, n2, alternative):
         assert got.method == mine
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=12), st.lists(st.integers(0, 4), min_size=1, max_size=9)
 )

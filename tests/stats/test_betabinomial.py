@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import bdtr
 from scipy.stats import betabinom, binom
 
+from how_many import examples
 from keff.stats.betabinomial import (
     alpha_beta,
     betabinom_logpmf,
@@ -17,7 +18,7 @@ from keff.stats.betabinomial import (
     prentice_bound,
 )
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=examples(60), deadline=None)
 inside = st.floats(0.01, 0.99)
 
 

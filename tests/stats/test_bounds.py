@@ -53,7 +53,15 @@ def test_exact_law_gives_the_known_bounds(k0: int, low: float, high: float, digi
 
 
 @pytest.mark.parametrize(("p", "c"), [(0.8, 0.6), (0.43, 0.45), (0.05, 0.3)])
-@pytest.mark.parametrize(("k0", "k"), [(3, 9), (4, 32), (6, 11), (8, 101)])
+@pytest.mark.parametrize(
+    ("k0", "k"),
+    [
+        (3, 9),
+        (4, 32),
+        pytest.param(6, 11, marks=pytest.mark.slow),
+        pytest.param(8, 101, marks=pytest.mark.slow),
+    ],
+)
 def test_exact_bounds_enclose_and_touch_linear_programming(p: float, c: float, k0: int, k: int) -> None:
     law = beta_binomial(k0, p, c)
     lo, hi = majority_bounds(law, k, None)

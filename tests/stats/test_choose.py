@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.records import Estimate
 from keff.stats.betabinomial import majority_curve
 from keff.stats.choose import (
@@ -23,7 +24,7 @@ from keff.stats.diversity import marginal_gain
 from keff.stats.influence import summarise
 from keff.stats.intervals import interval_c, majority_fits
 
-quick = settings(max_examples=80, deadline=None)
+quick = settings(max_examples=examples(80), deadline=None)
 
 
 def estimate(lo, hi):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.stats.conformal import BETS, ConformalMartingale, ShiryaevRoberts
 
 PILOT = np.array([0.62, 0.17, 0.08, 0.09, 0.04])
@@ -97,7 +98,7 @@ def test_shiryaev_roberts_minus_time_is_a_martingale():
 
 
 @pytest.mark.parametrize("kind", [ConformalMartingale, ShiryaevRoberts])
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(cut=st.integers(0, 30), seed=st.integers(0, 1000))
 def test_a_restored_stream_goes_on_identically(kind, cut, seed):
     scores = stream(np.random.default_rng(seed), DRIFTED, 40)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from how_many import examples
 from keff.stats.betabinomial import betabinom_logpmf
 from keff.stats.correlation import (
     agreement,
@@ -30,7 +31,7 @@ codes = st.tuples(st.integers(1, 8), st.integers(2, 7)).flatmap(
     lambda s: arrays(np.int64, s, elements=st.integers(-1, 3))
 )
 
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=examples(40), deadline=None)
 
 
 def mixed(matrix):

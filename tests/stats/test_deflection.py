@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.stats.branches import Between
 from keff.stats.deflection import (
     Margin,
@@ -86,7 +87,7 @@ def by_supports(known: Margin, k: np.ndarray) -> float:
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 10_000), branches=st.integers(1, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_weights_are_the_best_of_every_support(seed: int, branches: int) -> None:
     rng = np.random.default_rng(seed)
     known, k = random_law(branches, rng), rng.integers(1, 9, branches)

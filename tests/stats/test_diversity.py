@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from how_many import examples
 from keff.stats.correlation import pooled_c
 from keff.stats.diversity import (
     ceiling,
@@ -22,7 +23,7 @@ matrices = st.tuples(st.integers(2, 12), st.integers(2, 7)).flatmap(
     lambda s: arrays(np.int64, s, elements=st.integers(0, 1))
 )
 
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=examples(40), deadline=None)
 
 
 @quick

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.stats.draws import Draws, dense_codes, permuted
 from keff.stats.votes import Votes
 
@@ -17,7 +18,7 @@ from keff.stats.votes import Votes
     codes=st.lists(st.integers(-1, 3), min_size=9, max_size=9),
     right=st.lists(st.booleans(), min_size=9, max_size=9),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_tallies_are_the_counts_of_each_prefix(codes: list[int], right: list[bool]) -> None:
     correct = [bool(r and c >= 0) for r, c in zip(right, codes, strict=True)]
     draws = Draws(np.array([[codes]], np.int16), correct=np.array([[correct]], np.float32))

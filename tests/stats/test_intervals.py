@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.stats.betabinomial import betabinom_logpmf, majority_curve
 from keff.stats.choose import k_star_interval
 from keff.stats.correlation import anova_c, pooled_from_hist, unbias
@@ -15,7 +16,7 @@ from keff.stats.learned import LAW_SD
 from keff.stats.votes import Votes
 
 METHODS = ["hybrid_wilson", "bayes", "percentile", "bootstrap_t", "bca", "cluster_bootstrap"]
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=examples(40), deadline=None)
 hists = st.lists(st.integers(0, 40), min_size=3, max_size=9).filter(
     lambda h: sum(h[1:]) > 0 < sum(h[:-1]) and sum(h) > 1
 )

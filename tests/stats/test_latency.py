@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.stats.latency import fly
 from keff.stats.votes import FloatArray, IntArray
 
@@ -47,7 +48,7 @@ def simulated(
     in_flight=st.integers(1, 16),
     slots=st.integers(1, 16),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_flights_are_those_of_an_event_simulation(
     sizes: list[int], seconds: list[float], in_flight: int, slots: int
 ) -> None:

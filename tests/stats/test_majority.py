@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from how_many import examples
 from keff.stats.betabinomial import betabinom_logpmf, majority_curve
 from keff.stats.majority import (
     majority_at_k,
@@ -19,7 +20,7 @@ from keff.stats.majority import (
 )
 from keff.stats.votes import Votes
 
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=examples(40), deadline=None)
 matrices = st.tuples(st.integers(1, 5), st.integers(1, 8)).flatmap(
     lambda s: arrays(np.int64, s, elements=st.integers(0, 1))
 )

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from how_many import examples
 from keff.stats.majority import majority_at_k_items
 from keff.stats.plurality import (
     flip,
@@ -17,7 +18,7 @@ from keff.stats.plurality import (
 )
 from keff.stats.votes import Votes
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=examples(60), deadline=None)
 
 
 def leaders(codes):

@@ -136,6 +136,7 @@ def recorded_votes(path: Path) -> Votes:
     return Votes(np.array(answers), correct * (np.array(answers) >= 0))
 
 
+@pytest.mark.slow
 def test_nearer_than_no_gain_on_recorded_runs(shared: Path) -> None:
     """Half of the items and 8 paths of each: the gain to 32 paths, against predicting none."""
     names = (

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff import task as interface
 from keff.errors import TaskError
 from keff.plugins import load
@@ -58,7 +59,7 @@ def test_values_survive_the_report(value: Any) -> None:
 
 
 @given(plain, plain)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_canonical_texts_agree_with_python_equality(first: Any, second: Any) -> None:
     assert (canonical(encode(first)) == canonical(encode(second))) == (first == second)
 
