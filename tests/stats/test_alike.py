@@ -11,13 +11,20 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.stats import answer_model
-from keff.stats.alike import Alike, alike, one_of_each, resampled_counts
+from keff.stats.alike import Alike, alike, mean_of_items, one_of_each, resampled_counts
 from keff.stats.answer_model import AnswerModel
 from keff.stats.correlation import agreement_items
 from keff.stats.draws import dense_codes
+from keff.stats.intervals import pattern_means
 from keff.stats.meeting import ratio_by_weights, right_answers_meet, right_pairs
 from keff.stats.mixture import vote_counts
-from keff.stats.plurality import flip_items, plurality_at_k_items, plurality_share_items
+from keff.stats.plurality import (
+    flip_items,
+    plurality_at_k_items,
+    plurality_at_k_patterns,
+    plurality_share_items,
+)
+from keff.stats.resampling import group_sums
 from keff.stats.votes import Votes
 
 
@@ -129,3 +136,27 @@ def test_resampled_counts_are_those_of_a_bootstrap_of_clusters(n: int, clustered
 def test_one_of_each_holds_every_pattern_once() -> None:
     one = many()
     assert alike(one_of_each(one)).counts.tolist() == [1] * alike(one).first.size
+
+
+def test_patterns_of_correctness_alone_are_counts_of_right_paths() -> None:
+    bare = Votes.from_correct(many().scored())
+    same = alike(bare)
+    assert same.counts.tolist() == bare.hist[bare.counts[same.first]].tolist()
+    assert (bare.counts[same.first][same.back] == bare.counts).all()
+
+
+@pytest.mark.parametrize(("n", "clustered"), [(400, False), (1200, False), (1200, True)])
+def test_means_by_pattern_spread_as_means_of_items_do(n: int, clustered: bool) -> None:
+    one = many(n)
+    if clustered:
+        one = Votes(one.answers, one.correct, clusters=np.arange(n) // 4)
+    values = plurality_at_k_patterns(one)
+    items = plurality_at_k_items(one)
+    np.testing.assert_allclose(mean_of_items(values, one), items.mean(axis=0), rtol=0, atol=1e-12)
+    means = pattern_means(values, one, np.random.default_rng(0), 4000)
+    sums = group_sums(items - items.mean(axis=0), one.cluster_ids, one.n_clusters)
+    spread = np.sqrt(np.square(sums).sum(axis=0)) / n
+    np.testing.assert_allclose(means.std(axis=0), spread, rtol=5 * (1 / 8000) ** 0.5)
+    np.testing.assert_allclose(
+        means.mean(axis=0), items.mean(axis=0), rtol=0, atol=5 * spread.max() / 4000**0.5
+    )

@@ -68,12 +68,13 @@ def test_clustered_se():
     assert np.isnan(clustered_se(values, np.zeros(100, int)))
 
 
-@pytest.mark.parametrize("kind", ["few", "many", "rare"])
+@pytest.mark.parametrize("kind", ["few", "kinds", "many", "rare"])
 def test_totals_of_many_rows_have_the_law_of_resampled_rows(kind: str) -> None:
     """Counts of equal rows, and the normal limit, have the mean and the variance of resampling."""
     rng = np.random.default_rng(3)
     n, reps = 30_000, 1000
     values = rng.integers(0, 3, n) if kind == "few" else rng.random(n)
+    values = values[rng.integers(0, 3000, n)] if kind == "kinds" else values
     columns = np.column_stack([np.ones(n), values, values * (np.arange(n) < (20 if kind == "rare" else n))])
     totals = resampled_totals(columns, reps, np.random.default_rng(4))
     assert totals.shape == (3, reps)

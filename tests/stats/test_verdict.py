@@ -30,6 +30,8 @@ def test_a_mixture_agrees_with_its_own_draws() -> None:
     assert MIXED.above(0.01) == pytest.approx(np.mean(gains > 0.01), abs=3e-3)
     assert MIXED.excess(0.005) == pytest.approx(np.maximum(gains - 0.005, 0).mean(), abs=3e-4)
     assert MIXED.quantile(0.1) == pytest.approx(np.quantile(gains, 0.1), abs=1e-3)
+    for share in (1e-6, 0.025, 0.5, 0.975, 1 - 1e-6):
+        assert 1 - MIXED.above(MIXED.quantile(share)) == pytest.approx(share, abs=1e-12)
 
 
 def test_the_posterior_is_that_of_draws_near_the_measurement() -> None:

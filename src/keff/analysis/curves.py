@@ -8,12 +8,13 @@ import numpy as np
 
 from keff.analysis.results.estimates import Band, Bands, Curve, Limits, Predicted
 from keff.records import Interval
+from keff.stats.alike import alike, mean_of_items
 from keff.stats.betabinomial import majority_curve
 from keff.stats.bounds import majority_bounds
 from keff.stats.correlation import anova_c
-from keff.stats.intervals import bootstrap_means, majority_fits, majority_method
-from keff.stats.majority import majority_at_k_items, majority_binomial
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.intervals import majority_fits, majority_method, pattern_means
+from keff.stats.majority import majority_binomial, majority_table
+from keff.stats.plurality import plurality_at_k_patterns
 from keff.stats.plurality_model import predict_plurality
 from keff.stats.votes import FloatArray, Votes
 
@@ -33,17 +34,19 @@ def measured(votes: Votes, level: float, seed: int) -> tuple[Curve, Curve | None
     Plurality is None where only correctness was recorded. Needs gold labels.
     """
     rng = np.random.default_rng(seed)
-    majority, bands = _banded(majority_at_k_items(votes), votes, rng, level)
+    right = votes.scored()[alike(votes).first].sum(axis=1)
+    majority, bands = _banded(majority_table(votes.k)[:, right].T, votes, rng, level)
     if votes.answers is None:
         return majority, None, Bands(bands, None)
-    plurality, other = _banded(plurality_at_k_items(votes), votes, rng, level)
+    plurality, other = _banded(plurality_at_k_patterns(votes), votes, rng, level)
     return majority, plurality, Bands(bands, other)
 
 
-def _banded(items: FloatArray, votes: Votes, rng: np.random.Generator, level: float) -> tuple[Curve, Band]:
-    means = bootstrap_means(items, votes.cluster_ids, rng, BAND_REPLICATES)
+def _banded(values: FloatArray, votes: Votes, rng: np.random.Generator, level: float) -> tuple[Curve, Band]:
+    """Return the means over items of values [u, K] by pattern, and their bootstrap band."""
+    means = pattern_means(values, votes, rng, BAND_REPLICATES)
     lows, highs = np.quantile(means, [(1 - level) / 2, 1 - (1 - level) / 2], axis=0)
-    return by_k(items.mean(axis=0)), _band(range(1, items.shape[1] + 1), lows, highs)
+    return by_k(mean_of_items(values, votes)), _band(range(1, values.shape[1] + 1), lows, highs)
 
 
 def _band(ks: range | list[int], lows: FloatArray, highs: FloatArray) -> dict[int, Limits]:

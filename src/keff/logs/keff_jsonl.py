@@ -13,6 +13,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._bulk import Bulk, NotPlainError, RowColumns
 from keff.logs._lines import MOST_BLANK, TOO_BLANK, Row, first_row, json_lines, parse
+from keff.logs._quick import quick_parse
 from keff.logs._rows import by_model, once_each, question_of, said_by
 
 
@@ -67,7 +68,7 @@ def _batches(path: Path, places: array[int]) -> Iterator[list[Row]]:
     with path.open("rb") as file:
         for number, line in enumerate(file):
             if not line.isspace():
-                rows.append(parse(str(path), line, first=number == 0))
+                rows.append(quick_parse(str(path), line, first=number == 0))
                 places.append(place)
                 size += len(line)
             elif number - len(places) >= MOST_BLANK:

@@ -1,8 +1,9 @@
 """Items whose votes are alike: where paths are exchangeable, an item is its pattern.
 
 The pattern of an item is how often it abstained and, of each of its answers, how many paths hold it and how
-many of them are right. Records of a hundred thousand questions show some hundred patterns, so whatever
-depends on an item through its pattern alone is computed once per pattern.
+many of them are right; where only correctness was recorded, how many paths are right. Records of a hundred
+thousand questions show some hundred patterns, so whatever depends on an item through its pattern alone is
+computed once per pattern.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.stats.resampling import MANY_ROWS
-from keff.stats.votes import IntArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes
 
 BLOCK_CELLS = 2**19
 """So many paths are sorted at a time, so that memory does not grow with the record."""
@@ -32,12 +33,13 @@ class Alike:
 
 @lru_cache(maxsize=4)
 def alike(votes: Votes) -> Alike:
-    """Return the patterns of the items of votes, which must hold answers; kept for the last few votes.
+    """Return the patterns of the items of votes; kept for the last few votes.
 
     A pattern is named by the sum of a random 64-bit number for each answer's (paths, right paths), so two
     share a name by chance only (below 1e-7 for a million of patterns).
     """
-    codes, k = votes.answered(), votes.k
+    k = votes.k
+    codes = np.broadcast_to(np.int64(0), (votes.n, k)) if votes.answers is None else votes.answers
     name_of = np.random.default_rng(0).integers(1, 2**63, (k + 1) * (k + 1), np.uint64)
     step = max(1, BLOCK_CELLS // k)
     names = [
@@ -72,6 +74,11 @@ def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64
 def one_of_each(votes: Votes) -> Votes:
     """Return one item of each pattern [u], in the order of ``alike``; clusters are those of these items."""
     return votes.take(alike(votes).first)
+
+
+def mean_of_items(values: FloatArray, votes: Votes) -> FloatArray:
+    """Return the mean over items [m] of ``values`` [u, m] that are known by pattern."""
+    return alike(votes).counts @ values / votes.n
 
 
 def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) -> Iterator[IntArray]:

@@ -9,11 +9,12 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from keff.records import Estimate, Note
+from keff.stats.alike import alike
 from keff.stats.betabinomial import majority_beta_binomial
 from keff.stats.fits import Fits, bayes_fits, bootstrap_fits
 from keff.stats.influence import Summary, summarise
 from keff.stats.limits import Limits, bca, bootstrap_t, hybrid_wilson, percentile
-from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.resampling import MANY_ROWS, group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 Method = Literal["hybrid_wilson", "bayes", "percentile", "bootstrap_t", "bca", "cluster_bootstrap"]
@@ -136,10 +137,24 @@ def bootstrap_means(
     One matrix product of resampling weights and cluster sums. ``clusters`` [n] are the independent units
     (None: the items).
     """
-    ids = _ids(clusters, items.shape[0])
-    rows = np.concatenate([np.ones((items.shape[0], 1)), items], axis=1)
+    n = items.shape[0]
+    ids = _ids(clusters, n)
+    if int(ids.max()) + 1 == n:
+        return resampled_totals(items, reps, rng).T / n
+    rows = np.concatenate([np.ones((n, 1)), items], axis=1)
     totals = resampled_totals(group_sums(rows, ids, int(ids.max()) + 1), reps, rng)
     return (totals[1:] / totals[0]).T
+
+
+def pattern_means(values: FloatArray, votes: Votes, rng: np.random.Generator, reps: int = 2000) -> FloatArray:
+    """Return what ``bootstrap_means`` does, from the ``values`` [u, m] of patterns instead of items.
+
+    Of many independent items only the counts of patterns are drawn.
+    """
+    same, n = alike(votes), votes.n
+    if n >= MANY_ROWS and 2 * same.counts.size < n and votes.n_clusters == n:
+        return resampled_totals(values, reps, rng, same.counts).T / n
+    return bootstrap_means(values[same.back], votes.cluster_ids, rng, reps)
 
 
 def _ids(clusters: ArrayLike | None, n: int) -> IntArray:

@@ -8,16 +8,21 @@ from functools import lru_cache
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from keff.stats.alike import alike, one_of_each
+from keff.stats.alike import alike, mean_of_items, one_of_each
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 MOST_PATHS = 1000
 """Beyond this many paths the binomial coefficients leave the range of a double."""
 
 
-@lru_cache(maxsize=4)
 def plurality_at_k_items(votes: Votes) -> FloatArray:
-    """Return each item's plurality accuracy at 1..K paths [n, K], over all subsets of its K paths.
+    """Return each item's plurality accuracy at 1..K paths [n, K]; see ``plurality_at_k_patterns``."""
+    return plurality_at_k_patterns(votes)[alike(votes).back]
+
+
+@lru_cache(maxsize=4)
+def plurality_at_k_patterns(votes: Votes) -> FloatArray:
+    """Return the plurality accuracy at 1..K paths of each pattern [u, K], over all subsets of the K paths.
 
     The most frequent answer wins, ties are split evenly, abstentions never win, and a subset of nothing but
     abstentions is wrong. Where paths with one answer differ in correctness (given by a log), a plurality is
@@ -27,19 +32,19 @@ def plurality_at_k_items(votes: Votes) -> FloatArray:
     paths are exchangeable. The array is read-only and kept for the last few votes asked for. Raises
     ValueError without answers or gold labels, or above 1000 paths.
     """
-    keys = _keys(one_of_each(votes))
+    keys = _keys_of(votes)
     item, column = np.nonzero(keys.right > 0)
     chance = _win_chance_of(keys, item, keys.size[item, column], votes.k)
     credit = np.zeros((len(keys.size), votes.k))
     np.add.at(credit, item, keys.right[item, column][:, None] * chance)
-    credit = np.clip(credit, 0.0, 1.0)[alike(votes).back]
+    credit = np.clip(credit, 0.0, 1.0)
     credit.setflags(write=False)
     return credit
 
 
 def plurality_at_k(votes: Votes) -> FloatArray:
-    """Return the plurality accuracy at 1..K paths [K]; see ``plurality_at_k_items``."""
-    return plurality_at_k_items(votes).mean(axis=0)
+    """Return the plurality accuracy at 1..K paths [K]; see ``plurality_at_k_patterns``."""
+    return mean_of_items(plurality_at_k_patterns(votes), votes)
 
 
 def flip_items(votes: Votes) -> FloatArray:
@@ -48,18 +53,22 @@ def flip_items(votes: Votes) -> FloatArray:
     Label-free. At least the absolute difference of the accuracies at k and K. An item whose paths all
     abstain never flips.
     """
-    keys = _keys(one_of_each(votes))
+    return _flips(votes)[alike(votes).back]
+
+
+def _flips(votes: Votes) -> FloatArray:
+    keys = _keys_of(votes)
     top = keys.size[:, 0]
     leaders = np.sum(keys.size == top[:, None], axis=1)
     item = np.flatnonzero(top > 0)
     flips = np.zeros((top.size, votes.k))
     flips[item] = 1.0 - leaders[item, None] * _win_chance_of(keys, item, top[item], votes.k)
-    return np.clip(flips, 0.0, 1.0)[alike(votes).back]
+    return np.clip(flips, 0.0, 1.0)
 
 
 def flip(votes: Votes) -> FloatArray:
     """Return P(plurality of k paths differs from that of all K) for k = 1..K [K]; see ``flip_items``."""
-    return flip_items(votes).mean(axis=0)
+    return mean_of_items(_flips(votes), votes)
 
 
 def plurality_share_items(votes: Votes) -> FloatArray:
@@ -67,19 +76,22 @@ def plurality_share_items(votes: Votes) -> FloatArray:
 
     Label-free; the divisor is k, abstentions included.
     """
-    rows = _keys(one_of_each(votes)).size
-    back = alike(votes).back
+    return _leader_shares(votes)[alike(votes).back]
+
+
+def _leader_shares(votes: Votes) -> FloatArray:
+    rows = _keys_of(votes).size
     height = np.zeros((rows.shape[0], votes.k + 1))
     total = _binomials(votes.k)[votes.k]
     for t in range(int(rows.max(initial=0))):
         tall = rows[:, 0] > t
         height[tall] += 1.0 - _all_at_most(rows[tall], t, votes.k) / total
-    return (height[:, 1:] / np.arange(1, votes.k + 1))[back]
+    return height[:, 1:] / np.arange(1, votes.k + 1)
 
 
 def plurality_share(votes: Votes) -> FloatArray:
     """Return the expected plurality share at 1..K paths [K]; see ``plurality_share_items``."""
-    return plurality_share_items(votes).mean(axis=0)
+    return mean_of_items(_leader_shares(votes), votes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,12 @@ class _Keys:
 
     size: IntArray
     right: FloatArray
+
+
+@lru_cache(maxsize=4)
+def _keys_of(votes: Votes) -> _Keys:
+    """Return the answers of each pattern; kept for the last few votes."""
+    return _keys(one_of_each(votes))
 
 
 def _keys(votes: Votes) -> _Keys:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import stdtrit
@@ -14,7 +15,7 @@ from keff.stats.answer_model import AnswerModel
 from keff.stats.free_law import free_gains
 from keff.stats.learned import LINE_SD, MODEL_SD
 from keff.stats.meeting import Meeting, ratio_by_weights, right_answers_meet
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.plurality import plurality_at_k_patterns
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 JUDGED_FACTOR = 4
@@ -89,7 +90,7 @@ class Forecaster:
         self.votes, self.ks, self.units = votes, ks, votes.n_clusters
         self.weights = _weights(votes)
         first = alike(votes).first
-        self.curves = self.weights @ plurality_at_k_items(votes)[first]
+        self.curves = self.weights @ plurality_at_k_patterns(votes)
         self.curves /= self.weights.sum(axis=1, keepdims=True)
         self.beyond = [k for k in dict.fromkeys(ks) if k > votes.k]
         if self.beyond:
@@ -187,8 +188,9 @@ class Forecaster:
         return max(min(centre - half, share), 0.0), min(max(centre + half, share), 1.0)
 
 
+@lru_cache(maxsize=1)
 def _weights(votes: Votes) -> FloatArray:
-    """Return how often each pattern is in the sample and in its resamples [1 + B, u]."""
+    """Return how often each pattern is in the sample and in its resamples [1 + B, u]; kept for the last."""
     counts = alike(votes).counts
     weights = np.empty((1 + REPLICATES, counts.size))
     weights[0] = counts
@@ -196,6 +198,7 @@ def _weights(votes: Votes) -> FloatArray:
         weights[1:], resampled_counts(votes, REPLICATES, np.random.default_rng(0)), strict=True
     ):
         row[:] = drawn
+    weights.setflags(write=False)
     return weights
 
 

@@ -22,22 +22,29 @@ NORMAL_ROWS, LEAST_WEIGHT = 20_000, 1 / 400
 """From so many rows on totals are normal, where no row has more than this share of a column's variance: their
 skewness is below a twentieth, which moves a 95% limit by less than 2000 resamples leave unknown."""
 
+MANY_KINDS = 2000
+"""Counts of more kinds of rows than this take longer to draw than their normal limit."""
 
-def resampled_totals(units: NDArray[Any], replicates: int, rng: np.random.Generator) -> FloatArray:
+
+def resampled_totals(
+    units: NDArray[Any], replicates: int, rng: np.random.Generator, counts: IntArray | None = None
+) -> FloatArray:
     """Return column totals [m, B] of ``units`` [G, m] over B bootstrap resamples of its G rows.
 
     Each resample weights the rows by Multinomial(G; 1/G, ..., 1/G), drawn as G uniform rows and counted;
     the totals are one matrix product a block. Rows are clusters that were summed beforehand, so whatever
     belongs to a cluster stays together. Integer units up to 2^24 / G go through single precision, exactly.
     Of many rows with few different ones the counts of these are drawn, at a cost that does not depend on G;
-    from 20,000 different ones on, none of which weighs much, the totals come from their normal limit.
+    of 20,000 rows with many different ones, none of which weighs much, the totals come from their normal
+    limit. Where ``counts`` [G] are given, they say how often each row stands there.
     """
+    if counts is not None:
+        return _totals_of_kinds(units, counts, replicates, rng)
     g = units.shape[0]
     if g >= MANY_ROWS:
-        first, counts = _distinct_rows(units)
+        first, times = _distinct_rows(units)
         if 2 * first.size < g:
-            drawn = rng.multinomial(g, counts / g, replicates).astype(np.float64)
-            return (drawn @ units[first].astype(np.float64)).T
+            return _totals_of_kinds(units[first], times, replicates, rng)
         if g >= NORMAL_ROWS and (limit := _normal_totals(units, replicates, rng)) is not None:
             return limit
     fits = units.dtype.kind in "iub" and g * int(np.abs(units).max(initial=0)) < EXACT_IN_SINGLE
@@ -54,19 +61,45 @@ def resampled_totals(units: NDArray[Any], replicates: int, rng: np.random.Genera
     return out
 
 
-def _normal_totals(units: NDArray[Any], replicates: int, rng: np.random.Generator) -> FloatArray | None:
+def _totals_of_kinds(
+    kinds: NDArray[Any], counts: IntArray, replicates: int, rng: np.random.Generator
+) -> FloatArray:
+    """Return totals over resamples of ``counts`` [u] rows of each kind [u, m]."""
+    g = int(counts.sum())
+    if counts.size > MANY_KINDS and g >= NORMAL_ROWS:
+        limit = _normal_totals(kinds, replicates, rng, counts)
+        if limit is not None:
+            return limit
+    values, chances = kinds.astype(np.float64), counts / g
+    out = np.empty((kinds.shape[1], replicates))
+    # The same draws whatever the block: the generator goes through the replicates one after the other.
+    block = max(1, KIND_CELLS // counts.size)
+    for start in range(0, replicates, block):
+        drawn = rng.multinomial(g, chances, min(block, replicates - start))
+        out[:, start : start + block] = (drawn.astype(np.float64) @ values).T
+    return out
+
+
+KIND_CELLS = 2**20
+"""So many counts of kinds are drawn at a time, so that memory does not grow with the record."""
+
+
+def _normal_totals(
+    units: NDArray[Any], replicates: int, rng: np.random.Generator, counts: IntArray | None = None
+) -> FloatArray | None:
     """Draw totals from their normal law, with the covariance that resampling gives; None for rare events."""
-    mean = units.mean(axis=0, dtype=np.float64)
+    times = np.ones(len(units)) if counts is None else counts.astype(np.float64)
+    mean = times @ units / times.sum()
     covariance, largest = np.zeros((mean.size, mean.size)), np.zeros(mean.size)
     for start in range(0, len(units), NORMAL_ROWS):
-        apart = units[start : start + NORMAL_ROWS] - mean
-        covariance += apart.T @ apart
+        apart, own = units[start : start + NORMAL_ROWS] - mean, times[start : start + NORMAL_ROWS]
+        covariance += (apart * own[:, None]).T @ apart
         largest = np.maximum(largest, np.square(apart).max(axis=0))
     if np.any(largest > LEAST_WEIGHT * np.diag(covariance)):
         return None
     values, vectors = np.linalg.eigh(covariance)
     spread = vectors * np.sqrt(np.maximum(values, 0.0))
-    return (len(units) * mean)[:, None] + spread @ rng.standard_normal((mean.size, replicates))
+    return (times.sum() * mean)[:, None] + spread @ rng.standard_normal((mean.size, replicates))
 
 
 def _distinct_rows(units: NDArray[Any]) -> tuple[IntArray, IntArray]:

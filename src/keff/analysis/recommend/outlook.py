@@ -12,7 +12,8 @@ from keff.analysis.recommend.prior import GENERIC, Belief, Prior
 from keff.analysis.recommend.rules import CURTAILED, SINGLE
 from keff.analysis.recommend.worth import Labels, fit_slope, measured, variance_of_mean
 from keff.analysis.replay import Bench
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.alike import alike
+from keff.stats.plurality import plurality_at_k_patterns
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 LEAST_PRICE = 0.3
@@ -85,7 +86,7 @@ def gather(votes: Votes, cap: int, rng: np.random.Generator, prior: Prior = GENE
     labels = right = top = None
     if votes.correct is not None:
         labels, right = Labels.of(known), known.scored().mean(axis=1)
-        top = plurality_at_k_items(known)[:, min(votes.k, cap) - 1]
+        top = plurality_at_k_patterns(known)[:, min(votes.k, cap) - 1][alike(known).back]
     return Material(played, labels, right, top, known.cluster_ids, votes.k, bench, sample)
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.analysis.recommend.prior import GENERIC, Belief, Prior
+from keff.stats.alike import alike
 from keff.stats.correlation import agreement_items
 from keff.stats.mixture import vote_counts
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.plurality import plurality_at_k_patterns
 from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -32,8 +33,8 @@ class Labels:
         """Return None without labels, or with fewer than three paths."""
         if pilot.correct is None or pilot.k < 3:
             return None
-        curve, agreement = plurality_at_k_items(pilot), agreement_items(pilot)
-        gain = curve[:, pilot.k - 2] - curve[:, 0]
+        curve, agreement = plurality_at_k_patterns(pilot), agreement_items(pilot)
+        gain = (curve[:, pilot.k - 2] - curve[:, 0])[alike(pilot).back]
         return cls(pilot.scored().mean(axis=1), agreement, gain, left_out_share(pilot) - agreement)
 
     def take(self, items: IntArray) -> Labels:
