@@ -10,7 +10,7 @@ from keff.analysis.money import Rates
 from keff.analysis.results.money import Bill, Change, Step
 from keff.records import Interval
 from keff.stats.intervals import interval_mean
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.plurality import plurality_at_k
 from keff.stats.votes import FloatArray, Votes
 
 THOUSAND = 1000
@@ -32,7 +32,7 @@ def steps_of(votes: Votes, rates: Rates) -> tuple[Step, ...]:
     """Return the steps of the recorded curve of plurality at powers of two, and at all paths."""
     if votes.correct is None or votes.answers is None:
         return ()
-    curve = plurality_at_k_items(votes).mean(axis=0)
+    curve = plurality_at_k(votes)
     tokens = None if votes.tokens is None else votes.tokens.mean(axis=1)
     busy = None if votes.seconds is None else votes.seconds.mean(axis=1)
     # Fixed K is one request, so a further path adds no prompt.

@@ -8,8 +8,9 @@ from keff.analysis.bill import mean_of
 from keff.analysis.money import Rates
 from keff.analysis.results.money import CurvePoint, Seconds
 from keff.records import Interval
+from keff.stats.alike import alike
 from keff.stats.latency import quantile
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.plurality import plurality_at_k_patterns
 from keff.stats.votes import FloatArray, Votes
 
 ORDERS = 32
@@ -22,17 +23,22 @@ def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
         return ()
     places = [*(2**power for power in range(votes.k.bit_length()) if 2**power < votes.k), votes.k]
     known = votes.correct is not None and votes.answers is not None
-    right = plurality_at_k_items(votes) if known else None
+    curve = plurality_at_k_patterns(votes) if known else None
     longest = None if votes.seconds is None else _longest(votes.seconds)
     return tuple(
         CurvePoint(
             paths=k,
-            accuracy=None if right is None else mean_of(right[:, k - 1], votes, "plurality of the record"),
+            accuracy=None if curve is None else _accuracy(curve[:, k - 1], votes),
             dollars=None if rates is None else _dollars(votes, rates, k),
             seconds=None if longest is None else _times(longest[..., k - 1], votes),
         )
         for k in places
     )
+
+
+def _accuracy(values: FloatArray, votes: Votes) -> Interval:
+    """Return the mean accuracy over items, from values [u] by pattern."""
+    return mean_of(values[alike(votes).back], votes, "plurality of the record")
 
 
 def _dollars(votes: Votes, rates: Rates, k: int) -> Interval:

@@ -12,6 +12,7 @@ from keff.analysis.results.matching import Matching, SplitAnswers
 from keff.analysis.results.recommendation import Recommendation
 from keff.reading.ballot import Ballot
 from keff.records import Note
+from keff.stats.alike import alike, one_of_each, pooled_counts
 from keff.stats.meeting import MEETS, equal_pairs
 from keff.stats.votes import IntArray, Votes
 
@@ -41,7 +42,7 @@ def matching(ballot: Ballot) -> Matching | None:
     votes = ballot.votes
     if votes.answers is None or votes.k < 2:
         return None
-    agreement, several, singles = _met(votes.answers)
+    agreement, several, singles = _met(votes)
     met, right, split, examples = _right(ballot)
     chance = _chance(votes)
     return Matching(
@@ -119,9 +120,10 @@ def _pairs(codes: IntArray) -> tuple[IntArray, IntArray]:
     return equal_pairs(codes).astype(np.int64), (total * (total - 1) // 2).astype(np.int64)
 
 
-def _met(codes: IntArray) -> tuple[float | None, int, int]:
+def _met(votes: Votes) -> tuple[float | None, int, int]:
     """Return how often two answers meet, in how many questions there are two, and in how many none meet."""
-    same, pairs = _pairs(codes)
+    back = alike(votes).back
+    same, pairs = (values[back] for values in _pairs(one_of_each(votes).answered()))
     several = pairs > 0
     agreement = float(np.mean(same[several] / pairs[several])) if several.any() else None
     return agreement, int(several.sum()), int(np.sum(several & (same == 0)))
@@ -131,7 +133,7 @@ def _chance(votes: Votes) -> float | None:
     """Return the sum of squared shares of the pooled answers, where codes mean the same in every question."""
     if votes.answers is None or not votes.closed:
         return None
-    counts = np.unique(votes.answers[votes.answers >= 0], return_counts=True)[1]
+    counts = pooled_counts(votes.answers)
     return float(np.sum((counts / counts.sum()) ** 2)) if counts.size else None
 
 
@@ -140,7 +142,8 @@ def _right(ballot: Ballot) -> tuple[float | None, int, int, tuple[SplitAnswers, 
     votes = ballot.votes
     if votes.correct is None or votes.answers is None:
         return None, 0, 0, ()
-    same, pairs = _pairs(np.where(votes.correct > 0, votes.answers, -1))
+    one, back = one_of_each(votes), alike(votes).back
+    same, pairs = (values[back] for values in _pairs(np.where(one.scored() > 0, one.answered(), -1)))
     split = np.flatnonzero(same < pairs)
     met = float(same.sum() / pairs.sum()) if pairs.any() else None
     examples = tuple(_example(ballot, row) for row in split[:EXAMPLES].tolist())

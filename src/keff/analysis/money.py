@@ -186,7 +186,10 @@ def complete(votes: Votes, pace: Pace | None = None) -> Votes:
         if tokens is None:
             raise UsageError("times need recorded seconds or tokens, and the record has neither")
         seconds = pace.first + tokens / pace.rate
-    return replace(votes, tokens=tokens, seconds=seconds, prompt_tokens=_filled(votes.prompt_tokens))
+    prompts = _filled(votes.prompt_tokens)
+    if tokens is votes.tokens and seconds is votes.seconds and prompts is votes.prompt_tokens:
+        return votes  # nothing to fill in: no second copy, and what is known of these votes is kept
+    return replace(votes, tokens=tokens, seconds=seconds, prompt_tokens=prompts)
 
 
 def _filled(values: FloatArray | None) -> FloatArray | None:

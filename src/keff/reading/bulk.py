@@ -55,13 +55,11 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
     correct = None
     if bool(labelled[rows].any()):
         own = bulk.correct
-        correct = (columns.of(own) if own is not None else _judged(bulk, answers, rows, reading)).astype(
-            np.int64
-        )
-    codes = _shared(keys.codes) if reading.closed else dense_codes(np.asarray(keys.codes, np.int64))
+        correct = columns.of(own).copy() if own is not None else _judged(bulk, answers, rows, reading)
+    codes = _shared(keys.codes) if reading.closed else dense_codes(keys.codes)
     votes = Votes(
-        answers=codes.astype(np.int64),
-        correct=scored(codes.astype(np.int64), correct, notes),
+        answers=codes,
+        correct=scored(codes, correct, notes),
         slots=_slots(bulk, columns),
         clusters=_clusters(bulk, rows),
         closed=reading.closed,
@@ -73,7 +71,7 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
     return Ballot(
         votes,
         Lazy(rows.size, lambda row: _named(keys, row)),
-        Lazy(rows.size, lambda row: _question(bulk, int(rows[row]), trim)),
+        _questions(bulk.question, rows, trim),
         reading,
         tuple(notes),
         rules,
@@ -99,6 +97,8 @@ def _keys(bulk: Bulk, answers: Codes, columns: _Columns, reading: Reading) -> Co
     used = np.zeros(len(bulk.answers.names) + 1, bool)
     used[answers] = True
     code, names = _keyed(bulk.answers.names, used, reading)
+    if np.array_equal(code[:-1], np.arange(code.size - 1)):
+        return Coded(answers, names)  # every text is its own key: the codes are not held twice
     return Coded(code[answers], names)
 
 
@@ -194,9 +194,14 @@ def _clusters(bulk: Bulk, rows: IntArray) -> IntArray:
     return np.array([table.setdefault(name, len(table)) for name in names], np.int64)
 
 
-def _question(bulk: Bulk, row: int, trim: int | None) -> Question:
-    question = bulk.question(row)
-    return question if trim is None else first_paths(question, trim)
+def _questions(read: Callable[[int], Question], rows: IntArray, trim: int | None) -> Lazy[Question]:
+    """Return questions that are read again when asked for, without the columns they were read from."""
+
+    def question(row: int) -> Question:
+        whole = read(int(rows[row]))
+        return whole if trim is None else first_paths(whole, trim)
+
+    return Lazy(rows.size, question)
 
 
 def _named(keys: Coded, row: int) -> tuple[str | None, ...]:

@@ -76,6 +76,14 @@ def one_of_each(votes: Votes) -> Votes:
     return votes.take(alike(votes).first)
 
 
+def pooled_counts(codes: IntArray) -> IntArray:
+    """Return how often each answer occurs in all of ``codes`` [n, K], without those that never do."""
+    if int(codes.max(initial=-1)) > codes.size:
+        return np.unique(codes[codes >= 0], return_counts=True)[1].astype(np.int64)
+    counts = np.bincount(codes.ravel() + 1)[1:]
+    return counts[counts > 0].astype(np.int64)
+
+
 def mean_of_items(values: FloatArray, votes: Votes) -> FloatArray:
     """Return the mean over items [m] of ``values`` [u, m] that are known by pattern."""
     return alike(votes).counts @ values / votes.n

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keff.records import Estimate, Note
-from keff.stats.alike import alike, one_of_each
+from keff.stats.alike import alike, mean_of_items, one_of_each, pooled_counts
 from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
 
 
@@ -117,15 +117,19 @@ def agreement_items(votes: Votes) -> FloatArray:
 
     Unbiased for any K. An abstention agrees with nothing. Raises ValueError for one path.
     """
-    if votes.k < 2:
-        raise ValueError("agreement needs at least two paths")
-    pairs = _equal_pairs(one_of_each(votes).answered()) / (votes.k * (votes.k - 1))
-    return pairs[alike(votes).back]
+    return _agreements(votes)[alike(votes).back]
 
 
 def agreement(votes: Votes) -> float:
     """Return the mean pairwise agreement of answers, a label-free number; see ``agreement_items``."""
-    return float(agreement_items(votes).mean())
+    return float(mean_of_items(_agreements(votes), votes))
+
+
+def _agreements(votes: Votes) -> FloatArray:
+    """Return the agreement of each pattern [u]."""
+    if votes.k < 2:
+        raise ValueError("agreement needs at least two paths")
+    return _equal_pairs(one_of_each(votes).answered()) / (votes.k * (votes.k - 1))
 
 
 def fleiss_kappa(votes: Votes) -> Estimate:
@@ -139,7 +143,7 @@ def fleiss_kappa(votes: Votes) -> Estimate:
         note = Note("kappa_undefined", "Kappa needs a closed answer set; this one is open.")
         return Estimate(math.nan, None, None, "fleiss", votes.n_clusters, votes.k, (note,))
     codes = votes.answered()
-    shares = np.unique(codes[codes >= 0], return_counts=True)[1] / codes.size
+    shares = pooled_counts(codes) / codes.size
     chance = float(shares @ shares)
     if math.isclose(chance, 1.0):
         note = Note("kappa_undefined", "All paths gave the same answer: chance agreement is 1.")

@@ -104,9 +104,9 @@ def _normal_totals(
 
 def _distinct_rows(units: NDArray[Any]) -> tuple[IntArray, IntArray]:
     """Return a row of each kind [u] and how many there are [u]; rows are told apart by a 64-bit hash."""
-    bits = np.ascontiguousarray(units.T, np.float64).view(np.uint64)
     name = np.zeros(units.shape[0], np.uint64)
-    for column in bits:
+    for place in range(units.shape[1]):
+        column = np.ascontiguousarray(units[:, place], np.float64).view(np.uint64)
         # The finaliser of splitmix64 spreads every bit of a value over all bits of the name.
         mixed = name + column + np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -19,6 +19,7 @@ from keff.analysis.results.recommendation import Kept
 from keff.policy import parse_policy
 from keff.records import Estimate, Interval
 from keff.stats.choose import Recommendation as Verdict
+from keff.stats.correlation import agreement
 from keff.stats.votes import FloatArray, Votes
 
 __all__ = ["RETAIN", "Advice", "Aim", "recommend"]
@@ -88,8 +89,7 @@ def _nothing_to_count(pilot: Votes) -> str | None:
         return "the pilot has one path per question"
     if bool(np.all(pilot.answers < 0)):
         return "no path of the pilot gave an answer that could be read, so there is no vote to count"
-    ordered = np.sort(pilot.answers, axis=1)
-    if not bool(np.any((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0))):
+    if agreement(pilot) == 0:
         return "no two paths of any question agree, so there is no vote to count"
     return None
 

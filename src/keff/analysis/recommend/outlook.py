@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.recommend.played import Played, replayed, sampled, simulated, some_orders
+from keff.analysis.recommend.played import JUDGED, Played, replayed, sampled, simulated, some_orders
 from keff.analysis.recommend.prior import GENERIC, Belief, Prior
 from keff.analysis.recommend.rules import CURTAILED, SINGLE
 from keff.analysis.recommend.worth import Labels, fit_slope, measured, variance_of_mean
@@ -35,7 +35,8 @@ class Material:
     """What is known of each question [n]: how the rules did, and the labels.
 
     ``right`` is the accuracy of one path and ``top`` that of the plurality of all its paths, at most the cap
-    (None without labels). ``bench`` replays recorded paths in many more orders, as ``keff replay`` does.
+    (None without labels). ``bench`` replays recorded paths of at most 20,000 questions in many more orders,
+    as ``keff replay`` does.
     ``sample`` are the places of the questions that were played where the pilot is large (None: all): where
     rules were simulated, labels and clusters are still those of all questions.
     """
@@ -76,18 +77,30 @@ def gather(votes: Votes, cap: int, rng: np.random.Generator, prior: Prior = GENE
 
     Needs answers and at least two paths.
     """
-    bench = Bench.of(votes, [], cap, rng) if votes.k >= cap else None
-    sample = sampled(votes.n, rng)
-    some = votes if sample is None else votes.take(sample)
-    if bench is None:
+    if votes.k < cap:
+        bench, sample = None, sampled(votes.n, rng)
+        some = votes if sample is None else votes.take(sample)
         played, known = simulated(some, cap, prior.weights, rng), votes
     else:
-        played, known = replayed(some, some_orders(bench.draws, sample)), some
+        bench, played, known, sample = _replayed(votes, cap, rng)
     labels = right = top = None
     if votes.correct is not None:
         labels, right = Labels.of(known), known.scored().mean(axis=1)
         top = plurality_at_k_patterns(known)[:, min(votes.k, cap) - 1][alike(known).back]
     return Material(played, labels, right, top, known.cluster_ids, votes.k, bench, sample)
+
+
+def _replayed(
+    votes: Votes, cap: int, rng: np.random.Generator
+) -> tuple[Bench, Played, Votes, IntArray | None]:
+    """Return the bench, how the rules did on some of its questions, their votes, and their places."""
+    judged = sampled(votes.n, rng, JUDGED)
+    some = votes if judged is None else votes.take(judged)
+    bench = Bench.of(some, [], cap, rng)
+    sample = sampled(some.n, rng)
+    known = some if sample is None else some.take(sample)
+    played = replayed(known, some_orders(bench.draws, sample))
+    return bench, played, known, sample if judged is None or sample is None else judged[sample]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, parse_policy
 from keff.policy_spec import MAX_CAP, PolicySpec
 from keff.records import Note
+from keff.stats.alike import alike
 from keff.stats.draws import Draws, permuted
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.plurality import plurality_at_k_patterns
 from keff.stats.votes import Votes
 
 ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 2
@@ -174,7 +175,7 @@ class Bench:
         unit = np.ones(votes.n) if votes.tokens is None else votes.tokens.mean(axis=1)
         if votes.correct is None:
             return cls(votes, draws, Fixed(None, unit, cap), rng, {})
-        exact = plurality_at_k_items(votes)[:, :longest]
+        exact = plurality_at_k_patterns(votes)[:, :longest][alike(votes).back]
         return cls(votes, draws, Fixed(exact, unit, cap), rng, {})
 
     def outcome(self, policy: Policy) -> PolicyOutcome:
@@ -200,7 +201,7 @@ class Bench:
         ones, votes = np.ones(self.votes.n), self.votes
         tokens = None if votes.tokens is None else k * votes.tokens.mean(axis=1)
         busy = None if votes.seconds is None else k * votes.seconds.mean(axis=1)
-        right = None if votes.correct is None else plurality_at_k_items(votes)[:, k - 1]
+        right = None if votes.correct is None else plurality_at_k_patterns(votes)[:, k - 1][alike(votes).back]
         spent = None if self.rates is None else self.rates.dollars(k * ones, ones, tokens, busy)
         return PolicyOutcome(k * ones, ones, ones, right, tokens, busy=busy, dollars=spent)
 

@@ -75,8 +75,10 @@ def means_of(totals: FloatArray) -> Means:
 
 def bootstrap(columns: FloatArray, votes: Votes, replicates: int, rng: np.random.Generator) -> Means:
     """Resample clusters, the same ones for every column, and return the means over items."""
-    ids = votes.cluster_ids
-    ones = np.ones((len(columns), 1))
+    ids, n = votes.cluster_ids, len(columns)
+    if votes.n_clusters == n:
+        return means_of(resampled_totals(columns, replicates, rng) / n)
+    ones = np.ones((n, 1))
     units = group_sums(np.hstack([ones, columns]), ids, votes.n_clusters)
     totals = resampled_totals(units, replicates, rng)
     return means_of(totals[1:] / totals[0])
