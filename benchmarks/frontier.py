@@ -267,13 +267,13 @@ def main() -> None:
     partitions: dict[str, Family] = {"data set": lambda w: w.data_set, "source": lambda w: w.source}
     for title, family in partitions.items():
         fitted = priors(long, short, family)
-        print(f"\n## Left out by {title}: {', '.join(fitted)}")
+        print(f"\n## Left out by {title}: {', '.join(fitted)}", flush=True)
         for name, prior in fitted.items():
             print(f"without {name}: {prior.price}")
         delivered(long, trials(long, fitted, family, (ITEMS, PATHS), options.pilots))
-        print("\n## Constants set by hand")
-        sensitivity(long, fitted, family, options.pilots)
         if title == "data set":
+            print("\n## Constants set by hand")
+            sensitivity(long, fitted, family, 1)
             print("\n## Pilots of other sizes")
             sizes(long, fitted, family, options.pilots)
             print("\n## Whole records")

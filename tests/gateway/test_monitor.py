@@ -17,6 +17,7 @@ from keff.errors import UsageError
 from keff.gateway.monitor import Monitor, StateFile, pattern_paths, pilot_stops, stops_at, thinned
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
+from keff.stats.conformal import ConformalMartingale
 from keff.stats.drift import stop_score
 from keff.stats.patterns import pattern_code, patterns
 
@@ -129,32 +130,41 @@ def test_the_pilots_stops_are_those_of_fresh_draws_of_it() -> None:
     assert abs(first - 32 / 56) < 4 * np.sqrt(0.25 / n)
 
 
-def stopped(truth: tuple[float, float], seed: int, requests: int, *, votes: bool) -> bool:
+def stopped(truth: tuple[float, float], seed: int, requests: int) -> tuple[bool, bool]:
+    """Return whether the gateway alarms, and whether a martingale with all of the 5% would have."""
     rng = np.random.default_rng(seed)
     plan = with_votes(rng, RULE, BASE)
-    if not votes and plan.profile is not None:
-        plan = plan.model_copy(update={"profile": plan.profile.model_copy(update={"votes": None})})
     policy = parse_policy(plan.policy)
     monitor = Monitor(plan, policy)
+    assert plan.profile is not None
+    alone = ConformalMartingale(pilot_stops(policy, plan.profile, rng), rng)
     for keys in traffic(*truth, requests, 32, rng):
-        monitor.observe(keys[: stops_at(policy, keys, 32)])
-        if monitor.alarms["martingale"]:
-            return True
-    return False
+        stop = stops_at(policy, keys, 32)
+        monitor.observe(keys[:stop])
+        alone.update(stop_score(keys[:stop], stops_at(policy, keys[:stop], 8), 8))
+    return monitor.alarms["martingale"] or monitor.alarms["looks"], alone.alarm
 
 
 @pytest.mark.slow
-def test_stops_find_more_than_the_first_two_paths() -> None:
-    moderate = (0.68, 0.5)
-    by_stop = sum(stopped(moderate, seed, 250, votes=True) for seed in range(30))
-    by_pair = sum(stopped(moderate, seed, 250, votes=False) for seed in range(30))
-    assert by_stop > by_pair
+def test_looks_find_more_than_the_martingale_alone() -> None:
+    found = np.array([stopped((0.68, 0.5), seed, 250) for seed in range(30)])
+    assert found[:, 0].sum() >= found[:, 1].sum() + 5
 
 
 @pytest.mark.slow
 def test_stops_of_exchangeable_traffic_alarm_in_at_most_one_of_twenty() -> None:
     # 5% of 60, and two standard errors.
-    assert sum(stopped(BASE, 500 + seed, 200, votes=True) for seed in range(60)) <= 6
+    assert sum(stopped(BASE, 500 + seed, 200)[0] for seed in range(60)) <= 6
+
+
+def test_a_pilot_that_always_agreed_sees_that_traffic_does_not() -> None:
+    """The profile holds no other stop than the first: what it never showed counts as no agreement."""
+    profile = Profile(paths=8, table=(40, *[0] * (len(patterns(8)) - 1)), votes=((8,),) * 40)
+    plan = make_plan(RULE, profile=profile)
+    monitor = Monitor(plan, parse_policy(RULE))
+    for place in range(80):
+        monitor.observe(["a", "a"] if place % 2 else ["a", "b", "c", "d", "e", "f", "g", "h"])
+    assert monitor.alarms["looks"]
 
 
 def test_a_profile_of_other_votes_is_refused() -> None:
@@ -211,5 +221,5 @@ def test_an_alarm_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "keff.gateway"):
         for _ in range(100):
             monitor.observe(["1", "2", None])
-    assert [record.message.count('"drift"') for record in caplog.records] == [1, 1]
-    assert monitor.alarms == {"martingale": True, "shiryaev_roberts": True}
+    assert [record.message.count('"drift"') for record in caplog.records] == [1, 1, 1]
+    assert monitor.alarms == {"martingale": True, "shiryaev_roberts": True, "looks": True}

@@ -22,15 +22,19 @@ from keff.plan import Plan, Profile
 from keff.policy import Policy, Sample, View
 from keff.protocol.values import Object, decoded
 from keff.records import stable_hash
-from keff.stats.conformal import ConformalMartingale, ShiryaevRoberts, StreamState
+from keff.stats.conformal import ConformalMartingale, ShiryaevRoberts
 from keff.stats.drift import stop_score
+from keff.stats.looks import MeanLooks
 from keff.stats.patterns import agreeing_pairs, pattern_code, patterns
-from keff.stats.votes import IntArray
+from keff.stats.votes import FloatArray, IntArray
 
 log = logging.getLogger("keff.gateway")
 
-ALPHA = 0.05
-"""The chance that the martingale ever alarms falsely, however long it runs."""
+ALPHA, LOOKS_ALPHA = 0.01, 0.04
+"""The chances that the martingale and the looks at the mean ever alarm falsely, however long they run."""
+
+ORDERS = 8
+"""Orders of the pilot's paths of which the looks at the mean take the average."""
 
 RUN_LENGTH = 20_000
 """The mean number of requests before Shiryaev-Roberts, which also sees late changes, alarms falsely."""
@@ -102,6 +106,16 @@ def pilot_stops(policy: Policy, profile: Profile, rng: np.random.Generator) -> l
     return scores
 
 
+def agreements(profile: Profile, *, by_votes: bool) -> FloatArray:
+    """Return the share of agreeing pairs of each item, in the order of ``pilot_stops`` or ``thinned``."""
+    whole = profile.paths * (profile.paths - 1) / 2
+    if not by_votes:
+        return np.repeat(agreeing_pairs(profile.paths), profile.table) / whole
+    return (
+        np.array([sum(count * (count - 1) / 2 for count in votes) for votes in profile.votes or ()]) / whole
+    )
+
+
 class StateFile:
     """Keeps the monitors' state over restarts, by plan; one process at a time may hold the file."""
 
@@ -149,8 +163,9 @@ def saved_profile(file: StateFile, policy: Policy) -> Profile | None:
 
 
 class Monitor:
-    """Two alarms over one stream of requests: ``martingale`` (ever) and ``shiryaev_roberts`` (late changes).
+    """Three alarms over one stream of requests.
 
+    ``martingale`` is soon at big changes, ``looks`` finds smaller ones, and ``shiryaev_roberts`` late ones.
     ``observe`` takes the keys of each request that follows the plan, in any order of requests. Where the
     profile tells when the policy would have stopped on the pilot, the stop is the score: rules draw two or
     three paths first, and what those show is little (``by_stops``). Else it is the agreement of the first m.
@@ -161,27 +176,34 @@ class Monitor:
         self.m, self.shadow_only = pattern_paths(policy, plan.profile)
         self._policy = policy if by_stops(policy, plan.profile) and not self.shadow_only else None
         self._most = plan.profile.paths
-        self._name = stable_hash(plan.profile.model_dump(mode="json"), self.m, plan.fingerprint, policy.spec)
+        profile = plan.profile.model_dump(mode="json")
+        self._name = stable_hash(profile, self.m, plan.fingerprint, policy.spec, "looks")
         self._file, self._saved_at = file, time.monotonic()
         saved = file.load(self._name) if file else None
         self._pairs = agreeing_pairs(self.m)
-        self.seen, self._last = 0, {"martingale": 1.0, "shiryaev_roberts": 0.0}
+        self.seen, self._last = 0, {"martingale": 1.0, "shiryaev_roberts": 0.0, "looks": 0.0}
         if saved is None:
             rng = np.random.default_rng(int(self._name[:15], 16))
-            if self._policy is None:
-                pilot = thinned(plan.profile, self.m, rng).tolist()
-            else:
-                pilot = pilot_stops(self._policy, plan.profile, rng)
+            orders = [self._scored(plan.profile, rng) for _ in range(ORDERS)]
             one, two = rng.spawn(2)
-            self._martingale = ConformalMartingale(pilot, one, ALPHA)
-            self._late = ShiryaevRoberts(pilot, two, RUN_LENGTH)
+            self._martingale = ConformalMartingale(orders[0], one, ALPHA)
+            self._late = ShiryaevRoberts(orders[0], two, RUN_LENGTH)
+            agreement = agreements(plan.profile, by_votes=self._policy is not None)
+            self._looks = MeanLooks(np.transpose(orders), agreement, LOOKS_ALPHA)
         else:
             self._resume(saved)
+
+    def _scored(self, profile: Profile, rng: np.random.Generator) -> list[float]:
+        """Return the scores of the pilot's items, item by item, their paths in a random order."""
+        if self._policy is not None:
+            return pilot_stops(self._policy, profile, rng)
+        return thinned(profile, self.m, rng).astype(np.float64).tolist()
 
     def _resume(self, saved: Object) -> None:
         try:
             self._martingale = ConformalMartingale.from_state(fields(saved["martingale"]))
             self._late = ShiryaevRoberts.from_state(fields(saved["shiryaev_roberts"]))
+            self._looks = MeanLooks.from_state(fields(saved["looks"]))
             self.seen = int(str(saved["seen"]))
             last = fields(saved["last"])
             self._last = {name: float(str(last[name])) for name in self._last}
@@ -190,8 +212,12 @@ class Monitor:
 
     @property
     def alarms(self) -> dict[str, bool]:
-        """Whether each of the two alarms is on."""
-        return {"martingale": self._martingale.alarm, "shiryaev_roberts": self._late.alarm}
+        """Whether each of the three alarms is on."""
+        return {name: stream.alarm for name, stream in self._streams}
+
+    @property
+    def _streams(self) -> tuple[tuple[str, ConformalMartingale | ShiryaevRoberts | MeanLooks], ...]:
+        return ("martingale", self._martingale), ("shiryaev_roberts", self._late), ("looks", self._looks)
 
     def observe(self, keys: Sequence[str | None]) -> None:
         """Take one request: all of its keys in launch order, at least m of them."""
@@ -200,23 +226,22 @@ class Monitor:
         else:
             score = stop_score(keys, stops_at(self._policy, keys, self._most), self._most)
         self.seen += 1
-        for name, stream in (("martingale", self._martingale), ("shiryaev_roberts", self._late)):
+        for name, stream in self._streams:
             before = stream.alarm
-            found = stream.update(score)
-            self._last[name] = found.statistic
-            if found.alarm and not before:
-                self._tell(name, found)
+            self._last[name] = stream.update(score).statistic
+            if stream.alarm and not before:
+                self._tell(name)
         if self._file and time.monotonic() - self._saved_at >= SAVE_SECONDS:
             self.save()
 
-    def _tell(self, name: str, found: StreamState) -> None:
+    def _tell(self, name: str) -> None:
         log.warning(
             json.dumps(
                 {
                     "event": "drift",
                     "alarm": name,
                     "requests": self.seen,
-                    "statistic": found.statistic,
+                    "statistic": self._last[name],
                     "message": "the traffic no longer agrees with itself as the pilot did: make a new pilot",
                 }
             )
@@ -231,8 +256,7 @@ class Monitor:
             self._file.save(
                 self._name,
                 {
-                    "martingale": self._martingale.state(),
-                    "shiryaev_roberts": self._late.state(),
+                    **{name: stream.state() for name, stream in self._streams},
                     "seen": self.seen,
                     "last": self._last,
                 },
@@ -244,6 +268,7 @@ class Monitor:
         """Return the series of ``/metrics``."""
         shown: dict[tuple[str, Labels], float] = {series("keff_drift_requests_total"): self.seen}
         limits = {"martingale": 1 / ALPHA, "shiryaev_roberts": float(RUN_LENGTH)}
+        limits["looks"] = self._looks.threshold
         for name, on in self.alarms.items():
             shown[series("keff_drift_alarm", alarm=name)] = float(on)
             shown[series("keff_drift_statistic", alarm=name)] = self._last[name]

@@ -1,0 +1,144 @@
+"""An alarm that compares the mean score of a stream with the pilot's, at growing numbers of requests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri, stdtr
+
+from keff.narrow import items, number
+from keff.stats.votes import FloatArray, IntArray
+
+LOOKS: IntArray = np.unique(np.round(20 * 2.0 ** (np.arange(39) / 2)).astype(np.int64))
+"""The numbers of requests at which it looks: 20, 28, 40, 57, 80, ... to ten million."""
+
+SIMULATIONS = 10_000
+LEAST_SHARE = 0.02
+"""The variance between items, as a part of all: a pilot never knows its mean exactly."""
+
+IMAGINED = 3
+"""Items of the mean agreement beside those that show a score: one that few items show tells little."""
+
+ROUNDING = 1e-9
+
+
+class MeanLooks:
+    """An alarm whose chance of ever being false is about alpha, however long the stream.
+
+    ``pilot`` [items, orders] are the scores of each item of the pilot under several orders of its paths, and
+    ``agreement`` [items] the share of pairs of all paths of the item that agree. A score counts as the mean
+    agreement of the items that show it (three imagined items of the mean agreement beside them; linear
+    between scores; 0 below the least of them and 1 above the largest). The orders are averaged, so that of
+    the pilot's error only that between items is left; a test that takes one order of an item as one request
+    has that within them too.
+
+    At each of ``LOOKS`` the mean of all requests so far is compared with the pilot's, in standard errors of
+    both (Student's t by the pilot's items). The threshold is the 1 - alpha quantile of the largest of all
+    looks under the normal law, which share the pilot's error; it is simulated, always alike. Takes items and
+    requests to be exchangeable. The normal law is an approximation: ``benchmarks.drift`` counts its false
+    alarms. Raises ValueError for fewer than two items.
+    """
+
+    def __init__(self, pilot: ArrayLike, agreement: ArrayLike, alpha: float = 0.05) -> None:
+        shown, whole = np.asarray(pilot, np.float64), np.asarray(agreement, np.float64)
+        if (
+            shown.ndim != 2
+            or len(shown) < 2
+            or not np.all(np.isfinite(shown))
+            or whole.shape != shown.shape[:1]
+        ):
+            raise ValueError("looks at the mean need finite scores [items, orders] of at least two items")
+        if not 0 < alpha < 1:
+            raise ValueError("alpha must lie between 0 and 1")
+        self._scores, self._values = _told(shown, whole)
+        values = np.interp(shown, self._scores, self._values)
+        self._items = len(values)
+        self._mean, self._variance = float(values.mean()), float(values.var())
+        between = float(values.mean(axis=1).var()) / self._variance if self._variance > 0 else 1.0
+        self._pilot_error = max(between, LEAST_SHARE) / (self._items - 1)
+        self.threshold = _threshold(self._pilot_error, alpha)
+        self.seen, self.statistic, self.alarm = 0, 0.0, False
+        self._sum = self._squares = 0.0
+
+    def update(self, score: float) -> Self:
+        """Take the score of the next request and return itself; ValueError when it is not finite."""
+        if not math.isfinite(score):
+            raise ValueError("a drift score must be a finite number")
+        self.seen += 1
+        # Around the pilot's mean, so that sums of many values stay exact.
+        away = float(np.interp(score, self._scores, self._values, 0.0, 1.0)) - self._mean
+        self._sum += away
+        self._squares += away**2
+        place = int(np.searchsorted(LOOKS, self.seen))
+        if place < len(LOOKS) and LOOKS[place] == self.seen:
+            self.statistic = self._standard_errors()
+            self.alarm = self.alarm or self.statistic >= self.threshold
+        return self
+
+    def _standard_errors(self) -> float:
+        """Return how far the means are apart, in standard errors of the normal law.
+
+        The variance is that within both samples, or of both as one where neither varies.
+        """
+        n, size = self.seen, self._items
+        apart = self._sum / n
+        within = (size * self._variance + self._squares - n * apart**2) / (size + n)
+        both = size * n * (apart / (size + n)) ** 2
+        variance = within if within > ROUNDING * both else both
+        if variance <= 0:
+            return 0.0
+        error = math.sqrt(variance * (self._pilot_error + 1 / n))
+        return float(-ndtri(stdtr(size - 1, -abs(apart) / error)))
+
+    def state(self) -> dict[str, object]:
+        """Return everything as values that JSON can hold."""
+        return {name: getattr(self, name) for name in self.__dict__}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, object]) -> Self:
+        """Return an alarm that goes on exactly where ``state`` was taken; ValueError for another state."""
+        looks = cls([[0.0], [1.0]], [0.0, 1.0])
+        for name, before in list(looks.__dict__.items()):
+            value = state.get(name)
+            if not _alike(value, before):
+                raise ValueError(f"the state of looks at the mean lacks {name}")
+            setattr(looks, name, value)
+        return looks
+
+
+def _alike(value: object, before: object) -> bool:
+    """Return whether a value that came in is of the same kind: a list of numbers, true or false, a number."""
+    if isinstance(before, list):
+        return bool(items(value)) and all(number(part) is not None for part in items(value))
+    return isinstance(value, bool) if isinstance(before, bool) else number(value) is not None
+
+
+def _told(shown: FloatArray, agreement: FloatArray) -> tuple[list[float], list[float]]:
+    """Return the scores that a pilot shows, in order, and the mean agreement of the items that show each."""
+    scores, place = np.unique(shown, return_inverse=True)
+    place = place.reshape(shown.shape).ravel()
+    total = np.bincount(place, np.repeat(agreement, shown.shape[1]))
+    imagined = IMAGINED * shown.shape[1]
+    worth = (total + imagined * agreement.mean()) / (np.bincount(place) + imagined)
+    return scores.tolist(), worth.tolist()
+
+
+def _threshold(pilot_error: float, alpha: float) -> float:
+    """Return the quantile of the largest of all looks, for the pilot's share of the variance."""
+    means, pilots = _simulated()
+    far = np.abs((means - pilots * math.sqrt(pilot_error)) / np.sqrt(pilot_error + 1 / LOOKS)).max(axis=1)
+    return float(np.quantile(far, 1 - alpha))
+
+
+@cache
+def _simulated() -> tuple[FloatArray, FloatArray]:
+    """Return means of standard normal scores at every look [simulations, looks], and of pilots [.., 1]."""
+    rng = np.random.default_rng(0)
+    steps = np.sqrt(np.diff(LOOKS, prepend=0))
+    walk = np.cumsum(rng.standard_normal((SIMULATIONS, len(LOOKS))) * steps, axis=1)
+    return walk / LOOKS, rng.standard_normal((SIMULATIONS, 1))
