@@ -156,8 +156,8 @@ class Vllm:
     def _next_batch(self) -> list[_Request]:
         """Take every waiting request whose thinking is switched as the first one's is."""
         waiting = [request for request in self._waiting if not request.done.done()]
-        batch = [one for one in waiting if one.sampling.thinking == waiting[0].sampling.thinking]
-        self._waiting = [one for one in waiting if one not in batch]
+        batch = [request for request in waiting if request.sampling.thinking == waiting[0].sampling.thinking]
+        self._waiting = [request for request in waiting if request not in batch]
         return batch
 
     def _draw(self, batch: list[_Request]) -> list[list[Completion] | EngineError]:
@@ -189,9 +189,9 @@ class Vllm:
         seconds = time.perf_counter() - begun
         return [
             [
-                _completion(one, path, seconds)
-                for one in group
-                for path in sorted(one.outputs, key=lambda o: o.index)
+                _completion(output, path, seconds)
+                for output in group
+                for path in sorted(output.outputs, key=lambda o: o.index)
             ]
             for group in answers
         ]

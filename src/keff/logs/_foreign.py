@@ -8,7 +8,7 @@ from itertools import islice
 from keff.errors import LogError
 from keff.log import Question
 from keff.logs._columns import Layout
-from keff.logs._rows import tabled
+from keff.logs._tabled import tabled
 from keff.logs._values import optional_text
 
 LOOKED_AT = 256

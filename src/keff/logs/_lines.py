@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -46,6 +46,15 @@ def first_row(path: Path) -> Row | str:
         return cast("Row", loads(head.decode("utf-8")))
     except (ValueError, RecursionError):
         return "the first line is not JSON"
+
+
+def refusal(path: Path, needed: Sequence[str]) -> str | None:
+    """Return why the first line is no object with these fields, or None when it is."""
+    row = first_row(path)
+    if isinstance(row, str):
+        return row
+    missing = [name for name in needed if name not in row]
+    return f"the first line has no {', '.join(missing)}" if missing else None
 
 
 def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
@@ -96,8 +105,8 @@ def loads(text: str) -> object:
     """
     if len(text) > MOST_VALUES and text.count(",") + text.count("[") + text.count("{") > MOST_VALUES:
         raise ValueError(f"more than {MOST_VALUES:,} values in one JSON text")
-    found = _DECODER.decode(text)
-    return mended(found) if "\\ud" in text or "\\uD" in text else found
+    value = _DECODER.decode(text)
+    return mended(value) if "\\ud" in text or "\\uD" in text else value
 
 
 def _once(pairs: list[tuple[str, object]]) -> Row:

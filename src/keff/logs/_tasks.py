@@ -24,7 +24,7 @@ def known_task(name: str) -> str | None:
     """Return the task that a name such as ``gsm8k_cot`` or ``inspect_evals/gsm8k`` begins with."""
     plain = name.rpartition("/")[2].lower().replace("-", "_")
     for word, task in sorted(
-        [*ALIASES.items(), *((one, one) for one in plugins.names("task"))], reverse=True
+        [*ALIASES.items(), *((name, name) for name in plugins.names("task"))], reverse=True
     ):
         if plain == word or plain.startswith((f"{word}_", f"{word}@")):
             return task if task not in ("jsonl", "starter") else None

@@ -36,10 +36,10 @@ def members(path: Path) -> list[zipfile.ZipInfo]:
     """List the members; raises LogError for a damaged archive, names that leave it, and zip bombs."""
     try:
         with zipfile.ZipFile(path) as archive:
-            found = archive.infolist()
+            infos = archive.infolist()
     except DAMAGES as error:
         raise LogError(f"{path}: damaged or cut off ({error})") from None
-    for info in found:
+    for info in infos:
         name = PurePosixPath(info.filename.replace("\\", "/"))
         if name.is_absolute() or ".." in name.parts or ":" in info.filename:
             raise LogError(f"{path}: the member {info.filename!r} points outside of the archive: not read")
@@ -52,9 +52,9 @@ def members(path: Path) -> list[zipfile.ZipInfo]:
                 "times its size, "
                 "as a zip bomb does: not read"
             )
-    if sum(info.compress_size for info in found) > path.stat().st_size:
+    if sum(info.compress_size for info in infos) > path.stat().st_size:
         raise LogError(f"{path}: its members overlap, as in a zip bomb: not read")
-    return found
+    return infos
 
 
 def unpack(path: Path, info: zipfile.ZipInfo) -> bytes:

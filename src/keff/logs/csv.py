@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import UTF_16, LogInfo, Question, Tell, is_utf16, unheard
+from keff.log import UTF_16, LogInfo, Tell, is_utf16, unheard
 from keff.logs._columns import Layout, lay_out, parse_columns
 from keff.logs._lines import MOST_BLANK, TOO_BLANK
-from keff.logs._rows import tabled
+from keff.logs._rows import Row
+from keff.logs._table_log import TableLog
 from keff.logs._values import optional_text
 from keff.records import Note
 
@@ -56,56 +57,43 @@ def _header(path: Path) -> _Header | str:
     return _Header(names, delimiter, blank)
 
 
-class CsvLog:
+class CsvLog(TableLog):
     """Reader of comma-, semicolon- or tab-separated tables.
 
-    Which column means what is in ``keff.logs._columns``: named by ``columns``, or known by an obvious name;
-    numbered in the form with one row per question. Blank lines are skipped. A last line with too few fields
-    and no newline was torn and is left out.
+    Columns are numbered in the form with one row per question. Blank lines are skipped. A last line with too
+    few fields and no newline was torn and is left out.
     """
 
     name = "csv"
 
-    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
-        self.columns = columns
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        layout = self._layout(path)
-        return layout if isinstance(layout, str) else None
-
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
-        layout = self._layout(path)
-        empty: tuple[str, dict[str, object]] = ("", {})
-        row = next(self._rows(path, unheard), empty)[1]
-        model = "" if isinstance(layout, str) else layout.single.get("model", "")
-        return LogInfo(task=optional_text(row.get("task")), model=optional_text(row.get(model)))
-
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
-        layout = self._layout(path)
+        layout = self.layout(path)
         if isinstance(layout, str):
             raise LogError(f"{path}: {layout}")
-        for note in layout.notes:
-            tell(note)
-        heard: list[Note] = []
-        yield from tabled(lambda: self._rows(path, heard.append), layout, texts=texts)
-        # Passes over the file may be several: what they leave out is one thing.
-        if not heard and _cut_within_a_value(path):
-            heard.append(Note("no_final_newline", f"{path}: the last line has no newline at its end: {CUT}"))
-        for note in dict.fromkeys(heard):
-            tell(note)
+        empty: tuple[str, Row] = ("", {})
+        row = next(self.rows(path, layout, unheard), empty)[1]
+        model = layout.single.get("model", "")
+        return LogInfo(task=optional_text(row.get("task")), model=optional_text(row.get(model)))
 
-    def _layout(self, path: Path) -> Layout | str:
+    def layout(self, path: Path) -> Layout | str:
+        """Return where the words stand, or why the file is no table of answers."""
         header = _header(path)
         return header if isinstance(header, str) else lay_out(header.names, self.columns)
 
-    def _rows(self, path: Path, tell: Tell) -> Iterator[tuple[str, dict[str, object]]]:
-        found = _header(path)
-        if isinstance(found, str):
-            raise LogError(f"{path}: {found}")
-        names, first = found.names, found.blank + 1
+    def doubts(self, path: Path) -> list[Note]:
+        """Return a note where the last value may be cut."""
+        if not _cut_within_a_value(path):
+            return []
+        return [Note("no_final_newline", f"{path}: the last line has no newline at its end: {CUT}")]
+
+    def rows(self, path: Path, layout: Layout, tell: Tell) -> Iterator[tuple[str, Row]]:
+        """Read the rows, each with its place."""
+        del layout
+        header = _header(path)
+        if isinstance(header, str):
+            raise LogError(f"{path}: {header}")
+        names, first = header.names, header.blank + 1
         twice = sorted({name for name in names if name and names.count(name) > 1})
         if twice:
             raise LogError(f"{path}:{first}: the column {twice[0]!r} occurs twice")
@@ -114,11 +102,11 @@ class CsvLog:
         with path.open(encoding="utf-8-sig", newline="") as file:
             start = first
             try:
-                for _ in range(found.blank):
+                for _ in range(header.blank):
                     next(file)
-                reader = csv.reader(file, delimiter=found.delimiter, strict=True)
+                reader = csv.reader(file, delimiter=header.delimiter, strict=True)
                 next(reader)
-                start = found.blank + reader.line_num + 1
+                start = header.blank + reader.line_num + 1
                 for fields in reader:
                     if fields and len(fields) != len(names):
                         raise csv.Error(f"{len(fields)} fields for {len(names)} columns")
@@ -126,7 +114,7 @@ class CsvLog:
                     if fields:
                         cells = (float("nan") if field in MISSING else field for field in fields)
                         yield f"{path}:{start}", dict(zip(names, cells, strict=True))
-                    start = found.blank + reader.line_num + 1
+                    start = header.blank + reader.line_num + 1
             except UnicodeDecodeError:
                 raise LogError(f"{path}:{_undecodable(path)}: not UTF-8 text") from None
             except csv.Error as error:

@@ -9,7 +9,7 @@ from typing import cast
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._foreign import Canonical, questions_of
-from keff.logs._lines import Row, first_row, json_lines
+from keff.logs._lines import Row, first_row, json_lines, refusal
 from keff.logs._narrow import inner
 from keff.logs._tasks import known_task
 from keff.logs._values import optional_text
@@ -31,11 +31,7 @@ class EveryEvalEver:
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        row = first_row(path)
-        if isinstance(row, str):
-            return row
-        missing = [name for name in FIELDS if name not in row]
-        return f"the first line has no {', '.join(missing)}" if missing else None
+        return refusal(path, FIELDS)
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""

@@ -12,7 +12,7 @@ from keff import answers
 from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import Row, first_row, json_lines, parse, torn
+from keff.logs._lines import Row, first_row, json_lines, parse, refusal, torn
 from keff.logs._narrow import inner, real
 from keff.logs._rows import once_each
 from keff.logs._values import converted, count, is_nan, is_structured, optional_text, truth, whole
@@ -79,11 +79,7 @@ class Published:
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        row = first_row(path)
-        if isinstance(row, str):
-            return row
-        missing = [name for name in FIELDS if name not in row]
-        return f"the first line has no {', '.join(missing)}" if missing else None
+        return refusal(path, FIELDS)
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
@@ -252,8 +248,8 @@ def _scorer(row: Row) -> str | None:
 
 @cache
 def _space(scorer: str) -> Space | None:
-    found = SCORERS[scorer]
-    return None if found is None else answers.space(found[0], **found[1])
+    known = SCORERS[scorer]
+    return None if known is None else answers.space(known[0], **known[1])
 
 
 def _provenance(row: Row) -> Mapping[str, object]:
@@ -271,9 +267,9 @@ def _list(where: str, row: Row, name: str, k: object) -> list[object] | None:
 
 
 def _difference(first: Mark, other: Mark) -> str:
-    one, two = first.provenance, other.provenance
-    names = sorted(name for name in {*one, *two} if one.get(name) != two.get(name))
-    changes = (f"{name} {one.get(name)!r} -> {two.get(name)!r}" for name in names)
+    before, after = first.provenance, other.provenance
+    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    changes = (f"{name} {before.get(name)!r} -> {after.get(name)!r}" for name in names)
     return f"{', '.join(changes)} (first: {first.where.rpartition(':')[2]})"
 
 

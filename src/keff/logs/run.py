@@ -28,13 +28,13 @@ RECORDED = (CONFIDENCES, BRANCHES, SECONDS, PROMPT_TOKENS, CACHED_TOKENS)
 
 
 def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
-    read = [path.judged for path in paths if path.judged is not None]
-    labels = [one.correct for one in read]
+    judged = [path.judged for path in paths if path.judged is not None]
+    labels = [reading.correct for reading in judged]
     return Question(
         id=item.id,
-        answers=tuple(one.answer for one in read),
+        answers=tuple(reading.answer for reading in judged),
         gold=item.gold,
-        keys=tuple(one.key for one in read),
+        keys=tuple(reading.key for reading in judged),
         correct=None if None in labels else tuple(int(label or 0) for label in labels),
         tokens=_tokens(paths),
         prompt_tokens=_prompt_tokens(item, paths),
@@ -43,7 +43,7 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         branches=item.meta.get(BRANCHES) and tuple(map(str, item.meta[BRANCHES])),
         confidences=_confidences(item, paths),
         slots=tuple(path.path.slot for path in paths),
-        rules=tuple(one.rule for one in read),
+        rules=tuple(reading.rule for reading in judged),
         truncated=tuple(int(path.completion.finish == "length") for path in paths),
         cluster=item.cluster,
         question=str(item.messages[-1].get("content", "")) if item.messages else None,
@@ -74,7 +74,7 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
     """Return mean log-probabilities, or the confidences that an imported log had."""
     summaries = [path.completion.logprobs for path in paths]
     if all(summaries):
-        return tuple(one.mean for one in summaries if one)
+        return tuple(summary.mean for summary in summaries if summary)
     return _numbers(item, CONFIDENCES, len(paths))
 
 
@@ -164,7 +164,7 @@ class RunLog:
             order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
             for item in run.items():
                 paths = sorted(
-                    run.kept(item.id), key=lambda one: (one.path.index, order.get(one.path.slot, 0))
+                    run.kept(item.id), key=lambda scored: (scored.path.index, order.get(scored.path.slot, 0))
                 )
                 kept = judge.judged(item, paths)
                 if kept:

@@ -14,12 +14,12 @@ from keff.records import Message, Sampling
 def json_object(given: str | Mapping[str, object] | None, option: str) -> Object:
     """Return an option that is a JSON object, given as text or as a mapping; raises UsageError otherwise."""
     try:
-        found: object = json.loads(given) if isinstance(given, str) else dict(given or {})
+        read: object = json.loads(given) if isinstance(given, str) else dict(given or {})
     except ValueError as error:
         raise UsageError(f"{option} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(read, dict):
         raise UsageError(f"{option} must be a JSON object")
-    return cast("Object", found)
+    return cast("Object", read)
 
 
 def chat_body(messages: Sequence[Message], sampling: Sampling, n: int) -> Object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,17 +13,16 @@ from typing import Literal
 
 from keff.errors import LogError, StoreError, UsageError
 from keff.log import Log, LogInfo, Question, find_log
-from keff.logs._rows import KNOWN
 from keff.logs.run import BRANCHES, CACHED_TOKENS, CONFIDENCES, PROMPT_TOKENS, SECONDS
 from keff.plugins import missing_extra
 from keff.reading.admit import Admission
-from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
+from keff.reading.ballot import Reading, read_again, with_answers
+from keff.reading.exported import judged_paths, numbers, question_rows, voted_rows
 from keff.reading.open import Opening, naming, one_part, reading
 from keff.records import Completion, Item, Note, path_seed, stable_hash
 from keff.records import Path as Drawn
 from keff.sampling.manifest import Config
 from keff.sampling.store import Run
-from keff.task import Judged
 
 Target = Literal["jsonl", "parquet"]
 
@@ -117,12 +115,12 @@ def _import(run: Run, questions: Sequence[Question], source: _Source, version: s
         paths = list(_paths(question))
         _refuse_others(run, question.id, paths)
         run.add(paths)
-        run.add_scores(list(zip(paths, _judged(question, source.reading), strict=True)), version)
+        run.add_scores(list(zip(paths, judged_paths(question, source.reading), strict=True)), version)
 
 
 def _refuse_others(run: Run, item: str, paths: Sequence[Drawn]) -> None:
     """Raise where the run holds other paths of an item: their texts would get the answers of these."""
-    known = {(one.path.slot, one.path.index): one.completion.text for one in run.kept(item)}
+    known = {(kept.path.slot, kept.path.index): kept.completion.text for kept in run.kept(item)}
     if any(
         known.get((path.slot, path.index), path.completion.text) != path.completion.text
         for path in paths
@@ -141,14 +139,14 @@ def export_log(
     counts = [0, 0]
     with naming(path):
         source = _open(path, opening or Opening(), texts=texts)
-        rows = _rows(source.questions, source.info, source.reading, counts, packed=to == "parquet")
+        rows = question_rows(source.questions, source.info, source.reading, counts, packed=to == "parquet")
         _atomically(out, to, rows)
     return Transfer(counts[0], counts[1], (*source.notes, *source.admission.notes()))
 
 
 def write_questions(questions: Iterable[Question], info: LogInfo, how: Reading, out: Path) -> None:
     """Write questions as JSONL that keff reads back the same; raises UsageError when the file exists."""
-    _atomically(out, "jsonl", _rows(questions, info, how, [0, 0], packed=False))
+    _atomically(out, "jsonl", question_rows(questions, info, how, [0, 0], packed=False))
 
 
 def _atomically(out: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool = False) -> None:
@@ -176,41 +174,10 @@ def export_votes(path: Path, out: Path, to: Target, opening: Opening | None = No
     counts = [0, 0]
     with naming(path):
         source = _open(path, opening or Opening(), texts=False)
-        _atomically(out, to, _voted_rows(source, counts, packed=to == "parquet"), votes=True)
+        _atomically(
+            out, to, voted_rows(source.questions, source.reading, counts, packed=to == "parquet"), votes=True
+        )
     return Transfer(counts[0], counts[1], (*source.notes, *source.admission.notes()))
-
-
-def _voted_rows(source: _Source, counts: list[int], *, packed: bool) -> Iterator[dict[str, object]]:
-    for question in source.questions:
-        judged = list(_judged(question, source.reading))
-        counts[0] += 1
-        counts[1] += len(judged)
-        row = voted(question, judged)
-        gold = row["gold_answer"]
-        if packed and not isinstance(gold, str | None):
-            row["gold_answer"] = json.dumps(gold, ensure_ascii=False, default=str)
-        yield row
-
-
-def voted(question: Question, judged: Sequence[Judged]) -> dict[str, object]:
-    """Return the row of one question's vote."""
-    # A Counter keeps the order of the paths, so the first key wins among equals.
-    votes = Counter(one.key for one in judged if one.key is not None)
-    key, most = max(votes.items(), key=lambda pair: pair[1], default=(None, 0))
-    winners = [one for one in judged if key is not None and one.key == key]
-    scored = [one.correct for one in winners if one.correct is not None]
-    unscored = not judged or judged[0].correct is None
-    return {
-        "id": question.id,
-        "answer": winners[0].answer if winners else None,
-        "key": key,
-        "votes": most,
-        "paths": len(judged),
-        "share": most / len(judged) if judged else None,
-        "tied": sum(count == most for count in votes.values()) > 1,
-        "gold_answer": question.gold,
-        "correct": None if unscored else sum(scored) / len(scored) if scored else 0.0,
-    }
 
 
 def _write(draft: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool) -> None:
@@ -252,10 +219,10 @@ def _item(question: Question, source: _Source) -> Item:
     messages = () if question.question is None else ({"role": "user", "content": question.question},)
     meta = dict(question.meta)
     recorded = {
-        CONFIDENCES: _numbers(question.confidences),
-        SECONDS: _numbers(question.seconds),
-        PROMPT_TOKENS: _numbers(question.prompt_tokens),
-        CACHED_TOKENS: _numbers(question.cached_tokens),
+        CONFIDENCES: numbers(question.confidences),
+        SECONDS: numbers(question.seconds),
+        PROMPT_TOKENS: numbers(question.prompt_tokens),
+        CACHED_TOKENS: numbers(question.cached_tokens),
         BRANCHES: question.branches,
     }
     meta |= {name: list(values) for name, values in recorded.items() if values}
@@ -274,61 +241,3 @@ def _paths(question: Question) -> Iterator[Drawn]:
             tokens=int(tokens) if tokens == tokens else 0,
         )
         yield Drawn(question.id, slot, index, 0, path_seed(0, question.id, slot, index), done)
-
-
-def _judged(question: Question, how: Reading) -> Iterator[Judged]:
-    k = len(question.answers)
-    keys = keys_of(question, k, how.key)
-    labelled = question.correct is not None or question.gold is not None
-    correct = correct_of(question, k, how) if labelled else [None] * k
-    for place, (answer, key) in enumerate(zip(question.answers, keys, strict=True)):
-        rule = question.rules[place] if question.rules else "recorded" if key is not None else "no answer"
-        right = correct[place]
-        yield Judged(answer, key, 0 if right and key is None else right, rule)
-
-
-def _rows(
-    questions: Iterable[Question], info: LogInfo, how: Reading, counts: list[int], *, packed: bool
-) -> Iterator[dict[str, object]]:
-    about = {"task": info.task, "answer_space": how.space, "model": info.model}
-    for question in questions:
-        counts[0] += 1
-        counts[1] += len(question.answers)
-        judged = list(_judged(question, how))
-        lists = {
-            "all_answers": list(question.answers),
-            "all_keys": [one.key for one in judged],
-            "all_correct": None if judged and judged[0].correct is None else [one.correct for one in judged],
-            "all_tokens": _numbers(question.tokens),
-            "all_prompt_tokens": _numbers(question.prompt_tokens),
-            "all_cached_tokens": _numbers(question.cached_tokens),
-            "all_seconds": _numbers(question.seconds),
-            "all_confidences": _numbers(question.confidences),
-            "all_rules": [one.rule for one in judged],
-            "all_texts": question.texts and list(question.texts),
-            "all_truncated": question.truncated and list(question.truncated),
-            "slots": question.slots and list(question.slots),
-            "branches": question.branches and list(question.branches),
-        }
-        row = {
-            "id": question.id,
-            "question": question.question,
-            "gold_answer": question.gold,
-            "cluster": question.cluster or None,
-            **{name: values for name, values in lists.items() if values is not None},
-            **about,
-        }
-        meta = {name: value for name, value in question.meta.items() if name not in KNOWN}
-        yield _packed(row, meta) if packed else row | meta
-
-
-def _numbers(values: tuple[float, ...] | None) -> list[float | None] | None:
-    return None if values is None else [value if value == value else None for value in values]
-
-
-def _packed(row: dict[str, object], meta: dict[str, object]) -> dict[str, object]:
-    """Put what has no column of one type into one column of JSON."""
-    if not isinstance(row["gold_answer"], str | None):
-        meta = meta | {"gold_answer": row["gold_answer"]}
-        row = row | {"gold_answer": None}
-    return row | {"meta": json.dumps(meta, ensure_ascii=False, default=str)}

@@ -50,8 +50,8 @@ class SpacedTask(Task):
 
     def extract(self, text: str, *, truncated: bool = False) -> str | None:
         """Read the final answer from a completion; None abstains."""
-        found = self.read(None, text, truncated=truncated)
-        return None if found is None else found.answer
+        read = self.read(None, text, truncated=truncated)
+        return None if read is None else read.answer
 
     def key(self, answer: str) -> str | None:
         """Return the canonical vote key of an answer."""
@@ -72,13 +72,13 @@ class SpacedTask(Task):
         if completion.refusal or completion.finish == "content_filter":
             return Judged(None, None, wrong, "refusal")
         truncated = completion.finish in ("length", "cancelled")
-        found = self.read(item, completion.text, truncated=truncated)
-        key = None if found is None else self.reader(item).key(found.answer)
-        if found is None or key is None:
+        read = self.read(item, completion.text, truncated=truncated)
+        key = None if read is None else self.reader(item).key(read.answer)
+        if read is None or key is None:
             return Judged(None, None, wrong, "truncated" if truncated else self.why(item, completion.text))
         if item.gold is None:
-            return Judged(found.answer, key, None, found.rule)
-        return Judged(found.answer, key, int(self.reader(item).correct(found.answer, item.gold)), found.rule)
+            return Judged(read.answer, key, None, read.rule)
+        return Judged(read.answer, key, int(self.reader(item).correct(read.answer, item.gold)), read.rule)
 
     def accepts_gold(self, item: Item) -> bool:
         """Return whether every acceptable gold answer passes the item's own scorer."""

@@ -58,9 +58,9 @@ class WinoGrande(Benchmark):
         return self.item(question, gold, cluster=str(row.get("twins", "")), meta=meta)
 
 
-def _are_twins(one: Row, other: Row) -> bool:
-    options = [{each.get("option1"), each.get("option2")} for each in (one, other)]
-    ours, theirs = (str(each.get("sentence")).split() for each in (one, other))
+def _are_twins(row: Row, other: Row) -> bool:
+    options = [{each.get("option1"), each.get("option2")} for each in (row, other)]
+    ours, theirs = (str(each.get("sentence")).split() for each in (row, other))
     return options[0] == options[1] and SequenceMatcher(None, ours, theirs).ratio() >= _TWIN_OVERLAP
 
 

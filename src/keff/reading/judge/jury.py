@@ -86,9 +86,9 @@ class Jury:
         self._seats = asyncio.Semaphore(engine.capabilities.parallel)
         self._sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=max_tokens)
 
-    async def same(self, question: str, one: str, other: str) -> bool:
+    async def same(self, question: str, answer: str, other: str) -> bool:
         """Return whether two answers mean the same; both orders must say so."""
-        both = await asyncio.gather(self._ask(question, one, other), self._ask(question, other, one))
+        both = await asyncio.gather(self._ask(question, answer, other), self._ask(question, other, answer))
         self.pairs += 1
         self.unread += "unread" in both
         self.flips += set(both) == {"same", "different"}
