@@ -71,14 +71,14 @@ def _form(text: str, depth: int) -> str:
 def _number(text: str) -> Fraction | None:
     if _DECIMAL.fullmatch(text):
         return Fraction(text.replace(",", ""))
-    if found := _FRACTION.fullmatch(text):
-        bottom = int(found[5])
+    if match := _FRACTION.fullmatch(text):
+        bottom = int(match[5])
         if bottom == 0:
             return None
-        size = int(found[2] or 0) + Fraction(int(found[4]), bottom)
-        return -size if (found[1] == "-") != (found[3] == "-") else size
-    if found := _POWER_OF_TEN.fullmatch(text):
-        return Fraction(found[1]) * Fraction(10) ** int(found[2])
+        size = int(match[2] or 0) + Fraction(int(match[4]), bottom)
+        return -size if (match[1] == "-") != (match[3] == "-") else size
+    if match := _POWER_OF_TEN.fullmatch(text):
+        return Fraction(match[1]) * Fraction(10) ** int(match[2])
     return None
 
 

@@ -31,49 +31,49 @@ class Labels:
     """
 
     def __init__(self, labels: tuple[str, ...]) -> None:
-        one = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
+        names = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
         self._canonical = {label.lower(): label for label in labels}
         letters = all(label.isalpha() for label in labels)
         article = rf"(?!(?<=[AI])\s+(?!(?:{_AFTER_LABEL})\b)[a-z])" if letters else ""
         end = r"(?![\w'/-]|\.\w|,\d)"
         lead = r"\W*(?:(?:option|choice|letter|number|answer)\W{1,3})?"
-        self._whole = re.compile(rf"{lead}({one})\W*", re.IGNORECASE)
-        self._listed = re.compile(rf"{lead}({one})[)\].:](?!\w)\W{{0,3}}", re.IGNORECASE)
-        self._first = re.compile(rf"(?i:{lead})({one}){end}{article}")
+        self._whole = re.compile(rf"{lead}({names})\W*", re.IGNORECASE)
+        self._listed = re.compile(rf"{lead}({names})[)\].:](?!\w)\W{{0,3}}", re.IGNORECASE)
+        self._first = re.compile(rf"(?i:{lead})({names}){end}{article}")
         self._decorated = re.compile(
-            rf"(?<![\w'.-]){_NOT_NAMED}(?:\(({one})\)|\[({one})\]|({one})\)){_REJECTION}"
+            rf"(?<![\w'.-]){_NOT_NAMED}(?:\(({names})\)|\[({names})\]|({names})\)){_REJECTION}"
         )
         self._bare = re.compile(
-            rf"(?<![\w'./-]){_NOT_NAMED}({one}){end}{article}{_REJECTION}" if letters else "(?!)"
+            rf"(?<![\w'./-]){_NOT_NAMED}({names}){end}{article}{_REJECTION}" if letters else "(?!)"
         )
         self._rejected = re.compile(
             rf"\b(?:not|neither|nor|rather than|instead "
-            rf"of|isn't)\s+(?:option\s+|choice\s+)?\(?(?:{one})\)?(?![\w'])"
+            rf"of|isn't)\s+(?:option\s+|choice\s+)?\(?(?:{names})\)?(?![\w'])"
         )
         adjective = r"(?:correct|best|right|most\ likely|most\ appropriate)"
         self._verdict = re.compile(
             rf"""\b(?:{adjective}\s(?:option|choice|statement|response|one|letter)(?:\shere)?(?:\sis|\swould\sbe|:|\sis:)
-              |choose|pick|select|go(?:ing)?\swith|went\swith)\b{_LINK}({one}){end}{article}
-              |(?<![\w'./-]){_NOT_NAMED}({one}){end}{article}(?:(?!\b(?:{one})\b)[^.\n]){{0,60}}?\sis\s(?:(?:clearly|thus|therefore|definitely|indeed)\s)?
+              |choose|pick|select|go(?:ing)?\swith|went\swith)\b{_LINK}({names}){end}{article}
+              |(?<![\w'./-]){_NOT_NAMED}({names}){end}{article}(?:(?!\b(?:{names})\b)[^.\n]){{0,60}}?\sis\s(?:(?:clearly|thus|therefore|definitely|indeed)\s)?
               (?:the\s(?:most\s)?)?{adjective}\b(?!\?)""",
             re.VERBOSE,
         )
 
-    def _name(self, found: re.Match[str]) -> str:
-        return self._canonical[next(group for group in found.groups() if group).lower()]
+    def _name(self, match: re.Match[str]) -> str:
+        return self._canonical[next(group for group in match.groups() if group).lower()]
 
     def whole(self, text: str) -> str | None:
         """Return the label that is all the text says, or that stands before an option: "(b)", "B) Paris"."""
-        found = self._whole.fullmatch(text) or self._listed.match(text)
-        return self._name(found) if found else None
+        match = self._whole.fullmatch(text) or self._listed.match(text)
+        return self._name(match) if match else None
 
     def stated(self, payload: str) -> str | None:
         """Return the label that a statement names: one at its beginning, then decorated, then bare."""
         payload = self._rejected.sub(" ", payload[:500])
         if whole := self.whole(payload.strip()):
             return whole
-        found = self._first.match(payload) or self._decorated.search(payload) or self._bare.search(payload)
-        return self._name(found) if found else None
+        match = self._first.match(payload) or self._decorated.search(payload) or self._bare.search(payload)
+        return self._name(match) if match else None
 
     def verdict(self, text: str) -> tuple[int, str] | None:
         """Return place and label of the last verdict.
@@ -92,7 +92,7 @@ class Labels:
         sentences = _SENTENCE.split(text)[-20:]
         for pattern in (self._decorated, self._bare):
             for sentence in reversed(sentences):
-                named = {self._name(found) for found in pattern.finditer(sentence)}
+                named = {self._name(match) for match in pattern.finditer(sentence)}
                 if named:
                     return named.pop() if len(named) == 1 else None
         return None

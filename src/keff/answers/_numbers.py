@@ -60,25 +60,25 @@ def grouped(run: str) -> str | None:
     return None
 
 
-def value(found: re.Match[str]) -> Fraction | None:
+def value(match: re.Match[str]) -> Fraction | None:
     """Return the value of a match of NUMBER, or None if it is ambiguous, too long or divides by zero."""
-    plain = grouped(found["run"])
-    if plain is None or len(found[0]) > MOST_DIGITS:
+    plain = grouped(match["run"])
+    if plain is None or len(match[0]) > MOST_DIGITS:
         return None
     number = Fraction(int(plain)) if plain.isdigit() else Fraction(plain)
-    if found["exponent"]:
-        power = int(re.split(r"[eE^]|\*\*", found["exponent"])[-1].strip(" {}"))
+    if match["exponent"]:
+        power = int(re.split(r"[eE^]|\*\*", match["exponent"])[-1].strip(" {}"))
         if abs(power) > MOST_EXPONENT:
             return None
         number *= Fraction(10) ** power
-    if found["over"]:
-        top, _, bottom = found["over"].rpartition("/")
+    if match["over"]:
+        top, _, bottom = match["over"].rpartition("/")
         if int(bottom) == 0 or (top.strip() and number.denominator != 1):
             return None
         number = number + Fraction(int(top), int(bottom)) if top.strip() else number / int(bottom)
-    if found["scale"]:
-        number *= _SCALES[found["scale"][1:]]
-    return -number if (found["sign"] == "-") != (found["inner"] == "-") else number
+    if match["scale"]:
+        number *= _SCALES[match["scale"][1:]]
+    return -number if (match["sign"] == "-") != (match["inner"] == "-") else number
 
 
 def leading(text: str) -> re.Match[str] | None:
@@ -92,10 +92,10 @@ def leading(text: str) -> re.Match[str] | None:
     stop = end.start() if end else len(text)
     for sign in _EQUALS.finditer(text, start, stop):
         start = sign.end()
-    found = NUMBER.match(text, lead_in(text, start))
-    if found is None or value(found) is None or _OPERATOR.match(text, found.end()):
+    match = NUMBER.match(text, lead_in(text, start))
+    if match is None or value(match) is None or _OPERATOR.match(text, match.end()):
         return None
-    return found
+    return match
 
 
 def begins(text: str) -> bool:

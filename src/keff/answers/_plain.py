@@ -43,14 +43,14 @@ def unlatex(text: str) -> str:
     r"""Return text with \frac{1}{2} as 1/2, 3\frac{1}{2} as 3 1/2, \text{x} as x, and no delimiters."""
     if "\\" not in text and "{,}" not in text:
         return text
-    text = _NAME.sub(lambda found: _NAMES[found[0].strip()], text)
+    text = _NAME.sub(lambda match: _NAMES[match[0].strip()], text)
     text = _SPACING.sub(" ", text)
     text = _MIXED.sub(" ", text)
     for _ in range(3):
         text, count = _WRAPPED.subn(r"\1", text)
         if not count:
             break
-    text = _FRACTION.sub(lambda found: f"{found[1] or found[2]}/{found[3] or found[4]}", text)
+    text = _FRACTION.sub(lambda match: f"{match[1] or match[2]}/{match[3] or match[4]}", text)
     return _DELIMITER.sub(" ", text)
 
 

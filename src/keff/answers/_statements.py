@@ -59,9 +59,13 @@ def statements(text: str) -> Iterator[Statement]:
         if at < 0:
             return
         places[word] = lower.rfind(word, 0, at)
-        found = _READERS[word](text, at, at + len(word))
-        if found is not None and found.payload.strip() and not _PLACEHOLDER.fullmatch(found.payload):
-            yield found
+        statement = _READERS[word](text, at, at + len(word))
+        if (
+            statement is not None
+            and statement.payload.strip()
+            and not _PLACEHOLDER.fullmatch(statement.payload)
+        ):
+            yield statement
 
 
 def _line(text: str, at: int) -> tuple[str, bool]:

@@ -45,9 +45,9 @@ class BinarySpace:
         text = visible(text)
         for statement in statements(text):
             payload = _ASKED.sub(" ", plain(statement.payload[:300]))
-            found = _FIRST.match(payload) or _SAID.search(payload)
-            if found:
-                return Extracted(found[1].lower(), statement.rule)
+            match = _FIRST.match(payload) or _SAID.search(payload)
+            if match:
+                return Extracted(match[1].lower(), statement.rule)
         return None if truncated else _guess(text)
 
     def key(self, answer: str) -> str | None:
@@ -74,7 +74,7 @@ def _guess(text: str) -> Extracted | None:
 
 def _conclusion(sentence: str) -> str | None:
     """Return the one answer that a sentence gives, if it does not give both."""
-    words = [found[1].lower() for pattern in (_CLAIM, _SAID) for found in pattern.finditer(sentence)]
+    words = [match[1].lower() for pattern in (_CLAIM, _SAID) for match in pattern.finditer(sentence)]
     return words[-1] if len({_MEANING[word] for word in words}) == 1 else None
 
 

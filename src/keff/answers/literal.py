@@ -50,11 +50,11 @@ class LiteralSpace:
         text = strip_thinking(text).replace("\0", "")
         tail = text[-_TAIL:]
         for statement in statements(text):
-            if found := _stated(statement, truncated):
-                return Extracted(found, statement.rule)
+            if value := _stated(statement, truncated):
+                return Extracted(value, statement.rule)
         asserted = last_match(_ASSERT, tail)
-        if asserted and (found := _literal_at(_rest(tail, asserted))):
-            return Extracted(found, "assert")
+        if asserted and (value := _literal_at(_rest(tail, asserted))):
+            return Extracted(value, "assert")
         return None if truncated else _guess(tail)
 
     def key(self, answer: str) -> str | None:
@@ -120,9 +120,9 @@ def _number(value: complex) -> str:
 
 
 def _stated(statement: Statement, truncated: bool) -> str | None:
-    found = _literal_at(statement.payload)
-    unsure = truncated and statement.open and found is not None and statement.payload.endswith(found)
-    return None if unsure and found and found[-1] not in ")]}'\"" else found
+    value = _literal_at(statement.payload)
+    unsure = truncated and statement.open and value is not None and statement.payload.endswith(value)
+    return None if unsure and value and value[-1] not in ")]}'\"" else value
 
 
 def _literal_at(text: str) -> str | None:
@@ -131,8 +131,8 @@ def _literal_at(text: str) -> str | None:
     if text[:1] in _CLOSING or re.match(r"[bBuUrR]{0,2}['\"]", text):
         end = _closing(text)
         return text[:end] if end else None
-    found = _PREFIX.match(text)
-    return found[0].rstrip(".") if found and found[0].rstrip(".") else None
+    match = _PREFIX.match(text)
+    return match[0].rstrip(".") if match and match[0].rstrip(".") else None
 
 
 def _closing(text: str) -> int:
@@ -158,9 +158,9 @@ def _closing(text: str) -> int:
     return 0
 
 
-def _rest(text: str, found: re.Match[str]) -> str:
+def _rest(text: str, match: re.Match[str]) -> str:
     """Return what follows on the line of a match."""
-    return text[found.end() : found.end() + 2000].partition("\n")[0]
+    return text[match.end() : match.end() + 2000].partition("\n")[0]
 
 
 def _guess(tail: str) -> Extracted | None:
@@ -168,7 +168,7 @@ def _guess(tail: str) -> Extracted | None:
     last_line = tail.rstrip().rpartition("\n")[2]
     fences = _FENCE.findall(tail)
     spans = re.findall(r"(?<!`)`([^`\n]{1,400})`(?!`)", last_line)
-    results = [_literal_at(_rest(tail, found)) for found in deque(_RETURNS.finditer(tail), maxlen=10)]
+    results = [_literal_at(_rest(tail, match)) for match in deque(_RETURNS.finditer(tail), maxlen=10)]
     for rule, texts in (
         ("last line", [last_line.strip(" `*")]),
         ("last fence", fences[-1:]),

@@ -50,8 +50,8 @@ class MathSpace:
         for statement in statements(text):
             if truncated and statement.open:
                 continue
-            if found := _expression(statement):
-                return Extracted(found, statement.rule)
+            if expression := _expression(statement):
+                return Extracted(expression, statement.rule)
         return None if truncated else _guess(text[-TAIL:])
 
     def key(self, answer: str) -> str | None:
@@ -76,8 +76,8 @@ def _expression(statement: Statement) -> str | None:
     if len(PROSE.findall(sentence)) <= 1 and (statement.strong or len(sentence.split()) <= 6):
         return sentence.strip("*_ \t") or None
     text = plain(sentence)
-    found = _numbers.leading(text) or (_numbers.last(text) if statement.strong else None)
-    return found[0].strip() if found else None
+    match = _numbers.leading(text) or (_numbers.last(text) if statement.strong else None)
+    return match[0].strip() if match else None
 
 
 def _formulas(sentence: str) -> str | None:

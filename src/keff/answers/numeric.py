@@ -41,14 +41,14 @@ class NumericSpace:
         text = visible(text)
         vague: Extracted | None = None
         for statement in statements(text):
-            found, exact = _stated(statement, truncated)
-            if found is None:
+            number, exact = _stated(statement, truncated)
+            if number is None:
                 if exact:
                     return None
                 continue
             if exact or statement.strong:
-                return Extracted(found, statement.rule)
-            vague = vague or Extracted(found, statement.rule)
+                return Extracted(number, statement.rule)
+            vague = vague or Extracted(number, statement.rule)
         return vague or (None if truncated else _guess(text))
 
     def key(self, answer: str) -> str | None:
@@ -75,8 +75,8 @@ def number_of(answer: str) -> Fraction | None:
     """Return the number that an answer begins with, after signs and words such as "about"."""
     if _INTEGER.fullmatch(answer):
         return Fraction(int(answer))
-    found = _numbers.leading(plain(fold(answer[:2000])).strip())
-    return None if found is None else _numbers.value(found)
+    match = _numbers.leading(plain(fold(answer[:2000])).strip())
+    return None if match is None else _numbers.value(match)
 
 
 def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:
@@ -84,17 +84,17 @@ def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:
     payload = plain(statement.payload)
     if _NEGATED.match(payload):
         return None, False
-    found = _numbers.leading(payload)
+    match = _numbers.leading(payload)
     if statement.rule == "####":
-        rest = payload[found.end() :] if found else ""
-        if found is None or _LIST_ITEM.match(rest.rstrip()) or not _UNIT.fullmatch(rest):
+        rest = payload[match.end() :] if match else ""
+        if match is None or _LIST_ITEM.match(rest.rstrip()) or not _UNIT.fullmatch(rest):
             return None, False
-    exact = found is not None or _numbers.begins(payload)
+    exact = match is not None or _numbers.begins(payload)
     if not exact:
-        found = _within(statement.payload, payload)
-    if found and truncated and statement.open and found.end() == len(found.string):
+        match = _within(statement.payload, payload)
+    if match and truncated and statement.open and match.end() == len(match.string):
         return None, False
-    return found and found[0].strip(), exact
+    return match and match[0].strip(), exact
 
 
 def _within(raw: str, payload: str) -> re.Match[str] | None:
@@ -102,8 +102,8 @@ def _within(raw: str, payload: str) -> re.Match[str] | None:
 
     The last bold one, the only amount of money, or the last.
     """
-    if found := _bold(raw):
-        return found
+    if match := _bold(raw):
+        return match
     sentence = _numbers.first_sentence(payload)
     amounts = [each for each in _numbers.NUMBER.finditer(sentence) if each["currency"]]
     return amounts[0] if len(amounts) == 1 and _numbers.value(amounts[0]) else _numbers.last(sentence)
@@ -113,17 +113,17 @@ def _bold(line: str) -> re.Match[str] | None:
     """Return the last number that is all of a bold span, units apart."""
     for bold in reversed(_BOLD.findall(line)):
         content = plain(bold)
-        found = _numbers.leading(content)
-        if found and _UNIT.fullmatch(content, found.end()):
-            return found
+        match = _numbers.leading(content)
+        if match and _UNIT.fullmatch(content, match.end()):
+            return match
     return None
 
 
 def _guess(text: str) -> Extracted | None:
     text = text[-_numbers.TAIL :].rstrip()
     for tail in (_whole_words(text, _GLANCE), text):
-        if found := _last_number(tail):
-            return found
+        if number := _last_number(tail):
+            return number
     return None
 
 
@@ -135,10 +135,10 @@ def _whole_words(text: str, size: int) -> str:
 
 def _last_number(tail: str) -> Extracted | None:
     last_line = tail[tail.rfind("\n") + 1 :]
-    if found := _bold(last_line):
-        return Extracted(found[0].strip(), "last bold number")
-    found = _numbers.last(plain(tail))
-    return None if found is None else Extracted(found[0].strip(), "last number")
+    if match := _bold(last_line):
+        return Extracted(match[0].strip(), "last bold number")
+    match = _numbers.last(plain(tail))
+    return None if match is None else Extracted(match[0].strip(), "last number")
 
 
 def space(tolerance: float = 1e-3) -> NumericSpace:

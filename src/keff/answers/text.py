@@ -124,8 +124,8 @@ def _token(token: str) -> str:
     bare = token.strip("()[]{}\"';:!?").rstrip(".,")
     if _NUMERIC.fullmatch(bare):
         plain_number = _numbers.grouped(bare.lstrip("+-$£€"))
-        found = _numbers.NUMBER.fullmatch(bare) if plain_number else None
-        number = _numbers.value(found) if found else None
+        match = _numbers.NUMBER.fullmatch(bare) if plain_number else None
+        number = _numbers.value(match) if match else None
         if number is not None:
             return _numbers.written(number)
     return token.translate(_PUNCTUATION)

@@ -157,9 +157,9 @@ def check_headline(headline: Row) -> list[Check]:
     """Hold every printed number of the text against the reproduced one, where there is one."""
     checks: list[Check] = []
     for (where, name), text in _headline().items():
-        found = _below(headline, [*([] if where == "cells" else where.split(".")), name])
-        if isinstance(found, int | float):
-            checks.append(compare("text", where, name, text, float(found)))
+        measured = _below(headline, [*([] if where == "cells" else where.split(".")), name])
+        if isinstance(measured, int | float):
+            checks.append(compare("text", where, name, text, float(measured)))
     return checks
 
 
@@ -173,12 +173,12 @@ def printed(where: str, name: str) -> str | None:
 
 @cache
 def _headline() -> dict[tuple[str, str], str]:
-    found: dict[tuple[str, str], str] = {}
+    told: dict[tuple[str, str], str] = {}
     for line in HEADLINE.splitlines():
         where, _, rest = line.partition(": ")
         words = rest.split()
-        found |= {(where, name): text for name, text in zip(words[::2], words[1::2], strict=True)}
-    return found
+        told |= {(where, name): text for name, text in zip(words[::2], words[1::2], strict=True)}
+    return told
 
 
 def _below(value: Any, names: Sequence[str]) -> Any:

@@ -21,29 +21,29 @@ MOST_LINES = 6
 """Lines that a legend of a column's width can name."""
 
 
-def draw(found: Reproduction, out: Path) -> list[Path]:
+def draw(reproduction: Reproduction, out: Path) -> list[Path]:
     """Write every figure that the rows allow, as PDF and SVG with the same bytes on every run.
 
     Figure 2 (calibration) and Figure 3 (answer diversity) of the paper; the saturation curve with its
     ceiling, the sensitivities to pilot size and epsilon, the forest of delta rho, and the correlations of
     template slots.
     """
-    makers = _matrix(found) | _saturation(found)  # the slow ones first
+    makers = _matrix(reproduction) | _saturation(reproduction)  # the slow ones first
     # Matplotlib is slow, and its figures have nothing to do with each other.
     with workers(min(os.cpu_count() or 1, 4)) as pool:
         drawn = [pool.submit(_write, make, out / name) for name, make in makers.items()]
-        return [file for one in drawn for file in one.result()]
+        return [file for drawing in drawn for file in drawing.result()]
 
 
 def _write(make: Maker, stem: Path) -> list[Path]:
     return figures.save(make(), stem)
 
 
-def _saturation(found: Reproduction) -> dict[str, Maker]:
+def _saturation(reproduction: Reproduction) -> dict[str, Maker]:
     makers: dict[str, Maker] = {}
-    for name, rows in _parts("figure2", _named(found.figures.get("figure2", []))):
+    for name, rows in _parts("figure2", _named(reproduction.figures.get("figure2", []))):
         makers[name] = partial(figures.calibration, rows)
-    for name, rows in _parts("figure_saturation", _named(_curves(found))):
+    for name, rows in _parts("figure_saturation", _named(_curves(reproduction))):
         curves: dict[str, Any] = {
             row["model"]: {"c": row["c"], "points": []} for row in rows if row["c"] is not None
         }
@@ -51,20 +51,20 @@ def _saturation(found: Reproduction) -> dict[str, Maker]:
             if row["model"] in curves and row.get("k") is not None:
                 curves[row["model"]]["points"].append((row["k"], row["k_eff"]))
         makers[name] = partial(figures.saturation, curves, 32)
-    for name, rows in _parts("figure_pilot", _named(found.tables.get("table10", []))):
+    for name, rows in _parts("figure_pilot", _named(reproduction.tables.get("table10", []))):
         makers[name] = partial(figures.sensitivity, rows, "n", "c_mean", "c_std")
-    for name, rows in _parts("figure_epsilon", _named(found.tables.get("table11", []))):
+    for name, rows in _parts("figure_epsilon", _named(reproduction.tables.get("table11", []))):
         makers[name] = partial(figures.sensitivity, rows, "epsilon", "k_star")
     return makers
 
 
-def _curves(found: Reproduction) -> Rows:
+def _curves(reproduction: Reproduction) -> Rows:
     """Return K_eff as observed where it is known by K, else c of Table 2 alone."""
-    if found.figures.get("saturation"):
-        return found.figures["saturation"]
+    if reproduction.figures.get("saturation"):
+        return reproduction.figures["saturation"]
     return [
         {"model": row["model"], "task": row["task"], "c": row["c_pilot"], "k": k, "k_eff": row[f"k_eff_{k}"]}
-        for row in found.tables.get("table2", [])
+        for row in reproduction.tables.get("table2", [])
         for k in KS
         if f"k_eff_{k}" in row
     ]
@@ -80,26 +80,26 @@ def _parts(name: str, rows: Rows) -> list[tuple[str, Rows]]:
     ]
 
 
-def _matrix(found: Reproduction) -> dict[str, Maker]:
+def _matrix(reproduction: Reproduction) -> dict[str, Maker]:
     """Return the figures of each comparison of arms, which never share one."""
     makers: dict[str, Maker] = {}
-    pairs = list(dict.fromkeys(_pair(cell) for cell in found.cells))
-    tests: Any = found.headline.get("comparisons") or {}
+    pairs = list(dict.fromkeys(_pair(cell) for cell in reproduction.cells))
+    tests: Any = reproduction.headline.get("comparisons") or {}
     for pair in pairs:
         ending = f"_{pair[0]}_against_{pair[1]}" if len(pairs) > 1 else ""
-        head: Any = tests.get(f"{pair[0]} against {pair[1]}", found.headline)
+        head: Any = tests.get(f"{pair[0]} against {pair[1]}", reproduction.headline)
         maps: dict[str, Any] = {
             f"{row['benchmark']} ({row['cells']})": row["matrix"]
-            for row in found.figures.get("templates", [])
+            for row in reproduction.figures.get("templates", [])
             if _pair(row) == pair
         }
         if maps:
             slots = [str(slot) for slot in range(len(next(iter(maps.values()))))]
             makers[f"figure_templates{ending}"] = partial(figures.heat_maps, maps, slots)
-        rows = [_interval(cell) for cell in found.cells if cell["valid"] and _pair(cell) == pair]
+        rows = [_interval(cell) for cell in reproduction.cells if cell["valid"] and _pair(cell) == pair]
         if rows:
             makers[f"figure_forest{ending}"] = partial(figures.forest, rows)
-        points = [row for row in found.figures.get("figure3", []) if _pair(row) == pair]
+        points = [row for row in reproduction.figures.get("figure3", []) if _pair(row) == pair]
         if points:
             fit: Any = head.get("predictor")
             test = (fit["r"], fit["p"]) if fit else None

@@ -57,16 +57,16 @@ def held_out(sample: Sample, ks: Sequence[int]) -> dict[str, FloatArray]:
     half = order.size // 2
     own = sample.votes.cluster_ids
     sides = [np.isin(own, order[:half]), np.isin(own, order[half:])]
-    found = {name: np.zeros(len(ks)) for name in ("observed", "bb", "binomial", "bb_error", "binomial_error")}
+    means = {name: np.zeros(len(ks)) for name in ("observed", "bb", "binomial", "bb_error", "binomial_error")}
     for fit, test in (sides, sides[::-1]):
         pilot, rest = prefix(sample.votes.take(fit), PILOT_K), majority_prefix(sample.votes.take(test))
         observed = rest[np.array(ks) - 1]
         bb = np.array([beta_binomial(k, pilot.p, rho(pilot)) for k in ks])
         binomial = np.array([float(majority_binomial(k, pilot.p)) for k in ks])
         errors = np.abs(bb - observed), np.abs(binomial - observed)
-        for name, values in zip(found, (observed, bb, binomial, *errors), strict=True):
-            found[name] += values / 2
-    return found
+        for name, values in zip(means, (observed, bb, binomial, *errors), strict=True):
+            means[name] += values / 2
+    return means
 
 
 def pilot_draws(votes: Votes, n: int, replicates: int, rng: np.random.Generator) -> FloatArray:

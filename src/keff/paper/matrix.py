@@ -47,13 +47,13 @@ def table8(cells: Sequence[Cell]) -> Rows:
     for domain in sorted({cell.domain for cell in cells}, key=_domain_order):
         valid = [cell.numbers for cell in cells if cell.domain == domain and cell.valid]
         if valid:
-            change = np.array([one.mv_pt - one.mv_sc for one in valid])
+            change = np.array([cell.mv_pt - cell.mv_sc for cell in valid])
             rows.append(
                 {
                     "domain": domain,
                     "n": len(valid),
-                    "mv_sc": _mean([one.mv_sc for one in valid]),
-                    "mv_pt": _mean([one.mv_pt for one in valid]),
+                    "mv_sc": _mean([cell.mv_sc for cell in valid]),
+                    "mv_pt": _mean([cell.mv_pt for cell in valid]),
                     "delta": float(change.mean()),
                     "delta_std": float(change.std(ddof=1)) if change.size > 1 else math.nan,
                 }
@@ -90,7 +90,7 @@ def _points(cells: Sequence[Cell]) -> Iterator[tuple[Benchmark, list[float], lis
         own = [cell for cell in cells if cell.place.benchmark == about]
         known = [cell.numbers.diversity_sc for cell in own]
         change = [cell.numbers.delta_rho for cell in own if cell.valid]
-        yield about, [one for one in known if one is not None], change
+        yield about, [value for value in known if value is not None], change
 
 
 def templates(cells: Sequence[Cell]) -> Rows:
@@ -102,13 +102,13 @@ def templates(cells: Sequence[Cell]) -> Rows:
     """
     rows: Rows = []
     for about in dict.fromkeys(cell.place.benchmark for cell in cells):
-        found = [cell.slots for cell in cells if cell.place.benchmark == about and cell.valid]
-        if found and len({one.shape for one in found}) == 1:
-            known = ~np.isnan(found)
+        slots = [cell.slots for cell in cells if cell.place.benchmark == about and cell.valid]
+        if slots and len({each.shape for each in slots}) == 1:
+            known = ~np.isnan(slots)
             counts = known.sum(axis=0)
-            sums = np.where(known, found, 0.0).sum(axis=0)
+            sums = np.where(known, slots, 0.0).sum(axis=0)
             mean = np.where(counts > 0, sums / np.maximum(counts, 1), math.nan)
-            rows.append({"benchmark": about.label, "cells": len(found), "matrix": mean.tolist()})
+            rows.append({"benchmark": about.label, "cells": len(slots), "matrix": mean.tolist()})
     return rows
 
 
@@ -121,7 +121,7 @@ def headline(cells: Sequence[Cell]) -> dict[str, Json]:
     return {
         "cells": len(cells),
         "valid": len(valid),
-        "reduced": sum(one < 0 for one in change),
+        "reduced": sum(value < 0 for value in change),
         "not_reduced": [
             f"{c.numbers.model} {c.numbers.benchmark}" for c in valid if c.numbers.delta_rho >= 0
         ],
@@ -145,15 +145,15 @@ def _mann_whitney(valid: Sequence[Cell]) -> dict[str, Json] | None:
     if not qa or not math_cells:
         return None
     x, y = ([cell.numbers.delta_rho for cell in side] for side in (qa, math_cells))
-    found: dict[str, Json] = {"n_qa": len(qa), "n_math": len(math_cells)}
-    found["p_normal"] = float(mann_whitney(x, y, "less", "normal").p)
-    found["p"] = float(mann_whitney(x, y, "less").p)
+    test: dict[str, Json] = {"n_qa": len(qa), "n_math": len(math_cells)}
+    test["p_normal"] = float(mann_whitney(x, y, "less", "normal").p)
+    test["p"] = float(mann_whitney(x, y, "less").p)
     draws = [
         np.stack([cell.draws for cell in side if cell.draws is not None], axis=1) for side in (qa, math_cells)
     ]
     whole = ~np.isnan(draws[0]).any(axis=1) & ~np.isnan(draws[1]).any(axis=1)
     again = mann_whitney(draws[0][whole], draws[1][whole], "less", "normal").p
-    return found | {"share_below_0.001": float(np.mean(again < SIGNIFICANT)), "draws": int(whole.sum())}
+    return test | {"share_below_0.001": float(np.mean(again < SIGNIFICANT)), "draws": int(whole.sum())}
 
 
 def _precision(valid: Sequence[Cell]) -> dict[str, Json]:
@@ -162,13 +162,13 @@ def _precision(valid: Sequence[Cell]) -> dict[str, Json]:
     ``rows`` is the paper's, ``paired`` ours, and ``paired_rho`` has the estimator of the one and the
     resampling of the other. ``wider`` is by how much the median cell's interval grows with each step.
     """
-    found: dict[str, Json] = {}
+    precision: dict[str, Json] = {}
     for name in PRECISIONS:
         known = [limits for limits in (cell.numbers.limits(name) for cell in valid) if limits is not None]
         if name == "rows" and not known:
             continue  # rows are resampled by `reproduce` alone
         widths = [hi - lo for lo, hi in known]
-        found[name] = {
+        precision[name] = {
             "cells": len(known),
             "withheld": len(valid) - len(known),
             "median_width": float(np.median(widths)) if widths else None,
@@ -179,14 +179,18 @@ def _precision(valid: Sequence[Cell]) -> dict[str, Json]:
         "resampling": ("rows", "paired_rho"),
         "estimator": ("paired_rho", "paired"),
     }
-    found["wider"] = {step: _ratio(valid, *names) for step, names in steps.items()}
-    return found
+    precision["wider"] = {step: _ratio(valid, *names) for step, names in steps.items()}
+    return precision
 
 
 def _ratio(valid: Sequence[Cell], first: Kind, second: Kind) -> float | None:
     """Return the median over cells of the width of the second interval over that of the first."""
     pairs = [(cell.numbers.limits(first), cell.numbers.limits(second)) for cell in valid]
-    ratios = [(two[1] - two[0]) / (one[1] - one[0]) for one, two in pairs if one and two and one[1] > one[0]]
+    ratios = [
+        (wide[1] - wide[0]) / (narrow[1] - narrow[0])
+        for narrow, wide in pairs
+        if narrow and wide and narrow[1] > narrow[0]
+    ]
     return float(np.median(ratios)) if ratios else None
 
 
@@ -204,34 +208,34 @@ def _weighted_voting(cells: Sequence[Cell]) -> dict[str, Json] | None:
     known = [cell.numbers for cell in cells if not math.isnan(cell.numbers.slot_cv)]
     if len(known) < 3:
         return None
-    r, p = pearson_test([one.slot_cv for one in known], [one.weighted_gain for one in known])
+    r, p = pearson_test([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known])
 
-    def high_cv(one: Numbers) -> bool:
-        return one.slot_cv > CV_SPLIT
+    def high_cv(cell: Numbers) -> bool:
+        return cell.slot_cv > CV_SPLIT
 
-    def low_mv(one: Numbers) -> bool:
-        return one.mv_pt < MV_SPLIT
+    def low_mv(cell: Numbers) -> bool:
+        return cell.mv_pt < MV_SPLIT
 
     return {
         "cells": len(known),
         "r": r,
         "p": p,
         "high_cv": _side(known, high_cv),
-        "low_cv": _side(known, lambda one: not high_cv(one)),
+        "low_cv": _side(known, lambda cell: not high_cv(cell)),
         "low_accuracy": _side(known, low_mv) | _share(known, low_mv, high_cv),
-        "high_accuracy": _side(known, lambda one: not low_mv(one))
-        | _share(known, lambda one: not low_mv(one), high_cv),
+        "high_accuracy": _side(known, lambda cell: not low_mv(cell))
+        | _share(known, lambda cell: not low_mv(cell), high_cv),
     }
 
 
 def _side(cells: Sequence[Numbers], chosen: Callable[[Numbers], bool]) -> dict[str, Json]:
-    kept = [one for one in cells if chosen(one)]
+    kept = [cell for cell in cells if chosen(cell)]
     return {
         "cells": len(kept),
-        "mean_cv": _mean([one.slot_cv for one in kept]),
-        "gain": _mean([one.weighted_gain for one in kept]),
-        "gain_cross_fitted": _mean([one.weighted_gain_cross_fitted for one in kept]),
-        "best_slot_gain": _mean([one.best_slot_gain for one in kept]),
+        "mean_cv": _mean([cell.slot_cv for cell in kept]),
+        "gain": _mean([cell.weighted_gain for cell in kept]),
+        "gain_cross_fitted": _mean([cell.weighted_gain_cross_fitted for cell in kept]),
+        "best_slot_gain": _mean([cell.best_slot_gain for cell in kept]),
     }
 
 
@@ -240,7 +244,7 @@ def _share(
     chosen: Callable[[Numbers], bool],
     also: Callable[[Numbers], bool],
 ) -> dict[str, Json]:
-    kept = [one for one in cells if chosen(one)]
+    kept = [cell for cell in cells if chosen(cell)]
     return {"share_high_cv": sum(map(also, kept)) / len(kept) if kept else None}
 
 
@@ -250,10 +254,10 @@ def _oracle(cells: Sequence[Cell]) -> dict[str, Json] | None:
         return None
     return {
         "cells": len(near),
-        "largest_gain": max(one.sc_oracle_gain for one in near),
-        "mean_gain": _mean([one.sc_oracle_gain for one in near]),
-        "mean_expected_of_equal_slots": _mean([one.sc_oracle_expected for one in near]),
-        "mean_gain_cross_fitted": _mean([one.sc_gain_cross_fitted for one in near]),
+        "largest_gain": max(cell.sc_oracle_gain for cell in near),
+        "mean_gain": _mean([cell.sc_oracle_gain for cell in near]),
+        "mean_expected_of_equal_slots": _mean([cell.sc_oracle_expected for cell in near]),
+        "mean_gain_cross_fitted": _mean([cell.sc_gain_cross_fitted for cell in near]),
     }
 
 
@@ -261,7 +265,7 @@ def _blocks(cells: Sequence[Cell]) -> dict[str, Json] | None:
     usable = [
         cell.numbers for cell in cells if cell.numbers.p_pt >= FLOOR and cell.numbers.n_pt >= BLOCK_ROWS
     ]
-    ratios = np.array([one.block_over_vote for one in usable if math.isfinite(one.block_over_vote)])
+    ratios = np.array([cell.block_over_vote for cell in usable if math.isfinite(cell.block_over_vote)])
     if not ratios.size:
         return None
     return {
@@ -269,7 +273,7 @@ def _blocks(cells: Sequence[Cell]) -> dict[str, Json] | None:
         "mean": float(ratios.mean()),
         "std": float(ratios.std()),
         "largest": float(ratios.max()),
-        "mean_with_pooled_c": _mean([one.block_over_vote_pooled for one in usable]),
+        "mean_with_pooled_c": _mean([cell.block_over_vote_pooled for cell in usable]),
     }
 
 

@@ -33,8 +33,8 @@ def differences(numbers: Numbers) -> str:
     parts = ["# The paper's way and ours\n", _checks(numbers)]
     parts += [text for text in (make(numbers) for make in OF_ARMS) if text]
     for name, part in _comparisons(numbers):
-        found = [text for text in (make(part) for make in OF_PAIRS) if text]
-        parts += [text.replace("\n", f": {name}\n", 1) for text in found] if name else found
+        texts = [text for text in (make(part) for make in OF_PAIRS) if text]
+        parts += [text.replace("\n", f": {name}\n", 1) for text in texts] if name else texts
     parts.append(_list("Files that are missing", numbers["missing"]))
     parts.append(_list("What is wrong with the files", numbers["problems"]))
     return "\n".join(part for part in parts if part)
@@ -53,20 +53,20 @@ def _comparisons(numbers: Numbers) -> Iterator[tuple[str, Numbers]]:
 
 
 def _checks(numbers: Numbers) -> str:
-    found = numbers["checks"]
-    if not found["printed_numbers"]:
+    checks = numbers["checks"]
+    if not checks["printed_numbers"]:
         return ""
     text = (
-        f"{found['agree']} of the {found['printed_numbers']} printed numbers that these records allow to be "
-        "recomputed agree within their last digit.\n"
+        f"{checks['agree']} of the {checks['printed_numbers']} printed numbers that these records allow to "
+        "be recomputed agree within their last digit.\n"
     )
-    if not found["differ"]:
+    if not checks["differ"]:
         return text
     rows = [
-        f"| {one['table']} | {one['row']} | {one['column']} | {one['printed']} | {_found(one)} |"
-        for one in found["differ"][:40]
+        f"| {check['table']} | {check['row']} | {check['column']} | {check['printed']} | {_found(check)} |"
+        for check in checks["differ"][:40]
     ]
-    more = len(found["differ"]) - len(rows)
+    more = len(checks["differ"]) - len(rows)
     rest = f"\n{more} more are in numbers.json.\n" if more > 0 else ""
     head = "| table | row | column | printed | recomputed |\n| --- | --- | --- | ---: | ---: |\n"
     return (
@@ -76,10 +76,10 @@ def _checks(numbers: Numbers) -> str:
     )
 
 
-def _found(one: Numbers) -> str:
-    if one["found"] is None:
+def _found(check: Numbers) -> str:
+    if check["found"] is None:
         return "–"
-    return f"{one['found']:.2%}" if one["printed"].endswith("%") else f"{one['found']:.4g}"
+    return f"{check['found']:.2%}" if check["printed"].endswith("%") else f"{check['found']:.4g}"
 
 
 def _list(title: str, lines: list[str]) -> str:

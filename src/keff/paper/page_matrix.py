@@ -23,40 +23,40 @@ STEPS = (
 
 def mann_whitney(numbers: Numbers) -> str | None:
     """Show the test of QA cells against Math cells."""
-    found = numbers["headline"].get("mann_whitney")
-    if not found:
+    test = numbers["headline"].get("mann_whitney")
+    if not test:
         return None
     rows = [
-        ("p, normal approximation", "p_normal", number(found["p_normal"], ".2g")),
-        ("p, exact", "", number(found["p"], ".2g")),
-        ("draws with p below 0.001", "", percent(found["share_below_0.001"], 0)),
+        ("p, normal approximation", "p_normal", number(test["p_normal"], ".2g")),
+        ("p, exact", "", number(test["p"], ".2g")),
+        ("draws with p below 0.001", "", percent(test["share_below_0.001"], 0)),
     ]
     return section(
         "Whether rho falls more on QA than on Math",
-        f"A one-sided Mann-Whitney test of {found['n_qa']} QA cells against {found['n_math']} Math "
+        f"A one-sided Mann-Whitney test of {test['n_qa']} QA cells against {test['n_math']} Math "
         "cells. It takes "
         "cells for independent, and they are not: both sides have the same models, and cells of "
         "one benchmark share "
         "their instances, so p is not the chance that it claims to be. It also takes the change of "
         "a cell for "
-        f"exact: the last row repeats the test on {found['draws']} bootstrap draws of all cells "
+        f"exact: the last row repeats the test on {test['draws']} bootstrap draws of all cells "
         f"({_resampled(numbers)}).\n\n" + beside_print(numbers, "mann_whitney", rows),
     )
 
 
 def predictor(numbers: Numbers) -> str | None:
     """Show the correlation of Figure 3, and the benchmarks that it leaves out."""
-    found = numbers["headline"].get("predictor")
+    line = numbers["headline"].get("predictor")
     left_out: dict[str, str] = numbers["headline"].get("not_in_figure3") or {}
     parts: list[str] = []
-    if found:
+    if line:
         rows = [
-            ("r", "r", number(found["r"])),
-            ("p", "p", number(found["p"], ".2g")),
-            ("95% interval of r (Fisher)", "", _fisher(found["r"], found["n"])),
+            ("r", "r", number(line["r"])),
+            ("p", "p", number(line["p"], ".2g")),
+            ("95% interval of r (Fisher)", "", _fisher(line["r"], line["n"])),
         ]
         parts.append(
-            f"Figure 3 has {found['n']} points, one a benchmark: answer diversity under one "
+            f"Figure 3 has {line['n']} points, one a benchmark: answer diversity under one "
             "prompt, and the change of "
             "rho. So few points leave r wide open. They are not independent either, for all have "
             "the same models, "
@@ -72,13 +72,15 @@ def predictor(numbers: Numbers) -> str | None:
 
 def intervals(numbers: Numbers) -> str | None:
     """Show how wide intervals of the change of rho are, one step after the other."""
-    found = numbers["headline"].get("precision")
-    if not found:
+    precision = numbers["headline"].get("precision")
+    if not precision:
         return None
     rows = [
-        (label, *_widths(found[name]), str(found[name]["withheld"])) for name, label in STEPS if name in found
+        (label, *_widths(precision[name]), str(precision[name]["withheld"]))
+        for name, label in STEPS
+        if name in precision
     ]
-    if "rows" not in found:
+    if "rows" not in precision:
         return section(
             "Intervals of the change of rho",
             "Questions of both arms are resampled together, with all their seeds; an interval is withheld "
@@ -95,7 +97,7 @@ def intervals(numbers: Numbers) -> str | None:
         "the estimator. "
         "Those over instances are withheld where an arm is too near 0% or 100%.\n\n"
     )
-    wider = found["wider"]
+    wider = precision["wider"]
     why = (
         f"In the median cell the resampling makes the interval {_times(wider['resampling'])}, the estimator "
         f"{_times(wider['estimator'])}. Where rows of one instance agree, they tell less than as "
@@ -107,15 +109,15 @@ def intervals(numbers: Numbers) -> str | None:
 
 def weights(numbers: Numbers) -> str | None:
     """Show gains of weighted votes in sample, cross-fitted, and of the best slot."""
-    found = numbers["headline"].get("weighted_voting")
-    if not found:
+    gains = numbers["headline"].get("weighted_voting")
+    if not gains:
         return None
     lines = [
         f"- {label}: in-sample {side['gain']:+.1%}, cross-fitted {side['gain_cross_fitted']:+.1%}, "
         f"best single slot {side['best_slot_gain']:+.1%} ({side['cells']} cells)"
         for label, side in (
-            ("slot CV above 0.225", found["high_cv"]),
-            ("slot CV at most 0.225", found["low_cv"]),
+            ("slot CV above 0.225", gains["high_cv"]),
+            ("slot CV at most 0.225", gains["low_cv"]),
         )
         if side["gain"] is not None
     ]
@@ -132,34 +134,34 @@ def weights(numbers: Numbers) -> str | None:
 
 def oracle(numbers: Numbers) -> str | None:
     """Show the oracle gain under one prompt beside what equal slots would show."""
-    found = numbers["headline"].get("oracle")
-    if not found or found["mean_gain"] is None:
+    gains = numbers["headline"].get("oracle")
+    if not gains or gains["mean_gain"] is None:
         return None
     return section(
         "The oracle bound under one prompt",
-        f"Over {found['cells']} self-consistency cells with slot CV up to 0.24 the in-sample "
+        f"Over {gains['cells']} self-consistency cells with slot CV up to 0.24 the in-sample "
         "oracle gains at most "
-        f"{found['largest_gain']:+.2%} and {found['mean_gain']:+.2%} on average. Slots that do not "
+        f"{gains['largest_gain']:+.2%} and {gains['mean_gain']:+.2%} on average. Slots that do not "
         "differ at all "
-        f"would give {found['mean_expected_of_equal_slots']:+.2%} on average, because the weights "
+        f"would give {gains['mean_expected_of_equal_slots']:+.2%} on average, because the weights "
         "decide ties in "
         f"favour of the instances that they were learned from. Cross-fitted, the mean gain is "
-        f"{found['mean_gain_cross_fitted']:+.2%}.",
+        f"{gains['mean_gain_cross_fitted']:+.2%}.",
     )
 
 
 def block(numbers: Numbers) -> str | None:
     """Show K_eff block over K_eff vote with both estimators of c."""
-    found = numbers["headline"].get("block")
-    if not found or found["mean"] is None:
+    ratios = numbers["headline"].get("block")
+    if not ratios or ratios["mean"] is None:
         return None
     return section(
         "K_eff block over K_eff vote",
-        f"Mean ratio {found['mean']:.3f} (std {found['std']:.3f}, largest {found['largest']:.2f}) over "
-        f"{found['cells']} cells, with the mean Pearson correlation in K_eff vote. With Eq. 3 "
+        f"Mean ratio {ratios['mean']:.3f} (std {ratios['std']:.3f}, largest {ratios['largest']:.2f}) over "
+        f"{ratios['cells']} cells, with the mean Pearson correlation in K_eff vote. With Eq. 3 "
         "instead the two are "
         "one and the same number for every matrix: here the mean ratio is "
-        f"{number(found['mean_with_pooled_c'], '.6f')}. The ratio measures how "
+        f"{number(ratios['mean_with_pooled_c'], '.6f')}. The ratio measures how "
         "Pearson and Eq. 3 differ for unequal slots, not diversity that the formula misses.",
     )
 
@@ -196,12 +198,12 @@ def _fisher(r: float | None, n: int) -> str:
     return f"[{math.tanh(math.atanh(r) - half):.2f}, {math.tanh(math.atanh(r) + half):.2f}]"
 
 
-def _widths(found: Numbers) -> tuple[str, str, str]:
-    known = f"{found['exclude_zero']} of {found['cells']}"
-    if found["median_width"] is None:
+def _widths(step: Numbers) -> tuple[str, str, str]:
+    known = f"{step['exclude_zero']} of {step['cells']}"
+    if step["median_width"] is None:
         return known, "unknown", "unknown"
-    low_high = span([100 * one for one in found["iqr"]], ".0f")
-    return known, f"{100 * found['median_width']:.0f} points", low_high
+    low_high = span([100 * end for end in step["iqr"]], ".0f")
+    return known, f"{100 * step['median_width']:.0f} points", low_high
 
 
 def _times(ratio: float | None) -> str:

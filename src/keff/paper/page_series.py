@@ -128,29 +128,29 @@ def pilot(numbers: Numbers) -> str | None:
 def reasoning(numbers: Numbers) -> str | None:
     """Show the reasoning model's numbers beside the paper's."""
     head = numbers["headline"]
-    found = head.get("reasoning_models") or [head.get("reasoning")]
-    texts = [_reasoning(numbers, one, several=len(found) > 1) for one in found if one]
+    heads = head.get("reasoning_models") or [head.get("reasoning")]
+    texts = [_reasoning(numbers, each, several=len(heads) > 1) for each in heads if each]
     return "\n".join(texts) or None
 
 
-def _reasoning(numbers: Numbers, found: Numbers, *, several: bool) -> str:
-    gap, average = (points(found[f"{name}gap_lo"], found[f"{name}gap_hi"]) for name in ("", "average_"))
+def _reasoning(numbers: Numbers, head: Numbers, *, several: bool) -> str:
+    gap, average = (points(head[f"{name}gap_lo"], head[f"{name}gap_hi"]) for name in ("", "average_"))
     rows = [
-        ("accuracy of one path", "p", percent(found["p"])),
-        ("paths cut at the token limit", "truncated", percent(found["truncated"])),
-        ("c of the first 4 paths", "c_pilot", number(found["c_pilot"])),
-        ("c of all paths", "c", number(found["c"])),
-        ("the same, corrected, first 4 paths", "", number(found["c_corrected"])),
-        ("ceiling 1/c", "ceiling", number(found["ceiling"])),
-        ("K_eff of all paths", "k_eff", number(found["k_eff"])),
-        ("K*", "k_star", number(found["k_star"], "d")),
-        ("K* at the lower limit of c", "", number(found["k_star_conservative"], "d")),
-        ("retained at K*, first paths", "retained", percent(found["retained"])),
-        ("retained at K*, all subsets", "", percent(found["average_retained"])),
-        ("net cost", "net_cost", percent(found["net_cost"], 0)),
+        ("accuracy of one path", "p", percent(head["p"])),
+        ("paths cut at the token limit", "truncated", percent(head["truncated"])),
+        ("c of the first 4 paths", "c_pilot", number(head["c_pilot"])),
+        ("c of all paths", "c", number(head["c"])),
+        ("the same, corrected, first 4 paths", "", number(head["c_corrected"])),
+        ("ceiling 1/c", "ceiling", number(head["ceiling"])),
+        ("K_eff of all paths", "k_eff", number(head["k_eff"])),
+        ("K*", "k_star", number(head["k_star"], "d")),
+        ("K* at the lower limit of c", "", number(head["k_star_conservative"], "d")),
+        ("retained at K*, first paths", "retained", percent(head["retained"])),
+        ("retained at K*, all subsets", "", percent(head["average_retained"])),
+        ("net cost", "net_cost", percent(head["net_cost"], 0)),
     ]
     return section(
-        f"The reasoning model: {found['model']}, {found['task']}, {found['arm']}"
+        f"The reasoning model: {head['model']}, {head['task']}, {head['arm']}"
         if several
         else "The reasoning model",
         "Our rows have no number of the paper. Cut paths count as wrong in both, as the paper has "

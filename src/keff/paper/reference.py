@@ -57,11 +57,11 @@ def check_reference(root: Path, samples: Mapping[str, Sample]) -> tuple[list[Che
             continue
         for key in VALUES:
             text = (row[named[key] or ""] or "").strip() if named[key] else ""
-            found = curve.get(key)
-            if not text or found is None:
+            known = curve.get(key)
+            if not text or known is None:
                 continue
             try:
-                checks.append(compare("reference", f"{model} {task} {k}", key, text, found))
+                checks.append(compare("reference", f"{model} {task} {k}", key, text, known))
             except ValueError:
                 problems.append(f"{path}:{number}: {named[key]} is {text!r:.40}, not a number")
     return checks, problems

@@ -132,27 +132,28 @@ def write(result: Reproduction, out: Path) -> list[Path]:
 
 def _read(root: Path, how: Reproducing, result: Reproduction) -> tuple[dict[str, Sample], list[Cell]]:
     """Read all files and measure the matrix cells, in several processes where that is possible."""
-    series = [one for one in (*layout.SERIES, layout.REASONING) if layout.find(root, one.file)]
-    matrices = [one for one in layout.matrix_files() if layout.find(root, one[0])]
+    series = [known for known in (*layout.SERIES, layout.REASONING) if layout.find(root, known.file)]
+    matrices = [known for known in layout.matrix_files() if layout.find(root, known[0])]
     processes = how.processes or min(os.cpu_count() or 1, 8)
     samples: dict[str, Sample] = {}
     cells: list[Cell] = []
     # The largest file first, so that no process is left alone with it at the end.
-    series.sort(key=lambda one: -(root / one.file).stat().st_size)
+    series.sort(key=lambda known: -(root / known.file).stat().st_size)
     if processes > 1:
         with workers(processes) as pool:
-            read = [pool.submit(load_series, root, one) for one in series]
-            measured = [pool.submit(_measure, root, *one, how) for one in matrices]
-            loaded, found = [one.result() for one in read], [one.result() for one in measured]
+            read = [pool.submit(load_series, root, known) for known in series]
+            measured = [pool.submit(_measure, root, *known, how) for known in matrices]
+            loaded = [loading.result() for loading in read]
+            cells_read = [measuring.result() for measuring in measured]
     else:
-        loaded = [load_series(root, one) for one in series]
-        found = [_measure(root, *one, how) for one in matrices]
-    for one, load in zip(series, loaded, strict=True):
+        loaded = [load_series(root, known) for known in series]
+        cells_read = [_measure(root, *known, how) for known in matrices]
+    for known, load in zip(series, loaded, strict=True):
         result.problems += load.problems
-        part = load.parts.get(f"{one.task}/{layout.SC}")
+        part = load.parts.get(f"{known.task}/{layout.SC}")
         if part is not None:
-            samples[one.name] = part
-    for some, problems in found:
+            samples[known.name] = part
+    for some, problems in cells_read:
         cells += some
         result.problems += problems
     labels = list(layout.BENCHMARKS.values())

@@ -46,19 +46,19 @@ def tables(records: Sequence[Record], replicates: int, seed: int) -> list[Table]
     """
     entries = [_entry(record) for record in records]
     summary = [_line(entry) for entry in entries]
-    found = [Table("summary", "Effective paths and votes", COLUMNS, summary)]
+    made = [Table("summary", "Effective paths and votes", COLUMNS, summary)]
     deep = [entry for entry in entries if entry.sample.votes.k >= PILOT_K]
     if deep:
         about = [entry.names for entry in deep]
         first = [
             a | row for a, entry in zip(about, deep, strict=True) for row in saturation.table1(entry.sample)
         ]
-        found += [
+        made += [
             make("table1", first),
             make("table4", saturation.table4(deep, replicates, seed)),
             make("table11", saturation.table11(deep)),
         ]
-    return found
+    return made
 
 
 def _entry(record: Record) -> Entry:

@@ -174,17 +174,17 @@ def _cross_run(votes: Votes) -> float | None:
 def table9(sample: Sample) -> Rows:
     """The reasoning model: observed vote and held-out errors by K; ours: errors of the gain over one path."""
     ks = ks_of(sample.votes)
-    found = held_out(sample, (1, *ks))
-    gain = found["observed"] - found["observed"][0]
+    curves = held_out(sample, (1, *ks))
+    gain = curves["observed"] - curves["observed"][0]
     return [
         {
             "k": k,
             "mv": float(majority_prefix(sample.votes)[k - 1]),
-            "bb_error": float(found["bb_error"][place]),
-            "binomial_error": float(found["binomial_error"][place]),
+            "bb_error": float(curves["bb_error"][place]),
+            "binomial_error": float(curves["binomial_error"][place]),
             "average": float(majority_at_k(sample.votes)[k - 1]),
             "gain": float(gain[place]),
-            "bb_gain": float(found["bb"][place] - found["bb"][0]),
+            "bb_gain": float(curves["bb"][place] - curves["bb"][0]),
         }
         for place, k in enumerate(ks, 1)
     ]
@@ -209,11 +209,11 @@ def table10(entries: Sequence[Entry], seed: int) -> Rows:
     rows: Rows = []
     for place, entry in enumerate(entries):
         sample = entry.sample
-        one = sample.votes.take(sample.seeds == sample.seeds.min())
+        votes = sample.votes.take(sample.seeds == sample.seeds.min())
         for n in PILOTS:
             rng = np.random.default_rng([seed, 10, place, n])
             draws = _defined(pilot_draws(sample.votes, n, PILOT_REPLICATES, rng))
-            single = _defined(pilot_draws(one, n, PILOT_REPLICATES, rng))
+            single = _defined(pilot_draws(votes, n, PILOT_REPLICATES, rng))
             stars = np.array([operating_point(float(c)) for c in draws])
             rows.append(
                 {
@@ -256,10 +256,10 @@ def figure2(entries: Sequence[Entry]) -> Rows:
     rows: Rows = []
     for entry in entries:
         ks = ks_of(entry.sample.votes)[1:]
-        found = held_out(entry.sample, ks) if ks else {}
+        curves = held_out(entry.sample, ks) if ks else {}
         for place, k in enumerate(ks):
             row: dict[str, Json] = entry.names | {"k": k}
-            row |= {name: float(column[place]) for name, column in found.items()}
+            row |= {name: float(column[place]) for name, column in curves.items()}
             rows.append(row)
     return rows
 

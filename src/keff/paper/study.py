@@ -132,7 +132,7 @@ def _fill_pairs(comparisons: Sequence[Comparison], result: Reproduction) -> None
         result.headline |= matrix.headline(known[0].cells)
     if len(known) > 1:
         result.headline["comparison"] = known[0].name
-        result.headline["comparisons"] = {one.name: matrix.headline(one.cells) for one in known}
+        result.headline["comparisons"] = {pair.name: matrix.headline(pair.cells) for pair in known}
 
 
 def _compared(

@@ -24,11 +24,11 @@ RANGES = {
 
 def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> dict[str, Json]:
     """Return the ranges over Table 4 and Figure 2, where every row of them is there."""
-    found: dict[str, Json] = {}
+    numbers: dict[str, Json] = {}
     rows = tables.get("table4", [])
     if len(rows) == len(layout.SERIES):
         values = {name: [row[name] for row in rows] for name in ADAPTIVE}
-        found["adaptive_k"] = {
+        numbers["adaptive_k"] = {
             **{f"{name}_least": _ends(known)[0] for name, known in values.items()},
             **{f"{name}_most": _ends(known)[1] for name, known in values.items()},
             "intervals_with_zero": sum(
@@ -37,31 +37,31 @@ def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> 
         }
     last = [row for row in figures.get("figure2", []) if row["k"] == LARGEST_K]
     if len(last) == len([series for series in layout.SERIES if series.task == "gsm8k"]):
-        found["held_out"] = {
+        numbers["held_out"] = {
             f"{name}_{end}": value
             for name in ("bb_error", "binomial_error")
             for end, value in zip(("least", "most"), _ends([row[name] for row in last]), strict=True)
         }
-    return found
+    return numbers
 
 
 def from_matrix(table3: Rows, cells: Rows) -> dict[str, Json]:
     """Return the means over domains, the ranges over benchmarks, and the cell that the text names."""
-    found: dict[str, Json] = {}
+    numbers: dict[str, Json] = {}
     change = {row["benchmark"]: row["delta_rho"] for row in table3}
     for domain in ("QA", "Code"):
         own = [row["delta_rho"] for row in table3 if row["domain"] == domain]
         if len(own) == sum(about.domain == domain for about in layout.BENCHMARKS.values()):
-            found[f"domain_{domain}"] = {"delta_rho": sum(own) / len(own)}
+            numbers[f"domain_{domain}"] = {"delta_rho": sum(own) / len(own)}
     for name, benchmarks in RANGES.items():
         if all(benchmark in change for benchmark in benchmarks):
             # The least change is the one nearest to zero: all of them are falls.
             most, least = _ends([change[benchmark] for benchmark in benchmarks])
-            found[f"range_{name}"] = {"least": least, "most": most}
+            numbers[f"range_{name}"] = {"least": least, "most": most}
     for cell in cells:
         if (cell["benchmark"], cell["model"]) == CELL:
-            found["math_qwen32b"] = {name: cell.get(name) for name in ("delta_rho", "rows_lo", "rows_hi")}
-    return found
+            numbers["math_qwen32b"] = {name: cell.get(name) for name in ("delta_rho", "rows_lo", "rows_hi")}
+    return numbers
 
 
 def _ends(values: Sequence[float | None]) -> tuple[float | None, float | None]:
