@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check coverage test-integration bench docs clean
+.PHONY: help demo quick test suite check coverage test-integration bench docs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,11 @@ quick: $(VENV)/ready-light  ## the contributor's minute: lint, types of changed 
 	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 	@KEFF_EXAMPLES=.25 $(BIN)/python -m pytest -q $(SPREAD) -m "not slow and not integration" $(ARGS)
 
-test: check  ## lint, types, layers and the test suite
+# Types take half a minute of one core, beside the tests.
+test: $(VENV)/ready-light  ## lint, types, layers and the test suite
+	@$(MAKE) --no-print-directory -j 2 check suite
+
+suite: $(VENV)/ready-light
 	@$(BIN)/python -m pytest $(SPREAD) -m "not integration" $(ARGS)
 
 check: $(VENV)/ready-light

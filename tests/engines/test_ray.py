@@ -41,7 +41,7 @@ CORES = 2
 def address() -> Iterator[str]:
     """A Ray of two cores on this machine; gives its address."""
     if importlib.util.find_spec("ray") is None:
-        pytest.skip("Ray is not installed: pip install 'keff[ray]', or make test EXTRAS=all")
+        pytest.skip("Ray is not installed: pip install 'keff[ray]', or make test-integration")
     os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
     import ray
 
