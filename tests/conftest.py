@@ -19,10 +19,6 @@ from how_many import examples
 hypothesis.settings.register_profile("keff", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("keff")
 
-# Modules live as long as the process: the garbage collector need not look through them, neither while they
-# are made nor later each time it looks through everything.
-gc.disable()
-
 REPO = Path(__file__).resolve().parent.parent
 UNDER_CI = os.environ.get("CI") == "true"
 
@@ -34,6 +30,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     text = collection_path.read_text("utf-8")
     return any(f"\npytestmark = pytest.mark.{mark}\n" in text for mark in left_out) or None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the garbage collector out of the modules that tests import, in the processes that import them.
+
+    They live as long as the process: it need not look through them, neither while they are made nor later
+    each time it looks through everything.
+    """
+    if hasattr(config, "workerinput") or config.getoption("dist", "no") == "no":
+        gc.disable()
 
 
 def pytest_collection_finish() -> None:
