@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,10 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
     correct = None
     if bool(labelled[rows].any()):
         own = bulk.correct
-        correct = columns.of(own).copy() if own is not None else _judged(bulk, answers, rows, reading)
-    codes = _shared(keys.codes) if reading.closed else dense_codes(keys.codes)
+        right = columns.of(own).copy() if own is not None else _judged(bulk, answers, rows, reading)
+        correct = cast("IntArray", right)
+    # Small integers and booleans until Votes makes them its own, which is the one copy of eight bytes a path.
+    codes = _shared(keys.codes) if reading.closed else cast("IntArray", dense_codes(keys.codes))
     votes = Votes(
         answers=codes,
         correct=scored(codes, correct, notes),

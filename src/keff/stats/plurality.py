@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from keff.stats.alike import alike, mean_of_items, one_of_each
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -33,8 +33,7 @@ def plurality_at_k_patterns(votes: Votes) -> FloatArray:
     ValueError without answers or gold labels, or above 1000 paths.
     """
     keys = _keys_of(votes)
-    item, column = np.nonzero(keys.right > 0)
-    chance = _win_chance_of(keys, item, keys.size[item, column], votes.k)
+    item, column, chance = _wins(votes)
     credit = np.zeros((len(keys.size), votes.k))
     np.add.at(credit, item, keys.right[item, column][:, None] * chance)
     credit = np.clip(credit, 0.0, 1.0)
@@ -60,9 +59,10 @@ def _flips(votes: Votes) -> FloatArray:
     keys = _keys_of(votes)
     top = keys.size[:, 0]
     leaders = np.sum(keys.size == top[:, None], axis=1)
-    item = np.flatnonzero(top > 0)
+    item, column, chance = _wins(votes)
+    item, chance = item[column == 0], chance[column == 0]
     flips = np.zeros((top.size, votes.k))
-    flips[item] = 1.0 - leaders[item, None] * _win_chance_of(keys, item, top[item], votes.k)
+    flips[item] = 1.0 - leaders[item, None] * chance
     return np.clip(flips, 0.0, 1.0)
 
 
@@ -132,6 +132,19 @@ def _keys(votes: Votes) -> _Keys:
     return _Keys(size, share)
 
 
+@lru_cache(maxsize=2)
+def _wins(votes: Votes) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the chance [m, k] that an answer wins, of the first answer and the right ones of each pattern.
+
+    With the pattern [m] and the place [m] of each. What leads is mostly right, so both are found together.
+    """
+    keys = _keys_of(votes)
+    wanted = keys.right > 0
+    wanted[:, 0] |= keys.size[:, 0] > 0
+    item, column = np.nonzero(wanted)
+    return item, column, _win_chance_of(keys, item, keys.size[item, column], votes.k)
+
+
 def _win_chance_of(keys: _Keys, item: IntArray, own: IntArray, k: int) -> FloatArray:
     """Return the chance [m, k] that an answer with ``own`` votes wins in its item.
 
@@ -159,8 +172,9 @@ def _win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
             rows = np.flatnonzero((own >= t) & (rivals >= low) & (rivals <= high))
             if rows.size == 0:
                 continue
-            spread = _ties_at_one if t == 1 else _ties_at
-            rest = spread(own[rows], others[rows, :high], t, k)
+            big = np.where(others[rows, :high] >= t, others[rows, :high], 0)
+            small = k - own[rows] - big.sum(axis=1)
+            rest = _by_degree(_ties_at_one if t == 1 else _ties_at, small, big, t, k)
             ways[rows, t:] += binomials[own[rows], t][:, None] * rest[:, : k + 1 - t]
     return ways[:, 1:] / binomials[k, 1:]
 
@@ -174,51 +188,96 @@ def _classes(most: int) -> list[tuple[int, int]]:
     return edges
 
 
-def _ties_at(own: IntArray, others: IntArray, t: int, k: int) -> FloatArray:
-    """Return by degree [T, k+1] the weight of draws of the rest in which nobody exceeds t.
-
-    A draw with u others exactly at t counts 1/(u+1), as the integral of y^u over [0, 1].
-    """
-    binomials = _binomials(k)
-    big = np.where(others >= t, others, 0)
-    y, weights = _unit_quadrature(others.shape[1] // 2 + 1)
-    small = k - own - big.sum(axis=1)
-    ways = np.repeat(binomials[small][:, None, :], y.size, axis=1)
-    for column in range(others.shape[1]):
-        below = _times(ways, binomials[big[:, column], :t])
-        below[..., t:] += (y[:, None] * ways[..., : k + 1 - t]) * binomials[big[:, column], t][:, None, None]
-        ways = below
-    return np.einsum("g,tgd->td", weights, ways)
-
-
-def _ties_at_one(own: IntArray, others: IntArray, t: int, k: int) -> FloatArray:
-    """As ``_ties_at`` for t = 1, where the degree itself counts the ties."""
-    binomials = _binomials(k)
-    ways = np.zeros((own.size, 1, k + 1))
-    ways[..., 0] = 1.0
-    for column in range(others.shape[1]):
-        ways[..., t:] += others[:, column, None, None] * ways[..., :-t]
-    ways /= np.arange(1, k + 2)
-    abstained = k - own - others.sum(axis=1)
-    return _times(ways, binomials[abstained, : int(abstained.max()) + 1])[:, 0]
-
-
 def _all_at_most(size: IntArray, t: int, k: int) -> FloatArray:
     """Return by degree [T, k+1] the number of subsets in which no answer has more than t votes."""
+    count, out = np.sum(size > t, axis=1), np.empty((len(size), k + 1))
+    for low, high in _classes(int(count.max(initial=0))):
+        rows = np.flatnonzero((count >= low) & (count <= high))
+        big = np.where(size[rows, :high] > t, size[rows, :high], 0)
+        out[rows] = _by_degree(_at_most, k - big.sum(axis=1), big, t, k)
+    return out
+
+
+def _ties_at(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
+    """Return by degree [k+1, T] the weight of draws of the rest in which nobody exceeds t.
+
+    Of the rest, ``big`` [T, r] are the votes of answers with t or more, ``small`` [T] all other paths. A draw
+    with u answers exactly at t counts 1/(u+1), as the integral of y^u over [0, 1].
+    """
     binomials = _binomials(k)
-    big = np.where(size > t, size, 0)
-    ways = binomials[k - big.sum(axis=1)][:, None, :]
-    for column in range(int(np.sum(big > 0, axis=1).max())):
-        ways = _times(ways, binomials[big[:, column], : t + 1])
+    y, weights = _unit_quadrature(big.shape[1] // 2 + 1)
+    ways = np.repeat(binomials[small].T[:, None, :], y.size, axis=1)
+    for votes in big.T:
+        below = _times(ways, binomials[votes, :t].T)
+        below[t:] += ways[: k + 1 - t] * (y[:, None] * binomials[votes, t])
+        ways = below
+    return np.einsum("g,dgt->dt", weights, ways)
+
+
+def _ties_at_one(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
+    """As ``_ties_at`` for t = 1, where the degree itself counts the ties and the small rest abstained."""
+    binomials = _binomials(k)
+    ways = np.zeros((k + 1, 1, small.size))
+    ways[0] = 1.0
+    for votes in big.T:
+        ways[t:] += votes * ways[:-t]
+    ways /= np.arange(1, k + 2)[:, None, None]
+    return _times(ways, binomials[small, : int(small.max()) + 1].T)[:, 0]
+
+
+def _at_most(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
+    """Return by degree [k+1, T] the number of subsets in which no answer has more than t votes.
+
+    ``big`` [T, r] are the votes of answers with more than t, ``small`` [T] all other paths.
+    """
+    binomials = _binomials(k)
+    ways = binomials[small].T[:, None, :]
+    for votes in big.T:
+        ways = _times(ways, binomials[votes, : t + 1].T)
     return ways[:, 0]
 
 
+Spread = Callable[[IntArray, IntArray, int, int], FloatArray]
+
+
+def _by_degree(spread: Spread, small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
+    """Return [T, k+1] what ``spread`` says of every case; equal ones are done once, some at a time."""
+    first, back = _once(np.column_stack([small, big]), k)
+    step = max(1, BLOCK_CELLS // ((k + 1) * (big.shape[1] // 2 + 1)))
+    out = np.empty((first.size, k + 1))
+    for start in range(0, first.size, step):
+        rows = first[start : start + step]
+        out[start : start + step] = spread(small[rows], big[rows], t, k).T
+    return out[back]
+
+
+BLOCK_CELLS = 2**16
+"""Coefficients of polynomials that are multiplied at a time: as many as stay in the cache."""
+
+
+def _once(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
+    """Return a row of each kind, and the kind of each of ``rows`` [m, r], whose entries are 0..k.
+
+    Rows too wide to be written as one number are taken to differ.
+    """
+    width = rows.shape[1]
+    if width * np.log2(k + 1) > 62:
+        return np.arange(len(rows)), np.arange(len(rows))
+    number = rows @ (k + 1) ** np.arange(width, dtype=np.int64)
+    _, first, back = np.unique(number, return_index=True, return_inverse=True)
+    return first.astype(np.int64), back.astype(np.int64)
+
+
 def _times(ways: FloatArray, factor: FloatArray) -> FloatArray:
-    """Multiply polynomials [T, g, k+1] by polynomials [T, f], cut at degree k."""
-    length = factor.shape[1]
-    padded = np.concatenate([np.zeros((*ways.shape[:2], length - 1)), ways], axis=-1)
-    windows = sliding_window_view(padded, length, axis=-1)
-    return np.einsum("tgdf,tf->tgd", windows, factor[:, ::-1])
+    """Multiply polynomials [k+1, g, T] by polynomials [f, T], cut at degree k.
+
+    The cases stand last, side by side, so that each step is one pass over them.
+    """
+    out, part = ways * factor[0], np.empty_like(ways)
+    for degree in range(1, factor.shape[0]):
+        np.multiply(ways[:-degree], factor[degree], out=part[degree:])
+        out[degree:] += part[degree:]
+    return out
 
 
 @lru_cache(maxsize=512)
