@@ -182,7 +182,7 @@ def _between(paths: FloatArray, share: FloatArray, mean: float) -> Iterator[Floa
         yield (1 - part) * share[:, low] + part * share[:, high]
 
 
-def delivered(long: Sequence[Workload], found: dict[str, list[Trial]]) -> None:
+def delivered(long: Sequence[Workload], found: dict[str, list[Trial]], left_out: str) -> None:
     """Print what was delivered against what was asked."""
     for helped, title in ((True, "the vote at 32 is right more often than one path"), (False, "it is not")):
         some = {name: [t for t in each if t.helped is helped] for name, each in found.items()}
@@ -192,7 +192,7 @@ def delivered(long: Sequence[Workload], found: dict[str, list[Trial]]) -> None:
             for name, each in some.items():
                 print(row(name, each))
             if helped:
-                claims(some)
+                claims(some, left_out)
     print("\n| budget | overspent | at most |\n|---|---:|---:|")
     for name, each in found.items():
         if AIMS[name].budget or AIMS[name].budget_mean:
@@ -202,13 +202,13 @@ def delivered(long: Sequence[Workload], found: dict[str, list[Trial]]) -> None:
         print(f"| {name} | {against_single_rule(long, each)} |")
 
 
-def claims(found: dict[str, list[Trial]]) -> None:
+def claims(found: dict[str, list[Trial]], left_out: str) -> None:
     """Print what was asked and delivered, for the summary of all benchmarks."""
     for share in SHARES:
         some = found[f"retain {share:g}"]
         kept, paths = by_workload(some, lambda t: t.kept), by_workload(some, lambda t: t.paths).mean()
         print(
-            f"claim: --retain {share:g}, {len(kept)} workloads of left-out families: mean accuracy kept | "
+            f"claim: --retain {share:g}, {len(kept)} workloads, left out by {left_out}: mean accuracy kept | "
             f"{100 * kept.mean():.2f}% with {paths:.1f} paths | {100 * share:g}%"
         )
 
@@ -270,7 +270,7 @@ def main() -> None:
         print(f"\n## Left out by {title}: {', '.join(fitted)}", flush=True)
         for name, prior in fitted.items():
             print(f"without {name}: {prior.price}")
-        delivered(long, trials(long, fitted, family, (ITEMS, PATHS), options.pilots))
+        delivered(long, trials(long, fitted, family, (ITEMS, PATHS), options.pilots), title)
         if title == "data set":
             print("\n## Constants set by hand")
             sensitivity(long, fitted, family, 1)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.draws import Draws, dense_codes, permuted
+from keff.stats.draws import Draws, dense_codes, permuted, random_orders
 from keff.stats.votes import Votes
 
 
@@ -60,3 +60,26 @@ def test_permuted_draws_each_path_once_and_keeps_its_fields_together() -> None:
     assert np.all(draws.spent[..., -1] == 660) and np.all(draws.spent[..., 0] == 0)
     first = np.bincount(draws.codes[..., 0].ravel(), minlength=12)
     assert first.min() > 0
+
+
+@pytest.mark.parametrize("k", [1, 2, 80, 256, 257, 3000])
+def test_random_orders_are_those_of_a_stable_sort(k: int) -> None:
+    uniform = np.random.default_rng(k).random((3, 5, k), dtype=np.float32)
+    uniform[0, 0] = uniform[0, 0, 0]  # equals stay in place
+    uniform[0, 1, 0] = np.nextafter(np.float32(1), np.float32(0))  # the largest that is drawn
+    cap = max(k // 3, 1)
+    assert np.array_equal(random_orders(uniform, cap), uniform.argsort(axis=2, kind="stable")[..., :cap])
+
+
+def test_some_orders_of_some_items_keep_what_was_counted() -> None:
+    rng = np.random.default_rng(0)
+    draws = Draws(rng.integers(-1, 3, (6, 4, 9)).astype(np.int16), rng.random((6, 4, 9)).astype(np.float32))
+    rows = np.array([0, 3, 5])
+    fresh = draws.some(rows, 2).tallies
+    _ = draws.tallies
+    kept = draws.some(rows, 2).tallies
+    assert kept.credit is not None
+    assert fresh.credit is not None
+    for name in ("v1", "v2", "leader", "credit"):
+        assert np.array_equal(getattr(kept, name), getattr(fresh, name))
+    assert np.shares_memory(draws.some(slice(None), 2).tallies.v1, draws.tallies.v1)

@@ -33,20 +33,19 @@ def measured(votes: Votes, level: float, seed: int) -> tuple[Curve, Curve | None
 
     Plurality is None where only correctness was recorded. Needs gold labels.
     """
-    rng = np.random.default_rng(seed)
     right = votes.scored()[alike(votes).first].sum(axis=1)
-    majority, bands = _banded(majority_table(votes.k)[:, right].T, votes, rng, level)
-    if votes.answers is None:
-        return majority, None, Bands(bands, None)
-    plurality, other = _banded(plurality_at_k_patterns(votes), votes, rng, level)
-    return majority, plurality, Bands(bands, other)
-
-
-def _banded(values: FloatArray, votes: Votes, rng: np.random.Generator, level: float) -> tuple[Curve, Band]:
-    """Return the means over items of values [u, K] by pattern, and their bootstrap band."""
-    means = pattern_means(values, votes, rng, BAND_REPLICATES)
-    lows, highs = np.quantile(means, [(1 - level) / 2, 1 - (1 - level) / 2], axis=0)
-    return by_k(mean_of_items(values, votes)), _band(range(1, values.shape[1] + 1), lows, highs)
+    tables = [majority_table(votes.k)[:, right].T]
+    if votes.answers is not None:
+        tables.append(plurality_at_k_patterns(votes))
+    # Both go by the same resamples: drawing these is what bands cost.
+    rng = np.random.default_rng(seed)
+    means = pattern_means(np.hstack(tables), votes, rng, BAND_REPLICATES)
+    limits = np.quantile(means, [(1 - level) / 2, 1 - (1 - level) / 2], axis=0)
+    bands = [_band(range(1, votes.k + 1), *each) for each in np.split(limits, len(tables), axis=1)]
+    majority, *plurality = (by_k(mean_of_items(values, votes)) for values in tables)
+    if not plurality:
+        return majority, None, Bands(bands[0], None)
+    return majority, plurality[0], Bands(*bands)
 
 
 def _band(ks: range | list[int], lows: FloatArray, highs: FloatArray) -> dict[int, Limits]:

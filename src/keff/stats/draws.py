@@ -31,6 +31,11 @@ class Tallies:
     leader: NDArray[np.int16]
     credit: NDArray[np.float32] | None
 
+    def some(self, rows: slice | IntArray, orders: int) -> Tallies:
+        """Return those of some items in the first ``orders``."""
+        credit = None if self.credit is None else self.credit[rows, :orders]
+        return Tallies(self.v1[rows, :orders], self.v2[rows, :orders], self.leader[rows, :orders], credit)
+
 
 @dataclass(frozen=True)
 class Draws:
@@ -86,6 +91,14 @@ class Draws:
         """The counts after each prefix of each order."""
         return _tallies(self)
 
+    def some(self, rows: slice | IntArray, orders: int) -> Draws:
+        """Return the codes and correctness of some items in the first ``orders``, with what was counted."""
+        correct = None if self.correct is None else self.correct[rows, :orders]
+        part, counted = Draws(self.codes[rows, :orders], correct), vars(self).get("tallies")
+        if isinstance(counted, Tallies):
+            vars(part)["tallies"] = counted.some(rows, orders)
+        return part
+
 
 def dense_codes(answers: IntArray | NDArray[np.int32]) -> NDArray[np.int16]:
     """Renumber the answers of each item [n, K] to 0, 1, ... in order of first use; -1 stays."""
@@ -136,14 +149,30 @@ def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> 
     for start in range(0, votes.n, step):
         rows = slice(start, start + step)
         size = len(codes[rows])
-        order = rng.random((size, repeats, votes.k), dtype=np.float32).argsort(axis=2)[:, :, :cap]
+        order = random_orders(rng.random((size, repeats, votes.k), dtype=np.float32), cap)
         drawn_codes[rows] = np.take_along_axis(codes[rows, None], order, axis=2)
         for name, values in others.items():
             drawn[name][rows] = np.take_along_axis(values[rows, None].astype(np.float32), order, axis=2)
     return Draws(drawn_codes, **drawn)
 
 
-ORDER_CELLS = 2**21
+def random_orders(uniform: NDArray[np.float32], cap: int) -> NDArray[np.intp]:
+    """Return the places [..., cap] of the least of uniform numbers [..., K], in order; equals by place.
+
+    The ``argsort`` of the last axis, several times faster, by sorting integers: the 24 bits of such a number,
+    and its place below them.
+    """
+    k = uniform.shape[-1]
+    kind = np.uint32 if k <= 256 else np.uint64
+    below = kind(np.iinfo(kind).bits - 24)
+    keys = (uniform * np.float32(2**24)).astype(kind)
+    keys <<= below
+    keys |= np.arange(k, dtype=kind)
+    keys.sort(axis=-1)
+    return (keys[..., :cap] & ((kind(1) << below) - kind(1))).astype(np.intp)
+
+
+ORDER_CELLS = 2**18
 """So many places of paths in orders are drawn at a time, so that memory does not grow with the record."""
 
 

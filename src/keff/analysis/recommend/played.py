@@ -96,8 +96,9 @@ def some_orders(draws: Draws, sample: IntArray | None = None) -> Draws:
     """
     rows = slice(None) if sample is None else sample
     count = max(ORDERS_IN_ALL // len(draws.codes[rows]), 16)
-    correct = None if draws.correct is None else draws.correct[rows, :count]
-    return Draws(draws.codes[rows, :count], correct)
+    if draws.correct is not None:
+        _ = draws.tallies  # the rule that is chosen is judged by all orders, so they are counted once, here
+    return draws.some(rows, count)
 
 
 def leader_worth(draws: Draws, worth: FloatArray) -> FloatArray:
