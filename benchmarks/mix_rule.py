@@ -169,6 +169,25 @@ def oracle(pilot: Pilot) -> int:
     return int(np.argmin(np.where(pilot.true >= -1e-9, pilot.paid, np.inf)))
 
 
+def oracle_alone(pilot: Pilot) -> int:
+    """Return the same among the plans of A's own branch: what stopping earlier there could save."""
+    own = np.array([plan.branches == pilot.plans[pilot.best].branches for plan in pilot.plans])
+    return int(np.argmin(np.where((pilot.true >= -1e-9) & own, pilot.paid, np.inf)))
+
+
+def oracle_within(pilot: Pilot) -> int:
+    """Return the cheapest plan that loses at most half a standard error of one pilot."""
+    return int(np.argmin(np.where(pilot.true >= -0.5 * pilot.error - 1e-9, pilot.paid, np.inf)))
+
+
+def shallower(pilot: Pilot) -> int:
+    """Return the cheapest plan of A's own branch within a quarter of a paired standard error of A."""
+    difference = pilot.accuracy - pilot.accuracy[pilot.best]
+    can = difference.mean(axis=1) >= -0.25 * errors(difference, pilot.ids) - 1e-12
+    can &= [plan.branches == pilot.plans[pilot.best].branches for plan in pilot.plans]
+    return int(np.argmin(np.where(can, pilot.cost, np.inf)))
+
+
 def badness(rows: FloatArray, weights: FloatArray) -> float:
     """Return what the grid minimises.
 
@@ -227,8 +246,13 @@ def _print_rules(rows_of: Callable[[Rule], FloatArray]) -> None:
         "A": lambda p: p.best,
         "B": lambda p: p.cheap,
         "half a standard error": half_an_error,
+        "A's branch, stopped earlier": shallower,
+        "keff mix": by(LAW),
+        "oracle": oracle,
+        "oracle in A's branch": oracle_alone,
+        "oracle that may lose half an error": oracle_within,
     }
-    for name, rule in (rules | {"keff mix": by(LAW), "oracle": oracle}).items():
+    for name, rule in rules.items():
         print(f"| {name} | {told(rows_of(rule))} |")
 
 
