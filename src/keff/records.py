@@ -36,10 +36,13 @@ def mended(value: object) -> object:
     return value
 
 
+# Made once: json.dumps would make an encoder for every call, and hashes are asked for by the million.
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def stable_hash(*parts: object) -> str:
     """Return a hex SHA-256 of JSON-able parts, the same on every machine and in every process."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(_JSON.encode(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def path_seed(run_seed: int, item: str, slot: int, index: int) -> int:

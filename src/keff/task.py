@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from operator import itemgetter
+from typing import Any, ClassVar, TypeVar
 
 from keff.errors import TaskError
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 
 Row = Mapping[str, Any]
 """One line of a data set, in its own column schema."""
+
+
+Packed = TypeVar("Packed")
 
 
 class Located(dict[str, Any]):
@@ -125,21 +129,41 @@ def select(task: Task, n: int | None = None, seed: int = 0) -> list[Item]:
     memory holds n items and all ids. Raises TaskError as ``items`` does, for n < 1, and for a selected item
     whose gold answer fails its own scorer.
     """
-    if n is not None and n < 1:
+    return ranked(task, n, seed, _itself, _itself)
+
+
+def ranked(
+    task: Task, n: int | None, seed: int, pack: Callable[[Item], Packed], unpack: Callable[[Packed], Item]
+) -> list[Packed]:
+    """Return items as ``select`` does, each packed as soon as it is read: for very many of them."""
+    if n is None:
+        # All are taken, so each is checked where it is read.
+        every = [
+            (stable_hash(seed, item.id), pack(_checked(task, where, item)))
+            for where, item in _located_items(task)
+        ]
+        every.sort(key=itemgetter(0))
+        return [packed for _, packed in every]
+    if n < 1:
         raise TaskError(f"n must be at least 1, not {n}")
-    keyed = ((stable_hash(seed, item.id), where, item) for where, item in _located_items(task))
-    chosen = sorted(keyed, key=_hash_of) if n is None else heapq.nsmallest(n, keyed, key=_hash_of)
-    for _, where, item in chosen:
-        if not task.accepts_gold(item):
-            raise TaskError(
-                f"{where}: the gold answer {item.gold!r} of item {item.id} fails its own scorer "
-                f"({item.space}): correct the row or choose another answer space"
-            )
-    return [item for _, _, item in chosen]
+    keyed = ((stable_hash(seed, item.id), where, pack(item)) for where, item in _located_items(task))
+    chosen = heapq.nsmallest(n, keyed, key=itemgetter(0))
+    for _, where, packed in chosen:
+        _checked(task, where, unpack(packed))
+    return [packed for _, _, packed in chosen]
 
 
-def _hash_of(keyed: tuple[str, str, Item]) -> str:
-    return keyed[0]
+def _itself(item: Item) -> Item:
+    return item
+
+
+def _checked(task: Task, where: str, item: Item) -> Item:
+    if not task.accepts_gold(item):
+        raise TaskError(
+            f"{where}: the gold answer {item.gold!r} of item {item.id} fails its own scorer "
+            f"({item.space}): correct the row or choose another answer space"
+        )
+    return item
 
 
 def _located_items(task: Task) -> Iterator[tuple[str, Item]]:

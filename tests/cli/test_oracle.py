@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keff import plugins
-from keff.cli._oracle import oracle
+from keff.cli._oracle import Oracle
 from keff.records import Sampling
 from keff.stats.correlation import anova_c
 from keff.stats.votes import Votes
@@ -42,7 +42,7 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
 def test_paths_are_right_exactly_where_the_engine_meant_them_to_be(task: Task) -> None:
     """All paths of p = 1 are scored right and all of p = 0 wrong, by the task's own scorer."""
     items = select(task)
-    told = oracle(task, items, (0,))
+    told = Oracle(task, items, (0,))
     assert len(told) == len(items)
     for p in (0.0, 1.0):
         engine = plugins.load("engine", "fake", p=p, oracle=told)
@@ -61,7 +61,7 @@ def test_accuracy_and_correlation_are_those_asked_for(name: str, shared: Path) -
         pytest.skip(f"no {file.name} in the shared data")
     task, p, c, k = plugins.load("task", name, data=str(file)), 0.5, 0.3, 8
     items = select(task, 200)
-    engine = plugins.load("engine", "fake", p=p, c=c, oracle=oracle(task, items, (0,)))
+    engine = plugins.load("engine", "fake", p=p, c=c, oracle=Oracle(task, items, (0,)))
 
     async def matrix() -> list[list[int | None]]:
         drawn = [await engine.generate(task.messages(item, 0), Sampling(seed=1), k) for item in items]
@@ -82,6 +82,6 @@ def test_a_prompt_has_several_wrong_answers_where_its_task_can(shared: Path) -> 
     if not file.is_file():
         pytest.skip(f"no {file.name} in the shared data")
     task = plugins.load("task", "hotpotqa", data=str(file))
-    told = oracle(task, select(task, 20), (0,))
+    told = Oracle(task, select(task, 20), (0,))
     assert all(len(set(one["wrong"])) == 4 for one in told.values())
     assert json.dumps(told)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path as File
 
 import numpy as np
@@ -17,6 +19,7 @@ from keff.sampling.job import save_embeddings
 from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store import DATABASE, Run, Span
 from keff.sampling.store._database import connect
+from keff.sampling.store.rows import item_row
 from keff.task import Judged
 
 CONFIG = Config(
@@ -157,7 +160,7 @@ def test_a_kill_right_after_the_database_is_made_leaves_a_folder_that_is_resumed
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("keff.sampling.store.connect", killed)
+        patch.setattr("keff.sampling.store._run.connect", killed)
         make(tmp_path)
     with make(tmp_path) as run:
         run.add([done(0)])
@@ -227,7 +230,7 @@ def test_hidden_states_come_back_in_launch_order_for_complete_items(tmp_path: Fi
         return Path(item, 0, index, 0, index, Completion("x", embedding=vector))
 
     with make(tmp_path) as run:
-        assert run.embeddings() is None
+        assert list(run.embeddings()) == []
         run.put_items([Item("b", ()), Item("a", ()), Item("c", ())])
         run.add(
             [
@@ -237,12 +240,72 @@ def test_hidden_states_come_back_in_launch_order_for_complete_items(tmp_path: Fi
             ]
         )
         run.add([seen("c", 0, 1)])
-        found = run.embeddings()
+        states = dict(run.embeddings())
         save_embeddings(run)
-    assert found is not None
-    assert found.dtype == np.float64
-    assert found[:, :, 0].tolist() == [[20, 21, 22, 23], [10, 11, 12, 13]]
+    assert list(states) == ["b", "a"]
+    assert {item: vectors[:, 0].tolist() for item, vectors in states.items()} == {
+        "b": [20, 21, 22, 23],
+        "a": [10, 11, 12, 13],
+    }
     (file,) = run.folder.glob("embeddings.npy*")
     saved = np.load(file)
     assert saved.dtype == np.float16
-    assert np.array_equal(saved, found)
+    assert np.array_equal(saved, np.stack(list(states.values())))
+
+
+def test_hidden_states_of_a_large_run_are_in_memory_an_item_at_a_time(tmp_path: File) -> None:
+    vector, items = np.zeros(4096, "<f2").tobytes(), [f"q{place}" for place in range(60)]
+    with make(tmp_path) as run:
+        run.put_items([Item(item, ()) for item in items])
+        for item in items:
+            run.add([Path(item, 0, index, 0, index, Completion("x", embedding=vector)) for index in range(4)])
+        tracemalloc.start()
+        shapes = {vectors.shape for _, vectors in run.embeddings()}
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert shapes == {(4, 4096)}
+    assert peak < 10 * 4 * len(vector) < 60 * 4 * len(vector)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 3), st.booleans()),
+        max_size=24,
+        unique_by=lambda path: path[:3],
+    )
+)
+def test_an_item_is_whole_where_nothing_of_it_is_owed_and_nothing_failed(
+    tmp_path_factory: pytest.TempPathFactory, kept: list[tuple[int, int, int, bool]]
+) -> None:
+    items = [Item(f"q{place}", ({"role": "user", "content": f"{place}?"},)) for place in range(4)]
+    wanted = [(0, 2), (1, 1)]
+    with make(tmp_path_factory.mktemp("whole")) as run:
+        run.put_items(items)
+        for place, slot, index, failed in kept:
+            path = done(index, item=f"q{place}", slot=slot)
+            run.add([replace(path, completion=None, error="HTTP 500") if failed else path])
+        whole = run.whole([item_row(item) for item in items], wanted)
+        spoiled = {f"q{place}" for place, *_, failed in kept if failed}
+        assert whole == {item.id for item in items if not run.owed(item.id, wanted)} - spoiled
+
+
+def test_a_whole_item_that_changed_is_refused(tmp_path: File) -> None:
+    with make(tmp_path) as run:
+        run.put_items([Item("a", ({"role": "user", "content": "1?"},))])
+        run.add([done(0)])
+        with pytest.raises(StoreError, match="the data changed"):
+            run.whole([item_row(Item("a", ({"role": "user", "content": "2?"},)))], [(0, 1)])
+
+
+def test_paths_are_stale_until_they_are_scored_under_the_version(tmp_path: File) -> None:
+    judged = Judged("3", "3", 1, "marker")
+    with make(tmp_path) as run:
+        run.put_items([Item("a", ()), Item("b", ())])
+        run.add([done(0), failed(1), done(0, item="b")])
+        assert run.stale("v1") == {"a", "b"}
+        run.add_scores([(done(0), judged)], "v1")
+        assert run.stale("v1") == {"b"}
+        run.add_scores([(done(0, item="b"), judged)], "v1")
+        assert run.stale("v1") == set()
+        assert run.stale("v2") == {"a", "b"}

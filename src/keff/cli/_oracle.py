@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 
 from keff.engines.fake import wrong_answers
 from keff.narrow import is_array
@@ -25,15 +25,40 @@ Ends = dict[str, str | list[str]]
 """``{"right": text, "wrong": [text, ...]}``: how right and wrong paths of a prompt end."""
 
 
-def oracle(task: Task, items: Iterable[Item], slots: Sequence[int]) -> dict[str, Ends]:
-    """Return ``{"right": text, "wrong": [text, ...]}`` by the hash of the messages, for items with gold."""
-    told: dict[str, Ends] = {}
-    for item in items:
-        if item.gold is None:
-            continue
-        answers = _program(item) if item.space == "code" else _texts(task, item)
-        told |= {stable_hash(list(task.messages(item, slot))): answers for slot in slots}
-    return told
+class Oracle(Mapping[str, Ends]):
+    """``{"right": text, "wrong": [text, ...]}`` by the hash of the messages, for items with gold.
+
+    Nothing is worked out before a prompt is asked: a complete run asks none.
+    """
+
+    def __init__(self, task: Task, items: Sequence[Item], slots: Sequence[int]) -> None:
+        self._task, self._items, self._slots = task, items, slots
+        self._ends = lru_cache(maxsize=1024)(self._worked_out)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {
+            stable_hash(list(self._task.messages(item, slot))): place
+            for place, item in enumerate(self._items)
+            if item.gold is not None
+            for slot in self._slots
+        }
+
+    def _worked_out(self, place: int) -> Ends:
+        item = self._items[place]
+        return _program(item) if item.space == "code" else _texts(self._task, item)
+
+    def __getitem__(self, prompt: str) -> Ends:
+        """Return how paths of a prompt end; raises KeyError for one of no item with gold."""
+        return self._ends(self._places[prompt])
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the hashes of the messages."""
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        """Return how many prompts are known."""
+        return len(self._places)
 
 
 def _texts(task: Task, item: Item) -> Ends:

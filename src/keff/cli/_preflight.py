@@ -131,12 +131,12 @@ def confirm(job: Job, wishes: Wishes, found: Spending) -> None:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{wishes.engine} may cost money and there is no terminal to ask at: add --yes")
-    items = len(job.items())
+    items = job.items()
     begun = time.monotonic()
-    probe = draw(replace(job, n=min(PROBE_ITEMS * job.shard[1], job.n or PROBE_ITEMS * job.shard[1])))
+    probe = draw(replace(job, chosen=items[:PROBE_ITEMS]))
     if probe.done == 0:
         return
-    progress_console.print(_table(probe, items * job.order.k, time.monotonic() - begun, found.price))
+    progress_console.print(_table(probe, len(items) * job.order.k, time.monotonic() - begun, found.price))
     if not typer.confirm("Continue?", err=True):
         raise typer.Exit(1)
 

@@ -6,8 +6,9 @@ import asyncio
 import importlib
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -16,16 +17,17 @@ from keff import plugins
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli._console import print_json, progress_console
-from keff.cli._oracle import oracle
+from keff.cli._oracle import Oracle
 from keff.cli._sample_options import parse_pairs
 from keff.engine import Engine
 from keff.engines._context import longest
 from keff.errors import RunError, UsageError
 from keff.policy import parse_policy
-from keff.records import Message, Sampling
+from keff.records import Item, Message, Sampling
 from keff.sampling import sampler
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
-from keff.task import Task, select
+from keff.sampling.selection import Selection
+from keff.task import Task
 
 NAMED = 5
 """Refused questions that are named in a line; all of them are in ``--json``."""
@@ -79,7 +81,12 @@ class Wishes:
             parse_policy(self.policy) if self.policy else None,
             self.concurrency,
         )
-        return Job(task, self._engine(task, order), self.run, order, self.n, parse_shard(self.shard), options)
+        number, of = parse_shard(self.shard)
+        # Once, and only when somebody asks: an engine that cannot be made is refused before data are read.
+        every = cache(lambda: Selection.drawn(task, self.n, self.seed))
+        engine = self._engine(task, order, every)
+        chosen = every()[number - 1 :: of]
+        return Job(task, engine, self.run, order, self.n, (number, of), options, chosen)
 
     def _task_options(self) -> dict[str, object]:
         return {
@@ -93,7 +100,7 @@ class Wishes:
             **parse_pairs(self.task_option, "--task-option"),
         }
 
-    def _engine(self, task: Task, order: sampler.Order) -> Engine:
+    def _engine(self, task: Task, order: sampler.Order, every: Callable[[], Selection]) -> Engine:
         given = {
             "model": self.model,
             "base_url": self.base_url,
@@ -101,9 +108,11 @@ class Wishes:
         }
         takes = plugins.options("engine", self.engine)
         if "oracle" in takes:
-            given["oracle"] = oracle(task, select(task, self.n, order.sampling.seed), order.slots)
+            told = Oracle(task, every(), order.slots)
+            # Workers of a cluster get a copy.
+            given["oracle"] = told if self.on is None else dict(told)
         if "prompts" in takes and "n_ctx" not in given:
-            given["prompts"] = longest(prompts(task, self.n, order))
+            given["prompts"] = longest(prompts(task, every(), order))
             given["max_tokens"] = order.sampling.max_tokens
         options = {name: value for name, value in given.items() if value is not None}
         if self.on is not None:
@@ -113,9 +122,9 @@ class Wishes:
         return plugins.load("engine", self.engine, **options)
 
 
-def prompts(task: Task, n: int | None, order: sampler.Order) -> Iterator[tuple[Message, ...]]:
+def prompts(task: Task, items: Iterable[Item], order: sampler.Order) -> Iterator[tuple[Message, ...]]:
     """Yield every prompt that will be asked."""
-    for item in select(task, n, order.sampling.seed):
+    for item in items:
         yield from (task.messages(item, slot) for slot in order.slots)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from keff import plugins
 from keff.cli import _console
-from keff.cli._oracle import oracle
+from keff.cli._oracle import Oracle
 from keff.cli._sampling import on_cluster, refusals
 from keff.cli._study_bar import Bar
 from keff.cli._study_desk import Desk, Place, trusted
@@ -164,7 +164,7 @@ def _engine(place: Place, model: ModelEntry, jobs: Sequence[Job]) -> Engine:
     takes = plugins.options("engine", model.engine)
     if "oracle" in takes and "oracle" not in given:
         asked = [(job.task, job.items(), job.order.slots) for job in jobs]
-        given["oracle"] = {name: told for one in asked for name, told in oracle(*one).items()}
+        given["oracle"] = {name: told for one in asked for name, told in Oracle(*one).items()}
     if "prompts" in takes and "n_ctx" not in given:
         given["prompts"] = longest(
             job.task.messages(item, slot) for job in jobs for item in job.items() for slot in job.order.slots

@@ -67,7 +67,9 @@ def engine(
     slow = latency if latency_wrong is None else latency_wrong
     settings = _Settings(float(p), float(c), answers, tokens, refuse, seed, latency, slow, fail)
     identity: dict[str, object] = {"engine": "fake", "model": model or "fake", **model_options}
-    return Fake(settings, identity, Capabilities(max_n, parallel, logprobs=True), oracle or {})
+    return Fake(
+        settings, identity, Capabilities(max_n, parallel, logprobs=True), {} if oracle is None else oracle
+    )
 
 
 @dataclass(frozen=True, slots=True)

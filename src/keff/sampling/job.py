@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from itertools import chain
+from pathlib import Path as File
 
 import numpy as np
 
 from keff.engine import Engine
 from keff.errors import UsageError
 from keff.policy import for_one_model
-from keff.records import Item, Sampling, stable_hash
+from keff.records import Item, Path, Sampling, stable_hash
 from keff.sampling.manifest import Config, sampling_config
 from keff.sampling.sampler import Order, Progress, Watch, sample
+from keff.sampling.selection import Selection
 from keff.sampling.store import Run
-from keff.task import Task, select
+from keff.task import Judged, Task
 
 EMBEDDINGS = "embeddings.npy"
+
+SCORES = 1000
+"""Scores that are written at once, so that neither commits nor memory grow with the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +37,19 @@ class Job:
 
     task: Task
     engine: Engine
-    folder: Path
+    folder: File
     order: Order
     n: int | None = None
     shard: tuple[int, int] = (1, 1)
     options: dict[str, object] = field(default_factory=dict[str, object])
     chosen: Sequence[Item] | None = None
 
-    def items(self) -> list[Item]:
+    def items(self) -> Selection:
         """Return the items of this job in order."""
         if self.chosen is not None:
-            return list(self.chosen)
+            return Selection.of(self.chosen)
         number, of = self.shard
-        return select(self.task, self.n, self.sampling.seed)[number - 1 :: of]
+        return Selection.drawn(self.task, self.n, self.sampling.seed)[number - 1 :: of]
 
     @property
     def sampling(self) -> Sampling:
@@ -111,11 +116,18 @@ def score(run: Run, task: Task, *, everything: bool = False) -> int:
 
     Without ``everything`` only paths that have no score under the current version. Nothing is drawn.
     """
-    total = 0
-    for item in run.items():
-        stale = [one for one in run.kept(item.id) if everything or one.version != task.version]
-        run.add_scores([(one.path, task.judge(item, one.completion)) for one in stale], task.version)
-        total += len(stale)
+    stale = set[str]() if everything else run.stale(task.version)
+    total, read = 0, list[tuple[Path, Judged]]()
+    for item in run.items() if everything or stale else ():
+        if not everything and item.id not in stale:
+            continue
+        kept = [one for one in run.kept(item.id) if everything or one.version != task.version]
+        read += [(one.path, task.judge(item, one.completion)) for one in kept]
+        total += len(kept)
+        if len(read) >= SCORES:
+            run.add_scores(read, task.version)
+            read.clear()
+    run.add_scores(read, task.version)
     return total
 
 
@@ -124,14 +136,14 @@ def save_embeddings(run: Run) -> None:
 
     One item is in memory at a time.
     """
-    items = run.embedded()
-    if not items:
+    several = run.embeddings()
+    first = next(several, None)
+    if first is None:
         return
-    shape = (len(items), *run.vectors(items[0]).shape)
     draft = run.folder / f"{EMBEDDINGS}.part"
-    states = np.lib.format.open_memmap(draft, "w+", np.float16, shape)
-    for place, item in enumerate(items):
-        states[place] = run.vectors(item)
+    states = np.lib.format.open_memmap(draft, "w+", np.float16, (len(run.embedded()), *first[1].shape))
+    for place, (_, vectors) in enumerate(chain([first], several)):
+        states[place] = vectors
     states.flush()
     draft.replace(run.folder / EMBEDDINGS)
 

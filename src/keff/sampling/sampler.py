@@ -13,12 +13,17 @@ from keff.errors import EngineError
 from keff.policy import Policy, Stop, View
 from keff.protocol.patience import pause
 from keff.records import Completion, Item, Path, Sampling, path_seed
+from keff.sampling.selection import Selection
 from keff.sampling.store import Run, Span
+from keff.sampling.store.rows import item_of
 from keff.task import Judged, Task
 
 BEYOND_FLIGHT = 8
 PREPARED = 2
 """Units of work for each request in flight: the next ones are ready, and the last ones are being kept."""
+
+TOGETHER = 500
+"""Items that are looked up in the run at once: those that are complete need no look of their own."""
 
 LONGEST_BACKOFF = 30.0
 
@@ -158,20 +163,26 @@ class Session:
         self.flight = asyncio.Semaphore(self.limit)
         self.desk = asyncio.Lock()
         self.breaker = order.breaker or self.limit + BEYOND_FLIGHT
-        self.fruitful = run.count()["paths"] > 0
+        self.fruitful = run.has_paths()
         self.refused: dict[tuple[str, int], EngineError] = {}
 
     def units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
         """Yield one unit of work for each request of a fixed-K run."""
-        for item in items:
-            shares = wanted(self.order.k, self.order.slots)
-            spans = self.run.owed(item.id, shares)
-            self.begin(item, self.order.k - sum(span.count for span in spans))
-            for span in spans:
-                for part in _split(span, self.engine.capabilities.max_n):
-                    if self.halted():
-                        return
-                    yield lambda item=item, part=part: asyncio.ensure_future(self._draw(item, part))
+        shares = wanted(self.order.k, self.order.slots)
+        for rows in Selection.of(items).parts(TOGETHER):
+            whole = self.run.whole(rows, shares)
+            self._count(len(whole), self.order.k * len(whole))
+            for row in rows:
+                if row[0] in whole:
+                    continue
+                item = item_of(row)
+                spans = self.run.owed(item.id, shares)
+                self.begin(item, self.order.k - sum(span.count for span in spans))
+                for span in spans:
+                    for part in _split(span, self.engine.capabilities.max_n):
+                        if self.halted():
+                            return
+                        yield lambda item=item, part=part: asyncio.ensure_future(self._draw(item, part))
 
     def policy_units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
         """Yield one unit of work for each item whose policy has not stopped."""
@@ -189,7 +200,10 @@ class Session:
     def begin(self, item: Item, kept: int) -> None:
         """Put an item into the run and count it, with ``kept`` paths from before."""
         self.run.put_items([item])
-        self.progress.items += 1
+        self._count(1, kept)
+
+    def _count(self, items: int, kept: int) -> None:
+        self.progress.items += items
         self.progress.kept += kept
         self.watch(self.progress)
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic_core import from_json
+
 from keff.errors import TaskError
 from keff.narrow import fields, is_object
 from keff.plugins import missing_extra
@@ -75,22 +77,33 @@ def read_file(path: str | Path) -> Iterator[Located]:
 def _jsonl(path: Path) -> Iterator[Located]:
     try:
         with path.open(encoding="utf-8-sig") as lines:
+            name = str(path)
             for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield Located.at(f"{path}:{number}", _object(line, f"{path}:{number}"))
+                if not line.isspace():
+                    where = f"{name}:{number}"
+                    yield Located.at(where, _object(line, where))
     except (OSError, UnicodeDecodeError) as error:
         raise TaskError(f"{path}: cannot be read: {error}") from error
 
 
 def _object(line: str, where: str) -> dict[str, object]:
-    try:
-        row: object = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise TaskError(f"{where}: not a JSON line: {error}") from error
+    row = _value(line, where)
     if not is_object(row):
         raise TaskError(f"{where}: expected a JSON object, found {type(row).__name__}")
     # Half a surrogate pair, which JSON can escape, can stand in no file, request or database.
     return fields(mended(row)) if "\\ud" in line.lower() else row
+
+
+def _value(line: str, where: str) -> object:
+    try:
+        return from_json(line)
+    except ValueError:
+        # Four times as fast, it refuses a few values that JSON of Python takes, and says it in other words.
+        pass
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise TaskError(f"{where}: not a JSON line: {error}") from error
 
 
 def _parquet(path: Path) -> Iterator[Located]:

@@ -36,6 +36,7 @@ create table if not exists embeddings (
   vector blob not null,
   primary key (item, slot, path, attempt)
 ) strict;
+create index if not exists paths_failed on paths (item) where error is not null;
 create trigger if not exists paths_keep before update on paths
 begin select raise(abort, 'committed paths never change'); end;
 create trigger if not exists paths_stay before delete on paths

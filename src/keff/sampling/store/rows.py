@@ -20,13 +20,34 @@ class Scored:
     version: str | None
 
 
-def item_of(row: sqlite3.Row) -> Item:
+ItemRow = tuple[str, str, str, str, str, str]
+"""An item as it is kept: id, messages, gold answer, space, cluster and meta, three of them as JSON."""
+
+ITEM = "item, messages, gold, space, cluster, meta"
+"""The columns of such a row."""
+
+_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=dict).encode
+
+
+def item_row(item: Item) -> ItemRow:
+    """Return an item as it is kept."""
+    return (
+        item.id,
+        _JSON(item.messages),
+        _JSON(item.gold),
+        item.space,
+        item.cluster,
+        _JSON(item.meta),
+    )
+
+
+def item_of(row: ItemRow) -> Item:
     """Return an item; raises ValueError or TypeError when its JSON is damaged."""
-    messages, meta = json.loads(row["messages"]), json.loads(row["meta"])
+    item, kept_messages, kept_gold, space, cluster, kept_meta = row
+    messages, gold, meta = json.loads(kept_messages), json.loads(kept_gold), json.loads(kept_meta)
     if not isinstance(meta, dict) or not all(isinstance(message, dict) for message in messages):
         raise ValueError("its messages or its meta are not objects")
-    gold = json.loads(row["gold"])
-    return Item(row["item"], tuple(messages), gold, row["space"], row["cluster"], meta)  # pyright: ignore[reportUnknownArgumentType]
+    return Item(item, tuple(messages), gold, space, cluster, meta)  # pyright: ignore[reportUnknownArgumentType]
 
 
 _WHOLE = ("slot", "path", "attempt", "seed", "tokens", "prompt_tokens", "cached_tokens")
@@ -60,6 +81,7 @@ def scored(row: sqlite3.Row) -> Scored:
 
 
 def path_row(path: Path) -> tuple[object, ...]:
+    """Return a path, or a failed attempt at one, as it is kept."""
     done = path.completion or Completion(text="")
     summary = done.logprobs
     return (
