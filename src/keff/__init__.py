@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from keff.report.write import write_report
     from keff.sampling.consistency import Consensus, Verdict, self_consistency, self_consistency_sync, vote
     from keff.sampling.job import Job, execute
-    from keff.sampling.sampler import Order
+    from keff.sampling.orders import Order
     from keff.sampling.store import Run
     from keff.stats.votes import Votes
 
@@ -42,7 +42,7 @@ _HOME = {
     "Item": "keff.records",
     "Job": "keff.sampling.job",
     "KeffError": "keff.errors",
-    "Order": "keff.sampling.sampler",
+    "Order": "keff.sampling.orders",
     "Path": "keff.records",
     "Plan": "keff.plan",
     "Policy": "keff.policy",

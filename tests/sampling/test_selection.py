@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tracemalloc
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from keff import plugins
-from keff.errors import TaskError
-from keff.sampling.selection import Selection
+from keff.errors import StoreError, TaskError
+from keff.records import Sampling
+from keff.sampling.job import Job, execute
+from keff.sampling.orders import Order
+from keff.sampling.selection import NOTE, Selection
 from keff.task import Task, select
+from keff.tasks.jsonl import Jsonl
 
 
 def questions(folder: Path, n: int, gold: str = "{}") -> Task:
@@ -56,3 +62,50 @@ def test_a_selection_takes_a_part_of_the_memory_of_its_items(tmp_path: Path) -> 
         tracemalloc.stop()
         assert len(kept) == 2000
     assert sizes[1] < 0.6 * sizes[0]
+
+
+def job(task: Task, folder: Path, k: int = 2, n: int | None = None) -> Job:
+    return Job(task, plugins.load("engine", "fake"), folder / "run", Order(Sampling(), k), n)
+
+
+def unread(_: Task) -> NoReturn:
+    raise AssertionError("the data were read")
+
+
+def test_a_run_of_the_same_data_is_resumed_without_reading_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = questions(tmp_path, 30)
+    items = select(task)
+    asyncio.run(execute(job(task, tmp_path)))
+    monkeypatch.setattr(Jsonl, "rows", unread)
+    again = asyncio.run(execute(job(task, tmp_path)))
+    assert (again.items, again.kept, again.done) == (30, 60, 0)
+    more = job(task, tmp_path, k=3)
+    assert list(more.items()) == items
+    assert asyncio.run(execute(more)).done == 30
+
+
+@pytest.mark.parametrize("n", [10, 31])
+def test_another_draw_of_items_reads_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
+    task = questions(tmp_path, 40)
+    asyncio.run(execute(job(task, tmp_path, n=30)))
+    with monkeypatch.context() as patch, pytest.raises(AssertionError, match="the data were read"):
+        patch.setattr(Jsonl, "rows", unread)
+        asyncio.run(execute(job(task, tmp_path, n=n)))
+    assert asyncio.run(execute(job(task, tmp_path, n=n))).done == 2 * max(0, n - 30)
+
+
+def test_data_that_changed_are_refused(tmp_path: Path) -> None:
+    asyncio.run(execute(job(questions(tmp_path, 30), tmp_path)))
+    with pytest.raises(StoreError, match="the data changed"):
+        asyncio.run(execute(job(questions(tmp_path, 30, "{}.5"), tmp_path)))
+
+
+@pytest.mark.parametrize("note", ["", "[]", '{"key": 3}', "null"])
+def test_a_note_that_is_damaged_is_no_note(tmp_path: Path, note: str) -> None:
+    asyncio.run(execute(job(questions(tmp_path, 30), tmp_path)))
+    (tmp_path / "run" / NOTE).write_text(note)
+    assert asyncio.run(execute(job(questions(tmp_path, 30), tmp_path))).kept == 60

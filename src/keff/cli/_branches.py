@@ -17,7 +17,7 @@ from keff.policy import Policy, parse_policy
 from keff.sampling.branches import Arm, sample_branches
 from keff.sampling.cost import Price
 from keff.sampling.job import Job, configuration
-from keff.sampling.sampler import Halt, Progress
+from keff.sampling.orders import Halt, Progress
 from keff.sampling.store import Run
 
 OWN = ("engine", "model", "base_url", "temperature", "top_p", "max_tokens", "templates", "system", "k")

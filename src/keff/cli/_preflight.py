@@ -18,7 +18,7 @@ from keff.errors import RunError, UsageError
 from keff.sampling.cost import FREE, Price, Usage, price_of, read_prices
 from keff.sampling.integrity import WASTED
 from keff.sampling.job import Job
-from keff.sampling.sampler import Halt, Progress
+from keff.sampling.orders import Halt, Progress
 from keff.sampling.store import Run
 
 PROBE_ITEMS = 3

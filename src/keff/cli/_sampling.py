@@ -24,9 +24,9 @@ from keff.engines._context import longest
 from keff.errors import RunError, UsageError
 from keff.policy import parse_policy
 from keff.records import Item, Message, Sampling
-from keff.sampling import sampler
+from keff.sampling import orders
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
-from keff.sampling.selection import Selection
+from keff.sampling.selection import Selection, choose
 from keff.task import Task
 
 NAMED = 5
@@ -74,19 +74,18 @@ class Wishes:
         """Make the task, the engine and the job."""
         task, options = load_task(self.task, self._task_options())
         sampling = Sampling(self.temperature, self.top_p, self.max_tokens or task.max_tokens, seed=self.seed)
-        order = sampler.Order(
+        order = orders.Order(
             sampling,
             self.k,
             parse_templates(self.templates, task),
             parse_policy(self.policy) if self.policy else None,
             self.concurrency,
         )
-        number, of = parse_shard(self.shard)
+        shard = parse_shard(self.shard)
         # Once, and only when somebody asks: an engine that cannot be made is refused before data are read.
-        every = cache(lambda: Selection.drawn(task, self.n, self.seed))
-        engine = self._engine(task, order, every)
-        chosen = every()[number - 1 :: of]
-        return Job(task, engine, self.run, order, self.n, (number, of), options, chosen)
+        items = cache(lambda: choose(task, self.n, self.seed, shard, self.run))
+        engine = self._engine(task, order, items)
+        return Job(task, engine, self.run, order, self.n, shard, options, items())
 
     def _task_options(self) -> dict[str, object]:
         return {
@@ -100,7 +99,7 @@ class Wishes:
             **parse_pairs(self.task_option, "--task-option"),
         }
 
-    def _engine(self, task: Task, order: sampler.Order, every: Callable[[], Selection]) -> Engine:
+    def _engine(self, task: Task, order: orders.Order, items: Callable[[], Selection]) -> Engine:
         given = {
             "model": self.model,
             "base_url": self.base_url,
@@ -108,11 +107,11 @@ class Wishes:
         }
         takes = plugins.options("engine", self.engine)
         if "oracle" in takes:
-            told = Oracle(task, every(), order.slots)
+            told = Oracle(task, items(), order.slots)
             # Workers of a cluster get a copy.
             given["oracle"] = told if self.on is None else dict(told)
         if "prompts" in takes and "n_ctx" not in given:
-            given["prompts"] = longest(prompts(task, every(), order))
+            given["prompts"] = longest(prompts(task, items(), order))
             given["max_tokens"] = order.sampling.max_tokens
         options = {name: value for name, value in given.items() if value is not None}
         if self.on is not None:
@@ -122,7 +121,7 @@ class Wishes:
         return plugins.load("engine", self.engine, **options)
 
 
-def prompts(task: Task, items: Iterable[Item], order: sampler.Order) -> Iterator[tuple[Message, ...]]:
+def prompts(task: Task, items: Iterable[Item], order: orders.Order) -> Iterator[tuple[Message, ...]]:
     """Yield every prompt that will be asked."""
     for item in items:
         yield from (task.messages(item, slot) for slot in order.slots)
@@ -147,12 +146,12 @@ def load_task(name: str, options: dict[str, object]) -> tuple[Task, dict[str, ob
     return plugins.load("task", name, **given), {"name": name, **given}
 
 
-def draw(job: Job) -> sampler.Progress:
+def draw(job: Job) -> orders.Progress:
     """Draw what the job owes, with a bar on stderr; Ctrl-C and SIGTERM keep what was received."""
     return asyncio.run(_draw(job))
 
 
-def report(job: Job, drawn: sampler.Progress, *, json: bool) -> None:
+def report(job: Job, drawn: orders.Progress, *, json: bool) -> None:
     """Say what was drawn: one line on stderr, or one JSON object on stdout."""
     if json:
         print_json(
@@ -189,7 +188,7 @@ def refusals(refused: Mapping[str, str]) -> str:
     return f"{len(refused)} questions were refused ({named}): {next(iter(refused.values()))}"
 
 
-def check_whole(job: Job, drawn: sampler.Progress) -> None:
+def check_whole(job: Job, drawn: orders.Progress) -> None:
     """Raise RunError when paths are owed that no limit or policy left out, and that nobody refused."""
     owed = 0 if drawn.total is None else drawn.total - drawn.kept - drawn.done
     if drawn.stopped is None and not drawn.refused and (owed > 0 or drawn.unfinished):
@@ -197,7 +196,7 @@ def check_whole(job: Job, drawn: sampler.Progress) -> None:
         raise RunError(f"{what} are still owed in {job.folder}: run the same command to try them again")
 
 
-async def _draw(job: Job) -> sampler.Progress:
+async def _draw(job: Job) -> orders.Progress:
     with _bar() as bar:
         watch = _watcher(bar)
         work = asyncio.ensure_future(execute(job, watch))
@@ -228,11 +227,11 @@ def _bar() -> Progress:
     )
 
 
-def _watcher(bar: Progress) -> sampler.Watch:
+def _watcher(bar: Progress) -> orders.Watch:
     task = bar.add_task("sampling", total=None, of="", rate="", notes="")
     begun = time.monotonic()
 
-    def watch(progress: sampler.Progress) -> None:
+    def watch(progress: orders.Progress) -> None:
         seconds = max(time.monotonic() - begun, 1e-9)
         held = progress.kept + progress.done
         share = progress.abstained / max(progress.done, 1)

@@ -14,7 +14,7 @@ from keff.records import Item, Sampling
 from keff.sampling.cells import settings
 from keff.sampling.grid import Cell, Study, TaskEntry
 from keff.sampling.job import Job, parse_templates
-from keff.sampling.sampler import Order
+from keff.sampling.orders import Order
 from keff.task import Task, select
 from keff.usercode import UNSAFE, without_code
 

@@ -23,9 +23,9 @@ from keff.errors import KeffError, RunError, UsageError
 from keff.sampling.cells import CellState, refuse_changes, state, write_note
 from keff.sampling.grid import Cell, ModelEntry, Study
 from keff.sampling.job import Job
+from keff.sampling.orders import Progress
 from keff.sampling.pool import Drawn, draw_all
 from keff.sampling.rates import add_rate
-from keff.sampling.sampler import Progress
 
 
 @dataclass(slots=True)

@@ -14,8 +14,9 @@ from keff.errors import UsageError
 from keff.policy import for_one_model
 from keff.records import Item, Path, Sampling, stable_hash
 from keff.sampling.manifest import Config, sampling_config
-from keff.sampling.sampler import Order, Progress, Watch, sample
-from keff.sampling.selection import Selection
+from keff.sampling.orders import Order, Progress, Watch
+from keff.sampling.sampler import sample
+from keff.sampling.selection import Selection, choose, remember
 from keff.sampling.store import Run
 from keff.task import Judged, Task
 
@@ -48,8 +49,7 @@ class Job:
         """Return the items of this job in order."""
         if self.chosen is not None:
             return Selection.of(self.chosen)
-        number, of = self.shard
-        return Selection.drawn(self.task, self.n, self.sampling.seed)[number - 1 :: of]
+        return choose(self.task, self.n, self.sampling.seed, self.shard, self.folder)
 
     @property
     def sampling(self) -> Sampling:
@@ -181,5 +181,6 @@ async def draw(job: Job, watch: Watch | None = None) -> Progress:
     ) as run:
         score(run, job.task)
         progress = await sample(run, job.task, job.engine, items, job.order, watch)
+        remember(run, items)
         save_embeddings(run)
         return progress

@@ -16,7 +16,7 @@ from keff.engine import Capabilities, Engine
 from keff.errors import EngineError, KeffError
 from keff.records import Completion, Message, Sampling
 from keff.sampling.job import Job, draw
-from keff.sampling.sampler import Progress, advised
+from keff.sampling.orders import Progress, advised
 
 OPEN_CELLS = 64
 """Run folders open at once, however small they are: each holds a database and a thread."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from keff.answers import SLOW_SPACES
-from keff.engine import Capabilities, Engine
+from keff.engine import Engine
 from keff.errors import EngineError
-from keff.policy import Policy, Stop, View
+from keff.policy import Stop, View
 from keff.protocol.patience import pause
-from keff.records import Completion, Item, Path, Sampling, path_seed
+from keff.records import Completion, Item, Path, path_seed
+from keff.sampling.bounded import bounded
+from keff.sampling.orders import Order, Progress, Watch, advised, wanted
 from keff.sampling.selection import Selection
 from keff.sampling.store import Run, Span
 from keff.sampling.store.rows import item_of
@@ -29,63 +30,6 @@ LONGEST_BACKOFF = 30.0
 
 REFUSED_QUESTIONS = 5
 """Different questions that the server refuses, before any path was drawn, after which it takes none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What to draw: K paths per question, cycling through the slots; or as many as the policy asks for.
-
-    ``concurrency`` bounds the requests in flight (None: the engine's own advice), ``attempts`` the tries
-    at one path in this session; ``breaker`` failed requests in a row without one success stop the run
-    (None: 8 more than are in flight at once, so that one event that fails all of them does not).
-    """
-
-    sampling: Sampling
-    k: int
-    slots: tuple[int, ...] = (0,)
-    policy: Policy | None = None
-    concurrency: int | None = None
-    attempts: int = 6
-    backoff: float = 0.5
-    breaker: int | None = None
-    halt: Halt | None = None
-
-
-@dataclass(slots=True)
-class Progress:
-    """Counts of a session so far, shown while it runs.
-
-    ``total`` paths are wanted (None under a policy); ``kept`` were there before; ``done`` were drawn now;
-    ``failed`` counts failed attempts; ``estimated`` paths have no count of tokens from the server that can
-    be right; ``refused`` names the questions that it did not take, with its reason; ``rules`` says how
-    answers were found; ``unfinished`` questions still need paths that failed, under a policy.
-    """
-
-    total: int | None = None
-    items: int = 0
-    kept: int = 0
-    done: int = 0
-    failed: int = 0
-    tokens: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    abstained: int = 0
-    truncated: int = 0
-    estimated: int = 0
-    refused: dict[str, str] = field(default_factory=dict[str, str])
-    rules: Counter[str] = field(default_factory=Counter[str])
-    stopped: str | None = None
-    unfinished: int = 0
-
-
-Watch = Callable[[Progress], None]
-Halt = Callable[[Progress], str | None]
-"""Says why no more paths may be asked for (a budget is spent), or None to go on."""
-
-
-def wanted(k: int, slots: Sequence[int]) -> list[tuple[int, int]]:
-    """Return how many of K paths fall to each slot when path i uses slot ``slots[i % len(slots)]``."""
-    return [(slot, len(range(position, k, len(slots)))) for position, slot in enumerate(slots)]
 
 
 async def sample(
@@ -105,46 +49,6 @@ async def sample(
     await bounded(units, PREPARED * session.limit)
     session.end()
     return session.progress
-
-
-async def bounded(units: Iterator[Callable[[], asyncio.Future[None]]], limit: int) -> None:
-    """Run units, at most ``limit`` at once; the first that fails cancels the others and is raised."""
-    room = asyncio.Semaphore(limit)
-    running: set[asyncio.Future[None]] = set()
-    failures: list[BaseException] = []
-
-    def end(unit: asyncio.Future[None]) -> None:
-        running.discard(unit)
-        if not unit.cancelled() and (error := unit.exception()):
-            failures.append(error)
-        room.release()
-
-    async def find_room() -> None:
-        await room.acquire()
-        if failures:
-            raise failures[0]
-
-    try:
-        for start in units:
-            await find_room()
-            unit = start()
-            running.add(unit)
-            unit.add_done_callback(end)
-        for _ in range(limit):
-            await find_room()
-    finally:
-        left = list(running)
-        for unit in left:
-            unit.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
-
-def advised(engine: Capabilities, order: Order) -> int:
-    """Return how many requests of this order an engine wants in flight."""
-    if not engine.by_paths or order.policy:
-        return engine.parallel
-    most = min(engine.max_n, -(-order.k // len(order.slots)))
-    return engine.parallel * engine.max_n // most
 
 
 def _unwatched(_: Progress) -> None:
@@ -169,7 +73,11 @@ class Session:
     def units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
         """Yield one unit of work for each request of a fixed-K run."""
         shares = wanted(self.order.k, self.order.slots)
-        for rows in Selection.of(items).parts(TOGETHER):
+        items = Selection.of(items)
+        if items.is_of_the_run and self.run.complete(shares) == len(items):
+            self._count(len(items), self.order.k * len(items))
+            return
+        for rows in items.parts(TOGETHER):
             whole = self.run.whole(rows, shares)
             self._count(len(whole), self.order.k * len(whole))
             for row in rows:

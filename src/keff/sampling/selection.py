@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import marshal
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
 from typing import cast, overload
 
-from keff.records import Item
+from keff.errors import StoreError
+from keff.narrow import fields
+from keff.records import Item, stable_hash
+from keff.sampling.store import Run
 from keff.sampling.store.rows import ItemRow, item_of, item_row
 from keff.task import Task, ranked
+
+NOTE = "items.json"
+"""What the items of a run were drawn from."""
 
 
 class Selection(Sequence[Item]):
     """Items in order, each a few hundred bytes; what it gives is as it comes back from a run.
 
-    So a tuple in ``gold`` or ``meta`` is a list.
+    So a tuple in ``gold`` or ``meta`` is a list. ``key`` names what they were drawn from, where known.
     """
 
-    def __init__(self, packed: Sequence[bytes]) -> None:
+    def __init__(self, packed: Sequence[bytes], key: str | None = None) -> None:
         self._packed = packed
+        self.key = key
 
     @classmethod
     def of(cls, items: Iterable[Item]) -> Selection:
@@ -29,6 +41,11 @@ class Selection(Sequence[Item]):
     def drawn(cls, task: Task, n: int | None, seed: int) -> Selection:
         """Draw items as ``keff.task.select`` does, without holding all of them."""
         return cls(ranked(task, n, seed, _pack, _unpack))
+
+    @property
+    def is_of_the_run(self) -> bool:
+        """Whether these are, and were never other than, all items of the run that they are drawn into."""
+        return False
 
     def __len__(self) -> int:
         """Return how many items there are."""
@@ -49,6 +66,79 @@ class Selection(Sequence[Item]):
         """Yield the items as rows, ``size`` at a time."""
         for start in range(0, len(self), size):
             yield [_row(packed) for packed in self._packed[start : start + size]]
+
+
+class Remembered(Selection):
+    """The items of a run that was made of the same data, read from the run when they are asked for."""
+
+    def __init__(self, folder: Path, size: int, key: str) -> None:
+        self._folder, self._size, self.key = folder, size, key
+
+    @cached_property
+    def _packed(self) -> Sequence[bytes]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        with Run.open(self._folder) as run:
+            return [marshal.dumps(row) for row in run.item_rows()]
+
+    def __len__(self) -> int:
+        """Return how many items there are."""
+        return self._size
+
+    @property
+    def is_of_the_run(self) -> bool:
+        """Whether these are all items of the run that they are drawn into."""
+        return True
+
+
+def choose(task: Task, n: int | None, seed: int, shard: tuple[int, int], folder: Path) -> Selection:
+    """Draw the items of a job; where its run has them already, from the same data, no data are read."""
+    key = _key(task, n, seed, shard)
+    if key is not None and (size := _noted(folder, key)):
+        return Remembered(folder, size, key)
+    number, of = shard
+    chosen = Selection.drawn(task, n, seed)[number - 1 :: of]
+    chosen.key = key
+    return chosen
+
+
+def remember(run: Run, items: Selection) -> None:
+    """Note beside a run what its items were drawn from, where they are these and no others, in this order."""
+    if items.key is None or items.is_of_the_run:
+        return
+    rows = run.item_rows()
+    if all(mine == next(rows, None) for part in items.parts(1000) for mine in part) and not any(rows):
+        draft = run.folder / f".{NOTE}.part"
+        draft.write_text(json.dumps({"key": items.key, "items": len(items)}) + "\n", encoding="utf-8")
+        draft.replace(run.folder / NOTE)
+
+
+def _noted(folder: Path, key: str) -> int:
+    """Return how many items the run has, where its note says that they were drawn from the same; else 0."""
+    try:
+        note = fields(json.loads((folder / NOTE).read_text("utf-8")))
+        if note.get("key") != key:
+            return 0
+        with Run.open(folder) as run:
+            size = run.count_items()
+    except (OSError, ValueError, StoreError):
+        return 0
+    return size if note.get("items") == size else 0
+
+
+def _key(task: Task, n: int | None, seed: int, shard: tuple[int, int]) -> str | None:
+    """Return a name for all that decides the items: keff, the task with its options, its file, the draw.
+
+    None for data that are no file, and for tasks of others, whose code may change under one version.
+    """
+    data = getattr(task, "data", None)
+    if not isinstance(data, str) or not type(task).__module__.startswith("keff."):
+        return None
+    try:
+        with Path(data).open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+    options = repr(sorted(vars(task).items()))
+    return stable_hash(version("keff"), type(task).__qualname__, options, content, n, seed, shard)
 
 
 def _pack(item: Item) -> bytes:

@@ -1,0 +1,76 @@
+"""What to draw, and how far the drawing is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from keff.engine import Capabilities
+from keff.policy import Policy
+from keff.records import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to draw: K paths per question, cycling through the slots; or as many as the policy asks for.
+
+    ``concurrency`` bounds the requests in flight (None: the engine's own advice), ``attempts`` the tries
+    at one path in this session; ``breaker`` failed requests in a row without one success stop the run
+    (None: 8 more than are in flight at once, so that one event that fails all of them does not).
+    """
+
+    sampling: Sampling
+    k: int
+    slots: tuple[int, ...] = (0,)
+    policy: Policy | None = None
+    concurrency: int | None = None
+    attempts: int = 6
+    backoff: float = 0.5
+    breaker: int | None = None
+    halt: Halt | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts of a session so far, shown while it runs.
+
+    ``total`` paths are wanted (None under a policy); ``kept`` were there before; ``done`` were drawn now;
+    ``failed`` counts failed attempts; ``estimated`` paths have no count of tokens from the server that can
+    be right; ``refused`` names the questions that it did not take, with its reason; ``rules`` says how
+    answers were found; ``unfinished`` questions still need paths that failed, under a policy.
+    """
+
+    total: int | None = None
+    items: int = 0
+    kept: int = 0
+    done: int = 0
+    failed: int = 0
+    tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    abstained: int = 0
+    truncated: int = 0
+    estimated: int = 0
+    refused: dict[str, str] = field(default_factory=dict[str, str])
+    rules: Counter[str] = field(default_factory=Counter[str])
+    stopped: str | None = None
+    unfinished: int = 0
+
+
+Watch = Callable[[Progress], None]
+Halt = Callable[[Progress], str | None]
+"""Says why no more paths may be asked for (a budget is spent), or None to go on."""
+
+
+def wanted(k: int, slots: Sequence[int]) -> list[tuple[int, int]]:
+    """Return how many of K paths fall to each slot when path i uses slot ``slots[i % len(slots)]``."""
+    return [(slot, len(range(position, k, len(slots)))) for position, slot in enumerate(slots)]
+
+
+def advised(engine: Capabilities, order: Order) -> int:
+    """Return how many requests of this order an engine wants in flight."""
+    if not engine.by_paths or order.policy:
+        return engine.parallel
+    most = min(engine.max_n, -(-order.k // len(order.slots)))
+    return engine.parallel * engine.max_n // most

@@ -1,0 +1,188 @@
+"""What a run folder holds and still owes: every question that is asked of it without changing it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path as File
+
+import numpy as np
+import numpy.typing as npt
+
+from keff.errors import StoreError
+from keff.records import Item
+from keff.sampling.integrity import Integrity
+from keff.sampling.manifest import Manifest
+from keff.sampling.store import _counts
+from keff.sampling.store._database import clear_errors
+from keff.sampling.store._spans import Span, Wanted, missing
+from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, scored
+
+Float16Array = npt.NDArray[np.float16]
+
+AMONG = "in (select value from json_each(?))"
+"""One of a JSON list of ids: so many in one question, and one text of it for any number of them."""
+
+
+class Reads:
+    """The questions that are asked of a run."""
+
+    def __init__(self, folder: File, manifest: Manifest, database: sqlite3.Connection) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._database = database
+
+    def item_rows(self) -> Iterator[ItemRow]:
+        """Yield the items as they are kept, in the order in which they were put."""
+        # In the order of rowid, which is that of position, and needs no sorting.
+        return (tuple(row) for row in self._rows(f"select {ITEM} from items order by rowid", ()))
+
+    def items(self) -> Iterator[Item]:
+        """Yield the items in the order in which they were put."""
+        for row in self.item_rows():
+            try:
+                yield item_of(row)
+            except (ValueError, TypeError, RecursionError) as error:
+                raise StoreError(
+                    f"{self.folder}: item {row[0]!r} is damaged ({error}): restore the folder from a copy"
+                ) from None
+
+    def whole(self, rows: Sequence[ItemRow], wanted: Wanted) -> set[str]:
+        """Return the ids of those items of which every wanted path was kept at the first attempt.
+
+        In one question to the database for many items. Raises StoreError when one of them holds something
+        else than the run does.
+        """
+        names = _names(row[0] for row in rows)
+        share, size = _share(wanted)
+        complete = self._rows(
+            f"select item from paths where item {AMONG} and attempt = 0 and ({share}) group by item "
+            f"having count(*) = ? except select item from paths where item {AMONG} and error is not null",
+            (names, size, names),
+        )
+        ids = {row["item"] for row in complete}
+        self._refuse_changed([row for row in rows if row[0] in ids])
+        return ids
+
+    def complete(self, wanted: Wanted) -> int:
+        """Return of how many items every wanted path was kept at the first attempt."""
+        share, size = _share(wanted)
+        (row,) = self._rows(
+            f"select count(*) as items from (select item from paths where attempt = 0 and ({share}) "
+            "group by item having count(*) = ? except select item from paths where error is not null)",
+            (size,),
+        )
+        return row["items"]
+
+    def _refuse_changed(self, rows: Sequence[ItemRow]) -> None:
+        """Raise StoreError when an item that the run holds is not one of ``rows``."""
+        given = {row[0]: row for row in rows}
+        for held in self._rows(f"select {ITEM} from items where item {AMONG}", (_names(given),)):
+            if tuple(held) != given[held["item"]]:
+                raise StoreError(
+                    f"{self.folder}: item {held['item']} is not the item that this run holds under that id; "
+                    "the data changed: use another --run folder"
+                )
+
+    def stale(self, version: str) -> set[str]:
+        """Return the ids of the items with a completed path that has no score under a task version."""
+        (counts,) = self._rows(_counts.SCORED, (version,))
+        if counts["kept"] == counts["scored"]:
+            return set()
+        return {row["item"] for row in self._rows(_counts.STALE, (version,))}
+
+    def owed(self, item: str, wanted: Wanted) -> list[Span]:
+        """Return wanted minus kept for one item, as spans of neighbouring paths with the same attempt.
+
+        ``wanted`` lists (slot, number of paths).
+        """
+        rows = self._rows(
+            "select slot, path, max(attempt) as attempt, min(error is not null) as failed "
+            "from paths where item = ? group by slot, path",
+            (item,),
+        )
+        seen = {(row["slot"], row["path"]): (row["attempt"], bool(row["failed"])) for row in rows}
+        return missing(item, seen, wanted)
+
+    def kept(self, item: str) -> list[Scored]:
+        """Return the completed paths of one item, by slot and index."""
+        rows = self._rows(
+            "select paths.*, version, answer, key, correct, rule from paths "
+            "left join scores using (item, slot, path, attempt) "
+            "where item = ? and error is null order by slot, path",
+            (item,),
+        )
+        try:
+            return [scored(row) for row in rows]
+        except ValueError as error:
+            raise StoreError(
+                f"{self.folder}: item {item!r} is damaged ({error}): restore the folder from a copy"
+            ) from None
+
+    def embeddings(self) -> Iterator[tuple[str, Float16Array]]:
+        """Yield each item's id with the hidden states of its K paths [K, D], items in order; float16.
+
+        One item is in memory at a time. K and the paths' order are those of launch; D is the engine's.
+        Items that lack some of their paths or vectors are left out, as they are from a vote.
+        """
+        for item in self.embedded():
+            yield item, self._vectors(item)
+
+    def embedded(self) -> list[str]:
+        """Return the ids of the items that have a hidden state for each of their K paths, in order."""
+        complete = self._rows(
+            "select item from (select item from embeddings group by item having count(*) = ?) "
+            "join items using (item) order by position",
+            (self.manifest.k,),
+        )
+        return [row["item"] for row in complete]
+
+    def _vectors(self, item: str) -> Float16Array:
+        order = {slot: place for place, slot in enumerate(self.manifest.config.templates)}
+        rows = self._rows("select slot, path, vector from embeddings where item = ?", (item,))
+        kept = sorted(rows, key=lambda row: (row["path"], order.get(row["slot"], 0)))
+        return np.stack([np.frombuffer(row["vector"], "<f2") for row in kept])
+
+    def count_items(self) -> int:
+        """Return how many items were put."""
+        (row,) = self._rows("select count(*) as items from items", ())
+        return row["items"]
+
+    def has_paths(self) -> bool:
+        """Return whether the run holds a completed path."""
+        return next(self._rows("select 1 from paths where error is null limit 1", ()), None) is not None
+
+    def count(self) -> dict[str, int]:
+        """Return how many items, completed paths, failed attempts and generated tokens the run holds."""
+        (row,) = self._rows(_counts.HELD, ())
+        return dict(row)
+
+    def integrity(self) -> Integrity:
+        """Count copies, truncations, unread answers and failures, in one pass over the paths."""
+        (pairs,) = self._rows(_counts.PAIRS, ())
+        (paths,) = self._rows(_counts.SIGNS, ())
+        return Integrity(
+            paths["paths"],
+            pairs["pairs"],
+            pairs["identical"],
+            paths["truncated"],
+            paths["unread"],
+            paths["failed"],
+        )
+
+    def _rows(self, sql: str, values: tuple[object, ...]) -> Iterator[sqlite3.Row]:
+        with clear_errors(self.folder):
+            # Not the cursor itself: a reader that stops early would close it after the database.
+            yield from (row for row in self._database.execute(sql, values))
+
+
+def _share(wanted: Wanted) -> tuple[str, int]:
+    """Return a condition on the paths that are wanted, and how many they are."""
+    return " or ".join(f"slot = {slot} and path < {count}" for slot, count in wanted), sum(
+        count for _, count in wanted
+    )
+
+
+def _names(ids: Iterable[str]) -> str:
+    return json.dumps(list(ids), ensure_ascii=False)
