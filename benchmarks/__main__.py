@@ -47,7 +47,7 @@ PACKAGES = (
     "vl-convert-python",
     "starlette",
     "uvicorn",
-    "aiohttp",
+    "httptools",
     "xllamacpp",
 )
 HEAD = """# Benchmarks

@@ -42,8 +42,8 @@ def given(**more: Any) -> list[bytes]:
 
 
 @contextmanager
-def raw_server(give: Give, paths: list[str] | None = None) -> Iterator[str]:
-    """Run the server on a free port and give its base URL; it lists the model ``stub``.
+def raw_server(give: Give, paths: list[str] | None = None, port: int = 0) -> Iterator[str]:
+    """Run the server (on a free port if none is given) and give its base URL; it lists the model ``stub``.
 
     ``paths`` gathers where requests went, with their queries.
     """
@@ -78,7 +78,7 @@ def raw_server(give: Give, paths: list[str] | None = None) -> Iterator[str]:
         block_on_close = False
         request_queue_size = 128
 
-    server = Server(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("aiohttp", reason="the gateway's vote needs aiohttp: pip install 'keff[serve]'")
+pytest.importorskip("httptools", reason="the gateway's vote needs httptools: pip install 'keff[serve]'")
 
 from keff import plugins
 from keff.analysis.replay.outcomes import drive, run

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("aiohttp", reason="the gateway's vote needs aiohttp: pip install 'keff[serve]'")
+pytest.importorskip("httptools", reason="the gateway's vote needs httptools: pip install 'keff[serve]'")
 
 from branch_rig import PATHS, SPECS, TICK, replayed, votes
 from keff.analysis.mix.orders import Order, Orders

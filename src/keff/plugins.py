@@ -43,7 +43,7 @@ EXTRA = {
     "ray": "ray",
     "starlette": "serve",
     "uvicorn": "serve",
-    "aiohttp": "serve",
+    "httptools": "serve",
     "prometheus_client": "serve",
     "opentelemetry": "otel",
     "matplotlib": "report",

@@ -102,7 +102,7 @@ def test_a_negative_c_is_not_turned_into_evidence(tmp_path: Path) -> None:
 
 def test_help_of_serve_needs_no_extra() -> None:
     code = (
-        "import sys; sys.modules['starlette'] = None; sys.modules['aiohttp'] = None; "
+        "import sys; sys.modules['starlette'] = None; sys.modules['httptools'] = None; "
         "sys.modules['uvicorn'] = None; sys.argv = ['keff', *sys.argv[1:]]; "
         "from keff.cli import main; main()"
     )

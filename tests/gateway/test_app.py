@@ -374,7 +374,7 @@ def test_large_and_slow_bodies_are_refused(serve: Serve) -> None:
     with socket.create_connection(("127.0.0.1", _port(rig))) as client:
         client.sendall(_raw(b'{"mess', 100))
         assert client.recv(100).startswith(b"HTTP/1.1 408")
-    assert not rig.service.upstream.session.closed
+    assert not rig.service.upstream.client.closed
 
 
 def test_a_head_that_does_not_come_closes_the_connection(

@@ -21,7 +21,6 @@ from gateway_rig import QUESTION, gateway
 from keff.errors import UsageError
 from keff.gateway.monitor import StateFile
 from keff.gateway.options import Options
-from keff.gateway.upstream import Address, Upstream
 from raw_server import answer, http, raw_server
 
 SEVEN = Script(answer=lambda *_: "The answer is 7.")
@@ -36,9 +35,7 @@ def test_a_gateway_starts_before_its_upstream_and_serves_when_that_is_there() ->
         assert httpx2.get(f"{base}/readyz").status_code == 503
         refused = rig.post({"model": "m", "messages": QUESTION, "keff": {"k": 1}})
         assert (refused.status_code, refused.json()["error"]["code"]) == (502, "upstream_failed")
-        with raw_server(lambda *_: http(json.dumps(answer()).encode())) as url:
-            rig.service.upstream.address = Address(url=url)
-            rig.service.upstream._chat = Upstream(Address(url=url))._chat
+        with raw_server(lambda *_: http(json.dumps(answer()).encode()), port=port):
             assert rig.post().status_code == 200
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import aiohttp
-
+from keff.gateway.call import Call
 from keff.gateway.errors import Problem
 from keff.gateway.exchange import Exchange, until_gone
 from keff.gateway.security import received
@@ -64,11 +63,9 @@ async def _call(
     body: bytes,
 ) -> None:
     upstream = service.upstream
-    url = upstream.url(path.removeprefix(PREFIX), caller.query)
+    target = upstream.client.target(path.removeprefix(PREFIX), caller.query)
     try:
-        response = await upstream.session.request(
-            method, url, data=body or None, headers=headers, allow_redirects=False
-        )
+        response = await upstream.client.request(method, target, headers, body)
     except BROKEN as error:
         raise broken(error) from None
     try:
@@ -80,7 +77,7 @@ async def _call(
         response.close()
 
 
-async def _refused(service: Service, exchange: Exchange, response: aiohttp.ClientResponse) -> None:
+async def _refused(service: Service, exchange: Exchange, response: Call) -> None:
     """Hand an error on as it is, but for the gateway's own key."""
     key = service.upstream.address.key
     if response.status in (401, 403) and key:
@@ -96,11 +93,11 @@ async def _refused(service: Service, exchange: Exchange, response: aiohttp.Clien
     await exchange.part(raw, last=True)
 
 
-async def _copied(exchange: Exchange, response: aiohttp.ClientResponse) -> None:
+async def _copied(exchange: Exchange, response: Call) -> None:
     kind, told = _told(response)
-    await exchange.begin(response.status, kind, told, response.content_length)
+    await exchange.begin(response.status, kind, told, response.length)
     try:
-        async for part in response.content.iter_any():
+        async for part in response.parts():
             await exchange.part(part)
     except BROKEN:
         # The head is gone: only a connection that ends early tells the client.
@@ -108,10 +105,10 @@ async def _copied(exchange: Exchange, response: aiohttp.ClientResponse) -> None:
     await exchange.part(b"", last=True)
 
 
-def _told(response: aiohttp.ClientResponse) -> tuple[str, dict[str, str]]:
+def _told(response: Call) -> tuple[str, dict[str, str]]:
     told = {
-        name.lower(): value
+        name: value
         for name, value in response.headers.items()
-        if name.lower() in BROUGHT_BACK or name.lower().startswith(FAMILIES)
+        if name in BROUGHT_BACK or name.startswith(FAMILIES)
     }
     return told.pop("content-type", "application/octet-stream"), told

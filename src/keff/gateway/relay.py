@@ -10,9 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Protocol
 
-import aiohttp
-
 from keff.gateway import stream
+from keff.gateway.call import Call
 from keff.gateway.errors import Problem
 from keff.gateway.job import Job
 from keff.gateway.service import Service
@@ -119,15 +118,15 @@ async def _relayed(service: Service, job: Job, sink: Sink, more: Mapping[str, ob
             service.charge(job, meter.cost(), job.first)
 
 
-async def _copied(response: aiohttp.ClientResponse, sink: Sink, meter: Meter) -> None:
+async def _copied(response: Call, sink: Sink, meter: Meter) -> None:
     kind = response.headers.get("content-type", "text/event-stream")
     await sink.begin(200, kind, {"cache-control": "no-cache", "x-accel-buffering": "no"})
     try:
-        async for part in response.content.iter_any():
+        async for part in response.parts():
             if passed := meter.feed(part):
                 await sink.part(passed)
         await sink.part(meter.rest(), last=True)
-    except (aiohttp.ClientError, OSError, TimeoutError):
+    except OSError:
         line = "the upstream closed the connection in the middle of its answer"
         broken = Problem(502, line, code="upstream_failed")
         await sink.part(b"\n\n" + stream.failure(broken), last=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import cast
 
-import aiohttp
-from yarl import URL
-
 from keff.errors import EngineError
+from keff.gateway.call import Call
+from keff.gateway.client import Client
 from keff.gateway.errors import Problem
 from keff.gateway.wire import BROKEN, limited, plain
 from keff.narrow import fields
@@ -25,6 +26,7 @@ from keff.protocol.values import Object, decoded
 KNOWN_STATUSES = frozenset(HTTPStatus)
 JSON_TYPE = "application/json"
 TOLD_BACK = "x-ratelimit-"
+MODELS_SECONDS = 10.0
 Headers = Mapping[str, str]
 
 
@@ -137,34 +139,16 @@ class Upstream:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._chat = URL(f"{address.url}/chat/completions")
-        self._session: aiohttp.ClientSession | None = None
+        self.client = Client(address.url, address.connections, address.connect_seconds, address.path_seconds)
+        self._chat = self.client.target(CHAT.path)
 
     async def start(self) -> None:
-        """Open the pool of connections."""
-        limits = aiohttp.TCPConnector(limit=self.address.connections, keepalive_timeout=30)
-        times = aiohttp.ClientTimeout(
-            total=self.address.path_seconds, sock_connect=self.address.connect_seconds
-        )
-        self._session = aiohttp.ClientSession(
-            connector=limits,
-            timeout=times,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            raise_for_status=False,
-            # Unpacked here, within bounds: aiohttp has none.
-            auto_decompress=False,
-        )
+        """Make the pool of connections ready."""
+        self.client.start()
 
     async def close(self) -> None:
         """Close the pool."""
-        if self._session is not None:
-            await self._session.close()
-
-    @property
-    def session(self) -> aiohttp.ClientSession:
-        """The HTTP session of the running loop."""
-        assert self._session is not None, "start() comes first"
-        return self._session
+        await self.client.close()
 
     def headers(self, caller: Caller) -> dict[str, str]:
         """Return the headers of a call: the gateway's own key, or what the client sent if there is none."""
@@ -180,18 +164,15 @@ class Upstream:
         """Return the headers by which a call shows who makes it."""
         return {"authorization": f"Bearer {self.address.key}"} if self.address.key else dict(caller.keys)
 
-    def url(self, path: str, query: str) -> URL:
-        """Return the address of a path of the API, with the client's query."""
-        return URL(f"{self.address.url}{path}{'?' + query if query else ''}", encoded=True)
-
     async def draw(self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT) -> Answer:
         """Make one call; raises UpstreamError. Cancelling closes the connection."""
-        url = self._chat if api is CHAT and not query else self.url(api.path, query)
+        target = self._chat if api is CHAT and not query else self.client.target(api.path, query)
         try:
-            async with self.session.post(
-                url, data=aiohttp.BytesPayload(body), headers=headers, allow_redirects=False
-            ) as response:
+            response = await self.client.request("POST", target, headers, body)
+            try:
                 raw = await limited(response)
+            finally:
+                response.close()
         except BROKEN as error:
             raise broken(error) from None
         if response.status != 200:
@@ -228,13 +209,11 @@ class Upstream:
     @contextlib.asynccontextmanager
     async def relay(
         self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT
-    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+    ) -> AsyncGenerator[Call]:
         """Open a streamed call and give its response; raises UpstreamError when that is not a stream."""
         asked = {**headers, "accept-encoding": "identity"}
         try:
-            response = await self.session.post(
-                self.url(api.path, query), data=body, headers=asked, allow_redirects=False
-            )
+            response = await self.client.request("POST", self.client.target(api.path, query), asked, body)
         except BROKEN as error:
             raise broken(error) from None
         try:
@@ -248,7 +227,7 @@ class Upstream:
             response.close()
 
     @staticmethod
-    async def _read(response: aiohttp.ClientResponse) -> bytes:
+    async def _read(response: Call) -> bytes:
         try:
             return await limited(response)
         except BROKEN as error:
@@ -261,11 +240,14 @@ class Upstream:
     async def models(self, caller: Caller) -> bytes:
         """Return the list of models as the upstream gives it; raises UpstreamError."""
         headers = self.headers(caller)
-        times = aiohttp.ClientTimeout(total=10, sock_connect=self.address.connect_seconds)
+        target = self.client.target("/models", caller.query)
         try:
-            call = self.session.get(self.url("/models", caller.query), headers=headers, timeout=times)
-            async with call as response:
-                raw = await limited(response)
+            async with asyncio.timeout(MODELS_SECONDS):
+                response = await self.client.request("GET", target, headers)
+                try:
+                    raw = await limited(response)
+                finally:
+                    response.close()
         except BROKEN as error:
             raise broken(error) from None
         if response.status != 200:
@@ -276,15 +258,15 @@ class Upstream:
 
 def broken(error: Exception) -> UpstreamError:
     """Return the error for what went wrong on the wire; TLS that fails will not do better the next time."""
-    return UpstreamError(plain(error), transient=not isinstance(error, aiohttp.ClientSSLError))
+    return UpstreamError(plain(error), transient=not isinstance(error, ssl.SSLError))
 
 
-def _is_stream(response: aiohttp.ClientResponse) -> bool:
-    return response.status == 200 and response.content_type == "text/event-stream"
+def _is_stream(response: Call) -> bool:
+    return response.status == 200 and response.kind == "text/event-stream"
 
 
 def _limits(headers: Headers) -> Headers:
-    return {name: value for name, value in headers.items() if name.lower().startswith(TOLD_BACK)}
+    return {name: value for name, value in headers.items() if name.startswith(TOLD_BACK)}
 
 
 def parsed(raw: bytes) -> Object:

@@ -7,8 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
 
-import aiohttp
-
+from keff.gateway.call import Call
 from keff.gateway.upstream import CHAT, Address, Answer, Api, Caller, Headers, Upstream, UpstreamError
 
 FAILURES = 3
@@ -113,14 +112,14 @@ class Watched(Upstream):
     @contextlib.asynccontextmanager
     async def relay(
         self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT
-    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+    ) -> AsyncGenerator[Call]:
         """Open a streamed call, here or at the fallback; raises UpstreamError."""
         async with contextlib.AsyncExitStack() as stack:
             yield await self._opened(stack, body, headers, query, api)
 
     async def _opened(
         self, stack: contextlib.AsyncExitStack, body: bytes, headers: Headers, query: str, api: Api
-    ) -> aiohttp.ClientResponse:
+    ) -> Call:
         refused = self._refused()
         if refused is None:
             try:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import aiohttp
+import ssl
 
-from keff.protocol.unpack import LARGEST, Body, BodyError
+from keff.gateway.call import BrokenError, Call
+from keff.gateway.client import UnreachableError
+from keff.protocol.unpack import Body, BodyError
 
-BROKEN = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
-"""What goes wrong on the wire; BodyError is a ValueError."""
+BROKEN = (OSError, ValueError)
+"""What goes wrong on the wire: TimeoutError and those of TLS are OSErrors, BodyError is a ValueError."""
 
 
-async def limited(response: aiohttp.ClientResponse) -> bytes:
-    """Return a response's body, unpacked; raises BodyError for one that is too large."""
-    encoding = response.headers.get("content-encoding")
-    if encoding is None and response.content_length is not None and response.content_length <= LARGEST:
-        return await response.read()
+async def limited(call: Call) -> bytes:
+    """Return the body of an answer, unpacked; raises BodyError for one that is too large."""
+    encoding = call.headers.get("content-encoding")
+    if encoding is None:
+        return await call.read()
     body = Body(encoding)
-    parts = [body.take(part) async for part in response.content.iter_any()]
+    parts = [body.take(part) async for part in call.parts()]
     body.end()
     return b"".join(parts)
 
@@ -25,12 +27,12 @@ def plain(error: Exception) -> str:
     """Return in a few words what went wrong on the wire."""
     if isinstance(error, BodyError):
         return f"its answer cannot be taken: {error}"
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+    if isinstance(error, ssl.SSLCertVerificationError):
         return "its certificate cannot be trusted"
-    if isinstance(error, aiohttp.ClientSSLError):
+    if isinstance(error, ssl.SSLError):
         return "it does not speak TLS as it should"
-    if isinstance(error, aiohttp.ClientConnectorError):
+    if isinstance(error, UnreachableError):
         return "it cannot be reached"
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
-    return f"the connection broke ({type(error).__name__})"
+    return f"the connection broke ({error if isinstance(error, BrokenError) else type(error).__name__})"

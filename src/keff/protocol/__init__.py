@@ -5,5 +5,5 @@ One place for both, and no network in it.
 Requests (``form``), addresses and keys (``address``), answers (``values``, ``tokens``, ``reply``,
 ``assemble``), errors (``refusals``), waiting (``patience``), several paths in one request (``sharing``),
 server-sent events (``events``) and compressed bodies (``unpack``). The engine moves the bytes by httpx, the
-gateway by aiohttp.
+gateway by httptools.
 """
