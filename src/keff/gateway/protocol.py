@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_SECONDS = 15.0
 """Within this time a connection must have sent the head of a request."""
@@ -19,6 +19,11 @@ LINGER_SECONDS = 0.5
 answer could be lost with the rest of the body."""
 
 LARGEST_HEAD = 32 * 1024
+"""Bytes of the head of a request, and of its trailers."""
+
+
+OFFERS = frozenset({b"connection", b"upgrade", b"http2-settings"})
+"""Headers that offer another protocol."""
 
 
 class Corked:
@@ -52,14 +57,18 @@ class Corked:
         return getattr(self._transport, name)
 
 
-class TimedProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection whose next request head does not come in time.
+class TimedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 that closes a connection whose next request head does not come in time, or is too large.
 
     It also closes one whose client does not read.
     """
 
     _head_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
+    # Of uvicorn, which takes it away when the connection is lost: nothing is parsed after that.
+    parser: httptools.HttpRequestParser
+    _head = _came = 0
+    _in_head, _whole = False, True
 
     def connection_made(self, transport: Any) -> None:
         """Start the clock."""
@@ -69,15 +78,67 @@ class TimedProtocol(H11Protocol):
         super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type]
         self._watch_head()
 
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._in_head, self._whole = True, False
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the address."""
+        self._grow(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        self._grow(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, unless another protocol is offered: then ``data_received`` takes that away."""
+        self._in_head, self._came = False, 0
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The request is whole, answered or not."""
+        self._whole, self._head = True, 0
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def _grow(self, size: int) -> None:
+        self._head += size
+        if self._head > LARGEST_HEAD:
+            raise ValueError("the head of the request is too large")
+
     def on_response_complete(self) -> None:
         """Wait for the next request, but not for what is left of this one."""
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY:
+        if not self._whole and self.cycle.response_complete:
             self.loop.call_later(LINGER_SECONDS, self._close_unread, self.cycle)
 
     def _close_unread(self, cycle: object) -> None:
-        if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
+        if self.cycle is cycle and not self._whole:
             self.transport.close()
+
+    def _take(self, data: bytes) -> None:
+        """Parse what came; who offers another protocol, as some clients do HTTP/2, is answered without it.
+
+        For the parser such a request ends with its head, and its body would be lost.
+        """
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            method = self.parser.get_method()
+            if method == b"CONNECT":
+                self.send_400_response("This is no proxy.")
+                return
+            head = [method + b" " + self.url + b" HTTP/1.1"]
+            head += [name + b": " + value for name, value in self.headers if name not in OFFERS]
+            self._take(b"\r\n".join([*head, b"", data[offer.args[0] :]]))
+        except httptools.HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
+            self.send_400_response("This is not a request in HTTP/1.1.")
 
     def pause_writing(self) -> None:
         """Watch whether the client reads."""
@@ -108,11 +169,23 @@ class TimedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Stop the clock while a request is being answered."""
-        super().data_received(data)
+        self._take(data)
+        if self._in_head:
+            self._bound_head(len(data))
         if self._answering():
             self._stop_timer()
         else:
             self._watch_head()
+
+    def _bound_head(self, size: int) -> None:
+        """Refuse a head that grows without a header in it coming to its end."""
+        self._came += size
+        if self._came <= LARGEST_HEAD:
+            return
+        if self._answering():
+            self.transport.close()
+        else:
+            self.send_400_response("The head of the request is too large.")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the clock."""

@@ -22,7 +22,7 @@ from keff.gateway.app import Front, application, with_cors
 from keff.gateway.deployment import Deployment, books_of, policy_of, service_of, summary, views_of
 from keff.gateway.listening import listeners, shown_url
 from keff.gateway.live import Viewer
-from keff.gateway.protocol import LARGEST_HEAD, TimedProtocol
+from keff.gateway.protocol import TimedProtocol
 from keff.gateway.security import Guard, check_exposure
 from keff.gateway.service import Service
 from keff.narrow import items
@@ -81,7 +81,6 @@ def run(
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=deployment.drain_seconds,
-        h11_max_incomplete_event_size=LARGEST_HEAD,
     )
     server = _Server(config, front)
     _raise_limit()
