@@ -18,7 +18,7 @@ from keff.gateway.deployment import Deployment, books_of, policy_of, service_of,
 from keff.gateway.live import Views
 from keff.gateway.monitor import Monitor
 from keff.gateway.options import Options
-from keff.gateway.protocol import LARGEST_HEAD, TimedProtocol
+from keff.gateway.protocol import TimedProtocol
 from keff.gateway.security import Guard
 from keff.gateway.service import Service
 from keff.gateway.upstream import Address
@@ -111,7 +111,6 @@ def gateway(
             log_config=None,
             backlog=4096,
             timeout_graceful_shutdown=5,
-            h11_max_incomplete_event_size=LARGEST_HEAD,
         )
 
     with serving(configure) as url:

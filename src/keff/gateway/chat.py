@@ -13,7 +13,7 @@ from typing import cast
 
 from keff.gateway import passage, relay, stream
 from keff.gateway.errors import Gone, Problem
-from keff.gateway.exchange import CLIENT, EVENTS, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.exchange import CLIENT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
 from keff.gateway.job import Job
 from keff.gateway.keys import Client
 from keff.gateway.request import read_ask, read_response_ask
@@ -48,7 +48,7 @@ class Chat:
 
     async def _answer(self, serve: Serve, scope: Scope, receive: Receive, send: Send) -> None:
         name = f"keff-{secrets.token_hex(12)}"
-        exchange = Exchange(name, dict(scope["headers"]), receive, send, client=scope.get(CLIENT))
+        exchange = Exchange(name, dict(scope["headers"]), receive, send, scope[LINE], scope.get(CLIENT))
         task = cast("asyncio.Task[object]", asyncio.current_task())
         service, begun = self.service, time.perf_counter()
         service.in_flight += 1

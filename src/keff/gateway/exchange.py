@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from keff.gateway.errors import Gone, Problem
@@ -17,10 +17,27 @@ CLIENT = "keff.client"
 
 JSON, EVENTS = "application/json", "text/event-stream"
 
+LINE = "keff.line"
+"""Where a connection scope has the line to its client."""
+
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, object]]]
 Send = Callable[[MutableMapping[str, object]], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Line:
+    """The line to a client: who wants to know when it breaks."""
+
+    lost: bool = False
+    watchers: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
+
+    def lose(self) -> None:
+        """Tell all who watch that the client is gone."""
+        self.lost = True
+        for watcher in tuple(self.watchers):
+            watcher()
 
 
 @dataclass(slots=True)
@@ -31,8 +48,9 @@ class Exchange:
     headers: dict[bytes, bytes]
     receive: Receive
     send: Send
-    status: int = 0
+    line: Line
     client: Client | None = None
+    status: int = 0
     job: Job | None = None
     passed: bool = False
     code: str | None = None
@@ -75,29 +93,26 @@ class Exchange:
         """Send a piece of the body."""
         await self.send({"type": "http.response.body", "body": body, "more_body": not last})
 
-    async def gone(self) -> None:
-        """Return when the client has closed the connection."""
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
-
 
 async def until_gone(exchange: Exchange, work: Coroutine[object, object, T]) -> T:
     """Await ``work`` while the client is there; else cancel it, wait for its end, and raise Gone."""
-    me = cast("asyncio.Task[object]", asyncio.current_task())
-    gone = asyncio.create_task(exchange.gone())
-    waiting = True
+    me, line = cast("asyncio.Task[object]", asyncio.current_task()), exchange.line
+    left = False
 
-    def left(watch: asyncio.Task[None]) -> None:
-        if waiting and not watch.cancelled():
-            me.cancel()
+    def leave() -> None:
+        nonlocal left
+        left = True
+        me.cancel()
 
-    gone.add_done_callback(left)
+    if line.lost:
+        work.close()
+        raise Gone
+    line.watchers.add(leave)
     try:
         return await work
     except asyncio.CancelledError:
-        if not gone.done() or me.uncancel():
+        if not left or me.uncancel():
             raise
         raise Gone from None
     finally:
-        waiting = False
-        gone.cancel()
+        line.watchers.discard(leave)

@@ -6,6 +6,13 @@ import json
 import logging
 import sys
 import time
+from functools import lru_cache
+
+
+@lru_cache(maxsize=1)
+def clock(seconds: int) -> str:
+    """Return a time in UTC; many lines are of one second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 class Lines(logging.Formatter):
@@ -13,8 +20,8 @@ class Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        head = f'{{"time":"{seconds}.{int(record.msecs):03d}Z","level":"{record.levelname.lower()}",'
+        at = f"{clock(int(record.created))}.{int(record.msecs):03d}Z"
+        head = f'{{"time":"{at}","level":"{record.levelname.lower()}",'
         message = record.getMessage()
         if not (message.startswith("{") and message.endswith("}") and len(message) > 2):
             message = json.dumps({"event": "server", "message": message})
@@ -26,6 +33,8 @@ class Lines(logging.Formatter):
 
 def log_to_stderr(quiet: bool) -> None:
     """Log to stderr; ``quiet`` leaves only warnings."""
+    # No line says them, and looking them up is half the time of a line.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
     for name in ("keff.gateway", "uvicorn.error"):

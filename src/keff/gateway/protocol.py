@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from keff.gateway.exchange import LINE, Line, Scope
 
 HEAD_SECONDS = 15.0
 """Within this time a connection must have sent the head of a request."""
@@ -75,6 +77,7 @@ class TimedProtocol(HttpToolsProtocol):
         # Nothing may wait in our memory unnoticed: whatever the system does not take at once counts as
         # paused.
         transport.set_write_buffer_limits(high=0)
+        self._line = Line()
         super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type]
         self._watch_head()
 
@@ -82,6 +85,7 @@ class TimedProtocol(HttpToolsProtocol):
         """Begin a request."""
         self._in_head, self._whole = True, False
         super().on_message_begin()
+        cast("Scope", self.scope)[LINE] = self._line
 
     def on_url(self, url: bytes) -> None:
         """Take a part of the address."""
@@ -188,10 +192,11 @@ class TimedProtocol(HttpToolsProtocol):
             self.send_400_response("The head of the request is too large.")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the clock."""
+        """Forget the clock, and tell who works for a client that it is gone."""
         self._stop_timer()
         self._stop_write_timer()
         super().connection_lost(exc)
+        self._line.lose()
 
     def _answering(self) -> bool:
         cycle: Any = self.cycle

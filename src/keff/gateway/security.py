@@ -15,12 +15,14 @@ from keff.errors import UsageError
 from keff.gateway.errors import Gone, Problem
 from keff.gateway.keys import Client
 from keff.gateway.options import Options
-from keff.gateway.upstream import Caller
+from keff.gateway.upstream import NOBODY, Caller
 
 Receive = Callable[[], Awaitable[MutableMapping[str, object]]]
 
 KEY_HEADERS = (b"api-key", b"x-api-key")
 """Where some clients put their key instead of ``Authorization``: those of Azure, and of Anthropic."""
+
+CALLER_KEYS = (b"authorization", *KEY_HEADERS)
 
 HANDED_ON = frozenset({b"traceparent", b"tracestate", b"openai-organization", b"openai-project"})
 
@@ -116,13 +118,14 @@ class Guard:
 
         Some headers, the query, and its key unless that is for us.
         """
-        keys = () if self.has_token else (b"authorization", *KEY_HEADERS)
-        if not forwarded and not query and not (HANDED_ON & headers.keys()):
-            more: dict[str, str] = {}
-        else:
+        keys = () if self.has_token else CALLER_KEYS
+        more: dict[str, str] = {}
+        if forwarded or not HANDED_ON.isdisjoint(headers):
             names = [*HANDED_ON, *(name.encode() for name in forwarded)]
             more = {name.decode(): headers[name].decode("latin-1") for name in names if name in headers}
         shown = {name.decode(): headers[name].decode("latin-1") for name in keys if name in headers}
+        if not shown and not more and not query:
+            return NOBODY
         return Caller(shown, more, query.decode("latin-1"))
 
 

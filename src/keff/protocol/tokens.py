@@ -35,20 +35,26 @@ class Counts:
     odd: bool = False
 
 
+NOTHING = Counts()
+
+
 def counts_of(usage: object) -> Counts:
     """Return the counts of a response's ``usage``."""
     if usage is None:
-        return Counts()
+        return NOTHING
     stated = fields(usage)
-    given = [
+    asked, more, gave = (
         stated.get("prompt_tokens"),
-        fields(stated.get("prompt_tokens_details")).get("cached_tokens"),
+        stated.get("prompt_tokens_details"),
         stated.get("completion_tokens"),
-    ]
-    prompt, cached, output = map(count, given)
-    odd = not isinstance(usage, dict) or any(
-        value is not None and known is None
-        for value, known in zip(given, (prompt, cached, output), strict=True)
+    )
+    reused = None if more is None else fields(more).get("cached_tokens")
+    prompt, cached, output = count(asked), count(reused), count(gave)
+    odd = (
+        not isinstance(usage, dict)
+        or (prompt is None and asked is not None)
+        or (cached is None and reused is not None)
+        or (output is None and gave is not None)
     )
     return Counts(prompt or 0, min(cached or 0, prompt or 0), output, odd)
 
