@@ -169,7 +169,7 @@ ServeConfig = Annotated[
         help="TOML file with any of these options by name; the command line and KEFF_... variables win.",
     ),
 ]
-NowPaths = Annotated[
+NowServed = Annotated[
     int | None,
     typer.Option("--now", min=1, metavar="K", help="Paths you draw per request today, for what is saved."),
 ]

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from keff.cli._serve_groups import AccessOptions, BookOptions, PlanOptions, ServerOptions, VoteOptions
+from keff.cli._served import key_names
 from keff.errors import UsageError
 from keff.gateway.deployment import POLICY, Deployment
 from keff.gateway.deployment import check as check_only
@@ -17,12 +19,20 @@ from keff.gateway.server import serve
 from keff.gateway.upstream import Address
 from keff.gateway.workers import serve_with_workers
 from keff.plan import Plan
-from keff.policy_spec import PolicySpec
+from keff.policy_spec import DEFAULT_CAP, PolicySpec
 from keff.protocol.address import base_url, checked_key
 from keff.sampling.cost import Price
 from keff.sampling.cost import price_of as listed_price
 
-__all__ = ["Deployment", "Options", "check_only", "log_to_stderr", "read_keys", "serve", "serve_with_workers"]
+__all__ = ["check_only", "deployment_of", "log_to_stderr", "serve", "serve_with_workers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where the gateway listens."""
+
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,64 @@ class Limits:
 
     connections: int
     seconds: float
+
+
+def deployment_of(
+    servers: ServerOptions,
+    served: PlanOptions,
+    votes: VoteOptions,
+    access: AccessOptions,
+    books: BookOptions,
+    listen: Listen,
+) -> Deployment:
+    """Return what the options deploy; raises UsageError and PlanError for what does not fit together."""
+    plan, prices = served.read()
+    limits = Limits(servers.connections, servers.path_timeout)
+    return Deployment(
+        plan=plan,
+        policy=policy_of(served.policy, books.cap),
+        address=address_of(servers.upstream, servers.upstream_key_env, "--upstream", limits),
+        fallback=address_of(servers.fallback, servers.fallback_key_env, "--fallback", limits),
+        keys={name: secret(name, "the plan's branch names") for name in key_names(plan)},
+        options=options_of(served, votes, access, books, price_of(plan, served.model, served.prices, prices)),
+        host=listen.host,
+        port=listen.port,
+        model=served.model,
+        answer_space=served.space(plan),
+        upstream_n=servers.upstream_n,
+        state=state_of(served.plan, books.state),
+        vote_log=books.vote_log,
+        log_answers=books.vote_log_answers,
+        spend=access.spend_file(),
+        otlp=None if books.otlp is None else collector_of(books.otlp),
+    )
+
+
+def options_of(
+    served: PlanOptions, votes: VoteOptions, access: AccessOptions, books: BookOptions, price: Price | None
+) -> Options:
+    """Return how requests are answered."""
+    return Options(
+        strict=served.strict,
+        branch_down=served.branch_down,
+        now=served.now,
+        append_answer_format=votes.append_answer_format,
+        free_text=votes.free_text,
+        reply=votes.reply,
+        max_paths=votes.max_paths,
+        replacements=votes.replacements,
+        in_flight=votes.in_flight,
+        deadline=votes.deadline,
+        tool_ignore=tuple(votes.tool_ignore or ()),
+        shadow_budget=books.shadow_budget,
+        shadow_paths=books.cap or DEFAULT_CAP,
+        price=price,
+        forward_headers=tuple(name.lower() for name in access.forward_header or ()),
+        cors=tuple(access.cors_origin or ()),
+        clients=() if access.keys is None else read_keys(access.keys),
+        token=secret(access.token_env, "--token-env"),
+        admin_token=secret(access.admin_token_env, "--admin-token-env"),
+    )
 
 
 def address_of(url: str | None, key_env: str | None, flag: str, limits: Limits) -> Address | None:
@@ -71,14 +139,6 @@ def state_of(plan: Path | None, given: str | None) -> Path | None:
 
 def collector_of(url: str) -> str:
     return base_url(url, "--otlp", "OTEL_EXPORTER_OTLP_HEADERS").removesuffix("/v1")
-
-
-def spend_of(keys: Path | None, given: Path | None) -> Path | None:
-    if keys is None:
-        if given is not None:
-            raise UsageError("--spend keeps what the keys of --keys spend: name that file too")
-        return None
-    return given or keys.with_suffix(".spend.sqlite")
 
 
 def price_of(

@@ -10,6 +10,7 @@ from keff.gateway.board import Board, Tab, shown_path
 from keff.gateway.books import Books, Voted
 from keff.gateway.branches import Branch
 from keff.gateway.desk import Desk, Pool
+from keff.gateway.drawing import called
 from keff.gateway.errors import Problem
 from keff.gateway.extraction import Read, Reader
 from keff.gateway.job import Job
@@ -22,7 +23,7 @@ from keff.gateway.reply import all_paths, completion, response, total_usage, vot
 from keff.gateway.request import Ask
 from keff.gateway.request_policy import Maker
 from keff.gateway.shadows import Shadows
-from keff.gateway.spans import Fact, Tracer
+from keff.gateway.spans import Tracer
 from keff.gateway.spend import Spend
 from keff.gateway.upstream import CHAT, RESPONSES, Answer, Caller, Upstream, UpstreamError
 from keff.gateway.vote import Rules, Vote
@@ -140,7 +141,7 @@ class Service:
             if job.tab is not None:
                 return await self._draw(job, job.tab, job.tab.branch(branch, job.policy), start, n)
             try:
-                answer = await self._called(job, self.upstream, job.body(start, n), job.headers)
+                answer = await called(job, self.upstream, job.body(start, n), job.headers)
             except UpstreamError as error:
                 self.charge(job, error.usage)
                 raise
@@ -163,30 +164,11 @@ class Service:
         shares = {} if self.board is None or greedy else self.board.shares
         return Vote(rules, call, judge, Sharing(1) if greedy else self.sharing, shares)
 
-    async def _called(self, job: Job, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """Make one upstream call, in a span of its own where requests are traced."""
-        query, api = job.caller.query, job.ask.api
-        if job.span is None:
-            return await upstream.draw(body, headers, query, api)
-        span, error = job.span.child("path"), "cancelled"
-        facts: dict[str, Fact] = {"server.address": upstream.address.url}
-        try:
-            answer = await upstream.draw(body, {**headers, **span.headers()}, query, api)
-            bill, error = counts_of(answer.body.get("usage")), None
-            facts |= {"gen_ai.usage.input_tokens": bill.prompt, "keff.paths": len(answer.choices)}
-            facts["gen_ai.usage.output_tokens"] = bill.output or 0
-            return answer
-        except UpstreamError as failed:
-            error = str(failed)
-            raise
-        finally:
-            span.end(facts, error)
-
     async def _draw(self, job: Job, tab: Tab, branch: Branch, start: int, n: int) -> Answer:
         """Make one call to a branch of the plan."""
         body = job.body(start, n, tab.head(branch))
         try:
-            answer = await self._called(job, branch.upstream, body, tab.headers(branch))
+            answer = await called(job, branch.upstream, body, tab.headers(branch))
         except UpstreamError as error:
             self.charge(job, error.usage, branch)
             raise tab.lost(branch, error) from None

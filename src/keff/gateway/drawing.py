@@ -1,0 +1,30 @@
+"""One upstream call of a job, in a span of its own where requests are traced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from keff.gateway.job import Job
+from keff.gateway.spans import Fact
+from keff.gateway.upstream import Answer, Upstream, UpstreamError
+from keff.protocol.tokens import counts_of
+
+
+async def called(job: Job, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """Make one upstream call; raises UpstreamError."""
+    query, api = job.caller.query, job.ask.api
+    if job.span is None:
+        return await upstream.draw(body, headers, query, api)
+    span, error = job.span.child("path"), "cancelled"
+    facts: dict[str, Fact] = {"server.address": upstream.address.url}
+    try:
+        answer = await upstream.draw(body, {**headers, **span.headers()}, query, api)
+        bill, error = counts_of(answer.body.get("usage")), None
+        facts |= {"gen_ai.usage.input_tokens": bill.prompt, "keff.paths": len(answer.choices)}
+        facts["gen_ai.usage.output_tokens"] = bill.output or 0
+        return answer
+    except UpstreamError as failed:
+        error = str(failed)
+        raise
+    finally:
+        span.end(facts, error)
