@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from keff.stats.resampling import MANY_ROWS
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+FEW_ITEMS = 16
+"""With fewer items of each pattern than this, on average, it takes longer to draw counts than items."""
+
 BLOCK_CELLS = 2**19
 """So many paths are sorted at a time, so that memory does not grow with the record."""
 
@@ -92,10 +95,15 @@ def mean_of_items(values: FloatArray, votes: Votes) -> FloatArray:
 def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) -> Iterator[IntArray]:
     """Yield how often each pattern [u] is in bootstrap resamples of whole clusters.
 
-    Of many independent items the counts are drawn as multinomial ones, at a cost that does not depend on n.
+    Of many independent items the counts are drawn as multinomial ones, at a cost that does not depend on n;
+    where patterns are many, drawing the items themselves takes less.
     """
     same, groups = alike(votes), votes.n_clusters
     apart = groups == votes.n >= MANY_ROWS
+    if apart and FEW_ITEMS * same.counts.size > groups:
+        for _ in range(replicates):
+            yield np.bincount(same.back[rng.integers(0, groups, groups)], minlength=same.counts.size)
+        return
     chances = same.counts / groups if apart else np.full(groups, 1 / groups)
     for _ in range(replicates):
         drawn = rng.multinomial(groups, chances)

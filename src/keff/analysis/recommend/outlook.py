@@ -85,8 +85,11 @@ def gather(votes: Votes, cap: int, rng: np.random.Generator, prior: Prior = GENE
         bench, played, known, sample = _replayed(votes, cap, rng)
     labels = right = top = None
     if votes.correct is not None:
-        labels, right = Labels.of(known), known.scored().mean(axis=1)
-        top = plurality_at_k_patterns(known)[:, min(votes.k, cap) - 1][alike(known).back]
+        # The curve of all questions is known by now; that of some of them would be found anew.
+        rows = slice(None) if known is votes or sample is None else sample
+        curve = plurality_at_k_patterns(votes)[alike(votes).back[rows]]
+        labels, right = Labels.of(known, curve), known.scored().mean(axis=1)
+        top = curve[:, min(votes.k, cap) - 1]
     return Material(played, labels, right, top, known.cluster_ids, votes.k, bench, sample)
 
 

@@ -111,16 +111,33 @@ def leader_worth(draws: Draws, worth: FloatArray) -> FloatArray:
 
 def _play(draws: Draws, share: FloatArray, right: NDArray[Any] | None = None) -> Played:
     """Stop every order where each rule does, and average over the orders of each question."""
-    seen, (n, repeats, cap) = draws.tallies, draws.codes.shape
-    rules, flat = Rules(cap), (n * repeats, cap + 1)
-    lost = [share[..., -1:] - share, seen.leader != seen.leader[..., -1:]]
-    if right is not None:
-        lost.append(right[..., -1:] - right)
-    tables = [values.reshape(flat) for values in lost]
-    sums: list[list[FloatArray]] = [[] for _ in range(1 + len(tables))]
-    for stop in rules.stops(seen.v1.reshape(flat), seen.v2.reshape(flat)):
-        for place, values in enumerate([stop, *(np.take_along_axis(one, stop, 1) for one in tables)]):
-            sums[place].append(values.reshape(n, repeats, -1).mean(axis=1, dtype=np.float64))
-    paths, lost_share, differs, *rest = (np.concatenate(group, axis=1) for group in sums)
+    n, repeats, cap = draws.codes.shape
+    rules, step = Rules(cap), max(1, PLAYED_AT_ONCE // repeats)
+    blocks = [
+        _averages(rules, draws, share, right, slice(start, start + step)) for start in range(0, n, step)
+    ]
+    paths, lost_share, differs, *rest = (np.concatenate(group) for group in zip(*blocks, strict=True))
     leader = np.asarray(share.mean(axis=(0, 1)), np.float64)
     return Played(rules, paths, lost_share, differs, rest[0] if rest else None, leader)
+
+
+PLAYED_AT_ONCE = 2**13
+"""Orders that every rule is played on at a time: the tables of some hundred rules stay small."""
+
+
+def _averages(
+    rules: Rules, draws: Draws, share: FloatArray, right: NDArray[Any] | None, rows: slice
+) -> list[FloatArray]:
+    """Return paths, share lost, how often answers differ, and accuracy lost, each [rows, C]."""
+    seen, flat = draws.tallies, (-1, rules.cap + 1)
+    leader, share = seen.leader[rows], share[rows]
+    lost = [share[..., -1:] - share, leader != leader[..., -1:]]
+    if right is not None:
+        lost.append(right[rows, :, -1:] - right[rows])
+    tables = [values.reshape(flat) for values in lost]
+    sums: list[list[FloatArray]] = [[] for _ in range(1 + len(tables))]
+    for stop in rules.stops(seen.v1[rows].reshape(flat), seen.v2[rows].reshape(flat)):
+        for place, values in enumerate([stop, *(np.take_along_axis(one, stop, 1) for one in tables)]):
+            by_order = values.reshape(*leader.shape[:2], -1)
+            sums[place].append(by_order.mean(axis=1, dtype=np.float64))
+    return [np.concatenate(group, axis=1) for group in sums]

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.analysis.recommend.prior import GENERIC, Belief, Prior
-from keff.stats.alike import alike
 from keff.stats.correlation import agreement_items
 from keff.stats.mixture import vote_counts
-from keff.stats.plurality import plurality_at_k_patterns
+from keff.stats.plurality import plurality_at_k_items
 from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -29,12 +28,15 @@ class Labels:
     rise: FloatArray
 
     @classmethod
-    def of(cls, pilot: Votes) -> Labels | None:
-        """Return None without labels, or with fewer than three paths."""
+    def of(cls, pilot: Votes, curve: FloatArray | None = None) -> Labels | None:
+        """Return None without labels, or with fewer than three paths.
+
+        ``curve`` [n, K] is the plurality at 1..K paths, where it is known.
+        """
         if pilot.correct is None or pilot.k < 3:
             return None
-        curve, agreement = plurality_at_k_patterns(pilot), agreement_items(pilot)
-        gain = (curve[:, pilot.k - 2] - curve[:, 0])[alike(pilot).back]
+        curve = plurality_at_k_items(pilot) if curve is None else curve
+        agreement, gain = agreement_items(pilot), curve[:, pilot.k - 2] - curve[:, 0]
         return cls(pilot.scored().mean(axis=1), agreement, gain, left_out_share(pilot) - agreement)
 
     def take(self, items: IntArray) -> Labels:
