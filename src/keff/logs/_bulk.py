@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.errors import LogError
 from keff.log import Question
 from keff.logs._columns import LISTS as LIST_OF
 from keff.logs._values import MOST_COUNT, gold_of, name_of, optional_text
@@ -86,14 +87,35 @@ class BulkLog(Protocol):
         ...
 
 
-class Numbering(dict[object, int]):
-    """Numbers texts as they come: 0, 1, 2, ...; None and "" are -1."""
+MOST_DISTINCT = 2**23
+"""Records with more different answers than this are refused: their names alone would take gigabytes."""
 
-    def __init__(self) -> None:
+
+class TooVariedError(LogError):
+    """A record has more different answers than are held in memory."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"it has more than {most:,} different answers, too many to hold: settle how they are read before "
+            "(keff read shows it), or analyse fewer questions at a time"
+        )
+
+
+class Numbering(dict[object, int]):
+    """Numbers texts as they come: 0, 1, 2, ...; None and "" are -1.
+
+    Raises TooVariedError from ``most`` different ones on.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
         super().__init__({None: -1, "": -1})
+        self.most = MOST_DISTINCT if most is None else most
 
     def __missing__(self, text: object) -> int:
-        number = self[text] = len(self) - 2
+        number = len(self) - 2
+        if number >= self.most:
+            raise TooVariedError(self.most)
+        self[text] = number
         return number
 
     @property

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import cast
+from typing import BinaryIO, cast
 
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16, unheard
 from keff.records import Note, mended
 
-MOST_HEAD = 64 * 2**20
-"""A first line longer than this many bytes is no record of answers."""
+MOST_LINE = 64 * 2**20
+"""A line longer than this many bytes is no record of a question, and is not read into memory."""
+
+TOO_LONG = f"a line of more than {MOST_LINE // 2**20} MiB, which is more than a question holds"
 
 MOST_BLANK = 100_000
 """A file with more blank lines than this is no log, and would take a minute to walk through."""
@@ -30,7 +32,7 @@ def first_row(path: Path) -> Row | str:
     with path.open("rb") as file:
         head = b""
         for _ in range(MOST_BLANK):
-            head = file.readline(MOST_HEAD)
+            head = file.readline(MOST_LINE)
             if not head:
                 return "the file is empty"
             if head.strip():
@@ -39,6 +41,8 @@ def first_row(path: Path) -> Row | str:
             return TOO_BLANK
     if is_utf16(path):
         return UTF_16
+    if len(head) == MOST_LINE:
+        return TOO_LONG
     head = head.removeprefix(b"\xef\xbb\xbf")
     if not head.lstrip().startswith(b"{"):
         return "the first line is not a JSON object"
@@ -65,7 +69,7 @@ def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
     """
     blank = 0
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(lines_of(file), 1):
             where = f"{path}:{number}"
             if not line.strip():
                 blank += 1
@@ -80,6 +84,14 @@ def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
                 return tell(torn(where))
             yield where, row
     return None
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; raises LogError for one that is too long to be read."""
+    while line := file.readline(MOST_LINE):
+        if len(line) == MOST_LINE:
+            raise LogError(f"{file.name}: {TOO_LONG}")
+        yield line
 
 
 def torn(where: str) -> Note:

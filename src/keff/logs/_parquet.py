@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from keff.errors import LogError
-from keff.logs._bulk import Bulk, NotPlainError
+from keff.logs._bulk import Bulk, NotPlainError, TooVariedError
 from keff.plugins import missing_extra
 
 MAGIC = b"PAR1"
@@ -52,6 +52,8 @@ def bulk_of(path: Path) -> Bulk | None:
     try:
         arrow.check(path)
         return columns.bulk(path)
+    except TooVariedError:
+        raise
     except (NotPlainError, LogError, ValueError, *arrow.FAILURES):
         return None
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._bulk import Bulk, NotPlainError, RowColumns
-from keff.logs._lines import MOST_BLANK, TOO_BLANK, Row, first_row, json_lines, parse
+from keff.logs._bulk import Bulk, NotPlainError, RowColumns, TooVariedError
+from keff.logs._lines import MOST_BLANK, TOO_BLANK, Row, first_row, json_lines, lines_of, parse
 from keff.logs._quick import quick_parse
 from keff.logs._rows import by_model, once_each, question_of, said_by
 
@@ -52,6 +52,8 @@ class KeffJsonl:
             for rows in _batches(path, places):
                 columns.add(rows)
             return columns.done(lambda row: _question_at(path, places[row]))
+        except TooVariedError:
+            raise
         except (NotPlainError, LogError, ValueError):
             return None
 
@@ -66,7 +68,7 @@ def _batches(path: Path, places: array[int]) -> Iterator[list[Row]]:
     rows: list[Row] = []
     place = size = 0
     with path.open("rb") as file:
-        for number, line in enumerate(file):
+        for number, line in enumerate(lines_of(file)):
             if not line.isspace():
                 rows.append(quick_parse(str(path), line, first=number == 0))
                 places.append(place)

@@ -12,7 +12,7 @@ from keff import answers
 from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import Row, first_row, json_lines, parse, refusal, torn
+from keff.logs._lines import Row, first_row, json_lines, lines_of, parse, refusal, torn
 from keff.logs._narrow import inner, real
 from keff.logs._rows import once_each
 from keff.logs._values import converted, count, is_nan, is_structured, optional_text, truth, whole
@@ -121,7 +121,7 @@ def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mappi
     marks: dict[str, Mark] = {}
     seen: set[tuple[str, str]] = set()
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(lines_of(file), 1):
             where = f"{path}:{number}"
             if not line.strip():
                 continue

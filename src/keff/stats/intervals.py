@@ -14,7 +14,7 @@ from keff.stats.betabinomial import majority_beta_binomial
 from keff.stats.fits import Fits, bayes_fits, bootstrap_fits
 from keff.stats.influence import Summary, summarise
 from keff.stats.limits import Limits, bca, bootstrap_t, hybrid_wilson, percentile
-from keff.stats.resampling import MANY_ROWS, group_sums, resampled_totals
+from keff.stats.resampling import MANY_ROWS, group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 Method = Literal["hybrid_wilson", "bayes", "percentile", "bootstrap_t", "bca", "cluster_bootstrap"]
@@ -158,8 +158,7 @@ def pattern_means(values: FloatArray, votes: Votes, rng: np.random.Generator, re
 
 
 def _ids(clusters: ArrayLike | None, n: int) -> IntArray:
-    ids = np.arange(n) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
-    return np.asarray(ids, np.int64)
+    return np.arange(n) if clusters is None else grouped(np.asarray(clusters))[0]
 
 
 _ONE_UNIT = Note("one_cluster", "All items belong to one cluster: no interval can be given.")

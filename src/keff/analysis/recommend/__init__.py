@@ -166,11 +166,11 @@ def _kept(known: Material, outlook: Outlook, index: int, aim: Aim, *, chosen: bo
 
     None without labels, and where less than half an answer at the cap is right: no share of nothing is known.
     """
-    if outlook.accuracy is None or outlook.level * len(np.unique(known.clusters)) < 0.5:
+    if outlook.accuracy is None or outlook.level * known.groups < 0.5:
         return None
     if not known.recorded:
         return predicted(known, outlook, index, aim)
-    several = len(np.unique(known.clusters)) > 1
+    several = known.groups > 1
     return cross_fitted(known, aim) if chosen and several else replayed(known, index, aim)
 
 

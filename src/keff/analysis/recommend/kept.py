@@ -13,6 +13,7 @@ from keff.analysis.recommend.rules import SINGLE
 from keff.analysis.recommend.worth import variance_of_mean
 from keff.analysis.results.recommendation import Kept
 from keff.records import Interval
+from keff.stats.resampling import grouped
 from keff.stats.votes import FloatArray, IntArray
 
 QUESTION_NOISE = 1.8
@@ -31,7 +32,7 @@ def predicted(known: Material, outlook: Outlook, index: int, aim: Aim) -> Kept:
     rule = np.array([index])
     lost = losses(outlook, rule)[:, 0] + _single_shift(outlook, index)
     spread = QUESTION_NOISE * outlook.at_stake[index] / outlook.paths[index]
-    items = len(np.unique(known.clusters))
+    items = known.groups
     luck = np.random.default_rng(1).standard_normal(len(lost)) * np.sqrt(spread / items)
     lo, hi = np.quantile(1 - lost - luck / max(outlook.level, 1e-9), [0.025, 0.975])
     value = 1 - float(outlook.lost[index]) / max(outlook.level, 1e-9) - _single_shift(outlook, index)
@@ -91,7 +92,7 @@ def _ratio(lost: FloatArray, top: FloatArray, clusters: IntArray, aim: Aim, meth
     value = 1 - float(lost.mean()) / level
     residual = (lost - (1 - value) * top)[:, None]
     error = max(float(np.sqrt(variance_of_mean(residual, clusters)[0])) / level, 1e-9)
-    freedom = max(len(np.unique(clusters)) - 1, 1)
+    freedom = max(grouped(clusters)[1].size - 1, 1)
     half = float(stdtrit(freedom, 0.975)) * error
     sure = float(stdtr(freedom, (value - aim.share) / error)) if aim.asks_share else None
     return Kept(value, max(value - half, 0.0), value + half, method, sure, aim.confidence)

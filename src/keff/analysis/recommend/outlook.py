@@ -14,6 +14,7 @@ from keff.analysis.recommend.worth import Labels, fit_slope, measured, variance_
 from keff.analysis.replay import Bench
 from keff.stats.alike import alike
 from keff.stats.plurality import plurality_at_k_patterns
+from keff.stats.resampling import grouped
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 LEAST_PRICE = 0.3
@@ -54,6 +55,11 @@ class Material:
     def played_clusters(self) -> IntArray:
         """The clusters of the questions that were played."""
         return self.clusters if self.sample is None or self.recorded else self.clusters[self.sample]
+
+    @property
+    def groups(self) -> int:
+        """The number of clusters of the questions."""
+        return grouped(self.clusters)[1].size
 
     @property
     def recorded(self) -> bool:
@@ -144,7 +150,7 @@ def believe(known: Material, prior: Prior = GENERIC) -> Outlook:
     accuracy = None if known.top is None else _reached(measured(known.top, known.clusters), slope, rise)
     level = float(played.leader[-1]) if accuracy is None else accuracy.value
     worth = Belief(max(slope.value, LEAST_PRICE * level, 1e-6), slope.sd)
-    at_stake = np.maximum(share, 0.0) + UNSEEN / len(np.unique(known.clusters))
+    at_stake = np.maximum(share, 0.0) + UNSEEN / known.groups
     at_stake[CURTAILED] = 0.0  # never another answer than that of the cap
     lost, lost_sd, factor = _lost(known, at_stake, worth, prior)
     noise = PATHS_VARIANCE * variance_of_mean(played.paths, known.played_clusters) / np.square(paths)

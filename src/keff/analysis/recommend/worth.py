@@ -10,7 +10,7 @@ from keff.analysis.recommend.prior import GENERIC, Belief, Prior
 from keff.stats.correlation import agreement_items
 from keff.stats.mixture import vote_counts
 from keff.stats.plurality import plurality_at_k_items
-from keff.stats.resampling import group_sums
+from keff.stats.resampling import group_sums, grouped
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 
@@ -97,7 +97,7 @@ def left_out_share(pilot: Votes) -> FloatArray:
 
 def measured(right: FloatArray, clusters: IntArray) -> Belief:
     """Return the mean of an accuracy by question [n] with its standard error over clusters [n]."""
-    _, ids, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    ids, sizes = grouped(clusters)
     sums = np.bincount(ids, right - right.mean())
     # Two imagined clusters, one right and one wrong, keep a perfect pilot from claiming certainty.
     spread = (np.square(sums).sum() + 0.5 * np.square(sizes.mean())) / np.square(sizes.mean())
@@ -107,8 +107,8 @@ def measured(right: FloatArray, clusters: IntArray) -> Belief:
 
 def variance_of_mean(values: FloatArray, clusters: IntArray) -> FloatArray:
     """Return the variance of the mean over questions [n, C] that were drawn by cluster [C]."""
-    _, ids = np.unique(clusters, return_inverse=True)
-    groups = int(ids.max()) + 1
+    ids, sizes = grouped(clusters)
+    groups = sizes.size
     sums = group_sums(values - values.mean(axis=0), ids, groups)
     return np.asarray(
         np.square(sums).sum(axis=0) / len(values) ** 2 * groups / max(groups - 1, 1), np.float64
