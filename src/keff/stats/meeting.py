@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,21 +50,22 @@ class Meeting:
         return np.asarray(stdtr(self.questions, (MEETS - self.centre - moved) / self.error), np.float64)
 
 
+@lru_cache(maxsize=2)
 def right_answers_meet(votes: Votes, level: float = 0.95) -> Meeting:
     """Return r = pairs of right paths with one key / pairs of right paths, with an interval over questions.
 
     A ratio of sums over clusters. Its error is the jackknife's first order (linearised) one, after adding two
     imagined clusters of half the mean weight, one that meets and one that does not: without them a pilot
     whose right answers all meet would claim certainty. Student's t with (clusters - 1) degrees of freedom,
-    cut at 0 and 1. The value is NaN, with the warning ``meeting_unknown``, below 20 questions with two right
-    paths; ``chance_below`` is then still what the few pairs say. Raises ValueError without answers or gold
-    labels.
+    cut at 0 and 1. Kept for the last votes asked for. The value is NaN, with the warning ``meeting_unknown``,
+    below 20 questions with two right paths; ``chance_below`` is then still what the few pairs say. Raises
+    ValueError without answers or gold labels.
     """
     same, pairs = right_pairs(votes)
     questions = int(np.sum(pairs > 0))
     if not questions:
         return Meeting(_unknown(votes, questions), math.nan, math.nan, same, pairs)
-    units = int(np.unique(votes.cluster_ids[pairs > 0]).size)
+    units = int(np.count_nonzero(np.bincount(votes.cluster_ids[pairs > 0])))
     ratio, centre, error = _ratio(same, pairs, votes.cluster_ids)
     if questions < LEAST_QUESTIONS:
         return Meeting(_unknown(votes, questions), centre, error, same, pairs)

@@ -20,8 +20,13 @@ def partition_log_law(counts: IntArray) -> FloatArray:
     """Return the log probability of each partition under each component [n, components].
 
     ``counts`` [n, r] are the votes of each answer, padded with 0. Ewens-Pitman formula; for M answers the
-    probability of the partition, whichever answers carry it.
+    probability of the partition, whichever answers carry it. Equal rows are done once.
     """
+    kinds, back = np.unique(counts, axis=0, return_inverse=True)
+    return _laws(kinds.astype(np.int64))[back.ravel()]
+
+
+def _laws(counts: IntArray) -> FloatArray:
     size, k = counts.sum(axis=1), (counts > 0).sum(axis=1)
     return np.stack([_log_law(kind, x, y, counts, (size, k)) for kind, x, y in COMPONENTS], axis=1)
 
@@ -49,10 +54,11 @@ def _log_law(
 def fit_weights(log_law: FloatArray, prior: FloatArray, rounds: int = 200) -> FloatArray:
     """Return the component weights by EM, ``prior`` being pseudo-questions of each component."""
     weights = prior / prior.sum()
-    law = np.exp(log_law - log_law.max(axis=1, keepdims=True))
+    kinds, times = np.unique(log_law, axis=0, return_counts=True)
+    law = np.exp(kinds - kinds.max(axis=1, keepdims=True))
     for _ in range(rounds):
         share = law * weights
-        share /= share.sum(axis=1, keepdims=True)
+        share *= (times / share.sum(axis=1))[:, None]
         weights = prior + share.sum(axis=0)
         weights /= weights.sum()
     return weights

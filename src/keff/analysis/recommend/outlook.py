@@ -91,11 +91,12 @@ def gather(votes: Votes, cap: int, rng: np.random.Generator, prior: Prior = GENE
         bench, played, known, sample = _replayed(votes, cap, rng)
     labels = right = top = None
     if votes.correct is not None:
-        # The curve of all questions is known by now; that of some of them would be found anew.
-        rows = slice(None) if known is votes or sample is None else sample
-        curve = plurality_at_k_patterns(votes)[alike(votes).back[rows]]
-        labels, right = Labels.of(known, curve), known.scored().mean(axis=1)
-        top = curve[:, min(votes.k, cap) - 1]
+        # The curves of all questions are known by now; those of some of them would be found anew.
+        rows = None if known is votes else sample
+        labels, right = Labels.of(votes), known.scored().mean(axis=1)
+        labels = labels if labels is None or rows is None else labels.take(rows)
+        back = alike(votes).back if rows is None else alike(votes).back[rows]
+        top = plurality_at_k_patterns(votes)[:, min(votes.k, cap) - 1][back]
     return Material(played, labels, right, top, known.cluster_ids, votes.k, bench, sample)
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.analysis.recommend.prior import GENERIC, Belief, Prior
+from keff.stats.alike import alike, one_of_each
 from keff.stats.correlation import agreement_items
 from keff.stats.mixture import vote_counts
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.plurality import plurality_at_k_patterns
 from keff.stats.resampling import group_sums, grouped
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -28,16 +29,15 @@ class Labels:
     rise: FloatArray
 
     @classmethod
-    def of(cls, pilot: Votes, curve: FloatArray | None = None) -> Labels | None:
-        """Return None without labels, or with fewer than three paths.
-
-        ``curve`` [n, K] is the plurality at 1..K paths, where it is known.
-        """
+    def of(cls, pilot: Votes) -> Labels | None:
+        """Return None without labels, or with fewer than three paths."""
         if pilot.correct is None or pilot.k < 3:
             return None
-        curve = plurality_at_k_items(pilot) if curve is None else curve
-        agreement, gain = agreement_items(pilot), curve[:, pilot.k - 2] - curve[:, 0]
-        return cls(pilot.scored().mean(axis=1), agreement, gain, left_out_share(pilot) - agreement)
+        # All of it goes by pattern, of which a large pilot has few.
+        some, curve = one_of_each(pilot), plurality_at_k_patterns(pilot)
+        agreement, gain = agreement_items(some), curve[:, pilot.k - 2] - curve[:, 0]
+        by_pattern = cls(some.scored().mean(axis=1), agreement, gain, left_out_share(some) - agreement)
+        return by_pattern.take(alike(pilot).back)
 
     def take(self, items: IntArray) -> Labels:
         """Return the labels of some questions."""
