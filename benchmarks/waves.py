@@ -227,36 +227,68 @@ def lines(
     return out
 
 
-def report(rounds: int, k: float, some: Sequence[Line]) -> tuple[float, int]:
-    """Print the comparison of one strength and number of rounds.
+@dataclass(frozen=True)
+class Compared:
+    """A planned rule beside the best of each kind of rival: ratios by record, with their errors."""
 
-    Returns the mean ratio to the better of doubling and windows, and on how many records it is worse.
-    """
-    names = list(some[0].rivals)
-    known = {name: ratios(name, some) for name in names}
-    means = {name: float(np.mean([r for r, _ in each])) for name, each in known.items()}
-    best = [
-        max((name for name in names if name.startswith(kind)), key=means.__getitem__)
-        for kind in ("doubling", "windows", "one")
-    ]
-    own = [line.own for line in some]
-    kept = 1 - np.mean([line.own.right.mean() / line.top for line in some])
-    timed = [np.quantile(r.seconds, 0.95) for r in own if r.seconds is not None]
-    late = f", p95 {np.mean(timed):.0f} s over {len(timed)} records" if timed else ""
-    paths, turns = (np.mean([getattr(r, what).mean() for r in own]) for what in ("paths", "rounds"))
-    print(f"| {rounds} | `budget:{k:g}` | {paths:.2f} | {turns:.2f} | {kept:.2%}{late} |", end="")
-    beyond = 0
-    for name in best:
-        worse = [(r - 1, e, line.name) for (r, e), line in zip(known[name], some, strict=True)]
-        off = [f"{n} {d:+.1%}" for d, e, n in worse if d > max(0.03, 2 * e)]
-        beyond += 0 if name == best[2] else len(off)
-        print(f" {name}: {means[name]:.3f}, worst {max(worse)[0]:+.1%} ({len(off)} beyond) |", end="")
-    print(flush=True)
-    return max(means[name] for name in best[:2]), beyond
+    rounds: int
+    k: float
+    some: Sequence[Line]
+    best: dict[str, list[tuple[float, float]]]
+
+    @classmethod
+    def of(cls, rounds: int, k: float, some: Sequence[Line]) -> Compared:
+        known = {name: ratios(name, some) for name in some[0].rivals}
+        best = [
+            max((name for name in known if name.startswith(kind)), key=lambda name: mean_of(known[name]))
+            for kind in ("doubling", "windows", "one")
+        ]
+        return cls(rounds, k, some, {name: known[name] for name in best})
+
+    def fixed(self) -> list[list[tuple[float, float]]]:
+        """Return the ratios to doubling and to windows."""
+        return list(self.best.values())[:2]
+
+    def row(self) -> str:
+        """Return one line of the first table."""
+        own = [line.own for line in self.some]
+        kept = 1 - np.mean([line.own.right.mean() / line.top for line in self.some])
+        paths, turns = (np.mean([getattr(r, what).mean() for r in own]) for what in ("paths", "rounds"))
+        timed = [np.quantile(r.seconds, 0.95) for r in own if r.seconds is not None]
+        seconds = f"{np.mean(timed):,.0f}" if timed else "–"
+        cells = [
+            f"{name}: {mean_of(each):.3f}, worst {max(r for r, _ in each) - 1:+.1%} ({beyond(each)} beyond)"
+            for name, each in self.best.items()
+        ]
+        start = f"| {self.rounds} | `budget:{self.k:g}` | {paths:.2f} | {turns:.2f} | {kept:.2%} | {seconds}"
+        return f"{start} | {' | '.join(cells)} |"
+
+
+def mean_of(each: Sequence[tuple[float, float]]) -> float:
+    """Return the mean ratio over records."""
+    return float(np.mean([value for value, _ in each]))
+
+
+def beyond(each: Sequence[tuple[float, float]]) -> int:
+    """Return on how many records the ratio is above one by 3% and by two standard errors."""
+    return sum(value - 1 > max(0.03, 2 * error) for value, error in each)
+
+
+def by_record(compared: Sequence[Compared]) -> None:
+    """Print the change in paths from doubling and from windows, record by record."""
+    titles = [f"R = {each.rounds}, `budget:{each.k:g}`" for each in compared]
+    print(f"\n| record | {' | '.join(titles)} |\n|---|{'---:|' * len(titles)}")
+
+    def change(fixed: tuple[float, float]) -> str:
+        return f"{100 * (fixed[0] - 1):+.0f} ± {100 * fixed[1]:.0f}"
+
+    for place, line in enumerate(compared[0].some):
+        cells = [", ".join(change(fixed[place]) for fixed in each.fixed()) for each in compared]
+        print(f"| {line.name} | {' | '.join(cells)} |")
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, nargs="+", default=[3, 5, 7])
     parser.add_argument("--every", type=int, default=1)
@@ -268,16 +300,18 @@ def main() -> None:
         print(f"skipped: no recorded generations with {LONG} paths per question in {FOLDER}")
         return
     print(f"{len(workloads)} records\n")
-    print("| at most rounds | rule | paths | mean rounds | kept | doubling | windows | one at a time |")
-    print("|---:|---|---:|---:|---:|---|---|---|")
-    each = [
-        report(rounds, k, some)
-        for rounds in asked.rounds
-        for k, some in lines(workloads, rounds, asked.at, asked.orders).items()
-    ]
-    worst, beyond = max(ratio for ratio, _ in each), sum(count for _, count in each)
+    print("| at most rounds | rule | paths | rounds | kept | p95, s | doubling | windows | one at a time |")
+    print("|---:|---|---:|---:|---:|---:|---|---|---|", flush=True)
+    compared: list[Compared] = []
+    for rounds in asked.rounds:
+        for k, some in lines(workloads, rounds, asked.at, asked.orders).items():
+            compared.append(Compared.of(rounds, k, some))
+            print(compared[-1].row(), flush=True)
+    by_record(compared)
+    fixed = [each for some in compared for each in some.fixed()]
+    worst, count = max(map(mean_of, fixed)), sum(map(beyond, fixed))
     print(f"\nclaim: paths of planned rounds over the best fixed waves, equal loss | {worst:.3f} | at most 1")
-    print(f"claim: records on which they draw more by 3% and 2 standard errors | {beyond} | 0")
+    print(f"claim: records on which they draw more by 3% and 2 standard errors | {count} | 0")
 
 
 if __name__ == "__main__":

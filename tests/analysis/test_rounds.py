@@ -10,14 +10,18 @@ import pytest
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.money import Tariff, path_dollars, rates
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.in_flight import Lanes
+from keff.analysis.replay.in_flight import Lanes, batch
+from keff.analysis.replay.outcomes import expectations, run
 from keff.analysis.results.recommendation import Recommendation
 from keff.analysis.rounds import Haste, all_in_time
 from keff.analysis.terms import Terms
 from keff.analysis.times import seconds_of
 from keff.errors import UsageError
+from keff.policy import parse_policy
 from keff.reading.arrays import record_of_votes
+from keff.records import Interval
 from keff.sampling.cost import Price
+from keff.stats.draws import permuted
 from keff.stats.votes import Votes
 
 
@@ -109,6 +113,42 @@ def test_a_queue_for_one_place_adds_up_the_paths() -> None:
     assert fixed.seconds is not None and fixed.seconds.p95 is not None
     assert lead.seconds is not None and lead.seconds.p50 is not None
     assert (fixed.seconds.p95.value, lead.seconds.p50.value) == (12, 6)
+
+
+def test_a_batch_takes_its_work_over_the_places() -> None:
+    votes = Votes(np.zeros((40, 8), int), None, seconds=np.full((40, 8), 3.0))
+    how = Replaying(replicates=50, lanes=Lanes(slots=4))
+    fixed, lead = replay(votes, ["fixed:8", "lead_k:3,cap=8"], np.random.default_rng(0), how).policies
+    assert fixed.batch is not None and lead.batch is not None
+    assert fixed.batch.seconds.value == 40 * 8 * 3 / 4
+    # Three paths leave a place empty at most once: when the last question has begun.
+    assert lead.batch.seconds.value == pytest.approx(40 * 3 * 3 / 4)
+    assert fixed.batch.each is not None and fixed.batch.each.p50 is not None and fixed.seconds is not None
+    # Eight open questions share four places; one alone has them all.
+    assert fixed.seconds.p50 is not None and fixed.seconds.p50.value == 6
+    assert fixed.batch.each.p50.value > 6
+    unbounded = replay(votes, ["fixed:8"], np.random.default_rng(0), Replaying(replicates=50))
+    assert unbounded.policies[0].batch is None
+
+
+def test_the_interval_of_a_batch_covers_batches_of_new_questions() -> None:
+    policy, lanes = parse_policy("lead_k:2,cap=6"), Lanes(slots=5)
+
+    def seconds(seed: int, questions: int) -> Interval:
+        rng = np.random.default_rng(seed)
+        long = rng.gamma(4.0, 0.5, (questions, 1)) * rng.gamma(8.0, 0.1, (questions, 6))
+        answers = (rng.random((questions, 6)) < rng.random((questions, 1))).astype(int)
+        draws = permuted(Votes(answers, None, seconds=long), 6, 12, rng)
+        outcome = expectations(run(policy, draws), draws, 6)
+        together = batch(policy, draws, lanes, outcome, np.arange(questions))
+        assert together is not None
+        return together.seconds
+
+    expected = seconds(999, 1500).value / 1500
+    known = [seconds(seed, 60) for seed in range(30)]
+    inside = [low.lo <= 60 * expected <= low.hi for low in known if low.lo is not None and low.hi is not None]
+    assert np.mean([each.value for each in known]) == pytest.approx(60 * expected, rel=0.1)
+    assert np.mean(inside) >= 0.8
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import numpy as np
 from keff.analysis.money import Pace, Rates, Tariff, complete, rates
 from keff.analysis.replay.changes import change, mean_of, seconds_of
 from keff.analysis.replay.compare import Fixed, Judged, bootstrap, item_columns, means_of, with_frontier
-from keff.analysis.replay.in_flight import WHOLE_ROUNDS, Lanes, in_flight, queued
+from keff.analysis.replay.in_flight import WHOLE_ROUNDS, Lanes, batch, in_flight, queued
 from keff.analysis.replay.outcomes import PolicyOutcome, at_once, expectations, run
 from keff.analysis.replay.refit import Pilot, Refitter
 from keff.analysis.results.replay import Replay, ReplayRow
@@ -225,10 +225,10 @@ class Bench:
         if not isinstance(policy, Fittable) or policy.fitted:
             judged = self._as_it_is(policy, replicates)
             row = self._with_money(judged.row(policy.spec, self.fixed.cap, None), judged, fitted=False)
-            flown = in_flight(
-                policy, self.draws, self.lanes, judged.outcome, self.rates, self.votes.cluster_ids
-            )
-            return replace(row, in_flight=flown)
+            ids, outcome = self.votes.cluster_ids, judged.outcome
+            flown = in_flight(policy, self.draws, self.lanes, outcome, self.rates, ids)
+            together = batch(policy, self.draws, self.lanes, outcome, ids)
+            return replace(row, in_flight=flown, batch=together)
         judged = self._fitted(policy, replicates, pilot)
         costs = pilot.costs(float(judged.outcome.paths.mean()), "labels" in policy.needs)
         return self._with_money(judged.row(policy.spec, self.fixed.cap, costs), judged, fitted=True)

@@ -1,4 +1,7 @@
-"""Policies whose paths fly ahead of what is needed, or queue for few slots: seconds, and what was in vain."""
+"""Policies whose paths fly ahead of what is needed, or queue for few slots: seconds, and what was in vain.
+
+One question at a time, or all of them at once.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ import numpy as np
 from keff.analysis.money import Rates
 from keff.analysis.replay.changes import mean_of, seconds_of
 from keff.analysis.replay.outcomes import PolicyOutcome, ahead_of
-from keff.analysis.results.replay import InFlight
+from keff.analysis.results.replay import Batch, InFlight
 from keff.errors import UsageError
 from keff.policy import Policy
+from keff.records import Interval
 from keff.stats.draws import Draws
+from keff.stats.intervals import interval_mean
 from keff.stats.latency import Flights, fly
+from keff.stats.queue import serve
 from keff.stats.votes import FloatArray, IntArray
 
 
@@ -37,6 +43,15 @@ class Lanes:
         if not 0 < self.alone <= 1:
             raise UsageError(f"--alone must be a share above 0 and at most 1, not {self.alone:g}")
 
+
+OPEN_PER_PLACE = 2
+"""So many questions for each place does the sampler work on together."""
+
+BATCHES, QUESTIONS = 12, 20_000
+"""A batch is simulated so many times, or until so many questions were answered in all.
+
+Each time with other paths and in another order of its questions.
+"""
 
 WHOLE_ROUNDS = Lanes()
 """Nothing flies ahead of a round, and nothing queues."""
@@ -87,6 +102,33 @@ def in_flight(
         tokens_in_vain=None if tokens is None else float(tokens.mean()),
         dollars=dollars,
     )
+
+
+def batch(
+    policy: Policy, draws: Draws, lanes: Lanes, outcome: PolicyOutcome, clusters: IntArray
+) -> Batch | None:
+    """Return how long all questions take together through the slots; None without slots or seconds.
+
+    A path takes its recorded seconds once it has a slot: they should have been recorded with all slots busy.
+    """
+    ahead = ahead_of(policy, draws)
+    if lanes.slots is None or ahead is None or draws.seconds is None or outcome.busy is None:
+        return None
+    n, orders, _ = draws.codes.shape
+    rng = np.random.default_rng(0)
+    last = np.empty(max(min(orders, BATCHES, QUESTIONS // n), 1))
+    took = np.empty((n, len(last)))
+    for turn in range(len(last)):
+        line = rng.permutation(n)
+        asked, seconds = ahead[line, turn, : policy.cap + 1], draws.seconds[line, turn]
+        served = serve(asked, seconds, lanes.slots, OPEN_PER_PLACE * lanes.slots)
+        last[turn], took[line, turn] = served.last, served.answered - served.opened
+    # The work over the slots has the uncertainty; beyond it the last questions leave slots empty.
+    work = interval_mean(outcome.busy * n / lanes.slots, clusters).interval
+    beyond = float(last.mean()) - work.value
+    lo, hi = (None if end is None else max(end + beyond, 0.0) for end in (work.lo, work.hi))
+    whole = Interval(float(last.mean()), lo, hi, f"simulated queue, {work.method}")
+    return Batch(n, lanes.slots, whole, seconds_of(took, clusters))
 
 
 def _mean_of(values: FloatArray) -> FloatArray:

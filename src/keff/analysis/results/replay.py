@@ -40,6 +40,20 @@ class InFlight(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class Batch(Result):
+    """Many ``questions`` at once through ``places``, as ``keff sample`` draws them with a policy.
+
+    ``seconds`` until all are answered; ``each`` the time of one question from its first request to its
+    answer, with the waiting for places.
+    """
+
+    questions: int
+    places: int
+    seconds: Interval
+    each: Seconds | None
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayRow(Result):
     """One policy: what it keeps and costs, in means over questions and orders of drawing.
 
@@ -48,8 +62,8 @@ class ReplayRow(Result):
     ``frontier`` says that no other policy beats it in both accuracy and cost. With prices ``dollars`` are the
     mean cost of a question; where seconds are known ``seconds`` are the time to answer when rounds follow
     each other, ``seconds_at_once`` when all paths start together and those not needed are cancelled.
-    ``in_flight`` is what keeping paths in flight does, where that was asked. ``change`` is the policy minus
-    the baseline of the table.
+    ``in_flight`` is what keeping paths in flight does, and ``batch`` how long all questions take together,
+    where that was asked. ``change`` is the policy minus the baseline of the table.
     """
 
     policy: str
@@ -67,6 +81,7 @@ class ReplayRow(Result):
     seconds_at_once: Seconds | None = None
     change: Change | None = None
     in_flight: InFlight | None = None
+    batch: Batch | None = None
 
     @property
     def cost(self) -> float:
