@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -10,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.analysis.replay.outcomes import drive, run
+from keff.analysis.replay.outcomes import drive, follow_rounds, run
 from keff.policy import InRounds, Policy, Sample, Stop, View, parse_policy, tally
 from keff.policy_induction import stations_of
 from keff.policy_rounds import fit_agreement, in_rounds
-from keff.policy_waves import in_waves
+from keff.policy_waves import follow_all, in_waves
 from keff.stats.correlation import agreement
 from keff.stats.courses import GENERIC_WEIGHTS, component_agreement, courses, tilted
 from keff.stats.draws import Draws
 from keff.stats.partitions import COMPONENTS, Simulated
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes
 
 made = cache(parse_policy)
 VOTES = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=32, max_size=32)
@@ -130,6 +131,30 @@ def test_planned_rounds_lose_no_more_on_courses_that_they_were_not_made_from(spe
 def test_fewer_rounds_take_more_paths() -> None:
     paths = [outcome(parse_policy(f"budget:4,rounds={rounds}"), 5)[0] for rounds in (1, 2, 4)]
     assert paths == sorted(paths, reverse=True)
+
+
+def in_fixed_waves(first: int, factor: int, rounds: int) -> Callable[..., IntArray]:
+    """Return the sizes of waves that grow by a factor, the last drawing what is left."""
+
+    def sizes(turn: int, at: IntArray, ahead: IntArray, counts: object) -> IntArray:  # noqa: ARG001
+        size = 32 if turn >= rounds - 1 else first * factor**turn
+        return np.where(ahead > 0, np.minimum(size, 32 - at), 0)
+
+    return sizes
+
+
+@pytest.mark.parametrize(("spec", "rounds", "agrees"), [("budget:5", 5, 0.91), ("budget:3", 3, 0.6)])
+def test_planned_rounds_draw_no_more_than_the_same_rule_at_the_ends_of_fixed_waves(
+    spec: str, rounds: int, agrees: float
+) -> None:
+    """On an easy workload no price of the loss is faithful enough, and only the rule may stop."""
+    rule = parse_policy(spec)
+    draws = courses(tilted(GENERIC_WEIGHTS, agrees), 20_000, 32, np.random.default_rng(31)).draws
+    planned = run(parse_policy(f"{spec},rounds={rounds},agreement={agrees}"), draws).stop
+    for first, factor in ((1, 2), (2, 2), (4, 2), (4, 1), (5, 1)):
+        ahead = follow_all(in_fixed_waves(first, factor, rounds), rule, draws)
+        more = planned - follow_rounds(ahead, None)[0]
+        assert more.mean() <= 3 * more.std() / more.size**0.5, (first, factor)
 
 
 def test_the_agreement_of_each_law_is_that_of_its_votes() -> None:

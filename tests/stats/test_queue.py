@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.stats.queue import serve
 from keff.stats.votes import FloatArray, IntArray
 
@@ -66,7 +67,7 @@ async def sampled(ahead: IntArray, seconds: FloatArray, places: int, rooms: int)
 
 
 @given(seed=st.integers(0, 10**6), places=st.integers(1, 5), rooms=st.integers(1, 8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_it_is_what_semaphores_do(seed: int, places: int, rooms: int) -> None:
     rng = np.random.default_rng(seed)
     ahead, seconds = asking(12, 6, rng), rng.exponential(1.0, (12, 6))

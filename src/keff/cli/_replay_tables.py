@@ -38,7 +38,7 @@ def _beside(replayed: Replay) -> dict[str, Callable[[ReplayRow], str]]:
         columns |= {"p50 s": _p50, "p95 s": _p95, "p95 s at once": _at_once}
     if any(row.in_flight is not None for row in replayed.policies):
         columns |= {"p95 s in flight": _in_flight, "tokens in vain": _in_vain}
-    if any(row.batch is not None for row in found.policies):
+    if any(row.batch is not None for row in replayed.policies):
         columns |= {"s for all": _for_all, "p95 s among all": _among_all}
     return columns
 
