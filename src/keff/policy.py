@@ -97,6 +97,15 @@ def parse_policy(text: str | PolicySpec) -> Policy:
     return policy
 
 
+def policy_now(text: str) -> str:
+    """Return the spec of what is deployed today: a number K is ``fixed:K``.
+
+    Raises PolicyError for a spec that is none.
+    """
+    spec = f"fixed:{text}" if text.strip().isdigit() else text
+    return parse_policy(spec).spec
+
+
 def for_one_model(policy: Policy, wanted_by: str) -> None:
     """Raise PolicyError for a policy over several branches where only one model is asked."""
     if isinstance(policy, Branching):

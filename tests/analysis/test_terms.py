@@ -8,8 +8,9 @@ import pytest
 from keff.analysis.bill import step
 from keff.analysis.money import Pace, Tariff, complete, rates
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.terms import Accounts, Terms, policy_now
+from keff.analysis.terms import Accounts, Terms
 from keff.errors import KeffError, PolicyError, UsageError
+from keff.policy import policy_now
 from keff.sampling.cost import Price
 from keff.stats.latency import longest_of, quantile
 from keff.stats.votes import Votes

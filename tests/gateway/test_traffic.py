@@ -16,12 +16,13 @@ import pytest
 from fault_server import Script, running
 from gateway_rig import Rig, gateway
 from keff.errors import UsageError
-from keff.gateway import live_page, traffic
+from keff.gateway import averages, live_page, traffic
+from keff.gateway.averages import Mean
 from keff.gateway.books import OwnBooks, Voted
 from keff.gateway.monitor import Monitor
 from keff.gateway.options import Options
 from keff.gateway.request_policy import policy_of_plan
-from keff.gateway.traffic import Learner, Mean, Traffic, profile_of
+from keff.gateway.traffic import Learner, Traffic, profile_of
 from keff.plan import Plan
 from keff.sampling.cost import Price
 
@@ -87,7 +88,7 @@ def test_a_profile_holds_the_patterns_and_votes_of_its_requests() -> None:
 
 def test_the_page_tells_what_was_seen_and_what_is_saved(serve: Serve) -> None:
     price = Price(prompt=1, output=2)
-    rig = serve(Script(answer=numbers(1.0)), planless=True, options=Options(now=32, price=price))
+    rig = serve(Script(answer=numbers(1.0)), planless=True, options=Options(now="32", price=price))
     ask_many(rig, 5)
     told = get(rig, "/keff", headers=JSON).json()
     assert told["requests"] == 5
@@ -169,9 +170,9 @@ def test_other_rules_are_replayed_on_the_votes_in_launch_order() -> None:
 
 
 def test_a_share_has_wilson_s_interval() -> None:
-    assert traffic.share(11, 11).hi == pytest.approx(1, abs=1e-12)
-    assert traffic.share(11, 11).lo == pytest.approx(11 / (11 + traffic.Z**2))
-    half = traffic.share(5, 10)
+    assert averages.share(11, 11).hi == pytest.approx(1, abs=1e-12)
+    assert averages.share(11, 11).lo == pytest.approx(11 / (11 + averages.Z**2))
+    half = averages.share(5, 10)
     assert half.lo is not None
     assert half.hi is not None
     assert (half.lo + half.hi) / 2 == pytest.approx(0.5)

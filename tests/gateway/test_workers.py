@@ -27,6 +27,7 @@ from keff.gateway.link import Answered, DrawnOn, enter, packed, unpacked
 from keff.gateway.metrics import Metrics
 from keff.gateway.monitor import Monitor, StateFile
 from keff.gateway.request_policy import policy_of_plan
+from keff.gateway.today import Baseline, Change, Spent
 from keff.gateway.traffic import Traffic
 from keff.plan import Plan, Profile
 
@@ -35,7 +36,7 @@ def profiled() -> OwnBooks:
     policy = policy_of_plan("lead_k:3")
     profile = Profile(paths=4, table=(60, 20, 10, 7, 3))
     monitor = Monitor(Plan(policy="lead_k:3", estimates={}, profile=profile), policy)
-    return OwnBooks(policy=policy, monitor=monitor, traffic=Traffic(now=32))
+    return OwnBooks(policy=policy, monitor=monitor, traffic=Traffic(change=Change(Baseline("fixed:32", 32))))
 
 
 def test_notes_mean_the_same_after_the_journey() -> None:
@@ -46,7 +47,11 @@ def test_notes_mean_the_same_after_the_journey() -> None:
         keys = tuple(rng.choice(("a", "b", "c", None)) for _ in range(rng.choice((3, 3, 5))))
         notes += [
             Voted(keys, "numeric", rng.choice(("policy", "free_text", "deadline")), at % 3, at % 5 > 0, at),
-            Answered("policy", 0.1 * at, None if at % 2 else 0.01, at + 0.5),
+            Answered(
+                "policy",
+                Spent(0.1 * at, None if at % 2 else 0.01, at, at_once=None if at % 3 else 0.2),
+                at + 0.5,
+            ),
             DrawnOn(keys * 3, at + 0.7),
         ]
     for note in notes:

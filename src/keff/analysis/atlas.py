@@ -12,9 +12,9 @@ from keff.analysis.estimates import Settings, analyze
 from keff.analysis.replay.outcomes import expectations, run
 from keff.analysis.results.estimates import Analysis, Limits
 from keff.analysis.results.recommendation import Recommendation
-from keff.analysis.terms import Terms, policy_now
+from keff.analysis.terms import Terms
 from keff.errors import UsageError
-from keff.policy import parse_policy
+from keff.policy import parse_policy, policy_now
 from keff.reading.open import Record
 from keff.records import Interval
 from keff.result import Result

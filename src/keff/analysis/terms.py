@@ -14,7 +14,6 @@ from keff.analysis.rounds import Haste, in_time
 from keff.analysis.times import seconds_of
 from keff.analysis.today import Today
 from keff.errors import UsageError
-from keff.policy import parse_policy
 from keff.policy_spec import MAX_CAP
 from keff.records import Interval, Note
 from keff.stats.votes import Votes
@@ -46,15 +45,6 @@ class Terms:
             raise UsageError("a budget in dollars and a volume need prices (--prices FILE)")
         if self.volume is not None and self.volume < 1:
             raise UsageError(f"a volume is at least 1 question, not {self.volume}")
-
-
-def policy_now(text: str) -> str:
-    """Return the spec of what is deployed today: a number K is ``fixed:K``.
-
-    Raises PolicyError for a spec that is none.
-    """
-    spec = f"fixed:{text}" if text.strip().isdigit() else text
-    return parse_policy(spec).spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from keff.analysis.recommend import Aim
 from keff.analysis.rounds import Haste
-from keff.analysis.terms import NO_HASTE, Terms, policy_now
+from keff.analysis.terms import NO_HASTE, Terms
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.cli._money import read_pace, tariff
 from keff.errors import UsageError
+from keff.policy import policy_now
 from keff.reading.open import Opening
 
 TABLES = "columns", "scorer", "threshold"

@@ -170,8 +170,13 @@ ServeConfig = Annotated[
     ),
 ]
 NowServed = Annotated[
-    int | None,
-    typer.Option("--now", min=1, metavar="K", help="Paths you draw per request today, for what is saved."),
+    str | None,
+    typer.Option(
+        "--now",
+        metavar="K|POLICY",
+        help="What is deployed today: savings are against it.",
+        show_default="what the plan's figures are against",
+    ),
 ]
 UpstreamKeyEnv = Annotated[
     str | None,

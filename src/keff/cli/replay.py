@@ -14,7 +14,6 @@ from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.replay.in_flight import Lanes
 from keff.analysis.results.replay import Replay
 from keff.analysis.rounds import all_in_time
-from keff.analysis.terms import policy_now
 from keff.cli import _aim_options as a
 from keff.cli import _console
 from keff.cli import _read_options as r
@@ -25,6 +24,7 @@ from keff.cli._money import read_pace, tariff
 from keff.cli._replay_tables import replay_tables
 from keff.errors import UsageError
 from keff.plugins import missing_extra
+from keff.policy import policy_now
 from keff.policy_spec import PolicySpec
 from keff.reading.several import one_model
 from keff.stats.plurality import plurality_at_k_items

@@ -32,7 +32,7 @@ READY = ("/readyz", "/health/readiness")
 OPEN_PATHS = frozenset({*ALIVE, *READY})
 VOTED = frozenset({CHAT, RESPONSES})
 MODELS = "/v1/models"
-TOLD = ("x-keff-paths", "x-keff-share", "x-keff-stale-plan", "x-keff-not-voted")
+TOLD = ("x-keff-paths", "x-keff-share", "x-keff-change", "x-keff-stale-plan", "x-keff-not-voted")
 """Headers in which a reply says what came of it."""
 
 HOUR = 3600.0
@@ -100,13 +100,7 @@ def with_cors(front: Front, origins: tuple[str, ...]) -> Front | CORSMiddleware:
         allow_origins=origins,
         allow_methods=["GET", "POST"],
         allow_headers=["*"],
-        expose_headers=[
-            "x-request-id",
-            "x-keff-paths",
-            "x-keff-share",
-            "x-keff-stale-plan",
-            "x-keff-not-voted",
-        ],
+        expose_headers=["x-request-id", *TOLD],
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from keff.gateway.monitor import Monitor, StateFile, save_profile
+from keff.gateway.today import Spent
 from keff.gateway.traffic import Learner, Traffic
 from keff.plan import Plan, Profile
 from keff.policy import Policy
@@ -50,7 +51,7 @@ class Books(Protocol):
         """Take one request that was answered by a vote."""
         ...
 
-    def answered(self, stop: str, seconds: float, dollars: float | None) -> None:
+    def answered(self, stop: str, spent: Spent) -> None:
         """Take how long a reply took and what it cost."""
         ...
 
@@ -95,9 +96,9 @@ class OwnBooks:
         elif self.learner is not None and not self.learner.shadow_only:
             self._learn(self.learner, note.keys)
 
-    def answered(self, stop: str, seconds: float, dollars: float | None) -> None:
+    def answered(self, stop: str, spent: Spent) -> None:
         """Take how long a reply took and what it cost."""
-        self.traffic.answered(stop, seconds, dollars)
+        self.traffic.answered(stop, spent)
 
     def drawn_on(self, keys: Sequence[str | None]) -> None:
         """Take all votes of a regular request that was drawn on after its reply."""

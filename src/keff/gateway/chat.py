@@ -170,7 +170,7 @@ class Chat:
         metrics.count("keff_requests_total", status=str(exchange.status))
         metrics.observe("keff_request_seconds", seconds)
         if job is not None and exchange.status == 200:
-            self.service.books.answered(job.stop, seconds, job.dollars if self.service.priced else None)
+            self.service.books.answered(job.stop, job.spent(seconds, priced=self.service.priced))
         for name in job.stale if job is not None else ():
             metrics.count("keff_stale_total", by=1, differs=name if name.isidentifier() else "other")
         if log.isEnabledFor(logging.INFO):

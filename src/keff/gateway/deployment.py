@@ -24,6 +24,7 @@ from keff.gateway.service import Service
 from keff.gateway.shadows import Shadows
 from keff.gateway.spans import Tracer
 from keff.gateway.spend import Spend
+from keff.gateway.today import Baseline, Change
 from keff.gateway.traffic import PER_REQUEST, Learner, Traffic, first_draw
 from keff.gateway.upstream import Address, Upstream
 from keff.gateway.upstreams import Watched
@@ -107,6 +108,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: Books | 
         spend=None if deployment.spend is None else Spend(deployment.spend),
         tracer=None if deployment.otlp is None else _tracer(deployment.otlp),
         sharing=Sharing(deployment.upstream_n),
+        baseline=Baseline.of(options.now, deployment.plan),
     )
 
 
@@ -134,12 +136,17 @@ def books_of(deployment: Deployment, policy: Policy) -> OwnBooks:
     file = StateFile(deployment.state) if deployment.state is not None else None
     if planless and file is not None:
         plan = plan.model_copy(update={"profile": saved_profile(file, policy)})
-    books = OwnBooks(policy=policy, state=file, traffic=Traffic(now=deployment.options.now), learned=planless)
+    books = OwnBooks(policy=policy, state=file, traffic=_traffic(deployment), learned=planless)
     if plan.profile is not None and (planless or deployment.answer_space in (None, plan.space)):
         books.monitor = Monitor(plan, policy, file)
     elif planless and (m := first_draw(policy)) <= MOST_PROFILED:
         books.learner = Learner(m) if m > 1 else Learner(SHADOW_DRAWS, shadow_only=True)
     return books
+
+
+def _traffic(deployment: Deployment) -> Traffic:
+    baseline = Baseline.of(deployment.options.now, deployment.plan)
+    return Traffic(change=None if baseline is None else Change(baseline))
 
 
 def views_of(service: Service, books: OwnBooks) -> Views:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from keff.gateway.job import Job
@@ -11,7 +12,14 @@ from keff.protocol.tokens import counts_of
 
 
 async def called(job: Job, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
-    """Make one upstream call; raises UpstreamError."""
+    """Make one upstream call, and note how long it took; raises UpstreamError."""
+    begun = time.perf_counter()
+    answer = await _called(job, upstream, body, headers)
+    job.times += [time.perf_counter() - begun] * len(answer.choices)
+    return answer
+
+
+async def _called(job: Job, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
     query, api = job.caller.query, job.ask.api
     if job.span is None:
         return await upstream.draw(body, headers, query, api)

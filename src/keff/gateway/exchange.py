@@ -66,6 +66,8 @@ class Exchange:
             told["content-length"] = str(size)
         if job is not None and job.paths:
             told["x-keff-paths"] = str(job.paths)
+            if (change := job.change) is not None:
+                told["x-keff-change"] = change
         if job is not None and job.share is not None:
             told["x-keff-share"] = f"{job.share:.4g}"
         if job is not None:

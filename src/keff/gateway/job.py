@@ -10,6 +10,7 @@ from keff.gateway.branches import Branch
 from keff.gateway.kinds import Asked
 from keff.gateway.request import Ask
 from keff.gateway.spans import Span
+from keff.gateway.today import Baseline, Spent, longest_of
 from keff.gateway.upstream import NOBODY, Caller
 from keff.gateway.vote import Vote
 from keff.policy import Policy
@@ -19,10 +20,10 @@ from keff.policy import Policy
 class Job:
     """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
 
-    ``drawn`` paths came back and ``tokens`` were billed so far; ``limits`` are the rate limits that the
-    upstream told last. ``asked`` is what the prompt says of its answer, where no plan says how it is read,
-    and ``kind`` what it came to be. ``tab`` is its account with the branches of a plan that has several, of
-    which ``first`` is asked first.
+    ``drawn`` paths came back (after ``times``) and ``tokens`` were billed so far; ``limits`` are the rate
+    limits that the upstream told last. ``asked`` is what the prompt says of its answer, where no plan says
+    how it is read, and ``kind`` what it came to be. ``tab`` is its account with the branches of a plan that
+    has several, of which ``first`` is asked first. ``baseline`` is what is deployed without the gateway.
     """
 
     name: str
@@ -45,8 +46,24 @@ class Job:
     kind: str | None = None
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     span: Span | None = None
+    times: list[float] = field(default_factory=list[float])
+    baseline: Baseline | None = None
     tab: Tab | None = None
     first: Branch | None = None
+
+    @property
+    def change(self) -> str | None:
+        """The paths of the reply minus those of today, where these are always the same number."""
+        today = self.baseline
+        if today is None or today.k is None:
+            return None
+        return f"{self.drawn - today.k:+d} paths against {today.spec}"
+
+    def spent(self, seconds: float, *, priced: bool) -> Spent:
+        """Return what the reply took."""
+        k = None if self.baseline is None else self.baseline.k
+        at_once = None if k is None else longest_of(self.times, k)
+        return Spent(seconds, self.dollars if priced else None, self.drawn, at_once)
 
     def body(self, start: int, n: int, head: bytes | None = None) -> bytes:
         """Return the upstream body of paths ``start`` to ``start + n - 1``; a stated seed counts up."""

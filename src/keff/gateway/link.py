@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
 from keff.gateway.books import Books, Voted
+from keff.gateway.today import Spent
 from keff.narrow import fields, items
 from keff.protocol.values import Object, decoded
 
@@ -20,8 +21,7 @@ class Answered:
     """How long a reply took and what it cost."""
 
     stop: str
-    seconds: float
-    dollars: float | None
+    spent: Spent
     at: float
 
 
@@ -79,7 +79,8 @@ def packed(notes: Iterable[Note]) -> list[object]:
         if isinstance(note, Voted):
             rows.append(["v", note.at, _codes(note.keys), note.kind, note.cause, note.failed, note.regular])
         elif isinstance(note, Answered):
-            rows.append(["a", note.at, note.stop, note.seconds, note.dollars])
+            spent = note.spent
+            rows.append(["a", note.at, note.stop, spent.seconds, spent.dollars, spent.paths, spent.at_once])
         else:
             rows.append(["d", note.at, _codes(note.keys)])
     return rows
@@ -93,8 +94,8 @@ def unpacked(rows: object) -> list[Note]:
 def _note(row: Sequence[object]) -> Note:
     at = float(str(row[1]))
     if row[0] == "a":
-        dollars = None if row[4] is None else float(str(row[4]))
-        return Answered(str(row[2]), float(str(row[3])), dollars, at)
+        dollars, at_once = (None if row[place] is None else float(str(row[place])) for place in (4, 6))
+        return Answered(str(row[2]), Spent(float(str(row[3])), dollars, int(str(row[5])), at_once), at)
     keys = tuple(None if code is None else str(code) for code in items(row[2]))
     if row[0] == "d":
         return DrawnOn(keys, at)
@@ -112,6 +113,6 @@ def enter(note: Note, books: Books) -> None:
     if isinstance(note, Voted):
         books.voted(note)
     elif isinstance(note, Answered):
-        books.answered(note.stop, note.seconds, note.dollars)
+        books.answered(note.stop, note.spent)
     else:
         books.drawn_on(note.keys)

@@ -70,7 +70,9 @@ class Views:
             metrics, now = self._numbers()
             monitor = self.books.monitor
             drift = monitor.gauges() if monitor is not None else {}
-            return View(200, *exposed(metrics, {**now, **drift}, accept))
+            change = self.books.traffic.change
+            saved = {} if change is None else change.gauges()
+            return View(200, *exposed(metrics, {**now, **drift, **saved}, accept))
         return await (self._plan() if path == PLAN else self._page(accept))
 
     async def _page(self, accept: str) -> View:
@@ -101,5 +103,6 @@ class Views:
         monitor, matching = books.monitor, books.traffic.matching
         drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}
         branches: Object = {"branches": dict(states)} if (states := self._states()) else {}
-        shown: Object = {"policy": books.policy.spec, **branches, **books.traffic.summary(), "drift": drift}
+        seen = books.traffic.summary(books.policy)
+        shown: Object = {"policy": books.policy.spec, **branches, **seen, "drift": drift}
         return shown | {"warning": reading_warning(matching.interval(), matching.n)}

@@ -25,7 +25,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("since", "since", ""),
     ("requests", "requests", ""),
     ("paths_per_request", "paths per request", ""),
-    ("now", "paths per request without the gateway", ""),
+    ("now", "without the gateway", ""),
     ("saved", "paths saved", "%"),
     ("dollars_per_request", "dollars per request", ""),
     ("seconds_p50", "seconds to answer, median", ""),
@@ -47,9 +47,19 @@ def page(state: Mapping[str, object], others: list[Object]) -> bytes:
     rows = [(words, _cell(state.get(name), unit)) for name, words, unit in ROWS]
     if state.get("branches"):
         rows.insert(1, ("branches", _cell(state["branches"], "")))
+    rows += _changes(fields(state.get("change")))
     rows.append(("drift", _escaped(_drift(fields(state.get("drift"))))))
     table = "".join(f"<tr><th>{_escaped(words)}<td>{cell}" for words, cell in rows)
     return PAGE.format(warning=said, state=f"<table>{table}</table>", others=_rules(others)).encode()
+
+
+def _changes(change: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return the rows that compare with today; what is saved has a minus."""
+    return [
+        (f"{name} per request, against {change.get('against')}", _cell(change[name], "+"))
+        for name in ("paths", "dollars", "seconds")
+        if change.get(name) is not None
+    ]
 
 
 def _drift(state: Mapping[str, object]) -> str:
@@ -90,6 +100,8 @@ def _cell(value: object, unit: str) -> str:
 def _number(value: object, unit: str) -> str:
     if not isinstance(value, float | int) or isinstance(value, bool):
         return str(value)
+    if unit == "+":
+        return f"{value:+.3g}"
     if unit == "%":
         return f"{value:.0%}" if abs(value) < 0.995 or value == 1 else f"{value:.1%}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -55,6 +55,9 @@ COUNTERS: Mapping[str, str] = {
 GAUGES: Mapping[str, str] = {
     "keff_requests_in_flight": "Chat requests being served.",
     "keff_workers": "Processes that serve.",
+    "keff_change_paths": "Paths of a reply minus those of what is deployed today, mean; below 0 is saved.",
+    "keff_change_dollars": "Dollars of a reply minus today's, mean; below 0 is saved.",
+    "keff_change_seconds": "Seconds of a reply minus those of today's paths side by side, mean.",
     "keff_drift_statistic": "What the drift alarm compares with its threshold.",
     "keff_drift_threshold": "Where it alarms.",
     "keff_drift_alarm": "1 from an alarm on, else 0.",

@@ -25,6 +25,7 @@ from keff.gateway.request_policy import Maker
 from keff.gateway.shadows import Shadows
 from keff.gateway.spans import Tracer
 from keff.gateway.spend import Spend
+from keff.gateway.today import Baseline
 from keff.gateway.upstream import CHAT, RESPONSES, Answer, Caller, Upstream, UpstreamError
 from keff.gateway.vote import Rules, Vote
 from keff.gateway.votelog import VoteLog
@@ -55,6 +56,7 @@ class Service:
     shadows: Shadows
     vote_log: VoteLog | None = None
     board: Board | None = None
+    baseline: Baseline | None = None
     spend: Spend | None = None
     tracer: Tracer | None = None
     kinds: KindReader = field(default_factory=KindReader)
@@ -88,6 +90,7 @@ class Service:
         if appends and self.reader is not None and not as_json and not view.get("tools"):
             ask.end_with(self.reader.space.contract)
         job = Job(name, ask, policy, stale, self._shadowed(policy), as_json, caller, asked=about)
+        job.baseline = self.baseline
         if self.board is None:
             job.head = ask.head("confidence" in policy.needs)
             job.headers = self.upstream.headers(caller)

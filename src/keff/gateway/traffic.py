@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -10,7 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from keff.gateway.averages import Mean, share
 from keff.gateway.monitor import stops_at
+from keff.gateway.today import Change, Spent
 from keff.plan import Profile
 from keff.policy import Policy, Sample, View, parse_policy, tally
 from keff.protocol.values import Object
@@ -27,33 +28,6 @@ KEPT, LATEST = 500, 2000
 """Requests drawn on whose votes are kept, and replies whose times are: the latest."""
 
 OTHERS = ("fixed:1", "fixed:3", "lead_k:2", "lead_k:3", "lead_k:4", "fixed:8")
-Z = 1.96
-
-
-@dataclass(slots=True)
-class Mean:
-    """A running mean of independent values, with the normal interval of its standard error."""
-
-    n: int = 0
-    total: float = 0.0
-    squares: float = 0.0
-
-    def add(self, value: float) -> None:
-        """Take one value."""
-        self.n += 1
-        self.total += value
-        self.squares += value * value
-
-    def interval(self) -> Interval | None:
-        """Return the mean with its 95% interval; None before the first value."""
-        if not self.n:
-            return None
-        mean = self.total / self.n
-        if self.n == 1:
-            return Interval(mean, None, None, "mean of one request")
-        spread = max(0.0, self.squares / self.n - mean**2) * self.n / (self.n - 1)
-        half = Z * math.sqrt(spread / self.n)
-        return Interval(mean, mean - half, mean + half, "mean over requests, normal 95%")
 
 
 @dataclass(slots=True)
@@ -96,13 +70,13 @@ def profile_of(rows: Sequence[Sequence[str | None]], m: int) -> Profile:
 
 @dataclass(slots=True, kw_only=True)
 class Traffic:
-    """Counts of one gateway; ``now`` is how many paths its operator draws per request without it.
+    """Counts of one gateway; ``change`` compares with what its operator does without it, where that is said.
 
     ``agreement`` is the share of pairs of paths with one answer, ``matching`` that of pairs of answers: a
     path that abstains lowers the first and does not count in the second.
     """
 
-    now: int | None = None
+    change: Change | None = None
     since: float = field(default_factory=time.time)
     paths: Mean = field(default_factory=Mean)
     dollars: Mean = field(default_factory=Mean)
@@ -111,6 +85,7 @@ class Traffic:
     kinds: Counter[str] = field(default_factory=Counter[str])
     stops: Counter[str] = field(default_factory=Counter[str])
     abstained: int = 0
+    drawn_paths: int = 0
     failed: int = 0
     seconds: deque[float] = field(default_factory=lambda: deque[float](maxlen=LATEST))
     drawn: deque[tuple[str | None, ...]] = field(
@@ -131,17 +106,20 @@ class Traffic:
             if (read := counts.total()) > 1:
                 self.matching.add(pairs / (read * (read - 1)))
 
-    def answered(self, stop: str, seconds: float, dollars: float | None) -> None:
+    def answered(self, stop: str, spent: Spent) -> None:
         """Take how long a reply took and what it cost; one relayed as a single path was not noted before."""
-        self.seconds.append(seconds)
-        if dollars is not None:
-            self.dollars.add(dollars)
+        self.seconds.append(spent.seconds)
+        self.drawn_paths += spent.paths
+        if spent.dollars is not None:
+            self.dollars.add(spent.dollars)
+        if self.change is not None:
+            self.change.take(spent)
         if stop == "off":
             self.paths.add(1)
             self.stops[stop] += 1
 
-    def summary(self) -> Object:
-        """Return the numbers of the page and of the hourly line."""
+    def summary(self, served: Policy | None = None) -> Object:
+        """Return the numbers of the page and of the hourly line; ``served`` is the policy that answers."""
         paths = self.paths.interval()
         p50, p95 = np.quantile(self.seconds, (0.5, 0.95)).tolist() if self.seconds else (None, None)
         return {
@@ -149,8 +127,9 @@ class Traffic:
             "requests": self.paths.n,
             "paths_per_request": None if paths is None else paths.to_dict(),
             "dollars_per_request": _shown(self.dollars),
-            "now": self.now,
-            "saved": None if self.now is None or paths is None else _saved(paths, self.now).to_dict(),
+            "now": None if self.change is None else self.change.baseline.spec,
+            "saved": self._saved(paths),
+            "change": self._change(served),
             "seconds_p50": p50,
             "seconds_p95": p95,
             "agreement": _shown(self.agreement),
@@ -161,6 +140,17 @@ class Traffic:
             "stops": dict(self.stops.most_common()),
             "drawn_on": len(self.drawn),
         }
+
+    def _saved(self, paths: Interval | None) -> object:
+        """Return the share of today's paths that is saved, where those are always the same number."""
+        k = None if self.change is None else self.change.baseline.k
+        return None if k is None or paths is None else _share_saved(paths, k).to_dict()
+
+    def _change(self, served: Policy | None) -> Object | None:
+        if self.change is None:
+            return None
+        known = self.dollars.n and self.drawn_paths
+        return self.change.told(served, self.drawn, self.dollars.total / self.drawn_paths if known else None)
 
     def others(self, rules: Sequence[str] = OTHERS) -> list[Object]:
         """Return what other rules would have cost on the requests drawn on, and how often they say the same.
@@ -177,7 +167,7 @@ def _shown(mean: Mean) -> object:
     return None if interval is None else interval.to_dict()
 
 
-def _saved(paths: Interval, now: int) -> Interval:
+def _share_saved(paths: Interval, now: int) -> Interval:
     low, high = (None if end is None else 1 - end / now for end in (paths.hi, paths.lo))
     return Interval(1 - paths.value / now, low, high, f"paths against {now} per request, normal 95%")
 
@@ -190,12 +180,3 @@ def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:
         same += tally(row[:stop]).leader == tally(row).leader
     told = {"policy": policy.spec, "requests": len(rows), "paths": _shown(cost)}
     return {**told, "same_answer": share(same, len(rows)).to_dict()}
-
-
-def share(hits: int, n: int) -> Interval:
-    """Return a share with Wilson's 95% interval (1927), which stays in [0, 1] and is never empty."""
-    middle, spread = (hits + Z * Z / 2) / (n + Z * Z), math.sqrt(hits * (n - hits) / n + Z * Z / 4)
-    half = Z * spread / (n + Z * Z)
-    return Interval(
-        hits / n, max(0.0, middle - half), min(1.0, middle + half), "share of requests, Wilson 95%"
-    )

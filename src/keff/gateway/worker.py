@@ -16,6 +16,7 @@ from keff.gateway.books import Voted
 from keff.gateway.link import Answered, DrawnOn, Link, Note, packed
 from keff.gateway.live import View
 from keff.gateway.service import Service
+from keff.gateway.today import Spent
 from keff.protocol.values import Object
 
 SEND_SECONDS = 0.2
@@ -35,9 +36,9 @@ class RemoteBooks:
         """Take one request that was answered by a vote."""
         self.notes.append(note)
 
-    def answered(self, stop: str, seconds: float, dollars: float | None) -> None:
+    def answered(self, stop: str, spent: Spent) -> None:
         """Take how long a reply took and what it cost."""
-        self.notes.append(Answered(stop, seconds, dollars, time.time()))
+        self.notes.append(Answered(stop, spent, time.time()))
 
     def drawn_on(self, keys: Sequence[str | None]) -> None:
         """Take all votes of a regular request that was drawn on after its reply."""

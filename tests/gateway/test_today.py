@@ -1,0 +1,94 @@
+"""What is saved against what is deployed today: closed forms, enumeration, and over HTTP."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+
+from fault_server import Script
+from gateway_rig import QUESTION, Rig, make_plan
+from keff.errors import PolicyError
+from keff.gateway.options import Options
+from keff.gateway.today import Baseline, Change, Spent, longest_of, replayed
+from keff.policy import parse_policy
+from keff.sampling.cost import Price
+
+Serve = Callable[..., Rig]
+SEVEN = Script(answer=lambda *_: "The answer is 7.", latency=0.01)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_the_longest_of_k_is_the_mean_over_all_choices(k: int) -> None:
+    times = [0.3, 0.1, 0.9, 0.4, 0.2]
+    chosen = [max(subset) for subset in itertools.combinations(times, k)]
+    assert longest_of(times, k) == pytest.approx(np.mean(chosen))
+
+
+def test_with_fewer_times_than_k_they_are_drawn_again() -> None:
+    times = [0.3, 0.1, 0.9]
+    chosen = [max(draw) for draw in itertools.product(times, repeat=5)]
+    assert longest_of(times, 5) == pytest.approx(np.mean(chosen))
+    assert longest_of([], 3) is None
+
+
+def test_a_reply_is_compared_with_k_paths_of_its_own() -> None:
+    change = Change(Baseline("fixed:8", 8))
+    change.take(Spent(0.5, 0.04, 4, at_once=0.2))
+    change.take(Spent(0.1, 0.20, 10, at_once=0.3))
+    told = change.told(None, (), None)
+    assert told["against"] == "fixed:8"
+    assert [told[name]["value"] for name in ("paths", "dollars", "seconds")] == pytest.approx(  # type: ignore[index]
+        [(-4 + 2) / 2, (0.04 - 0.08 + 0.20 - 0.16) / 2, (0.3 - 0.2) / 2]
+    )
+    assert change.gauges()["keff_change_paths", (("against", "fixed:8"),)] == -1
+
+
+def test_another_policy_is_replayed_on_the_requests_that_were_drawn_on() -> None:
+    rows = [("a",) * 8, ("a", "b", "a", "b", "a", "a", "a", "a"), ("a", "a", "b", "a", "a", "a", "a", "a")]
+    interval = replayed(parse_policy("lead_k:2,cap=8"), parse_policy("lead_k:3,cap=8"), rows)
+    # By hand: lead 2 is reached after 2, 6 and 2 paths, lead 3 after 3, 7 and 5.
+    assert interval is not None and interval.value == pytest.approx(((2 - 3) + (6 - 7) + (2 - 5)) / 3)
+    change = Change(Baseline("lead_k:3,cap=8", None))
+    change.take(Spent(1.0, 0.1, 2))
+    told: Any = change.told(parse_policy("lead_k:2,cap=8"), rows, 0.01)
+    assert told["paths"]["value"] == interval.value
+    assert told["dollars"]["value"] == pytest.approx(0.01 * interval.value)
+    assert told["seconds"] is None
+
+
+def test_the_plan_says_what_its_figures_are_against_unless_something_else_is_stated() -> None:
+    plan = make_plan(estimates={"recommendation": {"baseline": "fixed:16"}})
+    assert Baseline.of(None, plan) == Baseline("fixed:16", 16)
+    assert Baseline.of("5", plan) == Baseline("fixed:5", 5)
+    assert Baseline.of("lead_k:2", None) == Baseline(parse_policy("lead_k:2").spec, None)
+    assert Baseline.of(None, make_plan()) is None and Baseline.of(None, None) is None
+    with pytest.raises(PolicyError):
+        Baseline.of("0", None)
+
+
+def test_the_page_the_metrics_and_the_headers_say_it_with_its_sign(serve: Serve) -> None:
+    price = Price(prompt=1, output=2)
+    for now, sign, paths in (("8", "-", "-5"), ("2", "+", "+1")):
+        rig = serve(SEVEN, planless=True, options=Options(now=now, price=price))
+        for number in range(4):
+            body = {"model": "m", "messages": [{"role": "user", "content": f"What is {number}?"}]}
+            assert rig.post(body).headers["x-keff-change"] == f"{paths} paths against fixed:{now}"
+        base = rig.url.removesuffix("/v1")
+        told = httpx2.get(f"{base}/keff", headers={"accept": "application/json"}).json()
+        assert (told["now"], told["change"]["against"]) == (f"fixed:{now}", f"fixed:{now}")
+        assert told["change"]["paths"]["value"] == int(paths)
+        spent = rig.metric("keff_dollars_total") / 4
+        assert told["change"]["dollars"]["value"] == pytest.approx(spent * (1 - int(now) / 3))
+        # Three paths in one round beside K at once: no slower but for the vote itself.
+        assert -0.1 < told["change"]["seconds"]["value"] < 0.1
+        assert rig.metric(f'keff_change_paths{{against="fixed:{now}"}}') == int(paths)
+        page = httpx2.get(f"{base}/keff", headers={"accept": "text/html"}).text
+        assert re.search(rf"dollars per request, against fixed:{now}<td>\{sign}", page)
+    quiet = serve(SEVEN, planless=True)
+    assert "x-keff-change" not in quiet.post({"model": "m", "messages": QUESTION}).headers
