@@ -102,6 +102,32 @@ def test_a_question_that_the_small_one_settles_stays_there() -> None:
     assert not served.large.requests
 
 
+def test_metrics_say_what_each_branch_did() -> None:
+    with two() as served:
+        for _ in range(2):
+            told = served.rig.post({"messages": QUESTION, "seed": 0}).json()["keff"]
+        count = served.rig.metric
+        for branch in told["branches"]:
+            label = f'{{branch="{branch["name"]}"}}'
+            assert count(f"keff_branch_paths_total{label}") == 2 * branch["paths"]
+            assert count(f"keff_branch_dollars_total{label}") == pytest.approx(2 * branch["dollars"])
+            tokens = 2 * (branch["prompt_tokens"] + branch["completion_tokens"])
+            assert count(f'keff_branch_tokens_total{{branch="{branch["name"]}"') == tokens
+            assert count(f"keff_branch_seconds_total{label}") > 0
+            assert count(f"keff_branch_up{label}") == 1
+        assert (
+            count("keff_branch_escalations_total")
+            == count('keff_branch_escalations_total{branch="large"}')
+            == 2
+        )
+        assert count("keff_branch_settled_total") == count('keff_branch_settled_total{branch="large"}') == 2
+    with two(Wish(large_fields={"upstream": UNREACHABLE})) as served:
+        served.rig.post({"messages": QUESTION, "seed": 0})
+        assert served.rig.metric('keff_branch_failures_total{branch="large"}') == 6
+        assert served.rig.metric('keff_branch_up{branch="large"}') == 0
+        assert served.rig.metric('keff_branch_up{branch="small"}') == 1
+
+
 def test_weighted_votes_of_a_mix() -> None:
     policy = "mix:small(k=3,weight=1)/large(k=1,weight=2.4)"
     with two(Wish(policy, small=Script(answer=says(5)))) as served:

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from keff.gateway import client as module
-from keff.gateway.call import LARGEST_HEAD, BrokenError, Call, Connection
+from keff.gateway.call import BrokenError, Call
 from keff.gateway.client import Client, UnreachableError
+from keff.gateway.connection import LARGEST_HEAD, Connection
 from keff.protocol.unpack import BodyError
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

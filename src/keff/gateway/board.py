@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from keff.errors import UsageError
 from keff.gateway.branches import Body, Branch
 from keff.gateway.errors import Problem
+from keff.gateway.metrics import Metrics
 from keff.gateway.options import BranchDown
 from keff.gateway.outcome import Drawn, Outcome
 from keff.gateway.reply import winner
@@ -203,10 +204,21 @@ class Tab:
             total += bill.usage.dollars(price)
         return total
 
+    def _asked(self, policy: Policy) -> list[str]:
+        """Return the branches that were asked, in order."""
+        order = policy.branches if isinstance(policy, Branching) else self.bills
+        return [name for name in order if name in self.bills]
+
+    def count(self, metrics: Metrics, outcome: Outcome, policy: Policy) -> None:
+        """Count to which branches a request was escalated, and which one settled it."""
+        asked = self._asked(policy)
+        for name in () if isinstance(policy, Mix) else asked[1:]:
+            metrics.count("keff_branch_escalations_total", branch=name)
+        metrics.count("keff_branch_settled_total", branch=outcome.paths[-1].branch or asked[0])
+
     def told(self, outcome: Outcome, policy: Policy) -> dict[str, Json]:
         """Return what the reply says: the branches that were asked, in order, and what each cost."""
-        order = policy.branches if isinstance(policy, Branching) else self.bills
-        asked = [name for name in order if name in self.bills]
+        asked = self._asked(policy)
         # Votes of a mix weigh differently: its share is of weight, not of votes.
         share: dict[str, Json] = {"share": outcome.stop.weight} if isinstance(policy, Mix) else {}
         told: dict[str, Json] = {

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from urllib.parse import quote, urlsplit
 
-from keff.gateway.call import BrokenError, Call, Connection
+from keff.gateway.call import BrokenError, Call
+from keff.gateway.connection import Connection
 
 IDLE_SECONDS = 30.0
 """A connection that was not used for longer is not used again: the server may be about to close it."""
@@ -81,7 +82,7 @@ class Client:
         """
         assert self._loop is not None, "start() comes first"
         data = self._head(method, target, headers, len(body)) + body
-        call, until = Call(self._loop, self, method), self._loop.time() + self._seconds
+        call, until = Call(self._loop, method, self._forget), self._loop.time() + self._seconds
         self._running[call] = until
         if self._timer is None:
             self._timer = self._loop.call_at(until, self._late)
@@ -96,10 +97,6 @@ class Client:
             call.close()
             raise
         return call
-
-    def ended(self, call: Call) -> None:
-        """Forget a call that is over."""
-        self._running.pop(call, None)
 
     def free(self, connection: Connection) -> None:
         """Give a connection to who waits for one, or keep it."""
@@ -116,6 +113,9 @@ class Client:
         if connection in self._all:
             self._all.discard(connection)
             self._leave()
+
+    def _forget(self, call: Call) -> None:
+        self._running.pop(call, None)
 
     def _head(self, method: str, target: str, headers: Mapping[str, str], size: int) -> bytes:
         lines = [f"{method} {target} HTTP/1.1", self._named]

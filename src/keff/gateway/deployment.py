@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from keff.errors import UsageError
-from keff.gateway.board import Site, board_of
+from keff.gateway.board import Board, Site, board_of
 from keff.gateway.books import Books, OwnBooks
 from keff.gateway.extraction import reader_of
 from keff.gateway.kinds import KindReader
@@ -97,7 +97,8 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: Books | 
         policy=policy,
         reader=reader,
         terms=_terms(deployment),
-        upstream=_upstream(deployment) if board is None else board.servers[0],
+        upstream=_upstream(deployment) if board is None else _passing(deployment, board),
+        trusted=deployment.address is not None,
         board=board,
         maker=Maker([branch.name for branch in plan.branches]),
         options=options,
@@ -177,6 +178,17 @@ def _upstream(deployment: Deployment) -> Upstream:
     if deployment.fallback is None:
         return Upstream(deployment.address)
     return Watched(deployment.address, Watched(deployment.fallback))
+
+
+def _passing(deployment: Deployment, board: Board) -> Upstream:
+    """Return the server of what is not voted on: the operator's, else the first branch's."""
+    first = board.servers[0].address
+    address = deployment.address or first
+    if deployment.fallback is not None or address != first:
+        at_home = [server for server in board.servers if server.address == deployment.address]
+        spare = None if deployment.fallback is None else Watched(deployment.fallback)
+        return at_home[0] if at_home else Watched(address, spare)
+    return board.servers[0]
 
 
 def _terms(deployment: Deployment) -> Terms:

@@ -12,7 +12,7 @@ from keff.errors import KeffError
 from keff.gateway.books import OwnBooks
 from keff.gateway.errors import Problem
 from keff.gateway.live_page import page
-from keff.gateway.metrics import Labels, Metrics, exposed
+from keff.gateway.metrics import Labels, Metrics, exposed, series
 from keff.protocol.values import Object
 
 METRICS, LIVE, PLAN = "/metrics", "/keff", "/keff/plan"
@@ -72,7 +72,11 @@ class Views:
             drift = monitor.gauges() if monitor is not None else {}
             change = self.books.traffic.change
             saved = {} if change is None else change.gauges()
-            return View(200, *exposed(metrics, {**now, **drift, **saved}, accept))
+            up = {
+                series("keff_branch_up", branch=name): float(state == "up")
+                for name, state in self._states().items()
+            }
+            return View(200, *exposed(metrics, {**now, **drift, **saved, **up}, accept))
         return await (self._plan() if path == PLAN else self._page(accept))
 
     async def _page(self, accept: str) -> View:

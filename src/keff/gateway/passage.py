@@ -13,7 +13,7 @@ from keff.gateway.errors import Problem
 from keff.gateway.exchange import Exchange, until_gone
 from keff.gateway.security import received
 from keff.gateway.service import Service
-from keff.gateway.upstream import Caller, UpstreamError, broken
+from keff.gateway.upstream import NOBODY, Caller, Upstream, UpstreamError, broken
 from keff.gateway.wire import BROKEN, limited
 from keff.protocol.address import SHOWN
 from keff.protocol.unpack import ENCODINGS
@@ -48,7 +48,8 @@ async def passed(
         if name in exchange.headers
     }
     traced: Mapping[str, str] = {} if exchange.span is None else exchange.span.headers()
-    keys = service.upstream.keys(caller)
+    # A server that a plan names gets no key of a client.
+    keys = service.upstream.keys(caller if service.trusted else NOBODY)
     headers = {**sent, **caller.headers, **traced, **keys, "accept-encoding": ENCODINGS}
     await until_gone(exchange, _call(service, exchange, method, path, caller, headers, body))
 
@@ -62,24 +63,20 @@ async def _call(
     headers: Mapping[str, str],
     body: bytes,
 ) -> None:
-    upstream = service.upstream
-    target = upstream.client.target(path.removeprefix(PREFIX), caller.query)
-    try:
-        response = await upstream.client.request(method, target, headers, body)
-    except BROKEN as error:
-        raise broken(error) from None
+    way = path.removeprefix(PREFIX)
+    server, response = await service.upstream.call(method, way, headers, body, caller.query)
     try:
         if response.status >= 400:
-            await _refused(service, exchange, response)
+            await _refused(server, exchange, response)
         else:
             await _copied(exchange, response)
     finally:
         response.close()
 
 
-async def _refused(service: Service, exchange: Exchange, response: Call) -> None:
+async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None:
     """Hand an error on as it is, but for the gateway's own key."""
-    key = service.upstream.address.key
+    key = server.address.key
     if response.status in (401, 403) and key:
         raise UpstreamError("it refused the gateway's key", transient=False)
     try:

@@ -113,6 +113,8 @@ async def _relayed(service: Service, job: Job, sink: Sink, more: Mapping[str, ob
         try:
             await _copied(response, sink, meter)
             service.metrics.count("keff_paths_total", became="relayed")
+            if job.first is not None:
+                service.metrics.count("keff_branch_paths_total", branch=job.first.name)
         finally:
             # However it ends: a client that leaves has cost what was generated for it.
             service.charge(job, meter.cost(), job.first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -44,7 +45,8 @@ SINGLE = parse_policy("fixed:1")
 class Service:
     """What is served: a plan, or a policy whose ``reader`` is None, where each request's answer is found.
 
-    ``board`` holds the branches of a plan that has several.
+    ``board`` holds the branches of a plan that has several; ``upstream`` draws where there is none, and gets
+    what is not voted on. ``trusted``: the operator named it, so that a client's own key may go there.
     """
 
     policy: Policy
@@ -55,6 +57,7 @@ class Service:
     books: Books
     shadows: Shadows
     vote_log: VoteLog | None = None
+    trusted: bool = True
     board: Board | None = None
     baseline: Baseline | None = None
     spend: Spend | None = None
@@ -169,13 +172,16 @@ class Service:
 
     async def _draw(self, job: Job, tab: Tab, branch: Branch, start: int, n: int) -> Answer:
         """Make one call to a branch of the plan."""
-        body = job.body(start, n, tab.head(branch))
+        body, begun = job.body(start, n, tab.head(branch)), time.perf_counter()
         try:
             answer = await called(job, branch.upstream, body, tab.headers(branch))
         except UpstreamError as error:
             self.charge(job, error.usage, branch)
+            self.metrics.count("keff_branch_failures_total", branch=branch.name)
             raise tab.lost(branch, error) from None
         self.charge(job, answer.body.get("usage"), branch)
+        self.metrics.count("keff_branch_seconds_total", time.perf_counter() - begun, branch=branch.name)
+        self.metrics.count("keff_branch_paths_total", len(answer.choices), branch=branch.name)
         job.drawn += len(answer.choices)
         branch.note_model(answer.body.get("model"))
         job.limits = answer.limits or job.limits
@@ -192,12 +198,16 @@ class Service:
         if given.odd:
             count("keff_odd_usage_total")
         price = self.options.price if branch is None else branch.price
+        dollars = 0.0 if price is None else bill.dollars(price)
+        job.dollars += dollars
+        if price is not None:
+            count("keff_dollars_total", dollars)
         if job.tab is not None and branch is not None:
             job.tab.bill(branch).add(bill)
-        if price is not None:
-            dollars = bill.dollars(price)
-            job.dollars += dollars
-            count("keff_dollars_total", dollars)
+            count("keff_branch_tokens_total", bill.prompt, branch=branch.name, kind="prompt")
+            count("keff_branch_tokens_total", bill.output, branch=branch.name, kind="completion")
+            if price is not None:
+                count("keff_branch_dollars_total", dollars, branch=branch.name)
 
     def _path(self, job: Job, choice: Object, body: Object, read: Read) -> Drawn:
         if "confidence" not in job.policy.needs:
@@ -221,6 +231,7 @@ class Service:
         told = vote_object(outcome, job.policy.spec, job.stale, usage, self.options.price)
         if job.tab is not None:
             told |= job.tab.told(outcome, job.policy)
+            job.tab.count(self.metrics, outcome, job.policy)
             fields(told["cost"])["dollars"] = job.tab.dollars
         job.share = vote_share(outcome)
         if job.ask.wish.return_paths:
@@ -283,4 +294,5 @@ class Service:
     @property
     def servers(self) -> Sequence[Upstream]:
         """The servers that requests go to, each once."""
-        return (self.upstream,) if self.board is None else self.board.servers
+        branches = () if self.board is None else self.board.servers
+        return (*branches, *(() if self.upstream in branches else (self.upstream,)))

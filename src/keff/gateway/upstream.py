@@ -237,6 +237,15 @@ class Upstream:
         reason = refusal_of(200, raw, {}, self._mask(sent)).message
         return UpstreamError("its answer is not a stream of events" if reason == UNKNOWN else reason)
 
+    async def call(
+        self, method: str, path: str, headers: Headers, body: bytes, query: str = ""
+    ) -> tuple[Upstream, Call]:
+        """Make a call of any kind, and return it with the server that answers; raises UpstreamError."""
+        try:
+            return self, await self.client.request(method, self.client.target(path, query), headers, body)
+        except BROKEN as error:
+            raise broken(error) from None
+
     async def models(self, caller: Caller) -> bytes:
         """Return the list of models as the upstream gives it; raises UpstreamError."""
         headers = self.headers(caller)

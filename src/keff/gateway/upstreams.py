@@ -24,6 +24,9 @@ DOWN_STATUSES = frozenset({0, 408})
 refused. What a request brought about itself (a prompt, a model or a client's key that is refused) says
 nothing about others, so no client can take a server down."""
 
+ELSEWHERE = frozenset({502, 503, 504})
+"""With these a server says that another one may answer what it passes on."""
+
 KEYS = ("authorization", "api-key", "x-api-key")
 
 
@@ -132,6 +135,28 @@ class Watched(Upstream):
         if self.fallback is None or not _may_elsewhere(refused):
             raise refused
         return await self.fallback._opened(stack, body, self.fallback.own(headers), query, api)
+
+    async def call(
+        self, method: str, path: str, headers: Headers, body: bytes, query: str = ""
+    ) -> tuple[Upstream, Call]:
+        """Make a call of any kind, here or at the fallback; raises UpstreamError.
+
+        What it says of this server is not noted: a client may ask for an address that never works.
+        """
+        spare = self.fallback
+        if spare is None:
+            return await super().call(method, path, headers, body, query)
+        if not self.health.down:
+            try:
+                server, response = await super().call(method, path, headers, body, query)
+            except UpstreamError as error:
+                if not _may_elsewhere(error):
+                    raise
+            else:
+                if response.status not in ELSEWHERE:
+                    return server, response
+                response.close()
+        return await spare.call(method, path, spare.own(headers), body, query)
 
     def own(self, headers: Headers) -> dict[str, str]:
         """Return the headers of a call to this server, without the key of another."""
