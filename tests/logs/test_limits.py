@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keff.errors import LogError
-from keff.logs import _bulk, _lines
+from keff.logs import _coding, _lines
 from keff.reading.open import open_record
 
 
@@ -44,9 +44,9 @@ def test_too_many_different_answers_are_refused(
         parquet.write_table(pyarrow.Table.from_pylist(rows(10)), path)
     else:
         written(path, rows(10))
-    monkeypatch.setattr(_bulk, "MOST_DISTINCT", 20)
+    monkeypatch.setattr(_coding, "MOST_DISTINCT", 20)
     assert open_record(path).ballot.votes.n == 10  # 20 different answers, and 0 is one of them
-    monkeypatch.setattr(_bulk, "MOST_DISTINCT", 19)
+    monkeypatch.setattr(_coding, "MOST_DISTINCT", 19)
     with pytest.raises(LogError, match="more than 19 different answers") as refused:
         open_record(path)
     assert str(refused.value).startswith(str(path))

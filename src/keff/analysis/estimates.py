@@ -18,7 +18,7 @@ from keff.analysis.results.estimates import Analysis, Bands, Curve, KStar, Predi
 from keff.analysis.results.matching import Matching
 from keff.analysis.results.recommendation import Recommendation
 from keff.analysis.terms import Accounts, Terms
-from keff.logs._bulk import Coded
+from keff.logs._coding import Coded
 from keff.narrow import fields, number
 from keff.policy import parse_policy
 from keff.reading.ballot import Ballot

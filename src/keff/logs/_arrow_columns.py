@@ -15,7 +15,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from keff.log import Question
-from keff.logs._bulk import LISTS, OTHERS, TEXTS, Bulk, NotPlainError, RowColumns, Texts
+from keff.logs._bulk import LISTS, OTHERS, TEXTS, Bulk, RowColumns
+from keff.logs._coding import NotPlainError, Texts
 from keff.logs._rows import KNOWN, by_model, question_of, unpacked
 
 BATCH = 16_384

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Protocol, TypeVar, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.errors import LogError
 from keff.log import Question
+from keff.logs._coding import Coded, Codes, Golds, NotPlainError, Texts, joined
 from keff.logs._columns import LISTS as LIST_OF
-from keff.logs._values import MOST_COUNT, gold_of, name_of, optional_text
+from keff.logs._values import MOST_COUNT, name_of, optional_text
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 NUMBERS = {
     "tokens": "all_tokens",
@@ -37,21 +34,8 @@ LISTS = (*TEXTS.values(), *NUMBERS.values(), *CODED.values())
 OTHERS = frozenset(LIST_OF.values()) - {*LISTS, "all_texts", "all_truncated"}
 """Lists of the JSONL that only the reading row by row understands."""
 
-_TEXT_KINDS = frozenset({str, int, bool, type(None)})
 _NUMBER_KINDS = frozenset({float, int, bool, type(None)})
 _WHOLE_KINDS = frozenset({int, bool})
-
-
-class NotPlainError(Exception):
-    """A row that only the reading row by row understands, or refuses with its line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Coded:
-    """Texts by number: ``codes`` index ``names``, -1 for none."""
-
-    codes: Codes
-    names: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,87 +71,6 @@ class BulkLog(Protocol):
         ...
 
 
-MOST_DISTINCT = 2**23
-"""Records with more different answers than this are refused: their names alone would take gigabytes."""
-
-
-class TooVariedError(LogError):
-    """A record has more different answers than are held in memory."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(
-            f"it has more than {most:,} different answers, too many to hold: settle how they are read before "
-            "(keff read shows it), or analyse fewer questions at a time"
-        )
-
-
-class Numbering(dict[object, int]):
-    """Numbers texts as they come: 0, 1, 2, ...; None and "" are -1.
-
-    Raises TooVariedError from ``most`` different ones on.
-    """
-
-    def __init__(self, most: int | None = None) -> None:
-        super().__init__({None: -1, "": -1})
-        self.most = MOST_DISTINCT if most is None else most
-
-    def __missing__(self, text: object) -> int:
-        number = len(self) - 2
-        if number >= self.most:
-            raise TooVariedError(self.most)
-        self[text] = number
-        return number
-
-    @property
-    def names(self) -> list[str]:
-        """The texts in the order of their numbers."""
-        return cast("list[str]", list(self)[2:])
-
-
-class Texts:
-    """A column of texts, coded as it is read; missing ones are -1."""
-
-    def __init__(self) -> None:
-        self.numbers = Numbering()
-        self.parts: list[Codes] = []
-
-    def add(self, values: Sequence[object]) -> None:
-        """Append values; raises NotPlainError for structured answers and floats, NaN among them."""
-        kinds = set(map(type, values))
-        if not kinds <= _TEXT_KINDS:
-            raise NotPlainError
-        if not kinds <= {str, type(None)}:
-            values = [optional_text(value) for value in values]
-        self.parts.append(np.fromiter(map(self.numbers.__getitem__, values), np.int32, len(values)))
-
-    def done(self) -> Coded:
-        """Return the whole column."""
-        return Coded(joined(self.parts, np.int32), self.numbers.names)
-
-
-class Golds:
-    """The gold answers, coded; a list or a number is told apart from the text that looks alike."""
-
-    def __init__(self) -> None:
-        self.numbers = Numbering()
-        self.values: list[object] = []
-        self.parts: list[Codes] = []
-
-    def add(self, values: Sequence[object]) -> None:
-        """Append gold answers as a row has them."""
-        self.parts.append(np.fromiter(map(self._code, values), np.int32, len(values)))
-
-    def _code(self, value: object) -> int:
-        value = value if type(value) is str and value else gold_of(value)
-        if value is None:
-            return -1
-        name = f"t{value}" if type(value) is str else f"j{json.dumps(value, default=str)}"
-        code = self.numbers[name]
-        if code == len(self.values):
-            self.values.append(value)
-        return code
-
-
 class RowColumns:
     """Gathers the columns of rows with lists, some thousand rows at a time."""
 
@@ -184,7 +87,8 @@ class RowColumns:
 
     def add(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Append rows; raises NotPlainError where one needs the reading row by row."""
-        given = {name for row in rows for name in row if row[name] is not None}
+        known = frozenset[str]().union(*rows)
+        given = {name for name in known if any(row.get(name) is not None for row in rows)}
         lists = frozenset(given.intersection(LISTS))
         if self.lists is None:
             self.lists = lists
@@ -198,8 +102,10 @@ class RowColumns:
             raise NotPlainError
         filled = cast("dict[str, list[list[object]]]", columns)
         sizes = np.fromiter(map(len, filled["all_answers"]), np.int64, len(rows))
-        for column in filled.values():
-            if not np.array_equal(np.fromiter(map(len, column), np.int64, len(rows)), sizes):
+        for name, column in filled.items():
+            if name != "all_answers" and not np.array_equal(
+                np.fromiter(map(len, column), np.int64, len(rows)), sizes
+            ):
                 raise NotPlainError
         self.sizes.append(sizes)
         for name, column in filled.items():
@@ -291,8 +197,3 @@ def whole_of(name: str, values: Sequence[object]) -> Codes:
     if column.size and (column.min() < 0 or column.max() > (1 if name == "correct" else 2**31 - 1)):
         raise NotPlainError
     return column.astype(np.int32)
-
-
-def joined(parts: Iterable[NDArray[Scalar]], kind: type[Scalar]) -> NDArray[Scalar]:
-    """Return parts of a column as one array; empty where there are none."""
-    return np.concatenate([np.zeros(0, kind), *parts])

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 from keff.errors import LogError
-from keff.logs._bulk import Bulk, NotPlainError, TooVariedError
+from keff.logs._bulk import Bulk
+from keff.logs._coding import NotPlainError, TooVariedError
 from keff.plugins import missing_extra
 
 MAGIC = b"PAR1"

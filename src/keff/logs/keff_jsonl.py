@@ -11,7 +11,8 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._bulk import Bulk, NotPlainError, RowColumns, TooVariedError
+from keff.logs._bulk import Bulk, RowColumns
+from keff.logs._coding import NotPlainError, TooVariedError
 from keff.logs._lines import MOST_BLANK, TOO_BLANK, Row, first_row, json_lines, lines_of, parse
 from keff.logs._quick import quick_parse
 from keff.logs._rows import by_model, once_each, question_of, said_by
