@@ -150,9 +150,10 @@ def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> 
         rows = slice(start, start + step)
         size = len(codes[rows])
         order = random_orders(rng.random((size, repeats, votes.k), dtype=np.float32), cap)
-        drawn_codes[rows] = np.take_along_axis(codes[rows, None], order, axis=2)
+        order += np.arange(0, size * votes.k, votes.k)[:, None, None]  # places in the flat block
+        drawn_codes[rows] = codes[rows].ravel().take(order)
         for name, values in others.items():
-            drawn[name][rows] = np.take_along_axis(values[rows, None].astype(np.float32), order, axis=2)
+            drawn[name][rows] = values[rows].astype(np.float32).ravel().take(order)
     return Draws(drawn_codes, **drawn)
 
 

@@ -134,10 +134,12 @@ def _averages(
     lost = [share[..., -1:] - share, leader != leader[..., -1:]]
     if right is not None:
         lost.append(right[rows, :, -1:] - right[rows])
-    tables = [values.reshape(flat) for values in lost]
+    tables = [np.ascontiguousarray(values).ravel() for values in lost]
+    offset = np.arange(0, leader.size, rules.cap + 1)[:, None]
     sums: list[list[FloatArray]] = [[] for _ in range(1 + len(tables))]
     for stop in rules.stops(seen.v1[rows].reshape(flat), seen.v2[rows].reshape(flat)):
-        for place, values in enumerate([stop, *(np.take_along_axis(one, stop, 1) for one in tables)]):
+        cell = stop + offset
+        for place, values in enumerate([stop, *(table.take(cell) for table in tables)]):
             by_order = values.reshape(*leader.shape[:2], -1)
             sums[place].append(by_order.mean(axis=1, dtype=np.float64))
     return [np.concatenate(group, axis=1) for group in sums]
