@@ -36,7 +36,7 @@ def test_paths_that_are_not_scored_yet_are_scored_on_reading(run: Path) -> None:
     before = open_record(run)
     change(run, "delete from scores where path = 3")
     after = open_record(run)
-    assert after.ballot.keys == before.ballot.keys
+    assert list(after.ballot.keys) == list(before.ballot.keys)
     assert after.ballot.votes.scored().tolist() == before.ballot.votes.scored().tolist()
     with sqlite3.connect(run / DATABASE) as database:
         (stored,) = database.execute("select count(*) from scores where path = 3").fetchone()

@@ -66,8 +66,11 @@ class Bulk:
 class BulkLog(Protocol):
     """A reader that can give all columns at once."""
 
-    def bulk(self, path: Path) -> Bulk | None:
-        """Return the columns of a file; None where it must be read question by question."""
+    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
+        """Return the columns of a file; None where it must be read question by question.
+
+        With ``texts`` the questions that are read again have them.
+        """
         ...
 
 

@@ -46,13 +46,13 @@ class KeffJsonl:
             for where, row in json_lines(path, tell)
         )
 
-    def bulk(self, path: Path) -> Bulk | None:
+    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
         """Return the columns of a file; None where it must be read question by question."""
         columns, places = RowColumns(), array("q")
         try:
             for rows in _batches(path, places):
                 columns.add(rows)
-            return columns.done(lambda row: _question_at(path, places[row]))
+            return columns.done(lambda row: _question_at(path, places[row], texts=texts))
         except TooVariedError:
             raise
         except (NotPlainError, LogError, ValueError):
@@ -84,11 +84,11 @@ def _batches(path: Path, places: array[int]) -> Iterator[list[Row]]:
         yield rows
 
 
-def _question_at(path: Path, place: int) -> Question:
+def _question_at(path: Path, place: int, *, texts: bool) -> Question:
     with path.open("rb") as file:
         file.seek(place)
         row = parse(f"{path}: byte {place}", file.readline(), first=place == 0)
-    return by_model(question_of(str(path), row), row)
+    return by_model(question_of(str(path), row, texts=texts), row)
 
 
 def log() -> KeffJsonl:

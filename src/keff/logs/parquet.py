@@ -61,9 +61,12 @@ class ParquetLog:
         needed = texts or not {"answer", "correct"} & {*layout.single, *layout.numbered}
         return tabled(lambda: _rows(path, texts=needed, layout=layout), layout, texts=texts)
 
-    def bulk(self, path: Path) -> Bulk | None:
-        """Return the columns of a file with lists; None where it must be read question by question."""
-        return bulk_of(path) if self._layout(path) is None else None
+    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
+        """Return the columns of a file with lists; None where it must be read question by question.
+
+        So too where texts are wanted: single rows are slow to read again.
+        """
+        return bulk_of(path) if self._layout(path) is None and not texts else None
 
     def _layout(self, path: Path) -> Layout | str | None:
         """Return where the words stand, why there is no answer in it, or None for the lists of the JSONL."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import local
 from typing import cast
 
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._bulk import Bulk
 from keff.logs._narrow import real
+from keff.logs._run_columns import run_columns
 from keff.narrow import text
 from keff.records import Item, Note
 from keff.sampling.manifest import FILE, Manifest
@@ -93,6 +96,26 @@ def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
     return tuple(float("nan") if value is None else real(value) for value in values)
 
 
+def _launched(run: Run, item: str) -> list[Scored]:
+    """Return the completed paths of an item in launch order."""
+    order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
+    return sorted(run.kept(item), key=lambda one: (one.path.index, order.get(one.path.slot, 0)))
+
+
+class _Single:
+    """Reads single questions of a run again, each thread through a connection of its own."""
+
+    def __init__(self, path: Path, *, texts: bool) -> None:
+        self._path, self._texts, self._mine = path, texts, local()
+
+    def question(self, item: str) -> Question:
+        """Return the question of an id."""
+        run = getattr(self._mine, "run", None)
+        if not isinstance(run, Run):
+            run = self._mine.run = Run.open(self._path)
+        return _question(run.item(item), _launched(run, item), texts=self._texts)
+
+
 class _Judge:
     """Scores paths that a writer has kept but not scored yet, or could not: a full disk, a kill in between.
 
@@ -156,6 +179,12 @@ class RunLog:
             stopped=manifest.policy is not None,
             integrity=integrity,
         )
+
+    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
+        """Return the columns of a run; None where it must be read question by question."""
+        single = _Single(path, texts=texts)
+        with Run.open(path) as run:
+            return None if run.manifest.policy is not None else run_columns(run, single.question)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""

@@ -80,17 +80,17 @@ def open_record(path: Path, opening: Opening | None = None) -> Record:
 def by_columns(path: Path, opening: Opening) -> Record | None:
     """Read a log by columns, without an object per path; None where that cannot give the same record.
 
-    That is so for logs that are read otherwise, for several parts or branches, where texts are wanted, and
-    where a row is not plain: then questions are read one by one.
+    That is so for logs that are read otherwise, for several parts or branches, and where a row is not plain:
+    then questions are read one by one.
     """
     log = find_log(path, opening.format, opening.options)
-    asked = opening.texts or opening.part is not None or opening.branches is not None
+    asked = opening.part is not None or opening.branches is not None
     if asked or not isinstance(log, BulkLog):
         return None
     info = log.info(path)
     with naming(path):
         how = reading(info, opening)
-        bulk = log.bulk(path)
+        bulk = log.bulk(path, texts=opening.texts)
         most = EXACT_PATHS if opening.trim is None else MOST_PATHS
         if bulk is None or int(bulk.sizes.max()) > most or (how.again and bulk.has_texts):
             return None

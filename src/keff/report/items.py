@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NotRequired, TypeAlias, TypedDict
+
+import numpy as np
 
 from keff.log import Question
 from keff.reading.open import Record
 from keff.records import stable_hash
+from keff.stats.draws import dense_codes
+from keff.stats.votes import FloatArray, Votes
 
 LONGEST_ANSWER, LONGEST_QUESTION, LONGEST_TEXT = 160, 1200, 4000
+
+LEAST = 32
+"""Bytes that a row takes at least: of more rows than fit at that size it is known that not all do."""
+
+BLOCK = 16_384
+"""Questions that are looked at at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +78,64 @@ class Items(TypedDict):
 
 
 def items_payload(record: Record, limits: ByteLimits) -> Items:
-    """Return the rows of the items table; a stable sample where all of them would not fit.
+    """Return the rows of the items table; where all would not fit, the most contested and a random sample.
 
     ``total`` items are in the record, ``texts`` of those shown carry their raw paths, ``has_texts`` says
-    whether the record has any.
+    whether any of those shown has them.
     """
-    rows = _within([_row(record, index) for index in range(record.ballot.votes.n)], limits.votes)
-    carried = _add_texts(record, rows, limits.texts)
+    rows = _shown(record, limits.votes)
+    carried, has_texts = _add_texts(record, rows, limits.texts)
     return {
         "total": record.ballot.votes.n,
         "rows": sorted(rows, key=lambda row: row["n"]),
         "texts": carried,
-        "has_texts": any(question.texts for question in record.ballot.questions),
+        "has_texts": has_texts,
     }
+
+
+def _shown(record: Record, limit: int) -> list[Row]:
+    """Return all rows where they fit; else half of the bytes for the most contested, half for a sample."""
+    n = record.ballot.votes.n
+    if n <= limit // LEAST:
+        rows = [_row(record, index) for index in range(n)]
+        if sum(len(embed(row)) for row in rows) <= limit:
+            return rows
+    order = np.random.default_rng(0).permutation(n)
+    contested = order[np.argsort(_leads(record.ballot.votes)[order], kind="stable")]
+    chosen = dict(_while_they_fit(record, contested.tolist(), limit // 2))
+    others = [index for index in order.tolist() if index not in chosen]
+    return [*chosen.values(), *dict(_while_they_fit(record, others, limit - limit // 2)).values()]
+
+
+def _while_they_fit(record: Record, indices: Iterable[int], limit: int) -> Iterator[tuple[int, Row]]:
+    for index in indices:
+        row = _row(record, index)
+        limit -= len(embed(row))
+        if limit < 0:
+            return
+        yield index, row
+
+
+def _leads(votes: Votes) -> FloatArray:
+    """Return by how large a share of its votes each question's first answer leads the second [n].
+
+    2 where nobody voted, so that such questions come last, as on the page.
+    """
+    if votes.answers is None:
+        assert votes.correct is not None
+        return np.abs(2 * votes.correct.mean(axis=1) - 1)
+    leads = np.empty(votes.n)
+    for start in range(0, votes.n, BLOCK):
+        codes = np.sort(dense_codes(votes.answers[start : start + BLOCK]), axis=1)
+        # In order, the places from an answer's first path to each of its paths count it.
+        held = np.arange(votes.k) - np.maximum.accumulate(
+            np.where(np.diff(codes, axis=1, prepend=-2) != 0, np.arange(votes.k), 0), axis=1
+        )
+        ends = np.diff(codes, axis=1, append=np.iinfo(codes.dtype).max) != 0
+        counts = np.sort(np.where(ends & (codes >= 0), held + 1, 0), axis=1)
+        voted, second = counts.sum(axis=1), counts[:, -2] if votes.k > 1 else 0
+        leads[start : start + BLOCK] = np.where(voted > 0, (counts[:, -1] - second) / np.maximum(voted, 1), 2)
+    return leads
 
 
 def _row(record: Record, index: int) -> Row:
@@ -124,35 +179,24 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} more characters)"
 
 
-def _within(rows: list[Row], limit: int) -> list[Row]:
-    sizes = [len(embed(row)) for row in rows]
-    if sum(sizes) <= limit:
-        return rows
-    kept: list[Row] = []
-    for row, size in sorted(
-        zip(rows, sizes, strict=True), key=lambda pair: stable_hash("items", pair[0]["n"])
-    ):
-        limit -= size
-        if limit < 0:
-            break
-        kept.append(row)
-    return kept
+def _add_texts(record: Record, rows: Iterable[Row], limit: int) -> tuple[int, bool]:
+    """Give items their raw paths, whole items in a stable random order.
 
-
-def _add_texts(record: Record, rows: Iterable[Row], limit: int) -> int:
-    """Give items their raw paths, whole items in a stable random order, and return how many got them."""
-    carried = 0
+    Returns how many got them, and whether any item has some.
+    """
+    carried, has_texts = 0, False
     for row in sorted(rows, key=lambda row: stable_hash("texts", row["n"])):
         question = record.ballot.questions[row["n"]]
         if not question.texts:
             continue
+        has_texts = True
         paths = [_path(question, place, text) for place, text in enumerate(question.texts[: len(row["v"])])]
         size = len(embed(paths))
         if size <= limit:
             limit -= size
             row["p"] = paths
             carried += 1
-    return carried
+    return carried, has_texts
 
 
 def _path(question: Question, place: int, text: str) -> Path:

@@ -198,7 +198,7 @@ class Questions {
   note() {
     const { rows, total, texts, has_texts } = this.data, note = this.section.querySelector(".sample");
     const parts = [];
-    if (rows.length < total) parts.push(`To keep this file small, ${rows.length.toLocaleString("en")} of ${total.toLocaleString("en")} questions are here: a random sample.`);
+    if (rows.length < total) parts.push(`To keep this file small, ${rows.length.toLocaleString("en")} of ${total.toLocaleString("en")} questions are here: the most contested, and a random sample.`);
     if (has_texts && texts < rows.length) parts.push(`Raw texts are here for a random sample of ${texts.toLocaleString("en")} questions; the run holds all of them.`);
     note.textContent = parts.join(" ");
     note.hidden = parts.length === 0;

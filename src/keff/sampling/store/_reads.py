@@ -40,13 +40,22 @@ class Reads:
 
     def items(self) -> Iterator[Item]:
         """Yield the items in the order in which they were put."""
-        for row in self.item_rows():
-            try:
-                yield item_of(row)
-            except (ValueError, TypeError, RecursionError) as error:
-                raise StoreError(
-                    f"{self.folder}: item {row[0]!r} is damaged ({error}): restore the folder from a copy"
-                ) from None
+        return map(self._item, self.item_rows())
+
+    def item(self, item: str) -> Item:
+        """Return the item of an id; raises StoreError where there is none."""
+        row = next(self._rows(f"select {ITEM} from items where item = ?", (item,)), None)
+        if row is None:
+            raise StoreError(f"{self.folder}: there is no item {item!r}")
+        return self._item(tuple(row))
+
+    def _item(self, row: ItemRow) -> Item:
+        try:
+            return item_of(row)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise StoreError(
+                f"{self.folder}: item {row[0]!r} is damaged ({error}): restore the folder from a copy"
+            ) from None
 
     def whole(self, rows: Sequence[ItemRow], wanted: Wanted) -> set[str]:
         """Return the ids of those items of which every wanted path was kept at the first attempt.
@@ -119,6 +128,17 @@ class Reads:
             raise StoreError(
                 f"{self.folder}: item {item!r} is damaged ({error}): restore the folder from a copy"
             ) from None
+
+    def paths(self, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
+        """Yield some columns of every completed path with its score, in the order in which they came."""
+        return (
+            tuple(row)
+            for row in self._rows(
+                f"select {', '.join(columns)} from paths left join scores using (item, slot, path, attempt) "
+                "where error is null",
+                (),
+            )
+        )
 
     def embeddings(self) -> Iterator[tuple[str, Float16Array]]:
         """Yield each item's id with the hidden states of its K paths [K, D], items in order; float16.

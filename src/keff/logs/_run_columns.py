@@ -1,0 +1,158 @@
+"""A run by columns: what the reader gives question by question, without an object per path."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections.abc import Callable
+from itertools import islice
+
+import numpy as np
+
+from keff.log import Question
+from keff.logs._bulk import Bulk, Coded, Codes, Float, Golds, Int, Texts, joined
+from keff.sampling.store import Run
+
+BLOCK = 8192
+"""Paths, or items, that are turned into columns at a time."""
+
+PREFIX = '"recorded_'
+"""Begins the fields in which an import keeps what is no number of a path."""
+
+TEXTS = ("answer", "key", "rule")
+WHOLE = ("item", "slot", "path", "correct")
+MEASURES = ("tokens", "prompt_tokens", "cached_tokens", "seconds")
+REAL = (*MEASURES, "logprob_mean")
+"""Of the measures 0 stands for unknown; a question has them where one of its paths does."""
+
+
+def run_columns(run: Run, question: Callable[[str], Question]) -> Bulk | None:
+    """Return the columns of a run's completed paths, in launch order; None where they must be read singly.
+
+    That is so while a path is not scored, where only some paths are labelled, where questions of unequal
+    length differ in what is known of them, and for imports with fields of their own. ``question`` reads the
+    question of an id again.
+    """
+    items, paths = _Items(), _Paths()
+    if not items.read(run) or not paths.read(run, items.places):
+        return None
+    order = paths.order({slot: place for place, slot in enumerate(run.manifest.config.templates)})
+    if order is None:
+        return None
+    kept, sizes = np.unique(paths.item[order], return_counts=True)
+    numbers = paths.numbers(order, sizes)
+    correct = paths.correct[order]
+    labelled = bool((correct >= 0).all())
+    if numbers is None or not (labelled or bool((correct < 0).all())):
+        return None
+    ids = [items.ids[place] for place in kept.tolist()]
+    return Bulk(
+        ids=ids,
+        sizes=sizes.astype(np.int64),
+        answers=paths.coded("answer", order),
+        gold=joined(items.golds.parts, np.int32)[kept],
+        golds=items.golds.values,
+        clusters=[items.clusters[place] for place in kept.tolist()],
+        keys=paths.coded("key", order),
+        rules=paths.coded("rule", order),
+        correct=correct if labelled else None,
+        slots=paths.slot[order],
+        numbers=numbers,
+        has_texts=True,
+        question=lambda place: question(ids[place]),
+    )
+
+
+class _Items:
+    """What a run holds once per item, in order."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.clusters: list[str] = []
+        self.golds = Golds()
+        self.places: dict[str, int] = {}
+
+    def read(self, run: Run) -> bool:
+        """Read all items; returns whether none of them needs the reading question by question."""
+        rows = run.item_rows()
+        while block := list(islice(rows, BLOCK)):
+            ids, _, golds, _, clusters, metas = zip(*block, strict=True)
+            if any(PREFIX in meta for meta in metas):
+                return False
+            self.ids += ids
+            self.clusters += clusters
+            self.golds.add([json.loads(gold) for gold in golds])
+        self.places = {item: place for place, item in enumerate(self.ids)}
+        return bool(self.ids)
+
+
+class _Paths:
+    """What a run holds of each completed path, as it comes from the database."""
+
+    def __init__(self) -> None:
+        self.texts = {name: Texts() for name in TEXTS}
+        self._whole = {name: array("i") for name in WHOLE}
+        self._real = {name: array("d") for name in REAL}
+
+    def read(self, run: Run, places: dict[str, int]) -> bool:
+        """Read all paths; returns whether all of them are scored."""
+        rows = run.paths(("item", *TEXTS, *WHOLE[1:], *REAL))
+        while block := list(islice(rows, BLOCK)):
+            item, *columns = zip(*block, strict=True)
+            named = dict(zip((*TEXTS, *WHOLE[1:], *REAL), columns, strict=True))
+            if None in named["rule"] or not all(own in places for own in item):
+                return False
+            self._whole["item"].extend(map(places.__getitem__, item))
+            for name, texts in self.texts.items():
+                texts.add(named[name])
+            for name in WHOLE[1:]:
+                self._whole[name].extend(-1 if value is None else value for value in named[name])
+            for name in REAL:
+                self._real[name].extend(math.nan if value is None else value for value in named[name])
+        return bool(self._whole["item"])
+
+    @property
+    def item(self) -> Codes:
+        """The place of each path's item."""
+        return np.asarray(self._whole["item"], np.int32)
+
+    @property
+    def slot(self) -> Codes:
+        """The slot of each path."""
+        return np.asarray(self._whole["slot"], np.int32)
+
+    @property
+    def correct(self) -> Codes:
+        """Whether each path is right; -1 where it is not labelled."""
+        return np.asarray(self._whole["correct"], np.int32)
+
+    def order(self, slots: dict[int, int]) -> Int | None:
+        """Return the paths by item and launch; None where one was completed twice."""
+        item, slot, path = self.item, self.slot, np.asarray(self._whole["path"], np.int32)
+        rank = np.array([slots.get(number, 0) for number in range(int(slot.max()) + 1)])[slot]
+        order = np.lexsort((rank, path, item))
+        launched = np.stack([item, path, rank])[:, order]
+        twice = bool((launched[:, 1:] == launched[:, :-1]).all(axis=0).any())
+        return None if twice else order
+
+    def coded(self, name: str, order: Int) -> Coded:
+        """Return a column of texts."""
+        column = self.texts[name].done()
+        return Coded(column.codes[order], column.names)
+
+    def numbers(self, order: Int, sizes: Int) -> dict[str, Float] | None:
+        """Return what is known of the paths of every question; None where that takes a look at each."""
+        starts = np.cumsum(sizes) - sizes
+        numbers: dict[str, Float] = {}
+        for name in MEASURES:
+            column = np.asarray(self._real[name])[order]
+            known = np.logical_or.reduceat(column != 0, starts)
+            if bool(known.all()):
+                numbers[name] = column
+            elif bool(known.any()) and bool((sizes != sizes[0]).any()):
+                return None
+        means = np.asarray(self._real["logprob_mean"])[order]
+        if not bool(np.isnan(means).any()):
+            numbers["confidences"] = means
+        return numbers

@@ -1,0 +1,92 @@
+"""A run read by columns is the run read question by question."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keff import plugins
+from keff.log import find_log
+from keff.logs._bulk import BulkLog
+from keff.logs.run import RunLog
+from keff.policy import parse_policy
+from keff.reading.open import Opening, Record, open_record
+from keff.records import Sampling
+from keff.sampling.job import Job, execute
+from keff.sampling.orders import Order
+from keff.sampling.store import DATABASE
+from keff.stats.votes import Votes
+
+TEMPLATES = 'templates = ["Think.", "Be brief.", "Check twice."]'
+
+
+def sampled(folder: Path, order: Order, *, gold: bool = True, **engine: object) -> Path:
+    file = folder / "questions.jsonl"
+    rows = [{"id": f"q{i}", "question": f"What is {i} + 1?", "cluster": f"c{i // 2}"} for i in range(24)]
+    file.write_text(
+        "".join(
+            json.dumps(row | ({"answer": str(i + 1)} if gold else {})) + "\n" for i, row in enumerate(rows)
+        )
+    )
+    (folder / "t.toml").write_text(TEMPLATES)
+    task = plugins.load(
+        "task", "jsonl", data=str(file), template=str(folder / "t.toml"), answer_space="numeric"
+    )
+    made = plugins.load("engine", "fake", **{"p": 0.5, "c": 0.2, "tokens": 9, **engine})
+    options = {"name": "jsonl", "data": str(file), "answer_space": "numeric"}
+    asyncio.run(execute(Job(task, made, folder / "run", order, options=options)))
+    return folder / "run"
+
+
+def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Record, Record]:
+    quick = open_record(path, Opening(texts=True))
+    with monkeypatch.context() as patch:
+        patch.setattr(RunLog, "bulk", lambda *_, **__: None)
+        return quick, open_record(path, Opening(texts=True))
+
+
+ORDERS = {
+    "one prompt": Order(Sampling(max_tokens=12), 5, backoff=0.001),
+    "templates": Order(Sampling(max_tokens=12), 7, (2, 0, 1), backoff=0.001),
+}
+
+
+@pytest.mark.parametrize(("gold", "refuse"), [(True, 0.1), (False, 0.0)])
+@pytest.mark.parametrize("name", ORDERS)
+def test_columns_are_what_questions_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, gold: bool, refuse: float
+) -> None:
+    path = sampled(tmp_path, ORDERS[name], gold=gold, fail=0.2, refuse=refuse, latency=0.001)
+    assert isinstance(log := find_log(path), BulkLog)
+    assert log.bulk(path) is not None
+    quick, slow = both(path, monkeypatch)
+    assert (quick.ballot.votes.confidences is None) == (refuse > 0)
+    for field in dataclasses.fields(Votes):
+        mine, other = getattr(quick.ballot.votes, field.name), getattr(slow.ballot.votes, field.name)
+        assert np.array_equal(mine, other), field.name
+    assert list(quick.ballot.keys) == list(slow.ballot.keys)
+    assert list(quick.ballot.questions) == list(slow.ballot.questions)
+    assert quick.info == slow.info
+    assert quick.ballot.notes == slow.ballot.notes
+
+
+def test_a_run_with_paths_that_are_not_scored_is_read_question_by_question(tmp_path: Path) -> None:
+    path = sampled(tmp_path, ORDERS["one prompt"])
+    database = sqlite3.connect(path / DATABASE)
+    with database:
+        database.execute("delete from scores where item = 'q3' and path = 1")
+    database.close()
+    assert RunLog().bulk(path) is None
+    assert open_record(path).ballot.votes.n == 24
+
+
+def test_a_run_that_a_policy_stopped_is_read_question_by_question(tmp_path: Path) -> None:
+    order = replace(ORDERS["one prompt"], policy=parse_policy("lead_k:2,cap=5"))
+    assert RunLog().bulk(sampled(tmp_path, order)) is None
