@@ -9,9 +9,9 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri, stdtr
 
 from keff.narrow import items, number
+from keff.stats.student import normal_score
 from keff.stats.votes import FloatArray, IntArray
 
 LOOKS: IntArray = np.unique(np.round(20 * 2.0 ** (np.arange(39) / 2)).astype(np.int64))
@@ -93,7 +93,7 @@ class MeanLooks:
         if variance <= 0:
             return 0.0
         error = math.sqrt(variance * (self._pilot_error + 1 / n))
-        return float(-ndtri(stdtr(size - 1, -abs(apart) / error)))
+        return normal_score(abs(apart) / error, size - 1)
 
     def state(self) -> dict[str, object]:
         """Return everything as values that JSON can hold."""
