@@ -8,8 +8,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -141,3 +144,50 @@ def test_its_steps_run_in_a_clean_folder(tmp_path: Path) -> None:
     unsafe = subprocess.run(command, cwd="/", env=given, capture_output=True, text=True, check=False)
     assert unsafe.returncode == 2
     assert "KEFF_TOKEN" in unsafe.stderr
+    starts_checks_and_stops(home / "bin", {**given, "KEFF_TOKEN": "secret", "HOME": "/nonexistent"})
+
+
+def starts_checks_and_stops(programs: Path, variables: dict[str, str]) -> None:
+    """Start what the entry point starts, ask its health as Docker would, and stop it as Docker would."""
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = str(reserved.getsockname()[1])
+    variables = {**variables, "KEFF_PORT": port, "KEFF_HOST": "127.0.0.1"}
+    entry, *rest = json.loads(steps("ENTRYPOINT")[0])
+    command = [str(programs / entry), *rest, "--upstream", "http://127.0.0.1:9/v1"]
+    python, *check = json.loads(steps("HEALTHCHECK")[0].partition("CMD")[2])
+    with subprocess.Popen(command, cwd="/", env=variables, stderr=subprocess.DEVNULL) as server:
+        try:
+            end = time.monotonic() + 60
+            health = [str(programs / python), *check]
+            while subprocess.run(health, env=variables, capture_output=True, check=False).returncode:
+                assert server.poll() is None and time.monotonic() < end, "it is not healthy"
+            server.send_signal(getattr(signal, steps("STOPSIGNAL")[0]))
+            assert server.wait(20) == 0
+        finally:
+            server.kill()
+
+
+def engine() -> str | None:
+    """Return the container engine whose daemon answers."""
+    for name in ("docker", "podman"):
+        if (
+            shutil.which(name)
+            and not subprocess.run([name, "info"], capture_output=True, check=False).returncode
+        ):
+            return name
+    return None
+
+
+@pytest.mark.integration
+def test_it_is_built_and_run_where_an_engine_is() -> None:
+    name = engine()
+    if name is None:
+        pytest.skip("neither docker nor podman has a daemon that answers")
+    subprocess.run([name, "build", "-q", "-t", "keff-test", str(ROOT)], check=True, capture_output=True)
+    limits = ["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+    run = [name, "run", "--rm", *limits, "-e", "KEFF_TOKEN=secret", "keff-test"]
+    done = subprocess.run(
+        [*run, "--upstream", "http://vllm:8000/v1", "--check"], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["policy"] == "lead_k:3"

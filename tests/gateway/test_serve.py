@@ -165,3 +165,18 @@ def test_the_help_needs_no_extra_and_serving_names_it() -> None:
     assert refused.returncode == 2
     assert "pip install 'keff[serve]'" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_a_gateway_holds_no_heavy_library(tmp_path: Path) -> None:
+    """Memory is counted in these: SciPy alone is 17 MB of the 80 that a process may hold."""
+    make_plan().write(tmp_path / "plan.json")
+    code = (
+        "import sys, numpy as np, keff.cli._serving as g; from pathlib import Path;"
+        "from keff.plan import Plan;"
+        "plan = Plan.read(Path(sys.argv[1])); address = g.Address(url='http://127.0.0.1:9/v1');"
+        "g.check_only(g.Deployment(plan=plan, address=address), np.random.default_rng());"
+        "print([m for m in ('scipy', 'openai', 'httpx', 'aiohttp', 'pandas') if m in sys.modules])"
+    )
+    run = [sys.executable, "-c", code, str(tmp_path / "plan.json")]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")

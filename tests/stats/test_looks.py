@@ -6,8 +6,9 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import ndtri, stdtr
 
-from keff.stats.looks import LOOKS, MeanLooks
+from keff.stats.looks import LOOKS, MeanLooks, normal_of_t
 from keff.stats.votes import FloatArray
 
 ALPHA = 0.1
@@ -92,3 +93,10 @@ def test_what_cannot_be_compared_is_refused() -> None:
         MeanLooks([[0.0], [1.0]], [0.0, 1.0], 1.0)
     with pytest.raises(ValueError, match="finite"):
         MeanLooks([[0.0], [1.0]], [0.0, 1.0]).update(float("inf"))
+
+
+@pytest.mark.parametrize(("df", "off"), [(3, 2e-3), (5, 1.3e-4), (9, 1e-5), (49, 1e-7), (999, 1e-10)])
+def test_student_s_t_as_a_normal_deviate(df: int, off: float) -> None:
+    t = np.linspace(0, 12, 121)
+    exact = -ndtri(stdtr(df, -t))
+    assert [normal_of_t(float(each), df) for each in t] == pytest.approx(exact, abs=off)

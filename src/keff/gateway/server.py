@@ -42,6 +42,7 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
     Raises UsageError when others could reach the gateway without a token, RunError when it cannot listen.
     """
     check_exposure(deployment.host, deployment.options)
+    steady_heap()
     policy = policy_of(deployment)
     books = books_of(deployment, policy)
     service = service_of(deployment, rng, books)
@@ -84,7 +85,6 @@ def run(
     )
     server = _Server(config, front)
     _raise_limit()
-    _steady_heap()
     # What is there now stays: collections need not look at it again with every request.
     gc.collect()
     gc.freeze()
@@ -135,7 +135,7 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def _steady_heap() -> None:
+def steady_heap() -> None:
     """Keep large buffers out of the heap of glibc.
 
     It would raise its limit for them by itself, and the reads of asyncio (256 KiB, cut to what came) then

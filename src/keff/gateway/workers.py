@@ -22,7 +22,7 @@ from keff.gateway.link import Link
 from keff.gateway.listening import listeners, shown_url
 from keff.gateway.office import ORDER_SECONDS, Office
 from keff.gateway.security import check_exposure
-from keff.gateway.server import run, warn
+from keff.gateway.server import run, steady_heap, warn
 from keff.gateway.upstream import Address
 from keff.gateway.worker import RemoteBooks, Staff
 
@@ -52,6 +52,7 @@ def serve_with_workers(deployment: Deployment, workers: int, quiet: bool) -> Non
     Raises RunError when the port is taken, or when workers cannot start.
     """
     check_exposure(deployment.host, deployment.options)
+    steady_heap()
     books = books_of(deployment, policy_of(deployment))
     # Made once here, so that whatever is wrong is said once, and before any worker starts.
     checked = replace(deployment, vote_log=None, otlp=None)
@@ -154,6 +155,7 @@ def _part(address: Address | None, workers: int) -> Address | None:
 
 def work(deployment: Deployment, listener: socket.socket, end: socket.socket, quiet: bool) -> None:
     """Serve one worker's share, in a process of its own, until told to stop or left alone."""
+    steady_heap()
     # A terminal sends its interrupt to all; the process that keeps the books passes it on, once.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log_to_stderr(quiet)

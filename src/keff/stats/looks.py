@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keff.narrow import items, number
-from keff.stats.student import normal_score
 from keff.stats.votes import FloatArray, IntArray
 
 LOOKS: IntArray = np.unique(np.round(20 * 2.0 ** (np.arange(39) / 2)).astype(np.int64))
 """The numbers of requests at which it looks: 20, 28, 40, 57, 80, ... to ten million."""
+
+_LOOKS = frozenset(LOOKS.tolist())
 
 SIMULATIONS = 10_000
 LEAST_SHARE = 0.02
@@ -74,8 +75,7 @@ class MeanLooks:
         away = float(np.interp(score, self._scores, self._values, 0.0, 1.0)) - self._mean
         self._sum += away
         self._squares += away**2
-        place = int(np.searchsorted(LOOKS, self.seen))
-        if place < len(LOOKS) and LOOKS[place] == self.seen:
+        if self.seen in _LOOKS:
             self.statistic = self._standard_errors()
             self.alarm = self.alarm or self.statistic >= self.threshold
         return self
@@ -93,7 +93,7 @@ class MeanLooks:
         if variance <= 0:
             return 0.0
         error = math.sqrt(variance * (self._pilot_error + 1 / n))
-        return normal_score(abs(apart) / error, size - 1)
+        return normal_of_t(abs(apart) / error, size - 1)
 
     def state(self) -> dict[str, object]:
         """Return everything as values that JSON can hold."""
@@ -109,6 +109,21 @@ class MeanLooks:
                 raise ValueError(f"the state of looks at the mean lacks {name}")
             setattr(looks, name, value)
         return looks
+
+
+def normal_of_t(t: float, df: int) -> float:
+    """Return the standard normal deviate that is as rare as Student's t, for t of 0 or more.
+
+    Hill (1970), Communications of the ACM 13, 617: off by 1.3e-4 at most from 5 degrees of freedom, by 1e-5
+    from 9, in the tails too. By hand because a gateway's process would hold SciPy, 17 MB, for this alone.
+    """
+    a = df - 0.5
+    b, square = 48 * a * a, a * math.log1p(t * t / df)
+    z = math.sqrt(square)
+    last = ((((4 * square + 33) * square + 240) * square + 855) * z) / (
+        10 * b * (b + 0.8 * square * square + 100)
+    )
+    return z + (square + 3) * z / b - last
 
 
 def _alike(value: object, before: object) -> bool:
