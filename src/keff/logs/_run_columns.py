@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from array import array
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import numpy as np
 from keff.log import Question
 from keff.logs._bulk import Bulk, Coded, Codes, Float, Golds, Int, Texts, joined
 from keff.sampling.store import Run
+from keff.sampling.store.rows import item_of
 
 BLOCK = 8192
 """Paths, or items, that are turned into columns at a time."""
@@ -77,12 +77,15 @@ class _Items:
         """Read all items; returns whether none of them needs the reading question by question."""
         rows = run.item_rows()
         while block := list(islice(rows, BLOCK)):
-            ids, _, golds, _, clusters, metas = zip(*block, strict=True)
-            if any(PREFIX in meta for meta in metas):
+            if any(PREFIX in row[-1] for row in block):
                 return False
-            self.ids += ids
-            self.clusters += clusters
-            self.golds.add([json.loads(gold) for gold in golds])
+            try:
+                items = [item_of(row) for row in block]
+            except (ValueError, TypeError, RecursionError):
+                return False  # the reading question by question says which item is damaged
+            self.ids += [item.id for item in items]
+            self.clusters += [item.cluster for item in items]
+            self.golds.add([item.gold for item in items])
         self.places = {item: place for place, item in enumerate(self.ids)}
         return bool(self.ids)
 
