@@ -207,7 +207,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--draws", type=int, default=8)
+    parser.add_argument("--draws", type=int, default=16)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     sources = records(8)
