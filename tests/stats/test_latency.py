@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.latency import fly
+from keff.stats import latency
+from keff.stats.latency import fly, quantile
 from keff.stats.votes import FloatArray, IntArray
 
 
@@ -107,3 +108,36 @@ def test_paths_that_share_their_time_go_together() -> None:
     assert fly(ahead, common).wait == pytest.approx(2 * common[:, 0])
     assert fly(ahead, common, 8).wait == pytest.approx(common[:, 0])
     assert fly(ahead, common, 1, 2).wait == pytest.approx(4 * common[:, 0])
+
+
+def recorded_times(n: int, orders: int) -> tuple[FloatArray, IntArray]:
+    """Return times of n questions that differ in length, and their clusters of two."""
+    rng = np.random.default_rng(3)
+    return rng.gamma(2, rng.gamma(3, 1, (n, 1)), (n, orders)), np.arange(n) // 2
+
+
+def test_limits_of_a_quantile_are_those_of_resampled_questions() -> None:
+    times, clusters = recorded_times(300, 5)
+    interval = quantile(times, 0.9, clusters, 4000)
+    rng, groups = np.random.default_rng(8), clusters[-1] + 1
+    by_cluster = times.reshape(groups, -1)
+    drawn = [np.quantile(by_cluster[rng.integers(0, groups, groups)], 0.9) for _ in range(4000)]
+    lo, hi = np.quantile(drawn, [0.025, 0.975])
+    assert interval.value == np.quantile(times, 0.9)
+    # A value of the grid stands for a 400th of the times, and 4000 resamples leave some error as well.
+    step = np.quantile(times, 0.905) - np.quantile(times, 0.9)
+    assert interval.lo == pytest.approx(lo, abs=2 * step) and interval.hi == pytest.approx(hi, abs=2 * step)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.95])
+def test_of_many_questions_values_near_the_quantile_are_enough(
+    monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    times, clusters = recorded_times(6000, 3)
+    whole = quantile(times, share, clusters)
+    monkeypatch.setattr(latency, "MANY_GROUPS", 1000)
+    near = quantile(times, share, clusters)
+    assert near.value == whole.value and near.limits is not None and whole.limits is not None
+    step = np.quantile(times, min(share + 0.005, 1)) - np.quantile(times, share)
+    np.testing.assert_allclose(near.limits, whole.limits, rtol=0, atol=2 * step)
+    assert near.limits[0] < near.value < near.limits[1]

@@ -7,14 +7,18 @@ import numpy as np
 from keff.analysis.bill import mean_of
 from keff.analysis.money import Rates
 from keff.analysis.results.money import CurvePoint, Seconds
+from keff.analysis.times import timed
 from keff.records import Interval
 from keff.stats.alike import alike
 from keff.stats.latency import quantile
 from keff.stats.plurality import plurality_at_k_patterns
 from keff.stats.votes import FloatArray, Votes
 
-ORDERS = 32
+ORDERS, FEWEST_ORDERS = 32, 2
 """Random orders of the paths of a question, for the longest of the first K."""
+
+TIMED_CELLS = 2**23
+"""So many paths at most in all orders: more would not move a quantile."""
 
 
 def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
@@ -24,13 +28,14 @@ def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
     places = [*(2**power for power in range(votes.k.bit_length()) if 2**power < votes.k), votes.k]
     known = votes.correct is not None and votes.answers is not None
     curve = plurality_at_k_patterns(votes) if known else None
-    longest = None if votes.seconds is None else _longest(votes.seconds)
+    some = None if votes.seconds is None else timed(votes)
+    longest = None if some is None or some.seconds is None else _longest(some.seconds)
     return tuple(
         CurvePoint(
             paths=k,
             accuracy=None if curve is None else _accuracy(curve[:, k - 1], votes),
             dollars=None if rates is None else _dollars(votes, rates, k),
-            seconds=None if longest is None else _times(longest[..., k - 1], votes),
+            seconds=None if longest is None or some is None else _times(longest[..., k - 1], some),
         )
         for k in places
     )
@@ -51,9 +56,10 @@ def _dollars(votes: Votes, rates: Rates, k: int) -> Interval:
 
 def _longest(seconds: FloatArray) -> FloatArray:
     """Return the longest of the first 1..K paths of each question in random orders [n, R, K]."""
-    rng = np.random.default_rng(0)
-    orders = rng.permuted(np.broadcast_to(seconds[:, None], (len(seconds), ORDERS, seconds.shape[1])), axis=2)
-    return np.maximum.accumulate(orders, axis=2)
+    rng, (n, k) = np.random.default_rng(0), seconds.shape
+    count = max(FEWEST_ORDERS, min(ORDERS, TIMED_CELLS // (n * k)))
+    orders = rng.permuted(np.broadcast_to(seconds[:, None], (n, count, k)), axis=2)
+    return np.maximum.accumulate(orders, axis=2, out=orders)
 
 
 def _times(times: FloatArray, votes: Votes) -> Seconds:

@@ -16,11 +16,12 @@ from keff.stats.votes import FloatArray, Votes
 def seconds_of(votes: Votes, spec: str) -> Seconds | None:
     """Return the time to answer of a policy, its rounds one after the other; None without seconds or answers.
 
-    Where it may draw more paths than are recorded, those of each question are drawn again.
+    Where it may draw more paths than are recorded, those of each question are drawn again. Of a large record
+    10,000 questions are timed.
     """
     if votes.seconds is None or votes.answers is None:
         return None
-    cap = parse_policy(spec).cap
+    votes, cap = timed(votes), parse_policy(spec).cap
     longer = cap > votes.k
     drawn = redrawn(votes, 2 * cap) if longer else votes
     how = Replaying(replicates=1, random_slots=True)
@@ -28,6 +29,17 @@ def seconds_of(votes: Votes, spec: str) -> Seconds | None:
     if seconds is None or not longer:
         return seconds
     return Seconds(_redrawn(seconds.p50), _redrawn(seconds.p95))
+
+
+TIMED = 10_000
+"""Of so many questions at most: more would not move a quantile."""
+
+
+def timed(votes: Votes) -> Votes:
+    """Return the votes of the questions whose times are looked at: all, or some of many."""
+    if votes.n <= TIMED:
+        return votes
+    return votes.take(np.sort(np.random.default_rng(1).choice(votes.n, TIMED, replace=False)))
 
 
 def redrawn(votes: Votes, k: int) -> Votes:

@@ -104,6 +104,11 @@ def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) ->
         for _ in range(replicates):
             yield np.bincount(same.back[rng.integers(0, groups, groups)], minlength=same.counts.size)
         return
+    if groups >= MANY_ROWS and not apart:
+        for _ in range(replicates):
+            times = np.bincount(rng.integers(0, groups, groups), minlength=groups)
+            yield _by_pattern(same, times[votes.cluster_ids])
+        return
     chances = same.counts / groups if apart else np.full(groups, 1 / groups)
     for _ in range(replicates):
         drawn = rng.multinomial(groups, chances)

@@ -15,6 +15,9 @@ from keff.stats.votes import FloatArray, IntArray
 GRID = 400
 """So many values between the least and the greatest stand for the law of the times in the bootstrap."""
 
+MANY_GROUPS, NEAR = 20_000, 64
+"""From so many clusters on, so many values near the quantile are enough: within twenty standard errors."""
+
 
 @dataclass(frozen=True)
 class Flights:
@@ -104,8 +107,8 @@ def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: in
     groups = int(clusters.max()) + 1
     if groups < 2:
         return Interval(value, None, None, "replayed courses")
-    grid = np.unique(np.quantile(times, np.linspace(0, 1, GRID), method="inverted_cdf"))
-    below = np.array([np.searchsorted(np.sort(row), grid, side="right") for row in times]) / times.shape[1]
+    grid = np.unique(np.quantile(times, _shares(share, groups), method="inverted_cdf"))
+    below = _reached(times, grid) / times.shape[1]
     units = group_sums(np.hstack([np.ones((len(below), 1)), below]), clusters, groups)
     totals = resampled_totals(units, replicates, np.random.default_rng(0))
     reached = totals[1:] >= share * totals[0] - 1e-9
@@ -114,3 +117,20 @@ def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: in
     return Interval(
         value, min(float(lo), value), max(float(hi), value), "replayed courses, cluster_bootstrap"
     )
+
+
+def _shares(share: float, groups: int) -> FloatArray:
+    """Return the shares whose quantiles the bootstrap looks at."""
+    if groups < MANY_GROUPS:
+        return np.linspace(0, 1, GRID)
+    wide = 10 / groups**0.5
+    near: FloatArray = np.linspace(max(share - wide, 0.0), min(share + wide, 1.0), NEAR, dtype=np.float64)
+    return np.concatenate([near, [1.0]])
+
+
+def _reached(times: FloatArray, grid: FloatArray) -> IntArray:
+    """Return how many of the times [n, R] of each question are at most each value of ``grid`` [G], [n, G]."""
+    n, size = len(times), grid.size
+    place = np.searchsorted(grid, times, side="left") + np.arange(n)[:, None] * (size + 1)
+    counts = np.bincount(place.ravel(), minlength=n * (size + 1)).reshape(n, size + 1)
+    return counts[:, :size].cumsum(axis=1)
