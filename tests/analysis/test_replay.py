@@ -313,3 +313,27 @@ def test_the_noise_of_the_drawn_orders_is_in_the_interval_of_a_fitted_rule() -> 
     spread = refitter.bootstrap(Fixed(np.full((n, 8), 0.5), np.ones(n), 8), 200).accuracy
     # A resample of the questions weighs some twice, so its mean is that of fewer: about half as many.
     assert np.sqrt(noise / n) < spread.std() < np.sqrt(3 * noise / n)
+
+
+@pytest.mark.parametrize("kept", [0, 2**24])
+def test_blocks_of_questions_change_no_number(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+    rng = np.random.default_rng(5)
+    codes = rng.integers(-1, 4, (90, 9))
+    votes = Votes(
+        codes,
+        (codes == 0).astype(int),
+        tokens=rng.integers(5, 50, codes.shape).astype(float),
+        confidences=rng.random(codes.shape),
+        seconds=rng.random(codes.shape),
+    )
+    rules = ["fixed:9", "lead_k:2,cap=9", "adaptive_consistency:0.9,cap=9", "budget:3,cap=9", "esc:3,cap=9"]
+
+    monkeypatch.setattr("keff.analysis.replay.ORDERS_IN_ALL", 20 * 90)
+
+    def told() -> dict[str, object]:
+        return replay(votes, rules, np.random.default_rng(1), Replaying(replicates=20)).to_dict()
+
+    whole = told()
+    monkeypatch.setattr("keff.analysis.replay.BLOCK_CELLS", 9 * 20 * 40)
+    monkeypatch.setattr("keff.analysis.replay.KEPT_CELLS", kept)
+    assert told() == whole

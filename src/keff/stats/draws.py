@@ -51,6 +51,16 @@ class Draws:
     confidences: NDArray[np.float32] | None = None
     seconds: NDArray[np.float32] | None = None
 
+    def of(self, items: slice) -> Draws:
+        """Return the orders of some items."""
+
+        def cut(values: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
+            return None if values is None else values[items]
+
+        return Draws(
+            self.codes[items], cut(self.correct), cut(self.tokens), cut(self.confidences), cut(self.seconds)
+        )
+
     @property
     def cap(self) -> int:
         """The longest prefix."""

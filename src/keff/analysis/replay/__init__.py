@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from keff.analysis.money import Pace, Rates, Tariff, complete, rates
 from keff.analysis.replay.changes import change, mean_of, seconds_of
 from keff.analysis.replay.compare import Fixed, Judged, bootstrap, item_columns, means_of, with_frontier
 from keff.analysis.replay.in_flight import WHOLE_ROUNDS, Lanes, batch, in_flight, queued
-from keff.analysis.replay.outcomes import PolicyOutcome, at_once, expectations, run
+from keff.analysis.replay.outcomes import PolicyOutcome, at_once, expectations, joined, run
 from keff.analysis.replay.refit import Pilot, Refitter
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
@@ -31,6 +31,11 @@ the number of questions: well below what their sampling leaves."""
 MOST_ORDERS = 4000
 ONE_BY_ONE = 200
 """Orders of a question at most where a policy cannot follow all of them at once."""
+
+
+BLOCK_CELLS, KEPT_CELLS = 2**20, 2**24
+"""Places of paths in orders: so many a policy follows at once, and up to so many in all the running votes
+are kept for the next policy; beyond that they are counted again for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +169,7 @@ class Bench:
     rates: Rates | None = None
     now: Policy | None = None
     lanes: Lanes = WHOLE_ROUNDS
+    blocks: list[tuple[slice, Draws]] = field(default_factory=list[tuple[slice, Draws]])
 
     @classmethod
     def of(cls, votes: Votes, rules: list[Policy], cap: int, rng: np.random.Generator) -> Bench:
@@ -206,19 +212,34 @@ class Bench:
         return PolicyOutcome(k * ones, ones, ones, right, tokens, busy=busy, dollars=spent)
 
     def _played(self, policy: Policy) -> PolicyOutcome:
-        walks = run(policy, self.draws)
-        found = queued(policy, self.draws, self.lanes, expectations(walks, self.draws, self.fixed.cap))
-        credit = self.draws.tallies.credit
-        if found.accuracy is None or walks.credit is None or credit is None or self.fixed.accuracy is None:
+        return joined([self._played_on(policy, rows, draws) for rows, draws in self._blocks()])
+
+    def _blocks(self) -> Iterable[tuple[slice, Draws]]:
+        """Return the drawn orders by blocks of items, so that no policy works on all of them at once."""
+        n, repeats, cap = self.draws.codes.shape
+        step = max(1, BLOCK_CELLS // (repeats * cap))
+        blocks = (
+            (rows, self.draws.of(rows)) for rows in map(slice, range(0, n, step), range(step, n + step, step))
+        )
+        if self.draws.codes.size > KEPT_CELLS:
+            return blocks
+        self.blocks = self.blocks or list(blocks)
+        return self.blocks
+
+    def _played_on(self, policy: Policy, rows: slice, draws: Draws) -> PolicyOutcome:
+        walks = run(policy, draws)
+        found = queued(policy, draws, self.lanes, expectations(walks, draws, self.fixed.cap))
+        credit, fixed = draws.tallies.credit, self.fixed.accuracy
+        if found.accuracy is None or walks.credit is None or credit is None or fixed is None:
             return found
+        exact = fixed[rows, policy.cap - 1]
         if np.all(found.paths == policy.cap) and policy.spec == f"fixed:{policy.cap}":
-            tokens = None if found.tokens is None else self.fixed.unit * policy.cap
-            return replace(found, accuracy=self.fixed.accuracy[:, policy.cap - 1], tokens=tokens)
+            tokens = None if found.tokens is None else self.fixed.unit[rows] * policy.cap
+            return replace(found, accuracy=exact, tokens=tokens)
         # What the drawn orders are off at its cap, they are off alike for a policy that ends near it.
         drawn = credit[:, :, policy.cap].mean(axis=1, dtype=np.float64)
         noise = (walks.credit - credit[:, :, policy.cap]).var(axis=1, dtype=np.float64) / credit.shape[1]
-        exact = found.accuracy + self.fixed.accuracy[:, policy.cap - 1] - drawn
-        return replace(found, accuracy=exact, noise=noise)
+        return replace(found, accuracy=found.accuracy + exact - drawn, noise=noise)
 
     def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> ReplayRow:
         """Return the row of one policy."""

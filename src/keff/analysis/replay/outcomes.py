@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,17 @@ class PolicyOutcome:
     dollars: FloatArray | None = None
     wait: FloatArray | None = None
     at_once: FloatArray | None = None
+
+
+def joined(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
+    """Return what a policy does on all items from what it does on blocks of them."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns: dict[str, FloatArray | None] = {}
+    for name in (field.name for field in fields(PolicyOutcome)):
+        values = [getattr(block, name) for block in blocks]
+        columns[name] = None if any(value is None for value in values) else np.concatenate(values)
+    return PolicyOutcome(**columns)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
