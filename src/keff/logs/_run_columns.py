@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -24,6 +24,7 @@ TEXTS = ("answer", "key", "rule")
 WHOLE = ("item", "slot", "path", "correct")
 MEASURES = ("tokens", "prompt_tokens", "cached_tokens", "seconds")
 REAL = (*MEASURES, "logprob_mean")
+COLUMNS: Sequence[str] = (*TEXTS, *WHOLE[1:], *REAL)
 """Of the measures 0 stands for unknown; a question has them where one of its paths does."""
 
 
@@ -100,10 +101,10 @@ class _Paths:
 
     def read(self, run: Run, places: dict[str, int]) -> bool:
         """Read all paths; returns whether all of them are scored."""
-        rows = run.paths(("item", *TEXTS, *WHOLE[1:], *REAL))
+        rows = run.paths(("item", *COLUMNS))
         while block := list(islice(rows, BLOCK)):
             item, *columns = zip(*block, strict=True)
-            named = dict(zip((*TEXTS, *WHOLE[1:], *REAL), columns, strict=True))
+            named = dict(zip(COLUMNS, columns, strict=True))
             if None in named["rule"] or not all(own in places for own in item):
                 return False
             self._whole["item"].extend(map(places.__getitem__, item))

@@ -12,8 +12,9 @@ from keff import answers
 from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import Row, first_row, json_lines, lines_of, parse, refusal, torn
+from keff.logs._lines import Row, first_row, json_lines, lines_of, refusal, torn
 from keff.logs._narrow import inner, real
+from keff.logs._quick import quick_parse
 from keff.logs._rows import once_each
 from keff.logs._values import converted, count, is_nan, is_structured, optional_text, truth, whole
 from keff.records import AnswerSpace
@@ -126,7 +127,7 @@ def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mappi
             if not line.strip():
                 continue
             try:
-                row = parse(where, line, first=number == 1)
+                row = quick_parse(where, line, first=number == 1)
             except LogError as error:
                 if line.endswith(b"\n"):
                     problems.append(str(error))
