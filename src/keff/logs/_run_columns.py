@@ -10,7 +10,8 @@ from itertools import islice
 import numpy as np
 
 from keff.log import Question
-from keff.logs._bulk import Bulk, Coded, Codes, Float, Golds, Int, Texts, joined
+from keff.logs._bulk import Bulk, Coded, Codes, Float, Int, joined
+from keff.logs._coding import Golds, Texts
 from keff.sampling.store import Run
 from keff.sampling.store.rows import item_of
 
@@ -23,9 +24,10 @@ PREFIX = '"recorded_'
 TEXTS = ("answer", "key", "rule")
 WHOLE = ("item", "slot", "path", "correct")
 MEASURES = ("tokens", "prompt_tokens", "cached_tokens", "seconds")
+"""Of these 0 stands for unknown; a question has them where one of its paths does."""
+
 REAL = (*MEASURES, "logprob_mean")
 COLUMNS: Sequence[str] = (*TEXTS, *WHOLE[1:], *REAL)
-"""Of the measures 0 stands for unknown; a question has them where one of its paths does."""
 
 
 def run_columns(run: Run, question: Callable[[str], Question]) -> Bulk | None:
