@@ -43,20 +43,21 @@ def run_columns(run: Run, question: Callable[[str], Question]) -> Bulk | None:
     order = paths.order({slot: place for place, slot in enumerate(run.manifest.config.templates)})
     if order is None:
         return None
-    kept, sizes = np.unique(paths.item[order], return_counts=True)
+    places, sizes = np.unique(paths.item[order], return_counts=True)
+    kept: list[int] = places.tolist()
     numbers = paths.numbers(order, sizes)
     correct = paths.correct[order]
     labelled = bool((correct >= 0).all())
     if numbers is None or not (labelled or bool((correct < 0).all())):
         return None
-    ids = [items.ids[place] for place in kept.tolist()]
+    ids = [items.ids[place] for place in kept]
     return Bulk(
         ids=ids,
         sizes=sizes.astype(np.int64),
         answers=paths.coded("answer", order),
-        gold=joined(items.golds.parts, np.int32)[kept],
+        gold=joined(items.golds.parts, np.int32)[places],
         golds=items.golds.values,
-        clusters=[items.clusters[place] for place in kept.tolist()],
+        clusters=[items.clusters[place] for place in kept],
         keys=paths.coded("key", order),
         rules=paths.coded("rule", order),
         correct=correct if labelled else None,
