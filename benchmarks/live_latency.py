@@ -50,7 +50,11 @@ class Pilot:
     lone: list[Completion] = field(default_factory=list[Completion])
 
     async def draw(self, task: Task, engine: Engine, items: Sequence[Item], places: int, tokens: int) -> None:
-        """Draw some questions with all places busy, then the first of them with one path at a time."""
+        """Draw the first question with one path at a time, then all with every place busy.
+
+        In this order, for a server that has just read a prompt does not read it again: of the paths that are
+        drawn alone one reads it and one does not, of those among others about as many.
+        """
         gate = asyncio.Semaphore(places)
 
         async def path(item: Item, number: int) -> Completion:
@@ -58,8 +62,8 @@ class Pilot:
             async with gate:
                 return (await engine.generate(task.messages(item, 0), sampling, 1))[0]
 
-        drawn = await asyncio.gather(*(path(item, number) for item in items for number in range(PATHS)))
         self.lone += [await path(items[0], PATHS + number) for number in range(LONE)]
+        drawn = await asyncio.gather(*(path(item, number) for item in items for number in range(PATHS)))
         for place, item in enumerate(items):
             paths = drawn[place * PATHS : (place + 1) * PATHS]
             self.busy.append(paths)
