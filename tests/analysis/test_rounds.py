@@ -84,6 +84,7 @@ def test_replayed_policies_are_drawn_in_so_many_rounds() -> None:
     assert table[specs[1]].rounds <= 2 < max(row.rounds for row in table.policies)
 
 
+@pytest.mark.slow
 def test_in_flight_all_paths_take_as_long_as_at_once_and_lose_tokens() -> None:
     votes = workload()
     how = Replaying(replicates=50, lanes=Lanes(in_flight=8))
@@ -106,6 +107,7 @@ def test_in_flight_all_paths_take_as_long_as_at_once_and_lose_tokens() -> None:
     assert lone.policies[0].in_flight.paths_in_vain == 0
 
 
+@pytest.mark.slow
 def test_a_queue_for_one_place_adds_up_the_paths() -> None:
     votes = Votes(np.zeros((40, 8), int), None, seconds=np.full((40, 8), 3.0))
     how = Replaying(replicates=50, lanes=Lanes(slots=2))

@@ -61,6 +61,7 @@ def test_the_change_from_today_is_paired_and_signed() -> None:
     assert one.accuracy.lo < one.accuracy.value
 
 
+@pytest.mark.slow
 def test_seconds_of_independent_paths_meet_the_closed_form() -> None:
     """K exponential paths at once: P(max <= t) = (1 - exp(-t))^K."""
     rng = np.random.default_rng(1)

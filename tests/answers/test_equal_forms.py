@@ -130,6 +130,7 @@ def test_what_is_not_json_abstains_with_its_reason(text: str, reason: str) -> No
     assert JSON.key(text) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", EQUAL_FORMS)
 @pytest.mark.parametrize(
     "text",

@@ -37,6 +37,7 @@ def hurried() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hurried")
 def test_trees_are_built_in_many_threads_at_once() -> None:
     def work(_: int) -> int:

@@ -110,6 +110,7 @@ def test_without_gold_answers_only_the_label_free_part_is_filled(tmp_path: Path)
     assert "no_gold" in {warning["code"] for warning in found["warnings"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", ["1111", "2222"])
 def test_all_right_or_all_wrong_is_degenerate_and_takes_k_max(tmp_path: Path, answers: str) -> None:
     file = tmp_path / "same.jsonl"

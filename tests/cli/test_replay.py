@@ -97,6 +97,7 @@ def write(file: Path, answers: list[list[str]], **more: object) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_the_default_policies_fit_a_short_record(tmp_path: Path, k: int) -> None:
     done = keff(write(tmp_path / "log.jsonl", [["0", "1", "0", "2"][:k]] * 12), "--replicates", 100)

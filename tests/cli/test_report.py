@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from command_line import keff
+
 pytestmark = pytest.mark.slow
 
 BLOCK = "import sys; sys.modules['altair'] = None; sys.argv[0] = 'keff'; from keff.cli import main; main()"
 
 
-def keff(
-    *arguments: object, code: str = "from keff.cli import main; main()"
-) -> subprocess.CompletedProcess[str]:
+def without_altair(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run code in a process that cannot import what this one has imported."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True)
 
@@ -54,7 +55,7 @@ def test_bad_input_is_one_line(log: Path, tmp_path: Path) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(log: Path, tmp_path: Path) -> None:
-    done = keff("report", log, "-o", tmp_path / "page.html", code=BLOCK)
+    done = without_altair(BLOCK, "report", log, "-o", tmp_path / "page.html")
     assert done.returncode == 2
     assert "pip install 'keff[report]'" in done.stderr
     assert not (tmp_path / "page.html").exists()
@@ -70,6 +71,6 @@ def test_the_demo_goes_on_without_the_extra(log: Path, tmp_path: Path) -> None:
         "record = open_record(Path(sys.argv[1]))\n"
         "assert not write_report_if_possible([(record, analyze(record, Settings()))], Path(sys.argv[2]))\n"
     )
-    done = keff(log, tmp_path / "page.html", code=code)
+    done = without_altair(code, log, tmp_path / "page.html")
     assert done.returncode == 0, done.stderr
     assert "pip install 'keff[report]'" in done.stderr

@@ -47,6 +47,7 @@ def test_correctness_is_beta_binomial_with_the_chosen_p_and_c(p: float, c: float
     assert pairs.mean() == pytest.approx(c, abs=4 * pairs.std() / np.sqrt(items))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [0.0, 1.0])
 def test_extreme_correlations(c: float) -> None:
     gold = {stable_hash(ask(i)): "42" for i in range(300)}
@@ -99,6 +100,7 @@ def test_wrong_answers_are_of_the_same_kind(right: str, wrong: list[str]) -> Non
     assert wrong_answers(right, 4) == wrong
 
 
+@pytest.mark.slow
 def test_wrong_answers_have_a_favourite() -> None:
     """With weights 1, 1/2, 1/3, 1/4 the favourite has a share of 12/25 of the wrong answers."""
     texts = Counter(one.text.split(MARK)[1] for one in draw(engine(p=0.0), 3, 2000))

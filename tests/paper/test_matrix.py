@@ -63,6 +63,7 @@ def test_a_cell_is_the_plain_computation() -> None:
     assert numbers.block_over_vote_pooled == pytest.approx(1, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_rows_interval_is_the_papers_independent_row_bootstrap() -> None:
     rng = np.random.default_rng(2)
     sc, pt = arm(rng, 0.7, 0), arm(rng, 0.4, 0.3)
@@ -144,6 +145,7 @@ def test_weighting_splits_by_slot_cv_and_by_accuracy() -> None:
     assert found["low_accuracy"]["cells"] == len(low)
 
 
+@pytest.mark.slow
 def test_an_oracle_gain_of_equal_slots_is_what_the_formula_expects() -> None:
     cells = [cell("gsm8k", str(i), 100 + i) for i in range(40)]
     found = headline(cells)["oracle"]

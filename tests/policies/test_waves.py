@@ -157,6 +157,7 @@ def test_planned_rounds_draw_no_more_than_the_same_rule_at_the_ends_of_fixed_wav
         assert more.mean() <= 3 * more.std() / more.size**0.5, (first, factor)
 
 
+@pytest.mark.slow
 def test_the_agreement_of_each_law_is_that_of_its_votes() -> None:
     rng = np.random.default_rng(2)
     for index, expected in enumerate(component_agreement()):
@@ -174,6 +175,7 @@ def test_tilted_weights_agree_as_often_as_was_asked(wanted: float) -> None:
     assert weights.sum() == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_the_agreement_of_a_pilot_is_drawn_to_that_of_recorded_generations() -> None:
     unanimous = Votes(np.zeros((30, 8), int), None)
     generic = float(GENERIC_WEIGHTS @ component_agreement() / GENERIC_WEIGHTS.sum())

@@ -78,6 +78,7 @@ def test_beyond_the_recorded_paths_it_says_predicted(tmp_path: Path) -> None:
     assert f"*{100 * cap.value:.1f}" in to_page(EMPTY.added({}, [entry]))
 
 
+@pytest.mark.slow
 def test_files_are_the_same_bytes_in_any_order_and_are_read_back(tmp_path: Path) -> None:
     one, two = (line(write_log(tmp_path / f"{seed}.jsonl", 40, 8, seed=seed), str(seed)) for seed in (1, 2))
     first, second = EMPTY.added({"me": Source("me")}, [one, two]), EMPTY.added({}, [two]).added({}, [one])

@@ -27,6 +27,7 @@ def found(terms: Terms, *, timed: bool = True) -> Analysis:
 PRICED = Terms(tariff=Tariff({"m": Price(prompt=0, output=10)}))
 
 
+@pytest.mark.slow
 def test_a_fixed_number_of_paths_costs_its_tokens() -> None:
     drawn = money_series.dollars(found(PRICED))
     assert [(row["mark"], row["cost"]) for row in drawn["curve"]] == [
@@ -36,6 +37,7 @@ def test_a_fixed_number_of_paths_costs_its_tokens() -> None:
     assert isinstance(chosen["cost"], float) and 1e-3 <= chosen["cost"] <= 8e-3
 
 
+@pytest.mark.slow
 def test_the_longest_of_all_paths_is_known_and_of_one_path_the_95th_percentile() -> None:
     curve = money_series.seconds(found(Terms()))["curve"]
     assert curve[-1]["cost"] == 8 and curve[0]["cost"] == pytest.approx(8, abs=1)

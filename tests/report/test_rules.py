@@ -70,6 +70,7 @@ def test_the_sentence_that_was_false_is_caught() -> None:
     assert told != done
 
 
+@pytest.mark.slow
 def test_waves_and_rounds_are_told_with_their_rule() -> None:
     plain = in_words("lead_k:3")
     assert in_words("lead_k:3,wave=4") == f"At least 4 paths at a time, and after each wave: {plain}"

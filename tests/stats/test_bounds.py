@@ -148,6 +148,7 @@ def test_bounds_hold_for_samples_of_an_extremal_law() -> None:
     assert np.mean(bounds[:, 1] - bounds[:, 0]) < 0.6
 
 
+@pytest.mark.slow
 def test_mirror_image_and_shapes() -> None:
     hist = np.array([3, 4, 1, 6, 20])
     sizes = np.array([[1, 4], [9, 33]])

@@ -30,6 +30,7 @@ def draw(n: int, ks: tuple[int, int], rng: np.random.Generator) -> list[IntArray
     ]
 
 
+@pytest.mark.slow
 def test_covariances_are_unbiased() -> None:
     rng = np.random.default_rng(0)
     seen = np.array([between(draw(12, (3, 5), rng)).latent for _ in range(2500)])
@@ -45,6 +46,7 @@ def test_the_variance_of_a_path_is_unbiased() -> None:
     assert np.all(np.abs(seen.mean(axis=0) - [0.25, 0.24]) < 4 * error)
 
 
+@pytest.mark.slow
 def test_covariances_are_unbiased_for_clusters() -> None:
     """Three copies of each of 8 questions: the copies are no further questions."""
     rng = np.random.default_rng(2)
@@ -79,6 +81,7 @@ def test_one_path_has_no_correlation_within() -> None:
     assert np.isnan(c[0, 0]) and np.isfinite(c[0, 1]) and np.isfinite(c[1, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [60, 150])
 def test_intervals_cover(n: int) -> None:
     rng = np.random.default_rng(6)

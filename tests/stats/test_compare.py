@@ -75,6 +75,7 @@ def test_an_arm_against_itself_differs_by_nothing():
     assert rows.delta.hi > 0.02
 
 
+@pytest.mark.slow
 def test_the_paired_interval_covers():
     """Five runs of 60 items: rows are not independent, so the row bootstrap is narrower than it should be."""
     large = np.random.default_rng(99)

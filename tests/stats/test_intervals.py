@@ -32,6 +32,7 @@ def pilots(n, k, p, c, number, seed):
     return rng.multinomial(n, np.exp(betabinom_logpmf(k, p, c)), number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "k", "p", "c"), [(50, 4, 0.8, 0.6), (50, 8, 0.93, 0.33), (40, 3, 0.5, 0.0), (50, 4, 0.05, 0.3)]
 )
@@ -44,6 +45,7 @@ def test_hybrid_wilson_covers(n, k, p, c):
     assert inside / 250 >= 0.92 - 2 * math.sqrt(0.95 * 0.05 / 250)
 
 
+@pytest.mark.slow
 def test_repeated_runs_are_not_taken_as_independent():
     """30 items x 5 runs x 4 paths: rows as independent would cover about 77%."""
     rng, inside, careless = np.random.default_rng(2), 0, 0

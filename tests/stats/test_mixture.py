@@ -84,6 +84,7 @@ def test_simulated_questions_agree_as_the_pilot_does() -> None:
     assert leader[0] == 0 and np.all(np.diff(leader[1:]) > -0.003)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(len(COMPONENTS)))
 def test_simulated_pairs_agree_as_the_component_says(place: int) -> None:
     """From questions without a vote, two paths agree by the component's own law, however open it is."""

@@ -43,6 +43,7 @@ def truth(law: tuple[float, float], g: float, ks: list[int]) -> NDArray[np.float
     return plurality_at_k(draw(1500, max(ks), law, g, np.random.default_rng(1)))[np.array(ks) - 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "g"), [((0.9, 0.9), 4.0), ((1.2, 2.0), 15.0), ((2.0, 1.0), 0.2)])
 def test_recovers_the_gain_of_its_own_model(law: tuple[float, float], g: float) -> None:
     rng = np.random.default_rng(7)
