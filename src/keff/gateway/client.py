@@ -16,6 +16,8 @@ from keff.gateway.connection import Connection
 IDLE_SECONDS = 30.0
 """A connection that was not used for longer is not used again: the server may be about to close it."""
 
+BUFFER = 128 * 1024
+
 BODIED = frozenset({"POST", "PUT", "PATCH"})
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 AGENT = f"user-agent: keff/{version('keff')}"
@@ -38,6 +40,8 @@ class Client:
         self._base = parts.path.rstrip("/")
         self._named = f"host: {_ascii(parts.netloc.rpartition('@')[2])}"
         self._most, self._connect_seconds, self._seconds = connections, connect_seconds, seconds
+        # asyncio would make one of this size for every read, and give most of it back.
+        self._buffer = memoryview(bytearray(BUFFER))
         self._open = 0
         self._all: set[Connection] = set()
         self._idle: dict[Connection, float] = {}
@@ -166,7 +170,7 @@ class Client:
         try:
             async with asyncio.timeout(self._connect_seconds):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self),
+                    lambda: Connection(self, self._buffer),
                     self._host,
                     self._port,
                     ssl=self._context,

@@ -34,11 +34,14 @@ class Keeper(Protocol):
         ...
 
 
-class Connection(asyncio.Protocol):
-    """One connection, which carries one call after the other."""
+class Connection(asyncio.BufferedProtocol):
+    """One connection, which carries one call after the other.
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    All connections of a client read into one ``buffer``: what came is parsed before the next one reads.
+    """
+
+    def __init__(self, keeper: Keeper, buffer: memoryview) -> None:
+        self._keeper, self._buffer = keeper, buffer
         self._call: Call | None = None
         self._transport: asyncio.Transport | None = None
         self._parser = parser = httptools.HttpResponseParser(self)
@@ -85,16 +88,21 @@ class Connection(asyncio.Protocol):
         # A model may think for minutes: without a sign of life some routers forget the connection.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
-    def data_received(self, data: bytes) -> None:
-        """Parse what comes; what comes unasked closes the connection."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to read into."""
+        del sizehint
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Parse what came; what comes unasked closes the connection."""
         call = self._call
         if call is None:
             self.abort()
             return
         if not call.status:
-            self._head += len(data)
+            self._head += nbytes
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._buffer[:nbytes])
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._broken(call, "what came is not an answer in HTTP/1.1")
             return
