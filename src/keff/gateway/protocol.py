@@ -24,6 +24,8 @@ LARGEST_HEAD = 32 * 1024
 """Bytes of the head of a request, and of its trailers."""
 
 
+BUFFER = memoryview(bytearray(128 * 1024))
+
 OFFERS = frozenset({b"connection", b"upgrade", b"http2-settings"})
 """Headers that offer another protocol."""
 
@@ -59,10 +61,11 @@ class Corked:
         return getattr(self._transport, name)
 
 
-class TimedProtocol(HttpToolsProtocol):
+class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     """HTTP/1.1 that closes a connection whose next request head does not come in time, or is too large.
 
-    It also closes one whose client does not read.
+    It also closes one whose client does not read. All connections read into one buffer: what came is parsed
+    before the next one reads.
     """
 
     _head_timer: asyncio.TimerHandle | None = None
@@ -124,7 +127,7 @@ class TimedProtocol(HttpToolsProtocol):
         if self.cycle is cycle and not self._whole:
             self.transport.close()
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: bytes | memoryview) -> None:
         """Parse what came; who offers another protocol, as some clients do HTTP/2, is answered without it.
 
         For the parser such a request ends with its head, and its body would be lost.
@@ -171,7 +174,16 @@ class TimedProtocol(HttpToolsProtocol):
             # Closing would wait for the client too.
             self.transport.abort()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to read into."""
+        del sizehint
+        return BUFFER
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what was read."""
+        self.data_received(BUFFER[:nbytes])
+
+    def data_received(self, data: bytes | memoryview) -> None:
         """Stop the clock while a request is being answered."""
         self._take(data)
         if self._in_head:
