@@ -103,10 +103,12 @@ def some_orders(draws: Draws, sample: IntArray | None = None) -> Draws:
 
 def leader_worth(draws: Draws, worth: FloatArray) -> FloatArray:
     """Return what the running leader is worth [n, R, cap + 1], by answer [n, A]; 0 for none."""
-    leader = draws.tallies.leader.astype(np.int64)
-    flat = np.maximum(leader, 0).reshape(len(leader), -1)
-    value = np.take_along_axis(worth, flat, axis=1).reshape(leader.shape)
-    return np.where(leader >= 0, value, 0.0)
+    leaders = draws.tallies.leader
+    out = np.empty(leaders.shape)
+    for row, (leader, own) in enumerate(zip(leaders, worth, strict=True)):
+        # The last entry is that of no leader, -1.
+        np.take(np.append(own, 0.0), leader, out=out[row], mode="wrap")
+    return out
 
 
 def _play(draws: Draws, share: FloatArray, right: NDArray[Any] | None = None) -> Played:
