@@ -50,3 +50,16 @@ def test_too_many_different_answers_are_refused(
     with pytest.raises(LogError, match="more than 19 different answers") as refused:
         open_record(path)
     assert str(refused.value).startswith(str(path))
+
+
+def test_it_is_said_where_a_large_record_is_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keff.reading.open.LARGE", 10)
+    plain = open_record(written(tmp_path / "plain.jsonl", rows(10)))
+    assert not plain.ballot.notes
+    odd = rows(10)
+    odd[3]["all_tokens"] = [5, 6, 7]  # a list that only one row has
+    record = open_record(written(tmp_path / "odd.jsonl", odd))
+    assert [note.code for note in record.ballot.notes] == ["read_one_by_one"]
+    assert (record.ballot.votes.answered() == plain.ballot.votes.answered()).all()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.stats import answer_model
-from keff.stats.alike import Alike, alike, mean_of_items, one_of_each, resampled_counts
+from keff.stats.alike import Alike, alike, mean_of_items, one_of_each, pattern_notes, resampled_counts
 from keff.stats.answer_model import AnswerModel
 from keff.stats.correlation import agreement_items
 from keff.stats.draws import dense_codes
@@ -160,3 +160,13 @@ def test_means_by_pattern_spread_as_means_of_items_do(n: int, clustered: bool) -
     np.testing.assert_allclose(
         means.mean(axis=0), items.mean(axis=0), rtol=0, atol=5 * spread.max() / 4000**0.5
     )
+
+
+def test_it_is_said_where_a_large_record_goes_question_by_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    unlike = Votes(rng.integers(0, 9, (40, 30)), None)
+    assert pattern_notes(unlike) == ()
+    monkeypatch.setattr("keff.stats.alike.LARGE", 40)
+    (note,) = pattern_notes(unlike)
+    assert note.code == "few_alike" and "of 40 questions" in note.message
+    assert pattern_notes(many()) == ()

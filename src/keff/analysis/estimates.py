@@ -25,6 +25,7 @@ from keff.reading.ballot import Ballot
 from keff.reading.open import Record
 from keff.records import Estimate, Interval, Note
 from keff.stats import choose
+from keff.stats.alike import pattern_notes
 from keff.stats.columns import column_test, mixed_c
 from keff.stats.correlation import agreement, anova_c, fleiss_kappa, pearson_c, pooled_c
 from keff.stats.diversity import ceiling, k_eff, k_eff_block, percent_of_ceiling
@@ -73,6 +74,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     answers = _label_free(votes, notes)
     meeting = _meeting(votes, settings, notes)
     notes.extend(edge_notes(votes))
+    notes.extend(pattern_notes(votes))
     integrity = _integrity(record, notes)
     accounts = Accounts.of(votes, record.info.model, settings.terms)
     notes.extend(accounts.notes)

@@ -16,6 +16,7 @@ from keff.reading.ballot import Ballot, Reading, ReadText, ballot, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import bulk_ballot
 from keff.records import Note
+from keff.stats.alike import LARGE
 from keff.task import Task
 
 LABELS = tuple("ABCDEFGHIJ")
@@ -126,7 +127,15 @@ def gathered(path: Path, opening: Opening) -> Gathered:
         if opening.branches is not None:
             names = branch_names(opening.branches)
             questions = [with_branches(question, names) for question in questions]
+    if isinstance(log, BulkLog) and len(questions) >= LARGE:
+        notes.append(Note("read_one_by_one", _ONE_BY_ONE))
     return Gathered(path, info, how, questions, [*notes, *admission.notes()])
+
+
+_ONE_BY_ONE = (
+    "questions were read one by one, not by columns, which takes several times as long: texts, a part or "
+    "branches were asked for, or some row holds more than lists of plain values"
+)
 
 
 def recorded(source: Gathered, questions: list[Question], opening: Opening, name: str = "") -> Record:

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.records import Note
 from keff.stats.resampling import MANY_ROWS
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -72,6 +73,21 @@ def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64
     sums = np.add.reduceat(right.ravel(), first)
     name = np.where(ordered.ravel()[first] >= 0, name_of[length * (k + 1) + sums], np.uint64(0))
     return np.add.reduceat(name, np.flatnonzero(first % k == 0))
+
+
+LARGE = 20_000
+"""From so many questions on it is said where something goes question by question."""
+
+
+def pattern_notes(votes: Votes) -> tuple[Note, ...]:
+    """Say of a large record that its questions are too unlike each other to go by patterns."""
+    if votes.n < LARGE or 2 * (unlike := alike(votes).counts.size) < votes.n:
+        return ()
+    text = (
+        f"{unlike:,} of {votes.n:,} questions differ in their votes, so estimates go question by question, "
+        "not by patterns of votes: the numbers are the same, and take longer"
+    )
+    return (Note("few_alike", text),)
 
 
 def one_of_each(votes: Votes) -> Votes:
