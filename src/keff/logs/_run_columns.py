@@ -104,8 +104,7 @@ class _Paths:
 
     def read(self, run: Run, places: dict[str, int]) -> bool:
         """Read all paths; returns whether all of them are scored."""
-        rows = run.paths(("item", *COLUMNS))
-        while block := list(islice(rows, BLOCK)):
+        for block in run.paths(("item", *COLUMNS), BLOCK):
             item, *columns = zip(*block, strict=True)
             named = dict(zip(COLUMNS, columns, strict=True))
             if None in named["rule"] or not all(own in places for own in item):

@@ -129,16 +129,17 @@ class Reads:
                 f"{self.folder}: item {item!r} is damaged ({error}): restore the folder from a copy"
             ) from None
 
-    def paths(self, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
-        """Yield some columns of every completed path with its score, in the order in which they came."""
-        return (
-            tuple(row)
-            for row in self._rows(
+    def paths(self, columns: Sequence[str], size: int) -> Iterator[list[tuple[object, ...]]]:
+        """Yield some columns of every completed path with its score, as they came, ``size`` at a time."""
+        with clear_errors(self.folder):
+            cursor = self._database.cursor()
+            cursor.row_factory = None  # plain tuples: there may be millions
+            cursor.execute(
                 f"select {', '.join(columns)} from paths left join scores using (item, slot, path, attempt) "
-                "where error is null",
-                (),
+                "where error is null"
             )
-        )
+            while block := cursor.fetchmany(size):
+                yield block
 
     def embeddings(self) -> Iterator[tuple[str, Float16Array]]:
         """Yield each item's id with the hidden states of its K paths [K, D], items in order; float16.
