@@ -7,7 +7,7 @@ import os
 SHARE = float(os.environ.get("KEFF_EXAMPLES", "1"))
 """The share of the examples that are drawn: a quarter in ``make quick``."""
 
-FEWEST = 5
+FEWEST = 2
 
 
 def examples(count: int) -> int:

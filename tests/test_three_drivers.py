@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
+
 pytest.importorskip("httptools", reason="the gateway's vote needs httptools: pip install 'keff[serve]'")
 
 from keff import plugins
@@ -241,7 +243,7 @@ def winners(policy: Policy, keys: Sequence[str | None], stop: Stop) -> list[str 
 
 @pytest.mark.parametrize("spec", SPECS)
 @given(questions=st.lists(recorded_votes(), min_size=4, max_size=4), pace=paces)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 def test_live_replayed_and_served_votes_end_alike(
     tmp_path_factory: pytest.TempPathFactory, spec: str, questions: list[Question], pace: Pace
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_queue_for_one_place_adds_up_the_paths() -> None:
     assert (fixed.seconds.p95.value, lead.seconds.p50.value) == (12, 6)
 
 
+@pytest.mark.slow
 def test_a_batch_takes_its_work_over_the_places() -> None:
     votes = Votes(np.zeros((40, 8), int), None, seconds=np.full((40, 8), 3.0))
     how = Replaying(replicates=50, lanes=Lanes(slots=4))
@@ -133,6 +134,7 @@ def test_a_batch_takes_its_work_over_the_places() -> None:
     assert unbounded.policies[0].batch is None
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_batch_covers_batches_of_new_questions() -> None:
     policy, lanes = parse_policy("lead_k:2,cap=6"), Lanes(slots=5)
 

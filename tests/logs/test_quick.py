@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from keff.errors import LogError
 from keff.logs._lines import parse
 from keff.logs._quick import quick_parse
@@ -53,7 +54,7 @@ def test_odd_lines_are_read_alike(line: bytes, first: bool) -> None:
     assert said(quick_parse, line, first=first) == said(parse, line, first=first)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.dictionaries(st.text(), VALUES), st.booleans(), st.integers(0, 40))
 def test_any_line_is_read_alike(row: dict[str, object], ascii_only: bool, cut: int) -> None:
     line = json.dumps(row, ensure_ascii=ascii_only).encode("utf-8", "replace")

@@ -143,6 +143,7 @@ def in_fixed_waves(first: int, factor: int, rounds: int) -> Callable[..., IntArr
     return sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "rounds", "agrees"), [("budget:5", 5, 0.91), ("budget:3", 3, 0.6)])
 def test_planned_rounds_draw_no_more_than_the_same_rule_at_the_ends_of_fixed_waves(
     spec: str, rounds: int, agrees: float

@@ -53,6 +53,7 @@ def test_a_gold_answer_that_fails_its_own_scorer_is_refused_with_its_line(
         Selection.drawn(questions(tmp_path, 40, "none of {}s"), n, 0)
 
 
+@pytest.mark.slow
 def test_a_selection_takes_a_part_of_the_memory_of_its_items(tmp_path: Path) -> None:
     task, sizes = questions(tmp_path, 2000), list[int]()
     for draw in (select, Selection.drawn):

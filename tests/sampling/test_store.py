@@ -267,7 +267,7 @@ def test_hidden_states_of_a_large_run_are_in_memory_an_item_at_a_time(tmp_path: 
     assert peak < 10 * 4 * len(vector) < 60 * 4 * len(vector)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 3), st.booleans()),

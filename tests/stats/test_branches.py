@@ -39,6 +39,7 @@ def test_covariances_are_unbiased() -> None:
     assert np.all(np.abs(seen.mean(axis=0) - truth) < 4 * error)
 
 
+@pytest.mark.slow
 def test_the_variance_of_a_path_is_unbiased() -> None:
     rng = np.random.default_rng(1)
     seen = np.array([between(draw(8, (2, 4), rng)).variance for _ in range(2500)])
