@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import ssl
 import time
 from collections import deque
@@ -36,6 +37,8 @@ class Client:
     def __init__(self, url: str, connections: int, connect_seconds: float, seconds: float) -> None:
         parts = urlsplit(url)
         self._secure, self._host = parts.scheme == "https", parts.hostname or ""
+        # Only a name may have several addresses to be tried.
+        self._stagger = None if _is_number(self._host) else 0.25
         self._port = parts.port or (443 if self._secure else 80)
         self._base = parts.path.rstrip("/")
         self._named = f"host: {_ascii(parts.netloc.rpartition('@')[2])}"
@@ -175,7 +178,7 @@ class Client:
                     self._port,
                     ssl=self._context,
                     server_hostname=name,
-                    happy_eyeballs_delay=0.25,
+                    happy_eyeballs_delay=self._stagger,
                 )
         except BaseException as error:
             self._leave()
@@ -211,6 +214,14 @@ class Client:
                 self._timer = self._loop.call_at(until, self._late)
                 return
             call.fail(TimeoutError())
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _ascii(host: str) -> str:
