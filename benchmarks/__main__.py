@@ -49,6 +49,7 @@ PACKAGES = (
     "starlette",
     "uvicorn",
     "httptools",
+    "aiohttp",
     "xllamacpp",
 )
 HEAD = """# Benchmarks

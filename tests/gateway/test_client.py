@@ -164,6 +164,32 @@ def test_a_second_answer_to_one_call_is_never_taken_for_the_next_one_s() -> None
     run(work)
 
 
+@pytest.mark.parametrize(("method", "works"), [("GET", True), ("POST", False)])
+def test_only_what_may_be_asked_twice_is_asked_again_when_a_kept_connection_breaks(
+    method: str, works: bool
+) -> None:
+    async def work() -> None:
+        seen = list[int]()
+
+        async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(OK)
+            # It closes as the next request comes, as servers do whose patience ends in that moment.
+            await reader.readuntil(b"\r\n\r\n")
+            seen.append(1)
+
+        async with client_of(once) as client:
+            await ask(client, b"", method)
+            if works:
+                assert (await ask(client, b"", method))[1] == b"ok"
+            else:
+                with pytest.raises(BrokenError):
+                    await ask(client, b"", method)
+        assert len(seen) >= 1
+
+    run(work)
+
+
 def test_an_answer_to_head_has_no_body() -> None:
     async def work() -> None:
         async with client_of(Server(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n")) as client:

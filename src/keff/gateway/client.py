@@ -20,6 +20,7 @@ IDLE_SECONDS = 30.0
 BUFFER = 128 * 1024
 
 BODIED = frozenset({"POST", "PUT", "PATCH"})
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 AGENT = f"user-agent: keff/{version('keff')}"
 
@@ -87,8 +88,17 @@ class Client:
         Close it, or read it to its end. Raises OSError (TimeoutError, ssl.SSLError, UnreachableError,
         BrokenError), and ValueError for a header that cannot be sent.
         """
-        assert self._loop is not None, "start() comes first"
         data = self._head(method, target, headers, len(body)) + body
+        try:
+            return await self._made(method, data)
+        except ConnectionError as error:
+            if method not in IDEMPOTENT or isinstance(error, UnreachableError):
+                raise
+        # The server may have closed a kept connection in the same moment: what may be asked twice is.
+        return await self._made(method, data)
+
+    async def _made(self, method: str, data: bytes) -> Call:
+        assert self._loop is not None, "start() comes first"
         call, until = Call(self._loop, method, self._forget), self._loop.time() + self._seconds
         self._running[call] = until
         if self._timer is None:
