@@ -171,7 +171,7 @@ def _shared(codes: Codes) -> IntArray:
     flat = codes.ravel()
     most = int(flat.max(initial=-1)) + 1
     first = np.full(most + 1, flat.size, np.int64)
-    np.minimum.at(first, flat, np.arange(flat.size))
+    first[flat[::-1]] = np.arange(flat.size)[::-1]  # of writes to one cell the last stays: its first use
     rank = np.empty(most + 1, np.int64)
     rank[np.argsort(first[:-1], kind="stable")] = np.arange(most)
     rank[-1] = -1
