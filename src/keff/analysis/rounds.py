@@ -95,13 +95,15 @@ def _fast_enough(spec: str, votes: Votes, haste: Haste) -> Iterator[str]:
         raise UsageError(
             "--p95 needs recorded seconds (all_seconds), or --pace FIRST+RATE to make them of tokens"
         )
-    for option in _options(spec, votes, haste.max_rounds):
-        if haste.p95 is None:
-            yield option
-            continue
-        seconds = seconds_of(votes, option)
-        if seconds is not None and seconds.p95 is not None and seconds.p95.value <= haste.p95:
-            yield option
+    # Nothing is faster than one path: no rounds need to be planned to see that none is fast enough.
+    if haste.p95 is None or _in_time("fixed:1", votes, haste.p95):
+        options = _options(spec, votes, haste.max_rounds)
+        yield from (option for option in options if haste.p95 is None or _in_time(option, votes, haste.p95))
+
+
+def _in_time(spec: str, votes: Votes, p95: float) -> bool:
+    seconds = seconds_of(votes, spec)
+    return seconds is not None and seconds.p95 is not None and seconds.p95.value <= p95
 
 
 def _options(spec: str, votes: Votes, most: int | None) -> Iterator[str]:

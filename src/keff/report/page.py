@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
@@ -243,10 +242,15 @@ def _legend() -> list[dict[str, str]]:
     return [{"label": label, "look": look} for label, look in zip(series.SERIES, looks, strict=True)]
 
 
-@cache
+_bundles: list[str] = []
+"""The bundle, once it was made: it is the same for every page."""
+
+
 def make_bundle() -> str:
     """Return the chart libraries as one script."""
-    return vl_convert.javascript_bundle(SNIPPET)
+    if not _bundles:
+        _bundles.append(vl_convert.javascript_bundle(SNIPPET))
+    return _bundles[0]
 
 
 @contextmanager
@@ -255,6 +259,9 @@ def bundle_beside() -> Generator[Callable[[], str]]:
 
     It takes two seconds of one processor and holds the interpreter's lock, so a thread would gain nothing.
     """
+    if _bundles:
+        yield make_bundle
+        return
     code = (
         f"import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle({SNIPPET!r}).encode())"
     )
@@ -262,7 +269,9 @@ def bundle_beside() -> Generator[Callable[[], str]]:
 
         def wait() -> str:
             text = process.communicate()[0].decode("utf-8")
-            return text if process.returncode == 0 else make_bundle()
+            if process.returncode == 0:
+                _bundles.append(text)
+            return make_bundle()
 
         try:
             yield wait
