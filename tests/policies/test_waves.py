@@ -24,9 +24,9 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 
 made = cache(parse_policy)
 VOTES = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=32, max_size=32)
+# A rule takes a second to plan.
 PLANNED = (
-    "lead_k:3,rounds=3",
-    # A rule takes a second to plan.
+    pytest.param("lead_k:3,rounds=3", marks=pytest.mark.slow),
     pytest.param("budget:4,rounds=2", marks=pytest.mark.slow),
     pytest.param("adaptive_consistency:0.95,rounds=4", marks=pytest.mark.slow),
 )

@@ -58,6 +58,7 @@ def test_items_are_alike_when_their_patterns_are_equal(one: Votes) -> None:
     assert same.counts.tolist() == [Counter(patterns)[patterns[item]] for item in same.first]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100), deadline=None)
 @given(votes())
 def test_values_by_pattern_are_those_of_each_item_alone(one: Votes) -> None:

@@ -57,7 +57,7 @@ def test_exact_law_gives_the_known_bounds(k0: int, low: float, high: float, digi
     ("k0", "k"),
     [
         (3, 9),
-        (4, 32),
+        pytest.param(4, 32, marks=pytest.mark.slow),
         pytest.param(6, 11, marks=pytest.mark.slow),
         pytest.param(8, 101, marks=pytest.mark.slow),
     ],
@@ -127,6 +127,7 @@ def test_every_likely_mixing_law_is_inside(seed: int, k0: int, k: int) -> None:
     assert votes.max() <= hi + 1e-9
 
 
+@pytest.mark.slow
 def test_sampling_error_vanishes_and_level_widens() -> None:
     law = beta_binomial(6, 0.8, 0.6)
     exact = np.array(majority_bounds(law, 32, None))

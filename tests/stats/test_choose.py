@@ -79,6 +79,7 @@ def test_intervals_map_to_k_star():
     assert k_star_interval(estimate(-0.2, 1.0)) == (1, 32)
 
 
+@pytest.mark.slow
 def test_the_conservative_choice_is_seldom_too_small():
     rng = np.random.default_rng(0)
     theta = rng.beta(0.8 * 2 / 3, 0.2 * 2 / 3, (200, 100))

@@ -24,6 +24,7 @@ def test_p_values_are_uniform_without_mixed_columns() -> None:
         assert np.mean(p <= level) == pytest.approx(level, abs=3 * (level * (1 - level) / 400) ** 0.5 + 0.01)
 
 
+@pytest.mark.slow
 def test_unequal_columns_raise_the_alarm_and_equal_ones_hardly_ever() -> None:
     rng = np.random.default_rng(2)
     unequal = [column_test(matrix(100, np.linspace(1.6, -0.8, 8), 0.5, rng), rng).mixed for _ in range(4)]

@@ -37,6 +37,7 @@ def test_constant_slots_are_dropped_as_in_pearson_c():
     assert math.isnan(arm_c(Votes.from_correct([[1, 1], [1, 1]]), "pearson"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["pearson", "pooled"])
 def test_draws_follow_a_loop_over_replicates(estimator):
     first, second = arms(1, items=30, seeds=2)

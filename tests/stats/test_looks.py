@@ -36,6 +36,7 @@ def alarmed(shift: float, orders: int, seed: int, n: int = 60) -> bool:
     return looks.alarm
 
 
+@pytest.mark.slow
 def test_false_alarms_come_as_often_as_stated_at_most() -> None:
     runs = 100
     false = sum(alarmed(0.0, 8, seed) for seed in range(runs))
@@ -43,6 +44,7 @@ def test_false_alarms_come_as_often_as_stated_at_most() -> None:
     assert false > runs * ALPHA / 5  # the first nine looks hold a good part of it
 
 
+@pytest.mark.slow
 def test_several_orders_of_a_pilot_find_more_than_one() -> None:
     several, single = (sum(alarmed(0.6, orders, seed) for seed in range(50)) for orders in (16, 1))
     assert several > single + 5
