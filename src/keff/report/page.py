@@ -242,8 +242,7 @@ def _legend() -> list[dict[str, str]]:
     return [{"label": label, "look": look} for label, look in zip(series.SERIES, looks, strict=True)]
 
 
-_bundles: list[str] = []
-"""The bundle, once it was made: it is the same for every page."""
+_bundles: list[str] = []  # The bundle, once it was made: it is the same for every page.
 
 
 def make_bundle() -> str:
@@ -269,8 +268,7 @@ def bundle_beside() -> Generator[Callable[[], str]]:
 
         def wait() -> str:
             text = process.communicate()[0].decode("utf-8")
-            if process.returncode == 0:
-                _bundles.append(text)
+            _bundles.extend([text] if process.returncode == 0 else [])
             return make_bundle()
 
         try:
