@@ -66,7 +66,8 @@ def test_an_array_of_correctness_is_scores(kind: type) -> None:
     found = keff.analyze(np.array(CORRECT).astype(kind))
     whole = keff.analyze(ANSWERS, gold_answer=GOLD)
     assert (found.n, found.k, found.c, found.k_star) == (N, K, whole.c, whole.k_star)
-    assert found.majority == whole.majority
+    # Where only correctness is known fewer patterns are summed, so the last bit may differ.
+    assert found.majority == pytest.approx(whole.majority, rel=1e-12)
     assert found.plurality is None
     assert keff.analyze(CORRECT) == keff.analyze(Votes.from_correct(CORRECT)) == found
 
