@@ -8,13 +8,13 @@ import numpy as np
 
 from keff.analysis.results.estimates import Band, Bands, Curve, Limits, Predicted
 from keff.records import Interval
-from keff.stats.alike import alike, mean_of_items
+from keff.stats.alike import alike
 from keff.stats.betabinomial import majority_curve
 from keff.stats.bounds import majority_bounds
 from keff.stats.correlation import anova_c
 from keff.stats.intervals import majority_fits, majority_method, pattern_means
-from keff.stats.majority import majority_binomial, majority_table
-from keff.stats.plurality import plurality_at_k_patterns
+from keff.stats.majority import majority_at_k, majority_binomial, majority_table
+from keff.stats.plurality import plurality_at_k, plurality_at_k_patterns
 from keff.stats.plurality_model import predict_plurality
 from keff.stats.votes import FloatArray, Votes
 
@@ -42,10 +42,11 @@ def measured(votes: Votes, level: float, seed: int) -> tuple[Curve, Curve | None
     means = pattern_means(np.hstack(tables), votes, rng, BAND_REPLICATES)
     limits = np.quantile(means, [(1 - level) / 2, 1 - (1 - level) / 2], axis=0)
     bands = [_band(range(1, votes.k + 1), *each) for each in np.split(limits, len(tables), axis=1)]
-    majority, *plurality = (by_k(mean_of_items(values, votes)) for values in tables)
-    if not plurality:
+    # By counts of right paths, so that it is the same to the digit whether answers are known or not.
+    majority = by_k(majority_at_k(votes))
+    if votes.answers is None:
         return majority, None, Bands(bands[0], None)
-    return majority, plurality[0], Bands(*bands)
+    return majority, by_k(plurality_at_k(votes)), Bands(*bands)
 
 
 def _band(ks: range | list[int], lows: FloatArray, highs: FloatArray) -> dict[int, Limits]:
