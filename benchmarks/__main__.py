@@ -37,7 +37,7 @@ SHORT = {
     "real_model": ["--items", "1"],
     "soak": ["--minutes", "1"],
     "plurality_beyond_pilot": ["--draws", "2"],
-    "live_latency": ["--questions", "8", "--rounds", "2"],
+    "live_latency": ["--questions", "6"],
     "waves": ["--rounds", "5", "--every", "6"],
 }
 PACKAGES = (

@@ -1,12 +1,14 @@
 """Predicted against measured time to answer: a small real model behind a server, three policies, two loads.
 
-    python -m benchmarks.live_latency [--questions 16] [--tokens 20] [--rounds 3] [--chunk 4]
+    python -m benchmarks.live_latency [--questions 12] [--tokens 20] [--rounds 2] [--chunk 4]
 
 For each number of places of the server paths are drawn with all places busy, and some with one path at a
 time, as a pilot records them; then every question is asked anew under each policy, one question at a time.
 Both go on in turns, a few questions each, so that what else the machine does falls on both. From the pilot's
-seconds replay predicts the median and the 95th percentile of the time to answer. An idle machine gives the
-truest figures: where the load changes from one second to the next, both sides are noise.
+seconds replay predicts the median and the 95th percentile of the time to answer. The server reads the prompt
+anew for every path: replay takes the paths of a question to be alike, and with a prompt as long as the answer
+the first, which reads it, would not be. An idle machine gives the truest figures: where the load changes from
+one second to the next, both sides are noise.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from keff.analysis.replay.in_flight import Lanes
 from keff.engine import Engine
 from keff.engines._gguf import locate
 from keff.engines.llamacpp import LlamaCppSettings, open_server
-from keff.records import Completion, Item, Sampling
+from keff.records import Completion, Item, Message, Sampling
 from keff.sampling.consistency import self_consistency
 from keff.stats.votes import FloatArray, Votes
 from keff.task import Task, select
@@ -39,6 +41,12 @@ PATHS, LONE = 6, 2
 
 WITHIN = 0.2
 TEMPERATURE = 0.7
+ANEW: dict[str, object] = {"cache_prompt": False}
+
+
+def question(task: Task, item: Item) -> list[Message]:
+    """Return the question alone: the examples before it would be read for longer than the answer takes."""
+    return list(task.messages(item, 0)[-1:])
 
 
 @dataclass
@@ -50,17 +58,13 @@ class Pilot:
     lone: list[Completion] = field(default_factory=list[Completion])
 
     async def draw(self, task: Task, engine: Engine, items: Sequence[Item], places: int, tokens: int) -> None:
-        """Draw the first question with one path at a time, then all with every place busy.
-
-        In this order, for a server that has just read a prompt does not read it again: of the paths that are
-        drawn alone one reads it and one does not, of those among others about as many.
-        """
+        """Draw the first question with one path at a time, then all with every place busy."""
         gate = asyncio.Semaphore(places)
 
         async def path(item: Item, number: int) -> Completion:
             sampling = Sampling(temperature=TEMPERATURE, max_tokens=tokens, seed=number)
             async with gate:
-                return (await engine.generate(task.messages(item, 0), sampling, 1))[0]
+                return (await engine.generate(question(task, item), sampling, 1))[0]
 
         self.lone += [await path(items[0], PATHS + number) for number in range(LONE)]
         drawn = await asyncio.gather(*(path(item, number) for item in items for number in range(PATHS)))
@@ -94,13 +98,14 @@ async def measured(
         start = time.perf_counter()
         await self_consistency(
             client,
-            list(task.messages(item, 0)),
+            question(task, item),
             spec,
             space=item.space,
             max_tokens=tokens,
             temperature=TEMPERATURE,
             top_p=0.95,
             seed=seed + 1000 * place,
+            extra_body=ANEW,
         )
         times.append(time.perf_counter() - start)
     return times
@@ -109,7 +114,8 @@ async def measured(
 async def in_turns(url: str, places: int, asked: argparse.Namespace) -> tuple[Pilot, dict[str, FloatArray]]:
     """Record and measure, some questions at a time."""
     task, pilot = plugins.load("task", "starter"), Pilot()
-    engine = plugins.load("engine", "openai", base_url=url, n_per_request=1, api_key_env="KEFF_NO_KEY")
+    options = {"n_per_request": 1, "api_key_env": "KEFF_NO_KEY", "extra_body": ANEW}
+    engine = plugins.load("engine", "openai", base_url=url, **options)
     items = select(task)[: asked.questions]
     times: dict[str, list[float]] = {spec: [] for spec in POLICIES}
     await engine.start()
@@ -154,9 +160,9 @@ def compare(places: int, asked: argparse.Namespace) -> list[float]:
 def main() -> None:
     """Print a table per load, and the claim."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--questions", type=int, default=16)
+    parser.add_argument("--questions", type=int, default=12)
     parser.add_argument("--tokens", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--chunk", type=int, default=4)
     asked = parser.parse_args()
     off = [value for places in PLACES for value in compare(places, asked)]

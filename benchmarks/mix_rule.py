@@ -148,7 +148,7 @@ def row(pilots: Sequence[Pilot], rule: Rule) -> FloatArray:
         100 * np.mean([values[place] for values, place in zip(each, taken, strict=True)])
         for each in ([p.true for p in pilots], [p.error for p in pilots])
     )
-    return np.array([paid / best, paid / cheap, gain, error])
+    return np.array([paid / best, paid / cheap, gain, error], dtype=np.float64)
 
 
 def by(law: Law) -> Rule:
