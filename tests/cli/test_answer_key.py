@@ -90,7 +90,7 @@ def test_a_run_records_name_and_hash_and_needs_the_flag_again(
     }
     assert str(tmp_path) not in (run / "manifest.json").read_text()
     record = open_record(run, Opening(answer_space=spec))
-    assert record.ballot.keys == (("one", "one", "two"), ("x", None, "x"))
+    assert list(record.ballot.keys) == [("one", "one", "two"), ("x", None, "x")]
     assert record.ballot.questions[0].correct == (1, 1, 0)
 
     monkeypatch.setattr(_trusted, "_TRUSTED", {})
