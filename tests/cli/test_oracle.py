@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -84,4 +85,5 @@ def test_a_prompt_has_several_wrong_answers_where_its_task_can(shared: Path) -> 
     task = plugins.load("task", "hotpotqa", data=str(file))
     told = Oracle(task, select(task, 20), (0,))
     assert all(len(set(one["wrong"])) == 4 for one in told.values())
-    assert json.dumps(told)
+    assert json.dumps(dict(told))
+    assert pickle.loads(pickle.dumps(told)) == dict(told)

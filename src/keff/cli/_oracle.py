@@ -60,6 +60,10 @@ class Oracle(Mapping[str, Ends]):
         """Return how many prompts are known."""
         return len(self._places)
 
+    def __reduce__(self) -> tuple[type[dict[str, Ends]], tuple[dict[str, Ends]]]:
+        """Go to another process worked out: a task need not be able to."""
+        return dict, (dict(self),)
+
 
 def _texts(task: Task, item: Item) -> Ends:
     """Return texts that the task itself scores as right and as wrong: nobody else knows what it accepts."""
