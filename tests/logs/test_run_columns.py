@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from keff import plugins
+from keff.errors import KeffError
 from keff.log import find_log
 from keff.logs._bulk import BulkLog
 from keff.logs.run import RunLog
@@ -90,3 +91,35 @@ def test_a_run_with_paths_that_are_not_scored_is_read_question_by_question(tmp_p
 def test_a_run_that_a_policy_stopped_is_read_question_by_question(tmp_path: Path) -> None:
     order = replace(ORDERS["one prompt"], policy=parse_policy("lead_k:2,cap=5"))
     assert RunLog().bulk(sampled(tmp_path, order)) is None
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("items", "meta"), ("items", "gold"), ("items", "cluster"), ("paths", "tokens"), ("paths", "item")],
+)
+@pytest.mark.parametrize("value", [None, b"\xff", 2**40, "x"], ids=["null", "bytes", "large", "text"])
+def test_values_of_a_wrong_kind_are_read_as_question_by_question(
+    table: str, column: str, value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = sampled(tmp_path, ORDERS["one prompt"])
+    with sqlite3.connect(run / DATABASE) as database:
+        for trigger in ("paths_keep", "paths_stay"):
+            database.execute(f"drop trigger {trigger}")
+        # A damaged page holds what the schema forbids.
+        database.execute("pragma writable_schema = on")
+        database.execute(
+            "update sqlite_master set sql = replace(replace(sql, ') strict', ')'), ' not null', '') "
+            "where type = 'table'"
+        )
+    with sqlite3.connect(run / DATABASE) as database:
+        database.execute(f"update {table} set {column} = ? where rowid = 3", [value])
+
+    def outcome() -> object:
+        try:
+            return list(open_record(run, Opening()).ballot.keys)
+        except KeffError as error:
+            return str(error)
+
+    quick = outcome()
+    monkeypatch.setattr(RunLog, "bulk", lambda *_, **__: None)
+    assert outcome() == quick

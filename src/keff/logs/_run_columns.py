@@ -38,7 +38,11 @@ def run_columns(run: Run, question: Callable[[str], Question]) -> Bulk | None:
     question of an id again.
     """
     items, paths = _Items(), _Paths()
-    if not items.read(run) or not paths.read(run, items.places):
+    try:
+        if not items.read(run) or not paths.read(run, items.places):
+            return None
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        # A damaged file holds any kind of value anywhere: the reading question by question says where.
         return None
     order = paths.order({slot: place for place, slot in enumerate(run.manifest.config.templates)})
     if order is None:
@@ -83,10 +87,7 @@ class _Items:
         while block := list(islice(rows, BLOCK)):
             if any(PREFIX in row[-1] for row in block):
                 return False
-            try:
-                items = [item_of(row) for row in block]
-            except (ValueError, TypeError, RecursionError):
-                return False  # the reading question by question says which item is damaged
+            items = [item_of(row) for row in block]
             self.ids += [item.id for item in items]
             self.clusters += [item.cluster for item in items]
             self.golds.add([item.gold for item in items])
@@ -114,8 +115,11 @@ class _Paths:
                 texts.add(named[name])
             for name in WHOLE[1:]:
                 self._whole[name].extend(-1 if value is None else value for value in named[name])
-            for name in REAL:
-                self._real[name].extend(math.nan if value is None else value for value in named[name])
+            for name in MEASURES:
+                self._real[name].extend(named[name])
+            self._real["logprob_mean"].extend(
+                math.nan if value is None else value for value in named["logprob_mean"]
+            )
         return bool(self._whole["item"])
 
     @property
@@ -136,7 +140,8 @@ class _Paths:
     def order(self, slots: dict[int, int]) -> Int | None:
         """Return the paths by item and launch; None where one was completed twice."""
         item, slot, path = self.item, self.slot, np.asarray(self._whole["path"], np.int32)
-        rank = np.array([slots.get(number, 0) for number in range(int(slot.max()) + 1)])[slot]
+        numbers, place = np.unique(slot, return_inverse=True)
+        rank = np.array([slots.get(number, 0) for number in numbers.tolist()])[place]
         order = np.lexsort((rank, path, item))
         launched = np.stack([item, path, rank])[:, order]
         twice = bool((launched[:, 1:] == launched[:, :-1]).all(axis=0).any())
