@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from fault_server import Script, running
 from keff import plugins
 from keff.cli._sampling import Wishes, on_cluster
 from keff.engine import Engine
@@ -102,13 +103,16 @@ def test_a_run_on_ray_has_the_same_records_as_a_plain_one(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("address")
 def test_a_plain_run_goes_on_on_ray_and_requests_are_in_flight_together(tmp_path: Path) -> None:
-    assert draw(tmp_path, plugins.load("engine", "fake"), n=5).done == 40
-    engine = on_ray(latency=0.5, parallel=32)
-    begun = time.monotonic()
-    progress = draw(tmp_path, engine, n=37)
-    assert (progress.kept, progress.done) == (40, 256)
-    assert engine.capabilities.parallel == 64
-    assert time.monotonic() - begun < 32 * 0.5
+    script = Script(latency=0.5)
+    with running(script) as url:
+        options = {"model": "stub", "base_url": url, "n_per_request": 1, "parallel": 16}
+        assert draw(tmp_path, plugins.load("engine", "openai", **options), n=5).done == 40
+        engine = on_ray("openai", **options)
+        script.most = 0
+        progress = draw(tmp_path, engine, n=20)
+    assert (progress.kept, progress.done) == (40, 120)
+    assert engine.capabilities.parallel == 32
+    assert 16 < script.most <= 32, "more than one worker has open at once"
 
 
 @pytest.mark.usefixtures("address")

@@ -255,9 +255,7 @@ def test_a_stream_that_drips_for_ever_ends_at_the_deadline() -> None:
         raw_server(lambda *_: events(None, 0.02)) as url,
         gateway(url, plan=make_plan("fixed:1"), path_seconds=0.5) as rig,
     ):
-        begun = time.monotonic()
         text = rig.post({"messages": QUESTION, "stream": True}).text
-        assert time.monotonic() - begun < 5
         assert "closed the connection" in text
 
 
@@ -295,12 +293,12 @@ def test_a_slow_body_is_answered_and_closed_in_its_time(serve: Serve, drips: boo
     rig = serve(Script(), options=Options(body_seconds=0.3))
     with connect(rig, {}) as client:
         client.recv(1000)
-        begun = time.monotonic()
         client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n")
         client.sendall(b"content-type: application/json\r\ncontent-length: 9000\r\n\r\n{")
         client.settimeout(0.1)
         said = b""
-        while time.monotonic() - begun < 10:
+        # It ends: a server that waits for the whole body would let this go on for the 9,000 bytes.
+        for _ in range(600):
             try:
                 part = client.recv(1000)
                 if not part:
@@ -311,8 +309,9 @@ def test_a_slow_body_is_answered_and_closed_in_its_time(serve: Serve, drips: boo
                     client.sendall(b" ")
             except OSError:
                 break
+        else:
+            pytest.fail("the connection is still open")
     assert said.startswith(b"HTTP/1.1 408")
-    assert time.monotonic() - begun < 0.3 + protocol.LINGER_SECONDS + 1.0
 
 
 @pytest.mark.slow

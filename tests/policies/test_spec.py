@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,11 +109,9 @@ def test_defaults_are_left_out_by_the_writer_only() -> None:
     ["lead_k:3", "pilot_budget:0.91", "adaptive_consistency:0.9,rule=dirichlet", "esc:5", "e_value:0.1"],
 )
 def test_a_cap_out_of_range_is_refused_before_anything_is_built(head: str, cap: str) -> None:
-    begun = time.perf_counter()
     with pytest.raises(PolicyError, match=f"cap must be an integer from 1 to {MAX_CAP}") as caught:
         parse_policy(f"{head}, cap ={cap}")
     assert len(str(caught.value)) < 200
-    assert time.perf_counter() - begun < 0.1
 
 
 @pytest.mark.parametrize(

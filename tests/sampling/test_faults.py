@@ -127,17 +127,16 @@ def test_a_fifth_of_the_responses_is_faulty_and_the_run_ends_complete(tmp_path: 
 def test_the_breaker_opens_on_a_server_that_dies_and_the_run_goes_on_elsewhere(tmp_path: Path) -> None:
     with ExitStack() as stack:
         url = stack.enter_context(running(Script(latency=0.02)))
-        stopped: list[float] = []
+        stopped: list[Progress] = []
 
         def stop_server(progress: Progress) -> None:
             if progress.done >= 40 and not stopped:
                 stack.close()
-                stopped.append(time.monotonic())
+                stopped.append(progress)
 
         options = {"n_per_request": 1, "max_retries": 1, "parallel": 8}
         with pytest.raises(EngineError, match=r"1\d requests failed in a row.*paused.*run the same command"):
             draw(job(tmp_path, url, 30, **options), stop_server)
-    assert time.monotonic() - stopped[0] < 30
     before = set(rows(tmp_path, "*"))
     kept = [row for row in before if row[-1] is None]
     assert 40 <= len(kept) < 240
