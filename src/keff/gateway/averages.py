@@ -36,6 +36,11 @@ class Mean:
         return Interval(mean, mean - half, mean + half, "mean over requests, normal 95%")
 
 
+def shown(interval: Interval | None) -> object:
+    """Return an interval as the page and the JSON have it; null where it is not known."""
+    return None if interval is None else interval.to_dict()
+
+
 def share(hits: int, n: int) -> Interval:
     """Return a share with Wilson's 95% interval (1927), which stays in [0, 1] and is never empty."""
     middle, spread = (hits + Z * Z / 2) / (n + Z * Z), math.sqrt(hits * (n - hits) / n + Z * Z / 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from keff.gateway.plan_defaults import SYSTEM_ROLES
@@ -56,7 +56,7 @@ class Branch:
 
     def headers(self, caller: Caller) -> dict[str, str]:
         """Return the headers of a call; a client's own key goes to no other server."""
-        return self.upstream.headers(caller if self.open else replace(caller, keys={}))
+        return self.upstream.headers(caller.at(trusted=self.open))
 
     def note_model(self, answered: object) -> None:
         """Say once when the server answers under another name than the model that was measured."""

@@ -137,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; one that comes twice is joined."""
+        """Take a header; the values of a repeated one are joined by commas."""
         self._head += len(name) + len(value)
         if self._head > 2 * LARGEST_HEAD:
             raise ValueError("too many headers")

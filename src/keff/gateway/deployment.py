@@ -182,13 +182,13 @@ def _upstream(deployment: Deployment) -> Upstream:
 
 def _passing(deployment: Deployment, board: Board) -> Upstream:
     """Return the server of what is not voted on: the operator's, else the first branch's."""
-    first = board.servers[0].address
-    address = deployment.address or first
-    if deployment.fallback is not None or address != first:
-        at_home = [server for server in board.servers if server.address == deployment.address]
-        spare = None if deployment.fallback is None else Watched(deployment.fallback)
-        return at_home[0] if at_home else Watched(address, spare)
-    return board.servers[0]
+    first, home, fallback = board.servers[0], deployment.address, deployment.fallback
+    if home is None and fallback is None:
+        return first
+    for server in board.servers:
+        if server.address == home:
+            return server
+    return Watched(home or first.address, None if fallback is None else Watched(fallback))
 
 
 def _terms(deployment: Deployment) -> Terms:

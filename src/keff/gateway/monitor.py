@@ -267,8 +267,11 @@ class Monitor:
     def gauges(self) -> dict[tuple[str, Labels], float]:
         """Return the series of ``/metrics``."""
         shown: dict[tuple[str, Labels], float] = {series("keff_drift_requests_total"): self.seen}
-        limits = {"martingale": 1 / ALPHA, "shiryaev_roberts": float(RUN_LENGTH)}
-        limits["looks"] = self._looks.threshold
+        limits = {
+            "martingale": 1 / ALPHA,
+            "shiryaev_roberts": float(RUN_LENGTH),
+            "looks": self._looks.threshold,
+        }
         for name, on in self.alarms.items():
             shown[series("keff_drift_alarm", alarm=name)] = float(on)
             shown[series("keff_drift_statistic", alarm=name)] = self._last[name]

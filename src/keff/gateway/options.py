@@ -32,10 +32,10 @@ class Options:
     a vote (None: none), ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first
     comment, ``comment_seconds`` between comments. ``forward_headers`` are those of a client, in lower case,
     that the upstream gets too. ``tool_ignore`` are arguments of tool calls that do not count in a vote.
-    ``now`` is what the operator does without the gateway, a policy or a
-    number of paths (None: what the plan's figures are against). ``branch_down``: a branch
-    that is down is skipped, or fails the request. ``clients`` are the named keys; ``admin_token`` opens the
-    operator's pages. Web pages of the ``cors`` origins may ask.
+    ``now`` is what the operator does without the gateway, a policy or a number of paths (None: what the
+    plan's figures are against). ``branch_down``: a branch that is down is skipped, or fails the request.
+    ``clients`` are the named keys; ``admin_token`` opens the operator's pages. Web pages of the
+    ``cors`` origins may ask.
     """
 
     strict: bool = False

@@ -13,7 +13,7 @@ from keff.gateway.errors import Problem
 from keff.gateway.exchange import Exchange, until_gone
 from keff.gateway.security import received
 from keff.gateway.service import Service
-from keff.gateway.upstream import NOBODY, Caller, Upstream, UpstreamError, broken
+from keff.gateway.upstream import Caller, Upstream, UpstreamError, broken
 from keff.gateway.wire import BROKEN, limited
 from keff.protocol.address import SHOWN
 from keff.protocol.unpack import ENCODINGS
@@ -49,7 +49,7 @@ async def passed(
     }
     traced: Mapping[str, str] = {} if exchange.span is None else exchange.span.headers()
     # A server that a plan names gets no key of a client.
-    keys = service.upstream.keys(caller if service.trusted else NOBODY)
+    keys = service.upstream.keys(caller.at(trusted=service.trusted))
     headers = {**sent, **caller.headers, **traced, **keys, "accept-encoding": ENCODINGS}
     await until_gone(exchange, _call(service, exchange, method, path, caller, headers, body))
 

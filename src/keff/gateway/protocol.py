@@ -23,7 +23,6 @@ answer could be lost with the rest of the body."""
 LARGEST_HEAD = 32 * 1024
 """Bytes of the head of a request, and of its trailers."""
 
-
 BUFFER = memoryview(bytearray(128 * 1024))
 
 OFFERS = frozenset({b"connection", b"upgrade", b"http2-settings"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -52,8 +51,7 @@ class Pages:
     async def _listed(self, request: Request) -> bytes:
         query = request.scope.get("query_string", b"")
         caller = self.guard.caller(dict(request.scope["headers"]), query, ())
-        caller = caller if self.service.trusted else replace(caller, keys={})
-        return await self.service.upstream.models(caller)
+        return await self.service.upstream.models(caller.at(trusted=self.service.trusted))
 
     async def healthz(self, _: Request) -> Response:
         """Say that the process is alive."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeAlias
 
-from keff.gateway.averages import Mean
+from keff.gateway.averages import Mean, shown
 from keff.gateway.monitor import stops_at
 from keff.narrow import fields, text
 from keff.plan import Plan
@@ -86,9 +86,9 @@ class Change:
             money = None if paths is None or dollars is None else _scaled(paths, dollars)
         return {
             "against": self.baseline.spec,
-            "paths": _shown(paths),
-            "dollars": _shown(money),
-            "seconds": _shown(self.seconds.interval()),
+            "paths": shown(paths),
+            "dollars": shown(money),
+            "seconds": shown(self.seconds.interval()),
         }
 
     def gauges(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -131,7 +131,3 @@ def _policy(spec: str) -> Policy:
 def _scaled(interval: Interval, by: float) -> Interval:
     low, high = (None if end is None else end * by for end in (interval.lo, interval.hi))
     return Interval(interval.value * by, low, high, f"{interval.method}, at the mean price of a path")
-
-
-def _shown(interval: Interval | None) -> object:
-    return None if interval is None else interval.to_dict()

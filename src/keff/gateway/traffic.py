@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from keff.gateway.averages import Mean, share
+from keff.gateway.averages import Mean, share, shown
 from keff.gateway.monitor import stops_at
 from keff.gateway.today import Change, Spent
 from keff.plan import Profile
@@ -125,15 +125,15 @@ class Traffic:
         return {
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since)),
             "requests": self.paths.n,
-            "paths_per_request": None if paths is None else paths.to_dict(),
-            "dollars_per_request": _shown(self.dollars),
+            "paths_per_request": shown(paths),
+            "dollars_per_request": shown(self.dollars.interval()),
             "now": None if self.change is None else self.change.baseline.spec,
             "saved": self._saved(paths),
             "change": self._change(served),
             "seconds_p50": p50,
             "seconds_p95": p95,
-            "agreement": _shown(self.agreement),
-            "answers_match": _shown(self.matching),
+            "agreement": shown(self.agreement.interval()),
+            "answers_match": shown(self.matching.interval()),
             "abstained": self.abstained,
             "failed_calls": self.failed,
             "kinds": dict(self.kinds.most_common()),
@@ -162,11 +162,6 @@ class Traffic:
         return [_replayed(parse_policy(rule), rows) for rule in rules] if rows else []
 
 
-def _shown(mean: Mean) -> object:
-    interval = mean.interval()
-    return None if interval is None else interval.to_dict()
-
-
 def _share_saved(paths: Interval, now: int) -> Interval:
     low, high = (None if end is None else 1 - end / now for end in (paths.hi, paths.lo))
     return Interval(1 - paths.value / now, low, high, f"paths against {now} per request, normal 95%")
@@ -178,5 +173,5 @@ def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:
         stop = stops_at(policy, row, len(row)) or len(row)
         cost.add(stop)
         same += tally(row[:stop]).leader == tally(row).leader
-    told = {"policy": policy.spec, "requests": len(rows), "paths": _shown(cost)}
+    told = {"policy": policy.spec, "requests": len(rows), "paths": shown(cost.interval())}
     return {**told, "same_answer": share(same, len(rows)).to_dict()}
