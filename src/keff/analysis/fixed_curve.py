@@ -9,9 +9,8 @@ from keff.analysis.money import Rates
 from keff.analysis.results.money import CurvePoint, Seconds
 from keff.analysis.times import timed
 from keff.records import Interval
-from keff.stats.alike import alike
 from keff.stats.latency import quantile
-from keff.stats.plurality import plurality_at_k_patterns
+from keff.stats.plurality import plurality_items
 from keff.stats.votes import FloatArray, Votes
 
 ORDERS, FEWEST_ORDERS = 32, 2
@@ -27,23 +26,17 @@ def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
         return ()
     places = [*(2**power for power in range(votes.k.bit_length()) if 2**power < votes.k), votes.k]
     known = votes.correct is not None and votes.answers is not None
-    curve = plurality_at_k_patterns(votes) if known else None
     some = None if votes.seconds is None else timed(votes)
     longest = None if some is None or some.seconds is None else _longest(some.seconds)
     return tuple(
         CurvePoint(
             paths=k,
-            accuracy=None if curve is None else _accuracy(curve[:, k - 1], votes),
+            accuracy=mean_of(plurality_items(votes, k), votes, "plurality of the record") if known else None,
             dollars=None if rates is None else _dollars(votes, rates, k),
             seconds=None if longest is None or some is None else _times(longest[..., k - 1], some),
         )
         for k in places
     )
-
-
-def _accuracy(values: FloatArray, votes: Votes) -> Interval:
-    """Return the mean accuracy over items, from values [u] by pattern."""
-    return mean_of(values[alike(votes).back], votes, "plurality of the record")
 
 
 def _dollars(votes: Votes, rates: Rates, k: int) -> Interval:

@@ -13,7 +13,8 @@ from keff.analysis.results.recommendation import Recommendation
 from keff.reading.ballot import Ballot
 from keff.records import Note
 from keff.stats.alike import alike, one_of_each, pooled_counts
-from keff.stats.meeting import MEETS, equal_pairs
+from keff.stats.correlation import equal_pairs
+from keff.stats.meeting import MEETS
 from keff.stats.votes import IntArray, Votes
 
 FLOOR = 0.1

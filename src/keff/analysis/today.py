@@ -16,8 +16,7 @@ from keff.analysis.results.recommendation import Recommendation
 from keff.errors import PolicyError
 from keff.policy import parse_policy
 from keff.records import Interval
-from keff.stats.alike import alike
-from keff.stats.plurality import plurality_at_k_patterns
+from keff.stats.plurality import plurality_items
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, Votes
 
@@ -51,7 +50,7 @@ class Today:
             tokens = None if votes.tokens is None else votes.tokens.mean(axis=1) * k
             busy = None if votes.seconds is None else votes.seconds.mean(axis=1) * k
             known = votes.correct is not None and votes.answers is not None and k <= votes.k
-            right = plurality_at_k_patterns(votes)[:, k - 1][alike(votes).back] if known else None
+            right = plurality_items(votes, k) if known else None
             return cls(
                 spec, k * ones, right, None if rates is None else rates.dollars(k * ones, ones, tokens, busy)
             )
@@ -98,7 +97,7 @@ class Today:
         value = expected.value - float(self.right.mean())
         if expected.limits is None or votes.n_clusters < 2:
             return Interval(value, None, None, "paired by question")
-        base = plurality_at_k_patterns(votes)[:, min(advice.k, votes.k) - 1][alike(votes).back]
+        base = plurality_items(votes, min(advice.k, votes.k))
         wide = float(stdtrit(votes.n_clusters - 1, 0.975)) * NEW_QUESTIONS**0.5
         own = wide * measured(base, votes.cluster_ids).sd
         whole = max(expected.limits[1] - expected.value, expected.value - expected.limits[0])

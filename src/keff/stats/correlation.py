@@ -129,7 +129,7 @@ def _agreements(votes: Votes) -> FloatArray:
     """Return the agreement of each pattern [u]."""
     if votes.k < 2:
         raise ValueError("agreement needs at least two paths")
-    return _equal_pairs(one_of_each(votes).answered()) / (votes.k * (votes.k - 1))
+    return 2 * equal_pairs(one_of_each(votes).answered()) / (votes.k * (votes.k - 1))
 
 
 def fleiss_kappa(votes: Votes) -> Estimate:
@@ -152,8 +152,8 @@ def fleiss_kappa(votes: Votes) -> Estimate:
     return Estimate(value, None, None, "fleiss", votes.n_clusters, votes.k)
 
 
-def _equal_pairs(codes: IntArray) -> FloatArray:
-    """Count ordered pairs with equal non-negative codes in each row [n], by run lengths of the sorted row."""
+def equal_pairs(codes: IntArray) -> FloatArray:
+    """Return the pairs with equal non-negative codes in each row [n], by run lengths of the sorted row."""
     ordered = np.sort(codes, axis=1)
     n, k = ordered.shape
     starts = np.ones((n, k), bool)
@@ -161,7 +161,8 @@ def _equal_pairs(codes: IntArray) -> FloatArray:
     first = np.flatnonzero(starts.ravel())
     length = np.diff(np.append(first, n * k)).astype(np.float64)
     length[ordered.ravel()[first] < 0] = 0.0
-    return np.bincount(first // k, weights=length * np.maximum(length - 1, 0), minlength=n).astype(np.float64)
+    pairs = length * np.maximum(length - 1, 0) / 2
+    return np.bincount(first // k, weights=pairs, minlength=n).astype(np.float64)
 
 
 def _checked(source: Votes | ArrayLike) -> IntArray:

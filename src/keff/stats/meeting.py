@@ -12,6 +12,7 @@ from scipy.special import stdtr, stdtrit
 
 from keff.records import Estimate, Note
 from keff.stats.alike import alike, one_of_each
+from keff.stats.correlation import equal_pairs
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 LEAST_QUESTIONS = 20
@@ -95,19 +96,6 @@ def right_pairs(votes: Votes) -> tuple[FloatArray, FloatArray]:
     codes = np.where(some.scored() > 0, some.answered(), -1)
     right = np.sum(codes >= 0, axis=1).astype(np.float64)
     return equal_pairs(codes)[back], (right * (right - 1) / 2)[back]
-
-
-def equal_pairs(codes: IntArray) -> FloatArray:
-    """Return the pairs with equal non-negative codes in each row [n]."""
-    ordered = np.sort(codes, axis=1)
-    n, k = ordered.shape
-    starts = np.ones((n, k), bool)
-    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    first = np.flatnonzero(starts.ravel())
-    length = np.diff(np.append(first, n * k)).astype(np.float64)
-    length[ordered.ravel()[first] < 0] = 0.0
-    pairs = length * np.maximum(length - 1, 0) / 2
-    return np.bincount(first // k, weights=pairs, minlength=n).astype(np.float64)
 
 
 def ratio_by_weights(weights: FloatArray, meeting: Meeting, first: IntArray) -> FloatArray:

@@ -20,6 +20,11 @@ def plurality_at_k_items(votes: Votes) -> FloatArray:
     return plurality_at_k_patterns(votes)[alike(votes).back]
 
 
+def plurality_items(votes: Votes, k: int) -> FloatArray:
+    """Return each item's plurality accuracy at ``k`` paths [n], without those at all other numbers."""
+    return plurality_at_k_patterns(votes)[:, k - 1][alike(votes).back]
+
+
 @lru_cache(maxsize=4)
 def plurality_at_k_patterns(votes: Votes) -> FloatArray:
     """Return the plurality accuracy at 1..K paths of each pattern [u, K], over all subsets of the K paths.

@@ -20,7 +20,7 @@ from keff.policy_spec import MAX_CAP, PolicySpec
 from keff.records import Note
 from keff.stats.alike import alike
 from keff.stats.draws import Draws, permuted
-from keff.stats.plurality import plurality_at_k_patterns
+from keff.stats.plurality import plurality_at_k_patterns, plurality_items
 from keff.stats.votes import Votes
 
 ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 2
@@ -207,7 +207,7 @@ class Bench:
         ones, votes = np.ones(self.votes.n), self.votes
         tokens = None if votes.tokens is None else k * votes.tokens.mean(axis=1)
         busy = None if votes.seconds is None else k * votes.seconds.mean(axis=1)
-        right = None if votes.correct is None else plurality_at_k_patterns(votes)[:, k - 1][alike(votes).back]
+        right = None if votes.correct is None else plurality_items(votes, k)
         spent = None if self.rates is None else self.rates.dollars(k * ones, ones, tokens, busy)
         return PolicyOutcome(k * ones, ones, ones, right, tokens, busy=busy, dollars=spent)
 
