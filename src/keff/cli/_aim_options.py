@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from keff.policy_spec import MAX_CAP
+
+MOST_PAID = f"the most paths you would pay for per question (to {MAX_CAP})."
+
+
+def _cap(meaning: str, *, shown: bool | str = True) -> Any:
+    return typer.Option("--cap", "--k-max", min=1, help=f"K_max: {meaning}", show_default=shown)
+
 
 AnalysisSeed = Annotated[
     int, typer.Option("--seed", help="Seed of what the analysis draws at random: resamples, orders, folds.")
 ]
 Replicates = Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap resamples.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", help="The paper's marginal-gain threshold for K*.")]
-Cap = Annotated[
-    int,
-    typer.Option(
-        "--cap",
-        "--k-max",
-        min=1,
-        help=f"K_max: the most paths you would pay for per question (to {MAX_CAP}).",
-    ),
-]
+Cap = Annotated[int, _cap(MOST_PAID)]
 ReplayCap = Annotated[
     int | None,
-    typer.Option(
-        "--cap",
-        "--k-max",
-        min=1,
-        help="K_max: compare with the plurality of this many paths.",
-        show_default="32, or as many as are recorded",
-    ),
+    _cap("compare with the plurality of this many paths.", shown="32, or as many as are recorded"),
 ]
-CapOr32 = Annotated[
-    int | None,
-    typer.Option(
-        "--cap",
-        "--k-max",
-        min=1,
-        help=f"K_max: the most paths you would pay for per question (to {MAX_CAP}).",
-        show_default="32",
-    ),
-]
+CapOr32 = Annotated[int | None, _cap(MOST_PAID, shown="32")]
 Now = Annotated[
     str | None,
     typer.Option(

@@ -35,14 +35,6 @@ class Listen:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The most connections to a server, and the most seconds of one call."""
-
-    connections: int
-    seconds: float
-
-
 def deployment_of(
     servers: ServerOptions,
     served: PlanOptions,
@@ -53,12 +45,11 @@ def deployment_of(
 ) -> Deployment:
     """Return what the options deploy; raises UsageError and PlanError for what does not fit together."""
     plan, prices = served.read()
-    limits = Limits(servers.connections, servers.path_timeout)
     return Deployment(
         plan=plan,
         policy=policy_of(served.policy, books.cap),
-        address=address_of(servers.upstream, servers.upstream_key_env, "--upstream", limits),
-        fallback=address_of(servers.fallback, servers.fallback_key_env, "--fallback", limits),
+        address=address_of(servers.upstream, servers.upstream_key_env, "--upstream", servers),
+        fallback=address_of(servers.fallback, servers.fallback_key_env, "--fallback", servers),
         keys={name: secret(name, "the plan's branch names") for name in key_names(plan)},
         options=options_of(served, votes, access, books, price_of(plan, served.model, served.prices, prices)),
         host=listen.host,
@@ -101,7 +92,7 @@ def options_of(
     )
 
 
-def address_of(url: str | None, key_env: str | None, flag: str, limits: Limits) -> Address | None:
+def address_of(url: str | None, key_env: str | None, flag: str, servers: ServerOptions) -> Address | None:
     """Return where a server is; None where it is not named, which its key must not be then."""
     if url is None:
         if key_env is not None:
@@ -110,8 +101,8 @@ def address_of(url: str | None, key_env: str | None, flag: str, limits: Limits) 
     return Address(
         url=base_url(url, flag, f"{flag}-key-env"),
         key=secret(key_env, f"{flag}-key-env"),
-        connections=limits.connections,
-        path_seconds=limits.seconds,
+        connections=servers.connections,
+        path_seconds=servers.path_timeout,
     )
 
 

@@ -27,7 +27,7 @@ from keff.plugins import missing_extra
 from keff.policy import policy_now
 from keff.policy_spec import PolicySpec
 from keff.reading.several import one_model
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.plurality import plurality_at_k
 from keff.stats.votes import FloatArray, Votes
 
 DEFAULTS = (
@@ -103,7 +103,7 @@ def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
     """Return the accuracy of 1..top paths that the figure measures by, before any policy is replayed."""
     if votes.answers is None:
         return None
-    fixed = plurality_at_k_items(votes).mean(axis=0)[:top]
+    fixed = plurality_at_k(votes)[:top]
     if fixed[-1] == 0:
         raise UsageError(
             f"the plurality of {top} paths is never right: no share kept can be drawn (name a .md file)"

@@ -10,8 +10,8 @@ from itertools import islice
 import numpy as np
 
 from keff.log import Question
-from keff.logs._bulk import Bulk, Coded, Codes, Float, Int, joined
-from keff.logs._coding import Golds, Texts
+from keff.logs._bulk import Bulk, Float, Int
+from keff.logs._coding import Coded, Codes, Golds, Texts, joined
 from keff.sampling.store import Run
 from keff.sampling.store.rows import item_of
 

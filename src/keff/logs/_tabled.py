@@ -68,8 +68,7 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
         if name in seen:
             raise LogError(
                 f"{members[0][0]}: the id {name!r} came before: the rows of one id must stand "
-                "together, or a column "
-                "must number its paths (--columns path=...)"
+                "together, or a column must number its paths (--columns path=...)"
             )
         seen.add(name)
         yield _path_rows(members, layout, texts=texts)
@@ -140,8 +139,7 @@ def _same(members: list[tuple[str, Row]], word: str, column: str | None) -> None
         ):
             raise LogError(
                 f"{where}: {word} is {short(row.get(column))}, but {short(first.get(column))} in an "
-                "earlier row "
-                "of the same id"
+                "earlier row of the same id"
             )
 
 

@@ -91,7 +91,7 @@ def _pooled(group: Sequence[Cell], study: Study, result: Reproduction) -> Sample
     labelled = [row for row in rows if row.correct is not None or row.gold is not None]
     if info is None or len(labelled) < 2:
         return None
-    # A policy decides how many paths a question has: only as many as all of them have say something fair.
+    # A policy decides how many paths each question gets: only as many as every question has compare fairly.
     stopped = group[0].arm.policy is not None
     k = min(len(row.answers) for row in labelled) if stopped else group[0].arm.k
     scored = [cut_is_wrong(row) for row in labelled] if study.truncated_wrong else labelled
