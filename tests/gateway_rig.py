@@ -73,7 +73,7 @@ class Rig:
         """Post a chat request: by default the question to the plan's model."""
         if "content" not in options:
             options["json"] = body if body is not None else {"model": "stub", "messages": QUESTION}
-        return httpx2.post(f"{self.url}/chat/completions", timeout=30, **options)
+        return httpx2.post(f"{self.url}/chat/completions", timeout=60, **options)
 
     def metric(self, series: str) -> float:
         """Return one number of ``/metrics``."""

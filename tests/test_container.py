@@ -162,7 +162,7 @@ def starts_checks_and_stops(programs: Path, variables: dict[str, str]) -> None:
             while subprocess.run(health, env=variables, capture_output=True, check=False).returncode:
                 assert server.poll() is None and time.monotonic() < end, "it is not healthy"
             server.send_signal(getattr(signal, steps("STOPSIGNAL")[0]))
-            assert server.wait(20) == 0
+            assert server.wait(60) == 0
         finally:
             server.kill()
 

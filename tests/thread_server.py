@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-SECONDS = 10.0
+SECONDS = 60.0
 """How long a server may take to start, and to stop."""
 
 PATIENCE = 0.1

@@ -22,7 +22,7 @@ CLIENT = {"authorization": "Bearer client"}
 
 
 def embed(rig: Rig, **more: Any) -> httpx2.Response:
-    return httpx2.post(f"{rig.url}/embeddings", json={"input": "x"}, timeout=20, **more)
+    return httpx2.post(f"{rig.url}/embeddings", json={"input": "x"}, timeout=60, **more)
 
 
 def named(name: str, status: int = 200) -> Any:

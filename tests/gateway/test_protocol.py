@@ -25,7 +25,7 @@ def whole(more: bytes = b"") -> bytes:
 
 def connected(rig: Rig) -> socket.socket:
     client = socket.create_connection(("127.0.0.1", int(rig.url.rsplit(":", 1)[1].partition("/")[0])))
-    client.settimeout(5)
+    client.settimeout(30)
     return client
 
 

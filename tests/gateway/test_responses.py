@@ -88,7 +88,7 @@ def served(give: Give, **options: Any) -> Iterator[tuple[Rig, list[dict[str, Any
 
 
 def post(rig: Rig, **body: Any) -> httpx2.Response:
-    return httpx2.post(f"{rig.url}/responses", json={"model": "stub", **body}, timeout=30)
+    return httpx2.post(f"{rig.url}/responses", json={"model": "stub", **body}, timeout=60)
 
 
 def test_a_text_is_voted_and_the_usage_is_that_of_all_paths() -> None:
@@ -293,7 +293,7 @@ def test_random_requests_end_in_an_answer_or_a_clear_refusal() -> None:
         def ask(body: dict[str, Any]) -> None:
             content = json.dumps(body).encode()
             headers = {"content-type": "application/json"}
-            reply = httpx2.post(f"{rig.url}/responses", content=content, headers=headers, timeout=30)
+            reply = httpx2.post(f"{rig.url}/responses", content=content, headers=headers, timeout=60)
             assert reply.status_code in (200, 400)
 
         ask()

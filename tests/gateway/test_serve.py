@@ -58,7 +58,7 @@ def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
         asking.join(10)
         assert replies[0].status_code == 200
         assert replies[0].json()["keff"]["answer"] == "7"
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         lines = [json.loads(line) for line in process.stderr.read().splitlines()]
     assert [(line["event"], line["status"]) for line in lines] == [("request", 200)]
     file = StateFile(plan.with_suffix(".drift.sqlite"))

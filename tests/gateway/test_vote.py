@@ -115,7 +115,7 @@ async def test_without_speculation_no_path_is_drawn_in_vain() -> None:
 
 async def test_paths_beyond_the_decision_are_cancelled() -> None:
     server = Server(["7"] * 32, lambda start: 0 if start < 4 else 10**9)
-    outcome = await asyncio.wait_for(server.vote("lead_k:4", in_flight=10).run(), 5)
+    outcome = await asyncio.wait_for(server.vote("lead_k:4", in_flight=10).run(), 60)
     assert len(outcome.paths) == 4
     assert sorted(server.cancelled) == [4, 5, 6, 7, 8, 9]
     assert outcome.cancelled == 6
