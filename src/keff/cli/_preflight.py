@@ -57,25 +57,25 @@ class Spending:
 class Gate:
     """Looks at the first paths of a paid run, once, and stops it when going on would waste money.
 
-    ``found`` says what looked wrong.
+    ``suspect`` says what looked wrong.
     """
 
     folder: Path
     temperature: float
     open: bool = False
-    found: str | None = None
+    suspect: str | None = None
 
     def halt(self, progress: Progress) -> str | None:
         """Return why the run must stop, or None; looks at the store only where there may be enough to see."""
         if self.open or 0 < progress.done + progress.failed < FIRST_PATHS:
-            return self.found
+            return self.suspect
         with Run.open(self.folder) as run:
             seen = run.integrity()
         if seen.paths + seen.failed < FIRST_PATHS:
             return None
         self.open = True
-        self.found = "; ".join(note.message for note in seen.notes(self.temperature, WASTED)) or None
-        return self.found
+        self.suspect = "; ".join(note.message for note in seen.notes(self.temperature, WASTED)) or None
+        return self.suspect
 
 
 def usage(progress: Progress) -> Usage:
@@ -103,15 +103,15 @@ def is_paid(wishes: Wishes) -> bool:
 
 def sample_as_wished(wishes: Wishes) -> tuple[Job, Progress]:
     """Draw what the wishes still owe, within their limits, after asking where it may cost money."""
-    found = limits(wishes)
+    spending = limits(wishes)
     plain = wishes.job()
     gate = Gate(wishes.run, wishes.temperature, open=wishes.keep_going or not is_paid(wishes))
-    job = replace(plain, order=replace(plain.order, halt=_first_of(gate.halt, found.halt())))
-    confirm(job, wishes, found)
+    job = replace(plain, order=replace(plain.order, halt=_first_of(gate.halt, spending.halt())))
+    confirm(job, wishes, spending)
     drawn = draw(job)
-    if gate.found:
+    if gate.suspect:
         raise RunError(
-            f"stopped early: {gate.found}. All {drawn.kept + drawn.done} paths are kept in {wishes.run}: "
+            f"stopped early: {gate.suspect}. All {drawn.kept + drawn.done} paths are kept in {wishes.run}: "
             "look at them, and add --keep-going to continue"
         )
     return job, drawn
@@ -122,7 +122,7 @@ def _first_of(*rules: Halt | None) -> Halt:
     return lambda progress: next((why for rule in rules if rule and (why := rule(progress))), None)
 
 
-def confirm(job: Job, wishes: Wishes, found: Spending) -> None:
+def confirm(job: Job, wishes: Wishes, spending: Spending) -> None:
     """Draw the first items, show what the rest would take, and ask; the drawn paths are kept.
 
     Without a terminal to ask at, ``--yes`` must have been given: raises UsageError. A refusal exits.
@@ -136,7 +136,7 @@ def confirm(job: Job, wishes: Wishes, found: Spending) -> None:
     probe = draw(replace(job, chosen=items[:PROBE_ITEMS]))
     if probe.done == 0:
         return
-    progress_console.print(_table(probe, len(items) * job.order.k, time.monotonic() - begun, found.price))
+    progress_console.print(_table(probe, len(items) * job.order.k, time.monotonic() - begun, spending.price))
     if not typer.confirm("Continue?", err=True):
         raise typer.Exit(1)
 

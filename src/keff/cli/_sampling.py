@@ -201,8 +201,8 @@ async def _draw(job: Job) -> orders.Progress:
         watch = _watcher(bar)
         work = asyncio.ensure_future(execute(job, watch))
         loop = asyncio.get_running_loop()
-        for one in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(one, work.cancel)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, work.cancel)
         try:
             return await work
         except asyncio.CancelledError:
@@ -211,8 +211,8 @@ async def _draw(job: Job) -> orders.Progress:
                 "command to continue"
             ) from None
         finally:
-            for one in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(one)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
 
 
 def _bar() -> Progress:

@@ -164,7 +164,7 @@ def _engine(place: Place, model: ModelEntry, jobs: Sequence[Job]) -> Engine:
     takes = plugins.options("engine", model.engine)
     if "oracle" in takes and "oracle" not in given:
         asked = [(job.task, job.items(), job.order.slots) for job in jobs]
-        given["oracle"] = {name: told for one in asked for name, told in Oracle(*one).items()}
+        given["oracle"] = {name: told for args in asked for name, told in Oracle(*args).items()}
     if "prompts" in takes and "n_ctx" not in given:
         given["prompts"] = longest(
             job.task.messages(item, slot) for job in jobs for item in job.items() for slot in job.order.slots

@@ -65,20 +65,20 @@ def print_summary(record: Record, analysis: Analysis) -> None:
         warn(warning.message)
 
 
-def print_branches(found: Sequence[tuple[Record, Analysis]]) -> None:
+def print_branches(branches: Sequence[tuple[Record, Analysis]]) -> None:
     """Print branches of one path per question: there is nothing to vote on within one, so a table."""
     result_console.print(
-        f"{len(found)} records of one path per question: nothing to vote on within one", markup=False
+        f"{len(branches)} records of one path per question: nothing to vote on within one", markup=False
     )
     table = Table(box=None, pad_edge=False)
     for header in ("accuracy", "questions", "record"):
         table.add_column(header, justify="left" if header == "record" else "right", no_wrap=True)
-    ranked = sorted(found, key=lambda pair: -math.inf if pair[1].p is None else pair[1].p, reverse=True)
+    ranked = sorted(branches, key=lambda pair: -math.inf if pair[1].p is None else pair[1].p, reverse=True)
     for record, analysis in ranked:
         name = record.info.model or record.path
         table.add_row(percent(analysis.p), str(analysis.n), Text(name))
     result_console.print(table)
-    first, *others = (dict.fromkeys(note.message for note in analysis.warnings) for _, analysis in found)
+    first, *others = (dict.fromkeys(note.message for note in analysis.warnings) for _, analysis in branches)
     for text in first:
         if all(text in other for other in others):
             warn(text)

@@ -67,22 +67,22 @@ def analyze_records(
             f"-o writes one plan, and there are {len(records)} records ({several}"
             f"{', ...' if len(records) > 4 else ''}): give one PATH or one --part, or --pool"
         )
-    found = [(record, analyze(record, settings)) for record in records]
+    analyses = [(record, analyze(record, settings)) for record in records]
     if out is not None:
-        make_plan(*found[0]).write(out)
-    show(found, json=json)
-    return found
+        make_plan(*analyses[0]).write(out)
+    show(analyses, json=json)
+    return analyses
 
 
-def show(found: list[tuple[Record, Analysis]], *, json: bool) -> None:
+def show(analyses: list[tuple[Record, Analysis]], *, json: bool) -> None:
     """Print analyses: one JSON object, or a summary for people."""
-    if not json and len(found) > 1 and all(analysis.k == 1 for _, analysis in found):
-        print_branches(found)
+    if not json and len(analyses) > 1 and all(analysis.k == 1 for _, analysis in analyses):
+        print_branches(analyses)
     elif not json:
-        for record, analysis in found:
+        for record, analysis in analyses:
             print_summary(record, analysis)
-    elif len(found) == 1:
-        _console.print_json(found[0][1].to_dict())
+    elif len(analyses) == 1:
+        _console.print_json(analyses[0][1].to_dict())
     else:
-        runs = [{"path": record.path, **analysis.to_dict()} for record, analysis in found]
+        runs = [{"path": record.path, **analysis.to_dict()} for record, analysis in analyses]
         _console.print_json({"runs": runs})

@@ -49,8 +49,8 @@ def command(
     wanted = Settings(epsilon=epsilon, k_max=cap, seed=wishes.seed, aim=goal.aim(), terms=terms)
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)
-    found = analyze_records(
+    analyses = analyze_records(
         [open_record(wishes.run, Opening(texts=page is not None))], wanted, out, json=json
     )
     if page is not None:
-        write_runs(found, page)
+        write_runs(analyses, page)

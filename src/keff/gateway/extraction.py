@@ -109,8 +109,8 @@ class Reader:
         if self.regex is not None:
             answer = _matched(self.regex, strip_thinking(text), truncated)
         else:
-            found = self.space.extract(text, truncated=truncated)
-            answer = None if found is None else found.answer
+            extraction = self.space.extract(text, truncated=truncated)
+            answer = None if extraction is None else extraction.answer
         return None if answer is None else self.space.key(answer)
 
 

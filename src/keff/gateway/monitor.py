@@ -185,9 +185,9 @@ class Monitor:
         if saved is None:
             rng = np.random.default_rng(int(self._name[:15], 16))
             orders = [self._scored(plan.profile, rng) for _ in range(ORDERS)]
-            one, two = rng.spawn(2)
-            self._martingale = ConformalMartingale(orders[0], one, ALPHA)
-            self._late = ShiryaevRoberts(orders[0], two, RUN_LENGTH)
+            early, late = rng.spawn(2)
+            self._martingale = ConformalMartingale(orders[0], early, ALPHA)
+            self._late = ShiryaevRoberts(orders[0], late, RUN_LENGTH)
             agreement = agreements(plan.profile, by_votes=self._policy is not None)
             self._looks = MeanLooks(np.transpose(orders), agreement, LOOKS_ALPHA)
         else:

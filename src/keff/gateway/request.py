@@ -209,18 +209,18 @@ def _typed(body: Object, name: str, kind: type[T]) -> T | None:
 
 
 def _wish(given: object, headers: Headers) -> Wish:
-    found: Object = {}
+    wish: Object = {}
     for header, name in HEADERS.items():
         if header in headers:
             text = headers[header].decode("latin-1")
-            found[name] = text if name == "policy" else _number(text, name)
+            wish[name] = text if name == "policy" else _number(text, name)
     if given is not None and not isinstance(given, dict):
         raise Problem(400, 'keff must be an object, such as {"policy": "lead_k:3"}', param=OWN)
     for name, value in fields(cast("object", given)).items():
         if name not in OWN_FIELDS:
             raise Problem(400, f"keff takes {', '.join(OWN_FIELDS)}, not {name!r:.50}", param=OWN)
-        found[name] = value
-    return _checked(found)
+        wish[name] = value
+    return _checked(wish)
 
 
 def _number(text: str, name: str) -> float | int:
@@ -230,12 +230,12 @@ def _number(text: str, name: str) -> float | int:
         raise Problem(400, f"keff.{name} must be a number", param=f"keff.{name}") from None
 
 
-def _checked(found: Object) -> Wish:
-    policy, deadline = found.get("policy"), found.get("deadline_s")
+def _checked(wish: Object) -> Wish:
+    policy, deadline = wish.get("policy"), wish.get("deadline_s")
     if policy is not None and (not isinstance(policy, str) or not 0 < len(policy) <= 200):
         raise Problem(400, "keff.policy must be a string such as lead_k:3", param="keff.policy")
     for name in ("cap", "k"):
-        value = found.get(name)
+        value = wish.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise Problem(400, f"keff.{name} must be an integer of at least 1", param=f"keff.{name}")
     if deadline is not None:
@@ -244,8 +244,8 @@ def _checked(found: Object) -> Wish:
         if not 0 < deadline <= LONGEST_DEADLINE:
             line = f"keff.deadline_s must be above 0 and at most {LONGEST_DEADLINE:,} seconds"
             raise Problem(400, line, param="keff.deadline_s")
-    if not isinstance(found.get("return_paths", False), bool):
+    if not isinstance(wish.get("return_paths", False), bool):
         raise Problem(400, "keff.return_paths must be true or false", param="keff.return_paths")
-    if found.get("k") is not None and (policy is not None or found.get("cap") is not None):
+    if wish.get("k") is not None and (policy is not None or wish.get("cap") is not None):
         raise Problem(400, "keff.k stands alone: leave keff.policy and keff.cap out", param="keff.k")
-    return Wish(**cast("_Wished", found))
+    return Wish(**cast("_Wished", wish))

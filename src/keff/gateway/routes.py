@@ -42,9 +42,9 @@ class Pages:
             listed = entries(json.loads(await self._listed(request)).get("data"))
         except UpstreamError as error:
             return _told(error.problem())
-        for one in listed:
-            if one.get("id") == name:
-                return Response(json.dumps(one).encode(), media_type=JSON)
+        for model in listed:
+            if model.get("id") == name:
+                return Response(json.dumps(model).encode(), media_type=JSON)
         missing = "the upstream lists no model of that name: ask GET /v1/models"
         return _told(Problem(404, missing, code="model_not_found"))
 

@@ -132,7 +132,7 @@ class Service:
 
     def _vote(self, job: Job) -> Vote:
         options, limit = self.options, job.ask.wish.deadline_s
-        deadlines = [one for one in (options.deadline, limit) if one is not None]
+        deadlines = [seconds for seconds in (options.deadline, limit) if seconds is not None]
         rules = Rules(
             job.policy,
             min(deadlines) if deadlines else None,

@@ -54,8 +54,8 @@ def _delta(content: Mapping[str, object]) -> Object:
 
 
 def _content(message: Mapping[str, object]) -> Object:
-    found = {name: value for name, value in message.items() if name != "role" and value is not None}
-    if isinstance(found.get("tool_calls"), list):
-        calls = items(found["tool_calls"])
-        found["tool_calls"] = [{**fields(call), "index": place} for place, call in enumerate(calls)]
-    return found
+    content = {name: value for name, value in message.items() if name != "role" and value is not None}
+    if isinstance(content.get("tool_calls"), list):
+        calls = items(content["tool_calls"])
+        content["tool_calls"] = [{**fields(call), "index": place} for place, call in enumerate(calls)]
+    return content

@@ -53,13 +53,13 @@ def fit_prior(pilot: Votes, generic: tuple[float, float] = GENERIC) -> Prior:
 def _log_law(size: int, a: ArrayLike, w: ArrayLike) -> FloatArray:
     """Log of P(v1, v2 | v1 + v2), folded, at each (a, w) by [..., v1, v2]; impossible cells hold 0."""
     v1, v2 = np.indices((size + 1, size + 1))
-    one = np.asarray(w, np.float64)[..., None, None]
+    alone = np.asarray(w, np.float64)[..., None, None]
     factorial = log_rising(1.0, 2 * size)
     choose = factorial[v1 + v2] - factorial[v1] - factorial[v2] + np.log(np.where(v1 == v2, 1, 2))
     shape = np.asarray(a, np.float64)
     to_one, together = log_rising(shape, size), log_rising(2 * shape, 2 * size)
     two = np.exp(choose + to_one[..., v1] + to_one[..., v2] - together[..., v1 + v2])
-    law = one * (v2 == 0) + (1 - one) * two
+    law = alone * (v2 == 0) + (1 - alone) * two
     return np.log(np.where((v2 <= v1) & (v1 > 0), law, 1.0))
 
 

@@ -14,30 +14,32 @@ from keff.report.series import Datasets, Row, Rows, ahead_row, limits, plurality
 from keff.stats.votes import Votes
 
 
-def gain(found: Analysis, cap: int) -> Datasets:
+def gain(analysis: Analysis, cap: int) -> Datasets:
     """Return what more paths buy: the vote that users get, with its band, prediction, and the advice.
 
     Where only correctness was recorded the vote is the strict majority.
     """
-    curve, bands = found.plurality, found.bands
+    curve, bands = analysis.plurality, analysis.bands
     if bands is None:
         return {}
     band = bands.plurality
     if curve is None or band is None:
-        curve, band = found.majority, bands.majority
+        curve, band = analysis.majority, bands.majority
     assert curve is not None
-    seen = [_seen_row(k, curve[k], band[k]) for k in shown_ks(found.k)]
+    seen = [_seen_row(k, curve[k], band[k]) for k in shown_ks(analysis.k)]
     ahead = [
-        {"k": k, **limits(value), "range": shares(value)} for k, value in plurality_ahead(found) if k <= cap
+        {"k": k, **limits(value), "range": shares(value)}
+        for k, value in plurality_ahead(analysis)
+        if k <= cap
     ]
-    top = max(cap, found.k)
-    chosen = [{**row, "side": _side(float(str(row["paths"])), top)} for row in _chosen(found, 1.0)]
+    top = max(cap, analysis.k)
+    chosen = [{**row, "side": _side(float(str(row["paths"])), top)} for row in _chosen(analysis, 1.0)]
     ends = [_end_row(1, curve[1], "first")] if not any(row["paths"] == 1 for row in chosen) else []
-    at = cap if cap in curve else found.k
+    at = cap if cap in curve else analysis.k
     ends.append(_end_row(at, curve[at], "middle" if at < top else "last"))
     if ahead and ahead[-1]["k"] != at:
         ends.append(_end_row(cap, float(str(ahead[-1]["value"])), "last", " predicted"))
-    return rounded({"seen": seen, "ahead": ahead, "chosen": chosen, "ends": ends if found.k > 1 else []})
+    return rounded({"seen": seen, "ahead": ahead, "chosen": chosen, "ends": ends if analysis.k > 1 else []})
 
 
 def _seen_row(k: int, value: float, band: tuple[float, float]) -> Row:
@@ -56,45 +58,51 @@ def _side(paths: float, top: int) -> str:
     return "first" if share < 0.3 else "last" if share > 0.7 else "middle"
 
 
-def stability(found: Analysis) -> Datasets:
+def stability(analysis: Analysis) -> Datasets:
     """Return how often the answer after k paths is that of all recorded paths: needs no labels."""
-    if found.flip is None:
+    if analysis.flip is None:
         return {}
-    advice = found.recommendation
+    advice = analysis.recommendation
     paths, same = advice.expected_paths, advice.same_answer
     point: Rows = []
-    if paths is not None and same is not None and paths <= found.k:
+    if paths is not None and same is not None and paths <= analysis.k:
         label = f"keff: {paths:.1f} paths"
-        point = [{"paths": paths, "value": same, "label": label, "side": _side(paths, found.k)}]
-    rows = [{"k": k, "value": 1 - found.flip[k]} for k in shown_ks(found.k)]
+        point = [{"paths": paths, "value": same, "label": label, "side": _side(paths, analysis.k)}]
+    rows = [{"k": k, "value": 1 - analysis.flip[k]} for k in shown_ks(analysis.k)]
     return rounded({"same": rows, "chosen": point})
 
 
-def frontier(found: Analysis, votes: Votes, replayed: Replay | None) -> Datasets:
+def frontier(analysis: Analysis, votes: Votes, replayed: Replay | None) -> Datasets:
     """Return accuracy against cost: fixed K measured and predicted, replayed policies, and the advice.
 
     Rules carry the letter by which the table beside the chart names them. The advice stands at what it is
     expected to do, which is corrected for its choice, wherever that is known.
     """
-    if found.plurality is None:
+    if analysis.plurality is None:
         return {}
     unit = 1.0 if votes.tokens is None or np.isnan(votes.tokens).any() else float(votes.tokens.mean())
     curve = [
-        {"k": k, "cost": k * unit, "value": found.plurality[k], "what": f"always {k} paths", "mark": _mark(k)}
-        for k in shown_ks(found.k)
+        {
+            "k": k,
+            "cost": k * unit,
+            "value": analysis.plurality[k],
+            "what": f"always {k} paths",
+            "mark": _mark(k),
+        }
+        for k in shown_ks(analysis.k)
     ]
     ahead = [
         ahead_row(k, value) | {"cost": k * unit, "what": f"always {k} paths, predicted", "mark": _mark(k)}
-        for k, value in plurality_ahead(found)
+        for k, value in plurality_ahead(analysis)
     ]
-    advice, letters = found.recommendation, lettered(replayed)
+    advice, letters = analysis.recommendation, lettered(replayed)
     replays = () if replayed is None else replayed.policies
     rules = [
         {"letter": letters[row.policy], **_rule(row, row.accuracy, unit)}
         for row in replays
         if row.accuracy is not None and row.policy in letters and row.policy != advice.policy
     ]
-    return rounded({"curve": curve, "ahead": ahead, "rules": rules, "chosen": _chosen(found, unit)})
+    return rounded({"curve": curve, "ahead": ahead, "rules": rules, "chosen": _chosen(analysis, unit)})
 
 
 def lettered(replayed: Replay | None) -> dict[str, str]:
@@ -114,9 +122,9 @@ def _rule(row: ReplayRow, accuracy: Interval, unit: float) -> Row:
     return {**place, **limits(accuracy), "range": shares(accuracy)}
 
 
-def _chosen(found: Analysis, unit: float) -> Rows:
+def _chosen(analysis: Analysis, unit: float) -> Rows:
     """Return the advice as a point: what it draws and how accurate it is expected to be."""
-    advice = found.recommendation
+    advice = analysis.recommendation
     paths, expected = advice.expected_paths, advice.expected_plurality
     if expected is None or paths is None:
         return []

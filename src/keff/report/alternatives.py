@@ -10,57 +10,60 @@ from keff.result import number
 from keff.stats.votes import Votes
 
 
-def alternatives(found: Analysis, votes: Votes) -> dict[str, str]:
+def alternatives(analysis: Analysis, votes: Votes) -> dict[str, str]:
     """Return the alternative text of every chart of a run by its name."""
-    fixed = f"Accuracy against cost. {_curve(found)} {_advice(found)}"
+    told = f"{_curve(analysis)} {_advice(analysis)}"
+    cost = f"Accuracy against cost. {told}"
     return {
-        "gain": f"Accuracy of the vote against the number of paths. {_curve(found)} {_advice(found)}",
-        "saturation": f"Plurality, majority and their models against the number of paths. {_curve(found)}",
-        "stability": _stability(found),
-        "worth": _worth(found),
+        "gain": f"Accuracy of the vote against the number of paths. {told}",
+        "saturation": f"Plurality, majority and their models against the number of paths. {_curve(analysis)}",
+        "stability": _stability(analysis),
+        "worth": _worth(analysis),
         "difficulty": _difficulty(votes),
-        "frontier_tokens": fixed,
-        "frontier_paths": fixed,
-        "dollars": f"Accuracy against dollars per question. {_curve(found)} {_advice(found)}",
-        "seconds": f"Accuracy against the seconds that 95% of answers take. {_curve(found)} {_advice(found)}",
+        "frontier_tokens": cost,
+        "frontier_paths": cost,
+        "dollars": f"Accuracy against dollars per question. {told}",
+        "seconds": f"Accuracy against the seconds that 95% of answers take. {told}",
         "slots": "Accuracy and share of missing answers of each template slot.",
     }
 
 
-def _curve(found: Analysis) -> str:
-    curve = found.plurality or found.majority
+def _curve(analysis: Analysis) -> str:
+    curve = analysis.plurality or analysis.majority
     if curve is None:
         return ""
-    name = "plurality" if found.plurality else "majority"
-    text = f"The {name} goes from {curve[1]:.1%} with one path to {curve[found.k]:.1%} with {found.k}."
-    return text + _ahead(found.predicted and found.predicted.plurality, found)
+    name = "plurality" if analysis.plurality else "majority"
+    text = f"The {name} goes from {curve[1]:.1%} with one path to {curve[analysis.k]:.1%} with {analysis.k}."
+    return text + _ahead(analysis.predicted and analysis.predicted.plurality, analysis)
 
 
-def _ahead(predicted: Mapping[int, Interval] | None, found: Analysis) -> str:
-    last = None if predicted is None or found.cap <= found.k else predicted.get(found.cap)
-    return "" if last is None else f" At {found.cap} paths it is predicted to be {last.percent()}."
+def _ahead(predicted: Mapping[int, Interval] | None, analysis: Analysis) -> str:
+    last = None if predicted is None or analysis.cap <= analysis.k else predicted.get(analysis.cap)
+    return "" if last is None else f" At {analysis.cap} paths it is predicted to be {last.percent()}."
 
 
-def _advice(found: Analysis) -> str:
-    advice = found.recommendation
+def _advice(analysis: Analysis) -> str:
+    advice = analysis.recommendation
     if advice.expected_paths is None or advice.expected_plurality is None:
         return ""
     accuracy = advice.expected_plurality.percent()
     return f"The recommendation draws {advice.expected_paths:.1f} paths per question and reaches {accuracy}."
 
 
-def _stability(found: Analysis) -> str:
-    text = f"How often the answer after fewer paths is that of all {found.k} paths."
-    if not found.flip:
+def _stability(analysis: Analysis) -> str:
+    text = f"How often the answer after fewer paths is that of all {analysis.k} paths."
+    if not analysis.flip:
         return text
-    half = max(found.k // 2, 1)
-    one, some = 1 - found.flip[1], 1 - found.flip[half]
-    return f"{text} After 1 path in {one:.0%} of questions, after {half} in {some:.0%}."
+    half = max(analysis.k // 2, 1)
+    first, middle = 1 - analysis.flip[1], 1 - analysis.flip[half]
+    return f"{text} After 1 path in {first:.0%} of questions, after {half} in {middle:.0%}."
 
 
-def _worth(found: Analysis) -> str:
-    worth, ceiling = (number(value and value.value) for value in (found.k_eff, found.ceiling))
-    return f"What K paths are worth: {found.k} as much as {worth} independent ones; the ceiling is {ceiling}."
+def _worth(analysis: Analysis) -> str:
+    worth, ceiling = (number(value and value.value) for value in (analysis.k_eff, analysis.ceiling))
+    return (
+        f"What K paths are worth: {analysis.k} as much as {worth} independent ones; the ceiling is {ceiling}."
+    )
 
 
 def _difficulty(votes: Votes) -> str:

@@ -36,25 +36,25 @@ def colour(place: int) -> str:
     return COLOURS[place % len(COLOURS)]
 
 
-def frontier_figure(found: MixFindings) -> Markup:
+def frontier_figure(mix: MixFindings) -> Markup:
     """Return the figure: each branch's undominated plans as a curve, the frontier as steps, the choice.
 
     Everything that comes from a record is escaped.
     """
-    names = [branch.name for branch in found.branches]
-    curves = [_undominated([p for p in found.singles if p.branches == (name,)]) for name in names]
-    plans = [*found.frontier, found.advice.plan, *(plan for curve in curves for plan in curve)]
+    names = [branch.name for branch in mix.branches]
+    curves = [_undominated([p for p in mix.singles if p.branches == (name,)]) for name in names]
+    plans = [*mix.frontier, mix.advice.plan, *(plan for curve in curves for plan in curve)]
     scales = _scales(plans)
-    parts = [_axes(scales, found.cost_unit), _steps(found.frontier, scales)]
+    parts = [_axes(scales, mix.cost_unit), _steps(mix.frontier, scales)]
     ends = [(place, curve[-1]) for place, curve in enumerate(curves) if curve]
     at = _spread([scales.y(plan.accuracy.value) for _, plan in ends])
     for place, curve in enumerate(curves):
         parts.append(_curve(curve, scales, colour(place)))
     for (place, plan), y in zip(ends, at, strict=True):
         parts.append(_label(names[place], scales.x(plan.cost.value), y, colour(place)))
-    parts += [_mark(plan, scales) for plan in found.frontier if len(plan.branches) > 1]
-    parts.append(_choice(found.advice.plan, scales))
-    title = f"Accuracy against cost of {len(names)} branches; recommended: {found.advice.plan.policy}"
+    parts += [_mark(plan, scales) for plan in mix.frontier if len(plan.branches) > 1]
+    parts.append(_choice(mix.advice.plan, scales))
+    title = f"Accuracy against cost of {len(names)} branches; recommended: {mix.advice.plan.policy}"
     head = Markup('<svg viewBox="0 0 {} {}" role="img" class="frontier"><title>{}</title>').format(
         f"{WIDE:g}", f"{HIGH:g}", title
     )

@@ -16,12 +16,12 @@ from keff.report.frontier import colour, frontier_figure
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write_mix_page(found: MixFindings, file: Path) -> None:
+def write_mix_page(mix: MixFindings, file: Path) -> None:
     """Write the page: one HTML file without scripts; raises OSError when it cannot be written."""
-    file.write_text(render(found), encoding="utf-8", errors="replace")
+    file.write_text(render(mix), encoding="utf-8", errors="replace")
 
 
-def render(found: MixFindings) -> str:
+def render(mix: MixFindings) -> str:
     """Return the page as text; what comes from a record is escaped."""
     loader = FileSystemLoader(TEMPLATES)
     environment = Environment(
@@ -29,9 +29,9 @@ def render(found: MixFindings) -> str:
     )
     environment.filters |= {"share": _share, "points": _points, "ratio": _ratio, "number": _number}
     return environment.get_template("mix.html.j2").render(
-        found=found,
-        figure=frontier_figure(found),
-        colours=[colour(place) for place in range(len(found.branches))],
+        mix=mix,
+        figure=frontier_figure(mix),
+        colours=[colour(place) for place in range(len(mix.branches))],
         style=Markup((TEMPLATES / "page.css").read_text("utf-8")),
         version=version("keff"),
     )

@@ -9,27 +9,29 @@ from keff.report.advice_series import shares
 from keff.report.series import Datasets, Row, limits, rounded
 
 
-def dollars(found: Analysis) -> Datasets:
+def dollars(analysis: Analysis) -> Datasets:
     """Return accuracy against the mean dollars of a question; nothing without prices or labels."""
-    return _against(found, [point.dollars for point in found.curve], found.recommendation.expected_cost)
+    return _against(
+        analysis, [point.dollars for point in analysis.curve], analysis.recommendation.expected_cost
+    )
 
 
-def seconds(found: Analysis) -> Datasets:
+def seconds(analysis: Analysis) -> Datasets:
     """Return accuracy against the 95th percentile of the time to answer; nothing without times or labels."""
-    times = [point.seconds and point.seconds.p95 for point in found.curve]
-    expected = found.recommendation.expected_seconds
-    return _against(found, times, expected and expected.p95)
+    times = [point.seconds and point.seconds.p95 for point in analysis.curve]
+    expected = analysis.recommendation.expected_seconds
+    return _against(analysis, times, expected and expected.p95)
 
 
-def _against(found: Analysis, costs: list[Interval | None], own: Interval | None) -> Datasets:
+def _against(analysis: Analysis, costs: list[Interval | None], own: Interval | None) -> Datasets:
     curve = [
         _row(point, cost)
-        for point, cost in zip(found.curve, costs, strict=True)
+        for point, cost in zip(analysis.curve, costs, strict=True)
         if cost is not None and cost.value > 0 and point.accuracy is not None
     ]
     if len(curve) < 2:
         return {}
-    advice, chosen = found.recommendation, list[Row]()
+    advice, chosen = analysis.recommendation, list[Row]()
     expected = advice.expected_plurality
     if own is not None and expected is not None:
         least, most = own.limits or (own.value, own.value)

@@ -44,7 +44,7 @@ class Exhibit:
     """One run as the page shows it: its record, its analysis, and its replay (None: not replayed)."""
 
     record: Record
-    found: Analysis
+    analysis: Analysis
     replayed: Replay | None = None
 
 
@@ -75,7 +75,9 @@ def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, bundled: 
     limits = ByteLimits(VOTES_LIMIT // len(exhibits), TEXTS_LIMIT // len(exhibits))
     views = [_view(place, exhibit, limits) for place, exhibit in enumerate(exhibits, 1)]
     data: dict[str, object] = {view.id: view.data for view in views}
-    compared = None if comparison is None else {"found": comparison, "sentence": arms_sentence(comparison)}
+    compared = (
+        None if comparison is None else {"comparison": comparison, "sentence": arms_sentence(comparison)}
+    )
     if comparison is not None:
         data["arms"] = {"charts": dict.fromkeys(("changes", "slots"), series.arms(comparison))}
     charts = Markup(embed(specs()))
@@ -107,7 +109,7 @@ class View:
     title: str
     task: str
     model: str
-    found: Analysis
+    analysis: Analysis
     single: Interval | None
     letters: Mapping[str, str]
     told: Mapping[str, str]
@@ -125,20 +127,20 @@ class View:
 
 
 def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> View:
-    record, found = exhibit.record, exhibit.found
+    record, analysis = exhibit.record, exhibit.analysis
     return View(
         id=f"run-{place}",
         title=Path(record.path).stem or record.path,
         task=record.info.task or "",
         model=record.info.model or "",
-        found=found,
-        single=single(found),
+        analysis=analysis,
+        single=single(analysis),
         letters=advice_series.lettered(exhibit.replayed),
-        told=alternatives(found, exhibit.record.ballot.votes),
-        headline=headline(found.recommendation, found.cap),
+        told=alternatives(analysis, exhibit.record.ballot.votes),
+        headline=headline(analysis.recommendation, analysis.cap),
         replayed=exhibit.replayed,
-        rows=_numbers(found),
-        charts=_charts(exhibit, found.cap),
+        rows=_numbers(analysis),
+        charts=_charts(exhibit, analysis.cap),
         provenance=_provenance(record),
         items=items_payload(record, limits),
     )
@@ -146,18 +148,18 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> View:
 
 def _charts(exhibit: Exhibit, cap: int) -> dict[str, series.Datasets]:
     """Return the datasets of every chart that this run has something to draw in."""
-    found, votes = exhibit.found, exhibit.record.ballot.votes
+    analysis, votes = exhibit.analysis, exhibit.record.ballot.votes
     frontier = "frontier_tokens" if votes.tokens is not None else "frontier_paths"
     several = votes.k > 1
     drawn = {
-        "gain": advice_series.gain(found, cap) if found.majority and several else {},
-        "saturation": series.saturation(found, cap) if found.majority and several else {},
-        "stability": advice_series.stability(found) if not found.majority and several else {},
-        "worth": series.worth(found, cap),
-        "difficulty": series.difficulty(votes, found) if several else {},
-        frontier: advice_series.frontier(found, votes, exhibit.replayed),
-        "dollars": money_series.dollars(found),
-        "seconds": money_series.seconds(found),
+        "gain": advice_series.gain(analysis, cap) if analysis.majority and several else {},
+        "saturation": series.saturation(analysis, cap) if analysis.majority and several else {},
+        "stability": advice_series.stability(analysis) if not analysis.majority and several else {},
+        "worth": series.worth(analysis, cap),
+        "difficulty": series.difficulty(votes, analysis) if several else {},
+        frontier: advice_series.frontier(analysis, votes, exhibit.replayed),
+        "dollars": money_series.dollars(analysis),
+        "seconds": money_series.seconds(analysis),
         "slots": series.slots(slot_table(votes)) if votes.correct is not None else {},
     }
     return {name: data for name, data in drawn.items() if data}
@@ -176,23 +178,23 @@ class NumberRow:
     bounds: Ends | None
 
 
-def _numbers(found: Analysis) -> list[NumberRow]:
+def _numbers(analysis: Analysis) -> list[NumberRow]:
     """Return the table under the saturation chart: powers of two, measured and predicted."""
-    ahead = found.predicted
+    ahead = analysis.predicted
     if ahead is None:
         return []
-    powers = (2**power for power in range(found.k.bit_length()))
+    powers = (2**power for power in range(analysis.k.bit_length()))
     return [
         NumberRow(
             k=k,
-            plurality=(found.plurality or {}).get(k),
-            plurality_ahead=(ahead.plurality or {}).get(k) if k > found.k else None,
-            majority=(found.majority or {}).get(k),
+            plurality=(analysis.plurality or {}).get(k),
+            plurality_ahead=(ahead.plurality or {}).get(k) if k > analysis.k else None,
+            majority=(analysis.majority or {}).get(k),
             model=(ahead.beta_binomial or {}).get(k),
             independent=ahead.binomial.get(k),
             bounds=(ahead.bounds or {}).get(k),
         )
-        for k in sorted({*ahead.binomial, *powers, found.k})
+        for k in sorted({*ahead.binomial, *powers, analysis.k})
     ]
 
 
@@ -229,12 +231,12 @@ def _provenance(record: Record) -> list[tuple[str, str]]:
 
 
 def _leaves(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, Any]] = []
     for name, inner in value.items():
         here = f"{prefix}{name}"
         nested = cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else None
-        found += [(here, inner)] if nested is None else _leaves(nested, f"{here} ")
-    return found
+        leaves += [(here, inner)] if nested is None else _leaves(nested, f"{here} ")
+    return leaves
 
 
 def _legend() -> list[dict[str, str]]:

@@ -69,10 +69,8 @@ class Stops:
         needed = np.array([lead or cap + 1 for lead in leads])[np.minimum(v2, MOST_DISSENT)]
         early = n[near & (v1 < needed)]
         far = (v1 - v2)[~near]
-        found = cls(
-            cap, leads, int(early.min()) if early.size else None, int(far.min()) if far.size else None
-        )
-        return found if found._always(before) else None
+        rule = cls(cap, leads, int(early.min()) if early.size else None, int(far.min()) if far.size else None)
+        return rule if rule._always(before) else None
 
     def _always(self, before: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> bool:
         """Return whether a vote that is said to stop does so whatever else was drawn."""

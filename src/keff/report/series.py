@@ -41,25 +41,25 @@ def shown_ks(k: int, odd: bool = False) -> list[int]:
     return sorted({min(step | 1, k) if odd else step for step in [*spread, *powers]})
 
 
-def usable_c(found: Analysis) -> float | None:
+def usable_c(analysis: Analysis) -> float | None:
     """Return c as the beta-binomial model takes it, or None where it is undefined."""
-    if found.c is None or math.isnan(found.c.value):
+    if analysis.c is None or math.isnan(analysis.c.value):
         return None
-    return min(max(found.c.value, 0.0), 1.0)
+    return min(max(analysis.c.value, 0.0), 1.0)
 
 
-def saturation(found: Analysis, k_max: int) -> Datasets:
+def saturation(analysis: Analysis, k_max: int) -> Datasets:
     """Return measured curves with bands, models, whiskers, the interval of K* and the limit of majority."""
-    ahead = [ahead_row(*point) for point in plurality_ahead(found)]
-    star, c = found.k_star, usable_c(found)
+    ahead = [ahead_row(*point) for point in plurality_ahead(analysis)]
+    star, c = analysis.k_star, usable_c(analysis)
     shade = [] if star is None else [_shade(star.lo, star.hi)]
-    limit = [] if c is None or found.p is None else [{"value": majority_limit(found.p, c)}]
+    limit = [] if c is None or analysis.p is None else [{"value": majority_limit(analysis.p, c)}]
     return rounded(
         {
-            "seen": _seen(found),
-            "model": [*ahead, *_models(found, c, max(k_max, found.k))],
+            "seen": _seen(analysis),
+            "model": [*ahead, *_models(analysis, c, max(k_max, analysis.k))],
             "whisker": ahead[1:],
-            "bounds": _bounds(found),
+            "bounds": _bounds(analysis),
             "star": shade,
             "limit": limit,
         }
@@ -70,35 +70,35 @@ def _shade(lo: int, hi: int) -> Row:
     return {"from": max(lo - 0.4, 1), "to": hi + 0.4, "lo": lo, "hi": hi}
 
 
-def _seen(found: Analysis) -> Rows:
+def _seen(analysis: Analysis) -> Rows:
     """Return the measured curves with their bands."""
-    if found.bands is None:
+    if analysis.bands is None:
         return []
     drawn = (
-        (found.plurality, found.bands.plurality, PLURALITY, False),
-        (found.majority, found.bands.majority, MAJORITY, True),
+        (analysis.plurality, analysis.bands.plurality, PLURALITY, False),
+        (analysis.majority, analysis.bands.majority, MAJORITY, True),
     )
     return [
         {"k": k, "series": label, "value": curve[k], "lo": band[k][0], "hi": band[k][1]}
         for curve, band, label, odd in drawn
         if curve is not None and band is not None
-        for k in shown_ks(found.k, odd)
+        for k in shown_ks(analysis.k, odd)
     ]
 
 
-def plurality_ahead(found: Analysis) -> list[tuple[int, Interval]]:
+def plurality_ahead(analysis: Analysis) -> list[tuple[int, Interval]]:
     """Start at the last measured K, then what is predicted beyond it."""
-    if found.predicted is None or found.predicted.plurality is None or found.plurality is None:
+    if analysis.predicted is None or analysis.predicted.plurality is None or analysis.plurality is None:
         return []
-    beyond = [(k, value) for k, value in found.predicted.plurality.items() if k > found.k]
-    return [(found.k, _last_measured(found, found.plurality)), *beyond] if beyond else []
+    beyond = [(k, value) for k, value in analysis.predicted.plurality.items() if k > analysis.k]
+    return [(analysis.k, _last_measured(analysis, analysis.plurality)), *beyond] if beyond else []
 
 
-def _last_measured(found: Analysis, curve: Mapping[int, float]) -> Interval:
+def _last_measured(analysis: Analysis, curve: Mapping[int, float]) -> Interval:
     # With the measured band's limits, so that the predicted band joins it without a gap.
-    band = found.bands.plurality if found.bands else None
-    lo, hi = band[found.k] if band else (None, None)
-    return Interval(curve[found.k], lo, hi, "subset average")
+    band = analysis.bands.plurality if analysis.bands else None
+    lo, hi = band[analysis.k] if band else (None, None)
+    return Interval(curve[analysis.k], lo, hi, "subset average")
 
 
 def ahead_row(k: int, value: Interval) -> dict[str, Value]:
@@ -111,32 +111,32 @@ def limits(value: Interval) -> dict[str, float | None]:
     return {"value": value.value, "lo": value.lo, "hi": value.hi}
 
 
-def _models(found: Analysis, c: float | None, top: int) -> Rows:
-    if found.p is None:
+def _models(analysis: Analysis, c: float | None, top: int) -> Rows:
+    if analysis.p is None:
         return []
     curves = {INDEPENDENT: 0.0} | ({} if c is None else {MAJORITY_MODEL: c})
     rows: Rows = []
     for label, correlation in curves.items():
-        curve = majority_curve(top, found.p, correlation)
+        curve = majority_curve(top, analysis.p, correlation)
         rows += [{"k": k, "series": label, "value": curve[k - 1]} for k in shown_ks(top, odd=True)]
     return rows
 
 
-def _bounds(found: Analysis) -> Rows:
-    bounds = found.predicted.bounds if found.predicted else None
+def _bounds(analysis: Analysis) -> Rows:
+    bounds = analysis.predicted.bounds if analysis.predicted else None
     return [{"k": k, "lo": low, "hi": high} for k, (low, high) in (bounds or {}).items()]
 
 
-def worth(found: Analysis, k_max: int) -> Datasets:
+def worth(analysis: Analysis, k_max: int) -> Datasets:
     """Return K_eff at 1..k_max with its band, the line of independent paths, and the ceiling."""
-    c = found.c
-    if c is None or found.ceiling is None or math.isnan(c.value):
+    c = analysis.c
+    if c is None or analysis.ceiling is None or math.isnan(c.value):
         return {}
-    top = max(k_max, found.k)
+    top = max(k_max, analysis.k)
     ends = [c.value, *(c.value if end is None or math.isnan(end) else end for end in (c.hi, c.lo))]
     curves = {k: [min(float(k_eff(k, end)), 4.0 * top) for end in ends] for k in shown_ks(top)}
     highest = min(max(curves[top][2], 2.0), top)
-    ceiling = found.ceiling
+    ceiling = analysis.ceiling
     shown = math.isfinite(ceiling.value) and ceiling.value < 2 * highest
     band = f"{_end(ceiling.lo)} to {_end(ceiling.hi)}"
     return rounded(
@@ -152,14 +152,14 @@ def _end(limit: float | None) -> str:
     return "?" if limit is None else number(limit)
 
 
-def difficulty(votes: Votes, found: Analysis) -> Datasets:
+def difficulty(votes: Votes, analysis: Analysis) -> Datasets:
     """Return the histogram of items by their share of right paths, with what two models expect per bin."""
     if votes.correct is None:
         return {}
     k, hist = votes.k, votes.hist
     width = math.ceil((k + 1) / MOST_BINS)
     starts = list(range(0, k + 1, width))
-    c = usable_c(found)
+    c = usable_c(analysis)
     models = {"expected": c, "independent": 0.0}
     pmf = {
         name: votes.n * np.exp(betabinom_logpmf(k, votes.p, value))

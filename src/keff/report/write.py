@@ -65,13 +65,13 @@ def write_runs(
     except ImportError as error:
         raise missing_extra(error, "the report page") from error
     with page.bundle_beside() as bundle:
-        replays = [replayed(record.ballot.votes, found, seed) for record, found in runs]
+        replays = [replayed(record.ballot.votes, analysis, seed) for record, analysis in runs]
         page.write_page(runs, file, replays=replays, comparison=comparison, bundle=bundle)
 
 
-def replayed(votes: Votes, found: Analysis, seed: int) -> Replay | None:
+def replayed(votes: Votes, analysis: Analysis, seed: int) -> Replay | None:
     """Replay the recommended policy and some others, or None where too few paths were recorded for that."""
-    chosen = found.recommendation.policy
+    chosen = analysis.recommendation.policy
     if votes.k < CAP or votes.answers is None or votes.correct is None:
         return None
     try:

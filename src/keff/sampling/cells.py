@@ -152,9 +152,9 @@ def refuse_changes(study: Study, grid: Iterable[Cell]) -> None:
 
     Only what the study states itself is compared here; the run folder compares the rest when it is opened.
     """
-    changed = {cell.name: found for cell in grid if (found := _changes(study, cell))}
+    changed = {cell.name: changes for cell in grid if (changes := _changes(study, cell))}
     if changed:
-        lines = [f"{name}: {', '.join(found)}" for name, found in list(changed.items())[:5]]
+        lines = [f"{name}: {', '.join(changes)}" for name, changes in list(changed.items())[:5]]
         more = f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise UsageError(
             f"{len(changed)} cells have paths drawn under other settings ({'; '.join(lines)}{more}): "

@@ -244,5 +244,5 @@ class _Paths:
     def _key(self, path: Completion) -> str | None:
         if path.refusal:
             return None
-        found = self.space.extract(path.text, truncated=path.finish in ("length", "cancelled"))
-        return None if found is None else self.space.key(found.answer)
+        extraction = self.space.extract(path.text, truncated=path.finish in ("length", "cancelled"))
+        return None if extraction is None else self.space.key(extraction.answer)

@@ -121,8 +121,8 @@ def score(run: Run, task: Task, *, everything: bool = False) -> int:
     for item in run.items() if everything or stale else ():
         if not everything and item.id not in stale:
             continue
-        kept = [one for one in run.kept(item.id) if everything or one.version != task.version]
-        read += [(one.path, task.judge(item, one.completion)) for one in kept]
+        kept = [path for path in run.kept(item.id) if everything or path.version != task.version]
+        read += [(path.path, task.judge(item, path.completion)) for path in kept]
         total += len(kept)
         if len(read) >= SCORES:
             run.add_scores(read, task.version)

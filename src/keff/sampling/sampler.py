@@ -237,10 +237,10 @@ class Session:
         progress.tokens += sum(done.tokens for done in drawn)
         progress.prompt_tokens += sum(done.prompt_tokens for done in billed)
         progress.cached_tokens += sum(done.cached_tokens for done in billed)
-        progress.abstained += sum(one.key is None for one in judged)
+        progress.abstained += sum(score.key is None for score in judged)
         progress.estimated += sum(done.estimated for done in drawn)
         progress.truncated += sum(done.finish == "length" for done in drawn)
-        progress.rules.update(one.rule for one in judged)
+        progress.rules.update(score.rule for score in judged)
         self.watch(progress)
 
 
