@@ -119,7 +119,7 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
 def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]:
     """Return both arms on their shared items in one order, clusters named alike, with equally many paths."""
     rows = [
-        {question.id: row for row, question in enumerate(one.ballot.questions)} for one in (first, second)
+        {question.id: row for row, question in enumerate(arm.ballot.questions)} for arm in (first, second)
     ]
     shared = [name for name in rows[0] if name in rows[1]]
     if not shared:
@@ -128,10 +128,10 @@ def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]
             f"the arms share no item id ({heads[0]}, ... against {heads[1]}, ...): nothing to pair"
         )
     notes: list[Note] = []
-    for one, row in zip((first, second), rows, strict=True):
-        notes += one.ballot.notes
+    for arm, row in zip((first, second), rows, strict=True):
+        notes += arm.ballot.notes
         if len(row) > len(shared):
-            text = f"{one.path}: {len(row) - len(shared)} of {len(row)} items are not in the other arm"
+            text = f"{arm.path}: {len(row) - len(shared)} of {len(row)} items are not in the other arm"
             notes.append(Note("unpaired_items", text))
     k = min(first.ballot.votes.k, second.ballot.votes.k)
     if first.ballot.votes.k != second.ballot.votes.k:
@@ -140,8 +140,8 @@ def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]
         )
     clusters = _clusters(first, rows[0], shared)
     arms = [
-        Arm(one.path, _aligned(one, [row[name] for name in shared], clusters, k), tuple(shared))
-        for one, row in zip((first, second), rows, strict=True)
+        Arm(arm.path, _aligned(arm, [row[name] for name in shared], clusters, k), tuple(shared))
+        for arm, row in zip((first, second), rows, strict=True)
     ]
     return (arms[0], arms[1]), notes
 
@@ -218,7 +218,9 @@ def _only(record: Record, chosen: set[int]) -> Ballot:
 def _clusters(record: Record, rows: Mapping[str, int], shared: Sequence[str]) -> IntArray:
     table: dict[str, int] = {}
     questions = (record.ballot.questions[rows[name]] for name in shared)
-    return np.array([table.setdefault(one.cluster or one.id, len(table)) for one in questions], np.int64)
+    return np.array(
+        [table.setdefault(question.cluster or question.id, len(table)) for question in questions], np.int64
+    )
 
 
 def _aligned(record: Record, rows: list[int], clusters: IntArray, k: int) -> Votes:

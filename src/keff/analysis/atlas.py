@@ -82,8 +82,8 @@ class Entry(Result):
 
 def measure(record: Record, about: About, seed: int = 0) -> Entry:
     """Return the line of one record; raises UsageError where correctness or more than a path is missing."""
-    found = analyze(record, Settings(k_max=CAP, seed=seed, terms=Terms(now=policy_now(str(CAP)))))
-    p, c, advice = single(found), found.c, found.recommendation
+    analysis = analyze(record, Settings(k_max=CAP, seed=seed, terms=Terms(now=policy_now(str(CAP)))))
+    p, c, advice = single(analysis), analysis.c, analysis.recommendation
     if p is None or c is None or math.isnan(c.value):
         raise UsageError(f"{record.path}: {_WANTED}")
     paths = advice.expected_paths
@@ -93,13 +93,13 @@ def measure(record: Record, about: About, seed: int = 0) -> Entry:
         dataset=about.dataset,
         setting=about.setting,
         source=about.source,
-        questions=found.n,
-        paths=found.k,
+        questions=analysis.n,
+        paths=analysis.k,
         p=p,
         c=c,
         k_eff=_worth(c),
-        ceiling=found.ceiling if c.value > 0 else None,
-        plurality={k: plurality_at(found, k) for k in SHOWN},
+        ceiling=analysis.ceiling if c.value > 0 else None,
+        plurality={k: plurality_at(analysis, k) for k in SHOWN},
         verdict=advice.verdict,
         policy=advice.policy,
         mean_paths=advice.expected_paths_interval or (None if paths is None else _bare(paths)),
@@ -107,26 +107,26 @@ def measure(record: Record, about: About, seed: int = 0) -> Entry:
         kept=None if advice.kept is None else _plain(advice.kept),
         paths_saved=None if advice.change is None else _saved(advice.change.paths),
         tokens_saved=_tokens_saved(record.ballot.votes, advice, seed),
-        basis="replayed" if found.k >= CAP else PREDICTED,
-        warnings=tuple(note.code for note in found.warnings),
+        basis="replayed" if analysis.k >= CAP else PREDICTED,
+        warnings=tuple(note.code for note in analysis.warnings),
     )
 
 
-def single(found: Analysis) -> Interval | None:
+def single(analysis: Analysis) -> Interval | None:
     """Return the accuracy of one path with its interval; None without gold answers."""
-    if found.p is None or found.bands is None:
+    if analysis.p is None or analysis.bands is None:
         return None
-    return Interval(found.p, *found.bands.majority[1], "cluster_bootstrap")
+    return Interval(analysis.p, *analysis.bands.majority[1], "cluster_bootstrap")
 
 
-def plurality_at(found: Analysis, k: int) -> Interval | None:
+def plurality_at(analysis: Analysis, k: int) -> Interval | None:
     """Return the plurality of k paths: as recorded where that many were, else as predicted."""
-    if found.plurality is None or found.bands is None or found.bands.plurality is None:
+    if analysis.plurality is None or analysis.bands is None or analysis.bands.plurality is None:
         return None
-    if k in found.plurality:
-        band: Limits = found.bands.plurality[k]
-        return Interval(found.plurality[k], *band, "subset average, cluster_bootstrap")
-    ahead = None if found.predicted is None else (found.predicted.plurality or {}).get(k)
+    if k in analysis.plurality:
+        band: Limits = analysis.bands.plurality[k]
+        return Interval(analysis.plurality[k], *band, "subset average, cluster_bootstrap")
+    ahead = None if analysis.predicted is None else (analysis.predicted.plurality or {}).get(k)
     return (
         None if ahead is None else Interval(ahead.value, ahead.lo, ahead.hi, f"{PREDICTED}, {ahead.method}")
     )

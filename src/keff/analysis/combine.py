@@ -147,12 +147,12 @@ def read_embeddings(path: Path, file: Path | None, votes: Votes) -> FloatArray |
             raise LogError(f"{file} does not exist")
         return None
     try:
-        found = np.load(source, mmap_mode="r", allow_pickle=False)
+        array = np.load(source, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise LogError(f"{source} is not an array of NumPy: {error}") from None
-    if found.ndim != 3 or found.shape[:2] != (votes.n, votes.k):
-        raise LogError(f"{source} has the shape {found.shape}, wanted ({votes.n}, {votes.k}, dimensions)")
-    return np.asarray(found, np.float64)
+    if array.ndim != 3 or array.shape[:2] != (votes.n, votes.k):
+        raise LogError(f"{source} has the shape {array.shape}, wanted ({votes.n}, {votes.k}, dimensions)")
+    return np.asarray(array, np.float64)
 
 
 def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[WeightedVote]:

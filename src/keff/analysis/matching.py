@@ -60,54 +60,54 @@ def matching(ballot: Ballot) -> Matching | None:
     )
 
 
-def notes(found: Matching | None) -> Iterator[Note]:
+def notes(matching: Matching | None) -> Iterator[Note]:
     """Yield what must be said about the reading of answers."""
-    if found is None:
+    if matching is None:
         return
-    if found.rare:
-        yield Note("answers_rarely_equal", f"{RARE} ({_numbers(found)}); {REMEDY}")
-    if found.split and found.examples:
-        first = found.examples[0]
+    if matching.rare:
+        yield Note("answers_rarely_equal", f"{RARE} ({_numbers(matching)}); {REMEDY}")
+    if matching.split and matching.examples:
+        first = matching.examples[0]
         shown = " and ".join(repr(key) for key in first.keys[:2])
         yield Note(
             "right_answers_split",
-            f"answers marked right have different keys in {found.split} of {found.right_questions} questions,"
-            f" such as {shown} in {first.id}: they do not vote together",
+            f"answers marked right have different keys in {matching.split} of {matching.right_questions} "
+            f"questions, such as {shown} in {first.id}: they do not vote together",
         )
 
 
-def told(found: Matching | None) -> Iterator[str]:
+def told(matching: Matching | None) -> Iterator[str]:
     """Yield the lines that every analysis says about its answers."""
-    if found is None:
+    if matching is None:
         return
-    if found.agreement is not None:
+    if matching.agreement is not None:
         yield (
-            f"two answers to a question are equal {found.agreement:.0%} of the time; "
-            f"in {found.singles} of {found.questions} questions no answer has a second vote"
+            f"two answers to a question are equal {matching.agreement:.0%} of the time; "
+            f"in {matching.singles} of {matching.questions} questions no answer has a second vote"
         )
-    if found.right_agreement is not None:
+    if matching.right_agreement is not None:
         yield (
-            f"two right answers are equal {found.right_agreement:.0%} of the time; "
-            f"they differ in {found.split} of {found.right_questions} questions"
+            f"two right answers are equal {matching.right_agreement:.0%} of the time; "
+            f"they differ in {matching.split} of {matching.right_questions} questions"
         )
-    if found.abstentions:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in list(found.abstentions.items())[:5])
+    if matching.abstentions:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in list(matching.abstentions.items())[:5])
         yield f"paths that abstained: {reasons}"
 
 
-def cautious(advice: Recommendation, found: Matching | None) -> Recommendation:
+def cautious(advice: Recommendation, matching: Matching | None) -> Recommendation:
     """Return the recommendation; where answers are rarely equal, it is not to vote."""
-    if found is None or not found.rare or advice.verdict != "do not vote":
+    if matching is None or not matching.rare or advice.verdict != "do not vote":
         return advice
-    return replace(advice, because=f"{RARE} ({_numbers(found)})")
+    return replace(advice, because=f"{RARE} ({_numbers(matching)})")
 
 
-def _numbers(found: Matching) -> str:
-    parts = [f"two answers to a question agree {found.agreement or 0:.0%} of the time"]
-    if found.singles:
-        parts.append(f"in {found.singles} of {found.questions} questions no two do")
-    if found.right_agreement is not None:
-        parts.append(f"two right ones {found.right_agreement:.0%} of the time")
+def _numbers(matching: Matching) -> str:
+    parts = [f"two answers to a question agree {matching.agreement or 0:.0%} of the time"]
+    if matching.singles:
+        parts.append(f"in {matching.singles} of {matching.questions} questions no two do")
+    if matching.right_agreement is not None:
+        parts.append(f"two right ones {matching.right_agreement:.0%} of the time")
     return ", ".join(parts)
 
 
@@ -143,8 +143,10 @@ def _right(ballot: Ballot) -> tuple[float | None, int, int, tuple[SplitAnswers, 
     votes = ballot.votes
     if votes.correct is None or votes.answers is None:
         return None, 0, 0, ()
-    one, back = one_of_each(votes), alike(votes).back
-    same, pairs = (values[back] for values in _pairs(np.where(one.scored() > 0, one.answered(), -1)))
+    distinct, back = one_of_each(votes), alike(votes).back
+    same, pairs = (
+        values[back] for values in _pairs(np.where(distinct.scored() > 0, distinct.answered(), -1))
+    )
     split = np.flatnonzero(same < pairs)
     met = float(same.sum() / pairs.sum()) if pairs.any() else None
     examples = tuple(_example(ballot, row) for row in split[:EXAMPLES].tolist())

@@ -114,8 +114,8 @@ def _surrogate(p: float, c: float, k: int) -> dict[str, float]:
         rho_d = rho_d_from_c(c, p)
     except ValueError:
         return {}
-    found = {"rho_d": rho_d, "k_eff_rank": float(k_eff_rank_equal(k, rho_d))}
+    said = {"rho_d": rho_d, "k_eff_rank": float(k_eff_rank_equal(k, rho_d))}
     if rho_d < 0:
-        return found
+        return said
     copula = OneFactorCopula(np.full(k, ndtri(p)), min(rho_d, STRONGEST), rho_d > STRONGEST)
-    return found | {"copula": copula.majority()}
+    return said | {"copula": copula.majority()}

@@ -27,7 +27,7 @@ class Chosen:
     because: str
 
 
-def chosen_weights(found: Combination) -> Chosen:
+def chosen_weights(combination: Combination) -> Chosen:
     """Return the vote to deploy: the weights or the pruning that gain most, where that exceeds its error.
 
     Judged by plurality, cross-fitted; equal weights of all slots where nothing gains more than one standard
@@ -35,22 +35,22 @@ def chosen_weights(found: Combination) -> Chosen:
     """
     weighted = [
         row
-        for row in found.weights
+        for row in combination.weights
         if row.rule == "plurality" and row.weights is not None and row.gain > row.se
     ]
-    pruned = [row for row in found.pruning if row.rule == "plurality" and row.adopted]
+    pruned = [row for row in combination.pruning if row.rule == "plurality" and row.adopted]
     best = max(weighted, key=lambda row: row.gain, default=None)
     fewer = pruned[0] if pruned else None
     if fewer is not None and (best is None or fewer.gain >= best.gain):
         kept = set(fewer.candidate)
-        weights = tuple(float(place in kept) for place in range(found.k))
-        return Chosen(weights, f"{len(kept)} of {found.k} slots: {fewer.gain:+.1%} ± {fewer.se:.1%}")
+        weights = tuple(float(place in kept) for place in range(combination.k))
+        return Chosen(weights, f"{len(kept)} of {combination.k} slots: {fewer.gain:+.1%} ± {fewer.se:.1%}")
     if best is not None and best.weights is not None:
         return Chosen(best.weights, f"weights by {best.scheme}: {best.gain:+.1%} ± {best.se:.1%}")
-    return Chosen((1.0,) * found.k, "equal weights: nothing gains more than its standard error")
+    return Chosen((1.0,) * combination.k, "equal weights: nothing gains more than its standard error")
 
 
-def slot_plan(record: Record, found: Combination) -> tuple[Plan, tuple[Note, ...]]:
+def slot_plan(record: Record, combination: Combination) -> tuple[Plan, tuple[Note, ...]]:
     """Return the plan of the vote to deploy, each slot a branch with its template, and what it lacks.
 
     Raises UsageError for a record of one prompt, and where fewer than two slots keep a weight.
@@ -60,7 +60,7 @@ def slot_plan(record: Record, found: Combination) -> tuple[Plan, tuple[Note, ...
         raise UsageError(
             f"{record.path} has one prompt for all paths: a plan of slots needs several templates"
         )
-    chosen = chosen_weights(found)
+    chosen = chosen_weights(combination)
     shares = _shares(slots.tolist(), chosen.weights)
     if len(shares) < 2:
         raise UsageError(

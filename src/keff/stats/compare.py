@@ -101,15 +101,15 @@ def compare_arms(
 def arm_draws(first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan | None = None) -> ArmDraws:
     """Return bootstrap draws of c in both arms, by weights on units; see ``ArmPlan`` and ``compare_arms``."""
     plan = plan or ArmPlan()
-    one, two = row_sums(first, plan.estimator), row_sums(second, plan.estimator)
+    sums, others = row_sums(first, plan.estimator), row_sums(second, plan.estimator)
     if plan.design == "rows":
-        totals = [resampled_totals(units, plan.replicates, rng) for units in (one, two)]
+        totals = [resampled_totals(units, plan.replicates, rng) for units in (sums, others)]
     else:
         groups = _groups(first, second)
         count = int(max(groups[0].max(), groups[1].max())) + 1
-        arms = [group_sums(sums, ids, count) for sums, ids in zip((one, two), groups, strict=True)]
+        arms = [group_sums(units, ids, count) for units, ids in zip((sums, others), groups, strict=True)]
         joint = resampled_totals(np.concatenate(arms, axis=1), plan.replicates, rng)
-        totals = [joint[: one.shape[1]], joint[one.shape[1] :]]
+        totals = [joint[: sums.shape[1]], joint[sums.shape[1] :]]
     return ArmDraws(
         c_from_totals(totals[0], first.k, plan.estimator), c_from_totals(totals[1], second.k, plan.estimator)
     )
@@ -125,12 +125,12 @@ def row_sums(votes: Votes, estimator: Estimator) -> IntArray:
     y = votes.scored()
     if votes.k < 2:
         raise ValueError("correlation needs at least two paths per item")
-    one = np.ones((votes.n, 1), np.int64)
+    ones = np.ones((votes.n, 1), np.int64)
     if estimator == "pearson":
         j, k = np.triu_indices(votes.k, 1)
-        return np.concatenate([one, y, y[:, j] * y[:, k]], axis=1)
+        return np.concatenate([ones, y, y[:, j] * y[:, k]], axis=1)
     s = y.sum(axis=1, keepdims=True)
-    return np.concatenate([one, s, s * s], axis=1)
+    return np.concatenate([ones, s, s * s], axis=1)
 
 
 def c_from_totals(totals: NDArray[Any], k: int, estimator: Estimator) -> FloatArray:
@@ -162,12 +162,12 @@ def _groups(first: Votes, second: Votes) -> tuple[IntArray, IntArray]:
         raise ValueError("paired arms need the clusters of both or of neither")
     if first.clusters is None and first.n != second.n:
         raise ValueError(f"arms of {first.n} and {second.n} rows need clusters to be paired")
-    one = np.arange(first.n) if first.clusters is None else first.clusters
-    two = np.arange(second.n) if second.clusters is None else second.clusters
-    if np.intersect1d(one, two).size == 0:
+    ids = np.arange(first.n) if first.clusters is None else first.clusters
+    others = np.arange(second.n) if second.clusters is None else second.clusters
+    if np.intersect1d(ids, others).size == 0:
         raise ValueError('the arms share no cluster: use design="rows"')
-    ids = np.unique(np.concatenate([one, two]), return_inverse=True)[1].astype(np.int64)
-    return ids[: first.n], ids[first.n :]
+    numbers = np.unique(np.concatenate([ids, others]), return_inverse=True)[1].astype(np.int64)
+    return numbers[: first.n], numbers[first.n :]
 
 
 def _units(votes: Votes, plan: ArmPlan) -> int:

@@ -66,18 +66,18 @@ def agreement_test(
     1991), then p = 50/draws so far; both are valid p-values. Exchangeable units are requests (or items), so
     a pilot gives one row per item. Taking the pilot as known instead would alarm falsely in 34-83% of cases.
     """
-    one, two = _table(pilot, m), _table(batch, m)
-    pairs, total = agreeing_pairs(m), one + two
-    size, whole = int(two.sum()), int(total.sum())
+    before, now = _table(pilot, m), _table(batch, m)
+    pairs, total = agreeing_pairs(m), before + now
+    size, whole = int(now.sum()), int(total.sum())
     # In integers: rounding must not split ties of the statistic.
     expected = size * int(total @ pairs)
-    observed = abs(whole * int(two @ pairs) - expected)
+    observed = abs(whole * int(now @ pairs) - expected)
 
     def as_far(count: int) -> NDArray[np.bool_]:
         tables = rng.multivariate_hypergeometric(total, size, count, method="marginals")
         return np.abs(whole * (tables @ pairs) - expected) >= observed
 
-    return BatchTest(mean_agreement(one, m), mean_agreement(two, m), _sequential_p(as_far, draws))
+    return BatchTest(mean_agreement(before, m), mean_agreement(now, m), _sequential_p(as_far, draws))
 
 
 def alpha_spent(number: int, alpha: float) -> float:
@@ -188,15 +188,15 @@ def _conditions(unseen: float) -> tuple[Note, ...]:
 
 
 def _sequential_p(as_far: Callable[[int], NDArray[np.bool_]], draws: int) -> float:
-    found, done, chunk = 0, 0, FIRST_CHUNK
+    far, done, chunk = 0, 0, FIRST_CHUNK
     while done < draws:
         hits = as_far(min(chunk, draws - done))
         chunk = min(2 * chunk, LARGEST_CHUNK)
-        reached = np.flatnonzero(np.cumsum(hits) >= ENOUGH - found)
+        reached = np.flatnonzero(np.cumsum(hits) >= ENOUGH - far)
         if reached.size:
             return ENOUGH / (done + int(reached[0]) + 1)
-        found, done = found + int(hits.sum()), done + hits.size
-    return (1 + found) / (draws + 1)
+        far, done = far + int(hits.sum()), done + hits.size
+    return (1 + far) / (draws + 1)
 
 
 def _table(table: ArrayLike, m: int) -> IntArray:

@@ -107,21 +107,21 @@ class Forecaster:
         )
 
     def _inside(self, k: int, level: float) -> PluralityForecast:
-        at, whole, one = self.curves[:, k - 1], self.curves[:, -1], self.curves[:, 0]
-        return self._forecast(k, (at, at - whole, at - one), "subsets", 0.0, level)
+        at, whole, alone = self.curves[:, k - 1], self.curves[:, -1], self.curves[:, 0]
+        return self._forecast(k, (at, at - whole, at - alone), "subsets", 0.0, level)
 
     def _outside(self, k: int, level: float) -> PluralityForecast:
         k0 = self.votes.k
         by_model = self.modelled[:, self.beyond.index(k)]
         by_line = self.slope * (1 / k - 1 / k0)
-        now, one = self.curves[:, -1], self.curves[:, 0]
+        now, alone = self.curves[:, -1], self.curves[:, 0]
         gain = (1 - self.line_share) * by_model + self.line_share * by_line
         most = np.maximum(self.model.answering(k), now)
         level_at = np.clip(now + gain, 0.0, most)
         method = "line in 1/K" if self.line_share[0] > LINE_RULES else "answer_model"
         between = MODEL_SD + float(self.line_share[0]) * (LINE_SD - MODEL_SD)
         extra = float(np.hypot(between * (1 / k0 - 1 / k), self._least_error(k)))
-        return self._forecast(k, (level_at, level_at - now, level_at - one), method, extra, level)
+        return self._forecast(k, (level_at, level_at - now, level_at - alone), method, extra, level)
 
     def _least_error(self, k: int) -> float:
         """Return an error for the gain where resamples do not differ: that of items as the model has them."""

@@ -207,8 +207,8 @@ def choose_temperature(votes: Votes, rule: Rule) -> float:
     if votes.confidences is None:
         raise ValueError("the votes have no confidences")
     unit = float(np.nanstd(votes.confidences)) or 1.0
-    tried = [unit * one for one in TEMPERATURES]
-    right = [weighted_vote(votes, confidence_weights(votes.confidences, one), rule).mean() for one in tried]
+    tried = [unit * times for times in TEMPERATURES]
+    right = [weighted_vote(votes, confidence_weights(votes.confidences, at), rule).mean() for at in tried]
     return tried[int(np.argmax(right))]
 
 

@@ -74,10 +74,10 @@ def _mean_error(values: FloatArray) -> float:
     return float(np.sqrt((np.var(values, ddof=1) + 1e-6) / len(values)))
 
 
-def _join(one: Belief, other: Belief) -> Belief:
+def _join(first: Belief, second: Belief) -> Belief:
     """Return the mean of two beliefs by their precision."""
-    precisions = np.array([one.sd, other.sd]) ** -2.0
-    value = float(precisions @ [one.value, other.value] / precisions.sum())
+    precisions = np.array([first.sd, second.sd]) ** -2.0
+    value = float(precisions @ [first.value, second.value] / precisions.sum())
     return Belief(value, float(precisions.sum() ** -0.5))
 
 

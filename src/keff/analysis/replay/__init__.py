@@ -81,7 +81,7 @@ def replay(
     are missing, and for template slots, which are not exchangeable.
     """
     settings = settings or Replaying()
-    rules = [parse_policy(one) if isinstance(one, str) else one for one in policies]
+    rules = [parse_policy(policy) if isinstance(policy, str) else policy for policy in policies]
     now = parse_policy(settings.baseline(votes.k))
     _check(votes, rules, settings)
     _check_now(votes, now)
@@ -228,18 +228,18 @@ class Bench:
 
     def _played_on(self, policy: Policy, rows: slice, draws: Draws) -> PolicyOutcome:
         walks = run(policy, draws)
-        found = queued(policy, draws, self.lanes, expectations(walks, draws, self.fixed.cap))
+        outcome = queued(policy, draws, self.lanes, expectations(walks, draws, self.fixed.cap))
         credit, fixed = draws.tallies.credit, self.fixed.accuracy
-        if found.accuracy is None or walks.credit is None or credit is None or fixed is None:
-            return found
+        if outcome.accuracy is None or walks.credit is None or credit is None or fixed is None:
+            return outcome
         exact = fixed[rows, policy.cap - 1]
-        if np.all(found.paths == policy.cap) and policy.spec == f"fixed:{policy.cap}":
-            tokens = None if found.tokens is None else self.fixed.unit[rows] * policy.cap
-            return replace(found, accuracy=exact, tokens=tokens)
+        if np.all(outcome.paths == policy.cap) and policy.spec == f"fixed:{policy.cap}":
+            tokens = None if outcome.tokens is None else self.fixed.unit[rows] * policy.cap
+            return replace(outcome, accuracy=exact, tokens=tokens)
         # What the drawn orders are off at its cap, they are off alike for a policy that ends near it.
         drawn = credit[:, :, policy.cap].mean(axis=1, dtype=np.float64)
         noise = (walks.credit - credit[:, :, policy.cap]).var(axis=1, dtype=np.float64) / credit.shape[1]
-        return replace(found, accuracy=found.accuracy + exact - drawn, noise=noise)
+        return replace(outcome, accuracy=outcome.accuracy + exact - drawn, noise=noise)
 
     def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> ReplayRow:
         """Return the row of one policy."""

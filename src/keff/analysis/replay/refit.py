@@ -77,14 +77,14 @@ class Refitter:
     def splits(self, fixed: Fixed) -> tuple[PolicyOutcome, Means | None]:
         """Return each item's outcome averaged over the pilots that it is not in, and the means by pilot."""
         groups = self.votes.n_clusters
-        found = [self._fit(self.rng.permutation(groups)) for _ in range(SPLITS)]
-        weights = np.array([weight for _, weight in found])
+        fits = [self._fit(self.rng.permutation(groups)) for _ in range(SPLITS)]
+        weights = np.array([weight for _, weight in fits])
         means: dict[str, FloatArray | None] = {}
         for name in NAMES:
-            values = [getattr(outcome, name) for outcome, _ in found]
+            values = [getattr(outcome, name) for outcome, _ in fits]
             means[name] = None if values[0] is None else _average(np.array(values), weights)
         by_pilot = [
-            self._row(outcome, weight, fixed) for outcome, weight in found if outcome.accuracy is not None
+            self._row(outcome, weight, fixed) for outcome, weight in fits if outcome.accuracy is not None
         ]
         return PolicyOutcome(**means), means_of(np.array(by_pilot).T) if by_pilot else None  # type: ignore[arg-type]
 
