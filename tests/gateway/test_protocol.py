@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Callable
 from typing import BinaryIO
 
@@ -95,3 +96,20 @@ def test_a_request_that_comes_in_pieces(serve: Serve, size: int) -> None:
         for place in range(0, len(data), size):
             client.sendall(data[place : place + size])
         assert reply(replies)[0] == 200
+
+
+@pytest.mark.parametrize("line", [b"OPTIONS /v1/chat/completions", b"POST /nowhere", b"GET nonsense"])
+def test_a_reply_before_the_end_of_the_body_is_not_lost(serve: Serve, line: bytes) -> None:
+    """The client is still sending when the connection is closed: more than the system would hold for it."""
+    rig = serve(SEVEN)
+    size = 600_000
+    with connected(rig) as client:
+        client.sendall(line + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n")
+        client.sendall(b"content-length: %d\r\n\r\n" % size)
+        time.sleep(0.05)
+        for _ in range(size // 10_000):
+            client.sendall(bytes(10_000))
+        said = b""
+        while part := client.recv(65536):
+            said += part
+    assert said.startswith((b"HTTP/1.1 4", b"HTTP/1.1 2"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 import httptools
@@ -17,8 +18,8 @@ STALLED_SECONDS = 15.0
 """Within this time a client must take some of what was sent to it."""
 
 LINGER_SECONDS = 0.5
-"""So long a connection stays open whose request was answered before its body was there: closed at once, the
-answer could be lost with the rest of the body."""
+"""So long a connection stays open whose request was answered before its body was there, and so long one that
+is closed then still takes the rest of the body: closed at once, the answer could be lost with it."""
 
 LARGEST_HEAD = 32 * 1024
 """Bytes of the head of a request, and of its trailers."""
@@ -30,14 +31,19 @@ OFFERS = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 
 class Corked:
-    """A transport that sends what is written in one turn of the loop in one piece.
+    """A transport that sends what is written in one turn of the loop in one piece: one system call a reply.
 
-    One system call a reply.
+    Closed while ``unread`` says that a client is still sending, it ends what it sends, and for a while takes
+    what comes: a system that has data for nobody resets the connection, and the client may lose the reply
+    with it (RFC 9112, 9.6).
     """
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, unread: Callable[[], bool]
+    ) -> None:
+        self._transport, self._loop, self._unread = transport, loop, unread
         self._held: list[bytes] = []
+        self._closing = False
 
     def write(self, data: bytes) -> None:
         """Hold the data until the turn ends."""
@@ -49,7 +55,19 @@ class Corked:
     def close(self) -> None:
         """Send what is held, then close."""
         self._flush()
-        self._transport.close()
+        if self.is_closing():
+            return
+        self._closing = True
+        if self._unread():
+            self._transport.write_eof()
+            self._transport.resume_reading()
+            self._loop.call_later(LINGER_SECONDS, self._transport.close)
+        else:
+            self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Return whether nothing more is sent or taken."""
+        return self._closing or self._transport.is_closing()
 
     def _flush(self) -> None:
         if self._held:
@@ -80,7 +98,7 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         # paused.
         transport.set_write_buffer_limits(high=0)
         self._line = Line()
-        super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(Corked(transport, self.loop, self._is_unread))  # type: ignore[arg-type]
         self._watch_head()
 
     def on_message_begin(self) -> None:
@@ -125,6 +143,9 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     def _close_unread(self, cycle: object) -> None:
         if self.cycle is cycle and not self._whole:
             self.transport.close()
+
+    def _is_unread(self) -> bool:
+        return not self._whole
 
     def _take(self, data: bytes | memoryview) -> None:
         """Parse what came; who offers another protocol, as some clients do HTTP/2, is answered without it.
@@ -184,6 +205,8 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Stop the clock while a request is being answered."""
+        if self.transport.is_closing():
+            return
         self._take(data)
         if self._in_head:
             self._bound_head(len(data))
