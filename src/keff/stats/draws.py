@@ -193,54 +193,51 @@ def _tallies(draws: Draws) -> Tallies:
     shape, count_type = (n, repeats, cap + 1), np.uint8 if cap < 256 else np.uint16
     v1: ItemArray = np.empty(shape, count_type)
     v2: ItemArray = np.empty(shape, count_type)
-    leader = np.empty(shape, np.int16)
     credit = None if draws.correct is None else np.empty(shape, np.float32)
+    out = Tallies(v1, v2, np.empty(shape, np.int16), credit)
     step = max(1, TALLY_ROWS // max(repeats, 1))
     for start in range(0, n, step):
         rows = slice(start, start + step)
-        block = _tallied(draws.some(rows, repeats))
-        v1[rows], v2[rows], leader[rows] = block.v1, block.v2, block.leader
-        if credit is not None:
-            credit[rows] = block.credit
-    return Tallies(v1, v2, leader, credit)
+        _tally_into(out.some(rows, repeats), draws.some(rows, repeats))
+    return out
 
 
 TALLY_ROWS = 2**13
 """So many orders are counted at a time."""
 
 
-def _tallied(draws: Draws) -> Tallies:
+def _tally_into(out: Tallies, draws: Draws) -> None:
+    """Fill ``out`` path by path: each step is a pass over all orders, so arrays stand with the path first."""
     n, repeats, cap = draws.codes.shape
-    rows = n * repeats
-    count_type = np.uint8 if cap < 256 else np.uint16
+    rows, width = n * repeats, draws.width + 1
+    count_type = out.v1.dtype
     codes = np.ascontiguousarray(draws.codes.reshape(rows, cap).T)
     v1: ItemArray = np.zeros((cap + 1, rows), count_type)
     v2: ItemArray = np.zeros((cap + 1, rows), count_type)
     leader = np.full((cap + 1, rows), ABSTAINS, np.int16)
-    counts = np.zeros(rows * draws.width, count_type)
-    base: IntArray = np.arange(rows, dtype=np.int64) * draws.width
+    # Abstentions have a column of their own, the first, which stays at 0: they change no maximum.
+    counts = np.zeros(rows * width, count_type)
+    base: IntArray = np.arange(rows, dtype=np.int64) * width - ABSTAINS
     credit = None if draws.correct is None else _Credit(draws)
-    for t in range(cap):
-        code = codes[t]
-        voting = code >= 0
-        cell: IntArray = base + np.maximum(code, 0)
-        new = counts[cell] + voting.astype(count_type)
+    for t, code in enumerate(codes):
+        voting = code != ABSTAINS
+        cell: IntArray = base + code
+        new: ItemArray = counts.take(cell)
+        new += voting
         counts[cell] = new
         before = v1[t]
-        leads = voting & (new > before)
-        overtakes = leads & (code != leader[t])
-        rival = voting & ~leads
-        second: ItemArray = np.maximum(v2[t], new)
-        v1[t + 1] = np.where(leads, new, before)
-        v2[t + 1] = np.where(overtakes, before, np.where(rival, second, v2[t]))
-        leader[t + 1] = np.where(overtakes, code, leader[t])
+        leads = new > before
+        np.maximum(before, new, out=v1[t + 1])
+        # Who overtakes leaves the former leader second; a rival may come second itself.
+        second = np.minimum(new, before)
+        v2[t + 1] = np.where(code == leader[t], v2[t], np.maximum(v2[t], second, out=second))
+        leader[t + 1] = np.where(leads, code, leader[t])
         if credit is not None:
-            credit.step(t, cell, new, (voting, leads, voting & (new == before)))
-
-    def back(values: NDArray[Any]) -> NDArray[Any]:
-        return np.ascontiguousarray(values.T).reshape(n, repeats, cap + 1)
-
-    return Tallies(back(v1), back(v2), back(leader), None if credit is None else back(credit.values))
+            credit.step(t, cell, new, leads, voting & (new == before))
+    values = None if credit is None else credit.values
+    for into, counted in zip((out.v1, out.v2, out.leader, out.credit), (v1, v2, leader, values), strict=True):
+        if into is not None and counted is not None:
+            into[...] = counted.T.reshape(into.shape)
 
 
 def _bags(draws: Draws) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
@@ -268,19 +265,21 @@ class _Credit:
         assert draws.correct is not None
         n, repeats, cap = draws.codes.shape
         rows = n * repeats
-        self.correct = np.ascontiguousarray(draws.correct.reshape(rows, cap).T)
-        self.right = np.zeros(rows * draws.width, np.float32)
+        voted = np.where(draws.codes == ABSTAINS, np.float32(0), draws.correct)
+        self.correct = np.ascontiguousarray(voted.reshape(rows, cap).T)
+        self.right = np.zeros(rows * (draws.width + 1), np.float32)
         self.total = np.zeros(rows, np.float32)
         self.tied = np.ones(rows, np.float32)
         self.values = np.zeros((cap + 1, rows), np.float32)
 
-    def step(
-        self, t: int, cell: NDArray[np.int64], count: NDArray[Any], how: tuple[Mask, Mask, Mask]
-    ) -> None:
-        """Add path ``t``, which votes; its key leads alone now, or joins the tied leaders, or neither."""
-        voting, leads, joins = how
-        self.right[cell] += np.where(voting, self.correct[t], 0)
-        mean = self.right[cell] / np.maximum(count, 1)
-        self.total = np.where(leads, mean, np.where(joins, self.total + mean, self.total))
-        self.tied = np.where(leads, 1, np.where(joins, self.tied + 1, self.tied)).astype(np.float32)
-        self.values[t + 1] = self.total / self.tied
+    def step(self, t: int, cell: NDArray[np.int64], count: NDArray[Any], leads: Mask, joins: Mask) -> None:
+        """Add path ``t``; its key leads alone now, or joins the tied leaders, or neither."""
+        right = self.right.take(cell)
+        right += self.correct[t]
+        self.right[cell] = right
+        right /= np.maximum(count, 1)
+        self.total += np.where(joins, right, np.float32(0))
+        np.copyto(self.total, right, where=leads)
+        self.tied += joins
+        np.copyto(self.tied, np.float32(1), where=leads)
+        np.divide(self.total, self.tied, out=self.values[t + 1])
