@@ -19,6 +19,6 @@ print(f"strict majority of 1, 4 and 16 paths: {keff.majority(right)[[0, 3, 15]].
 
 # What is deployed is the most frequent answer, so answers say more than correctness.
 answers = np.where(right, "4", rng.choice(["5", "6", "7"], right.shape))
-found = keff.analyze(answers, gold_answer=["4"] * len(answers))
-print(found)
-print(f"plurality of 16 paths: {found.plurality[16]:.1%}; {found.recommendation.because}")
+analysis = keff.analyze(answers, gold_answer=["4"] * len(answers))
+print(analysis)
+print(f"plurality of 16 paths: {analysis.plurality[16]:.1%}; {analysis.recommendation.because}")

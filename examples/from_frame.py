@@ -23,12 +23,12 @@ frame = pl.DataFrame(
 )
 
 columns = {"id": "question_id", "answer": "prediction", "gold_answer": "target"}
-found = keff.analyze(frame, **columns)
-print(f"{found.n} questions x {found.k} paths; one path is right {found.p:.1%} of the time")
-for k, accuracy in found.plurality.items():
-    low, high = found.bands.plurality[k]
+analysis = keff.analyze(frame, **columns)
+print(f"{analysis.n} questions x {analysis.k} paths; one path is right {analysis.p:.1%} of the time")
+for k, accuracy in analysis.plurality.items():
+    low, high = analysis.bands.plurality[k]
     print(f"  plurality of {k:2d}: {accuracy:.1%} [{low:.1%}, {high:.1%}]")
-print(f"{found.recommendation.verdict}: {found.recommendation.policy}")
+print(f"{analysis.recommendation.verdict}: {analysis.recommendation.policy}")
 
 replayed = keff.replay(frame, ["fixed:4", "fixed:12", "lead_k:2,cap=12"], **columns)
 for row in replayed.policies:

@@ -38,9 +38,9 @@ right = rng.random((80, 16)) < rng.beta(1.4, 1.0, (80, 1))
 answers = np.where(right, "a", rng.choice(["b", "c", "d", "e"], right.shape))
 
 rules = [Agreement(0.7), "fixed:4", "fixed:16", "lead_k:2,cap=16", "curtailed:cap=16"]
-found = keff.replay(answers, rules, gold_answer=["a"] * 80)
+replay = keff.replay(answers, rules, gold_answer=["a"] * 80)
 print(f"{'rule':28} {'paths':>6} {'right':>7} {'kept':>7} {'at equal cost':>14}")
-for row in found.policies:
+for row in replay.policies:
     gain = row.delta_at_equal_cost.value
     print(
         f"{row.policy:28} {row.mean_paths:6.2f} {row.accuracy.value:7.1%} {row.kept.value:7.1%} {gain:+14.2%}"

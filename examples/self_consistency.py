@@ -43,13 +43,13 @@ class Uncertain(BaseHTTPRequestHandler):
 async def ask(base_url: str) -> None:
     """Ask once, and show what it took."""
     async with openai.AsyncOpenAI(base_url=base_url, api_key="none") as client:
-        found = await keff.self_consistency(
+        voted = await keff.self_consistency(
             client, MESSAGES, policy="lead_k:3", space="numeric", model="m", seed=0, in_flight=3
         )
-    print(f"answer {found.answer} after {found.verdict.paths} paths: {found.verdict.reason}")
-    print(f"votes in launch order: {', '.join(map(str, found.keys))}")
-    print(f"share of the votes: {found.verdict.weight:.0%}; tokens: {found.tokens}")
-    print(f"first path that says so: {found.text}")
+    print(f"answer {voted.answer} after {voted.verdict.paths} paths: {voted.verdict.reason}")
+    print(f"votes in launch order: {', '.join(map(str, voted.keys))}")
+    print(f"share of the votes: {voted.verdict.weight:.0%}; tokens: {voted.tokens}")
+    print(f"first path that says so: {voted.text}")
 
 
 if __name__ == "__main__":
