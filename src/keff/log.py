@@ -137,7 +137,7 @@ def find_log(path: Path, name: str | None = None, options: Mapping[str, object] 
         # Names above 255 bytes, null bytes, folders that may not be entered.
         raise LogError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     tried: list[str] = []
-    for known in [name] if name else plugins.names("log"):
+    for known in [name] if name else plugins.each("log"):
         try:
             lacking = [OPTIONS[option] for option in given if option not in plugins.options("log", known)]
             if lacking:

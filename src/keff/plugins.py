@@ -10,14 +10,18 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from keff.errors import PluginError, unknown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 Kind = Literal["task", "engine", "policy", "log", "space"]
 
@@ -72,7 +76,13 @@ def missing_extra(error: ImportError, wanted_by: str) -> PluginError:
 
 def names(kind: Kind) -> list[str]:
     """Return the name of every plugin of a kind, ours first; imports none of them."""
-    return list(dict.fromkeys([*_files(kind), *_entry_points(kind)]))
+    return list(dict.fromkeys(each(kind)))
+
+
+def each(kind: Kind) -> Iterator[str]:
+    """Yield what ``names`` returns; other packages are not searched before ours are used up."""
+    yield from _files(kind)
+    yield from _entry_points(kind)
 
 
 def summaries(kind: Kind) -> dict[str, str]:
@@ -143,35 +153,50 @@ def _listed(folder: Path, changed: int) -> Mapping[str, Path]:  # noqa: ARG001
     return {file.stem: file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("_")}
 
 
-def _point(kind: Kind, name: str) -> EntryPoint:
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """Where a plugin is: a module, and the callable in it."""
+
+    name: str
+    module: str
+    attr: str
+
+    def load(self) -> object:
+        return reduce(getattr, self.attr.split("."), import_module(self.module))
+
+
+def _point(kind: Kind, name: str) -> _Point:
     """Return where a plugin is: one of ours is found before one of another package with the same name."""
     if name in _files(kind):
-        return EntryPoint(name, f"keff.{PACKAGE[kind]}.{name}:{kind}", f"keff.{PLURAL[kind]}")
+        return _Point(name, f"keff.{PACKAGE[kind]}.{name}", kind)
     point = _entry_points(kind).get(name)
     if point is None:
         raise PluginError(unknown(kind, name, names(kind)))
     return point
 
 
-def _entry_points(kind: Kind) -> dict[str, EntryPoint]:
-    return {point.name: point for point in _installed(kind, tuple(sys.path))}
+def _entry_points(kind: Kind) -> dict[str, _Point]:
+    points = _installed(kind, tuple(sys.path))
+    return {point.name: _Point(point.name, point.module, point.attr) for point in points}
 
 
 @lru_cache(maxsize=8)
 def _installed(kind: Kind, path: tuple[str, ...]) -> EntryPoints:  # noqa: ARG001
     """Return what packages on the path declare; reading them takes as long as a small analysis: once."""
+    from importlib.metadata import entry_points
+
     return entry_points(group=f"keff.{PLURAL[kind]}")
 
 
-def _loaded(kind: Kind, point: EntryPoint) -> Callable[..., Any]:
+def _loaded(kind: Kind, point: _Point) -> Callable[..., Any]:
     try:
         made_by = point.load()
     except ImportError as error:
         raise missing_extra(error, f"{kind} {point.name}") from error
     except Exception as error:  # somebody else's module: whatever it raises must not end a listing
-        raise PluginError(f"{kind} {point.name} ({point.value}) {_reason(error)}") from error
+        raise PluginError(f"{kind} {point.name} ({point.module}:{point.attr}) {_reason(error)}") from error
     if not callable(made_by):
-        raise PluginError(f"{kind} {point.name}: {point.value} is not callable")
+        raise PluginError(f"{kind} {point.name}: {point.module}:{point.attr} is not callable")
     return made_by
 
 
@@ -208,10 +233,10 @@ def _first_line_of(file: Path, kind: Kind) -> str:
     return (ast.get_docstring(tree) or "").partition("\n")[0]
 
 
-def _summary(kind: Kind, point: EntryPoint) -> str:
+def _summary(kind: Kind, point: _Point) -> str:
     try:
         made_by = _loaded(kind, point)
     except PluginError as error:
         return f"broken: {error}"
-    doc = inspect.getdoc(sys.modules.get(point.module)) or inspect.getdoc(made_by) or f"from {point.value}"
+    doc = inspect.getdoc(sys.modules.get(point.module)) or inspect.getdoc(made_by) or f"from {point.module}"
     return doc.partition("\n")[0]

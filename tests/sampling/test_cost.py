@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keff.errors import UsageError
-from keff.sampling.cost import Price, Usage, price_of, read_prices
+from keff.sampling.cost import Price, Usage, price_of
+from keff.sampling.price_table import read_prices
 
 TABLE = {"gpt": Price(prompt=2, output=8), "gpt-mini": Price(prompt=0.5, output=2, cached=0.1)}
 

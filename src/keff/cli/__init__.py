@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import os
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import typer
 
+from keff.cli._start import FEW_COLLECTIONS, UNUSED, postpone
 from keff.errors import KeffError
 
 COMMANDS = (
@@ -84,7 +86,8 @@ def build(arguments: list[str]) -> typer.Typer:
         """Know how many reasoning paths are worth paying for, then serve exactly that many."""
 
     named = next((argument for argument in arguments if not argument.startswith("-")), None)
-    for command in COMMANDS:
+    # Nothing is said about the others where a command comes first: their first lines need not be read.
+    for command in COMMANDS if named not in COMMANDS or arguments[0] != named else (named,):
         function: Callable[..., None] = _stub
         if command == named:
             function = importlib.import_module(f"keff.cli.{_module(command)}").command
@@ -98,6 +101,8 @@ def main() -> None:
     """Run the command line: exit code 0 on success, 2 on wrong use or bad input, 1 on a failure."""
     # Statistics are many small matrix products: threads would spin while they wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(FEW_COLLECTIONS)
+    postpone(UNUSED)
     warnings.showwarning = _warn
     try:
         build(sys.argv[1:])()

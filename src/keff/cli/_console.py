@@ -1,16 +1,12 @@
-"""What commands print: JSON on stdout, everything else on stderr, tables readable without colour."""
+"""What commands print for people: results on stdout, the rest on stderr, readable without colour."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
-
-from keff.result import plain
 
 progress_console = Console(stderr=True, highlight=False)
 """Progress, warnings and logs."""
@@ -29,11 +25,6 @@ def say(text: str, indent: int = 2, *, markup: bool = False) -> None:
         result_console.print(Padding(shown, (0, 0, 0, indent)))
     else:
         result_console.print(" " * indent + text, markup=markup, soft_wrap=True)
-
-
-def print_json(value: Mapping[str, object]) -> None:
-    """Print one JSON object on stdout; NaN and infinities become null."""
-    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def warn(line: str) -> None:

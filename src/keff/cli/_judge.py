@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from keff import plugins
 from keff.cli import _console
+from keff.cli._json import print_json
 from keff.cli._sample_options import parse_pairs
 from keff.log import find_log
 from keff.reading.judge import JudgedRecord, Reliability, judge_record, read_pairs
 from keff.reading.judge.jury import MAX_TOKENS
 from keff.reading.judge.record import cache_of, refuse_scores
 from keff.reading.open import Opening, open_record
-from keff.sampling.cost import price_of, read_prices
+from keff.sampling.cost import price_of
+from keff.sampling.price_table import read_prices
 
 if TYPE_CHECKING:
     from keff.engine import Engine
@@ -64,7 +66,7 @@ def show_judged(path: Path, opening: Opening, bench: Bench, *, json: bool) -> No
     )
     dollars = None if price is None else judged.spent.usage.dollars(price)
     if json:
-        _console.print_json({**judged.to_dict(), "dollars": dollars})
+        print_json({**judged.to_dict(), "dollars": dollars})
         return
     for line in lines(judged, dollars):
         _console.result_console.print(line, markup=False, soft_wrap=True)

@@ -9,12 +9,16 @@ from keff.analysis.money import Pace, Tariff
 from keff.analysis.results.recommendation import Recommendation
 from keff.errors import UsageError
 from keff.records import Interval
-from keff.sampling.cost import read_prices
 
 
 def tariff(prices: Path | None) -> Tariff | None:
     """Read the price table, where one is given."""
-    return None if prices is None else Tariff(read_prices(prices), str(prices))
+    if prices is None:
+        return None
+    # Checking a table takes pydantic, whose import takes longer than most analyses.
+    from keff.sampling.price_table import read_prices
+
+    return Tariff(read_prices(prices), str(prices))
 
 
 def read_pace(text: str | None) -> Pace | None:

@@ -15,10 +15,11 @@ from keff import plugins
 from keff.cli._console import progress_console
 from keff.cli._sampling import Wishes, draw
 from keff.errors import RunError, UsageError
-from keff.sampling.cost import FREE, Price, Usage, price_of, read_prices
+from keff.sampling.cost import FREE, Price, Usage, price_of
 from keff.sampling.integrity import WASTED
 from keff.sampling.job import Job
 from keff.sampling.orders import Halt, Progress
+from keff.sampling.price_table import read_prices
 from keff.sampling.store import Run
 
 PROBE_ITEMS = 3

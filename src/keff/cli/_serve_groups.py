@@ -12,7 +12,8 @@ from keff.cli import _serve_options as o
 from keff.cli._served import served_plan
 from keff.errors import UsageError
 from keff.plan import Plan
-from keff.sampling.cost import Price, read_prices
+from keff.sampling.cost import Price
+from keff.sampling.price_table import read_prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from keff.analysis.estimates import Settings, analyze
-from keff.analysis.plans import make_plan
 from keff.analysis.results.estimates import Analysis
 from keff.cli import _aim_options as a
-from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import AimOptions, HasteOptions, LogOptions, MoneyOptions
-from keff.cli._summary import print_branches, print_summary
+from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.policy_spec import MAX_CAP
 from keff.reading.open import Record
@@ -69,6 +67,8 @@ def analyze_records(
         )
     analyses = [(record, analyze(record, settings)) for record in records]
     if out is not None:
+        from keff.analysis.plans import make_plan
+
         make_plan(*analyses[0]).write(out)
     show(analyses, json=json)
     return analyses
@@ -76,13 +76,21 @@ def analyze_records(
 
 def show(analyses: list[tuple[Record, Analysis]], *, json: bool) -> None:
     """Print analyses: one JSON object, or a summary for people."""
-    if not json and len(analyses) > 1 and all(analysis.k == 1 for _, analysis in analyses):
-        print_branches(analyses)
-    elif not json:
-        for record, analysis in analyses:
-            print_summary(record, analysis)
+    if not json:
+        _show_people(analyses)
     elif len(analyses) == 1:
-        _console.print_json(analyses[0][1].to_dict())
+        print_json(analyses[0][1].to_dict())
     else:
         runs = [{"path": record.path, **analysis.to_dict()} for record, analysis in analyses]
-        _console.print_json({"runs": runs})
+        print_json({"runs": runs})
+
+
+def _show_people(analyses: list[tuple[Record, Analysis]]) -> None:
+    # What draws tables, or writes a plan, is imported where it is asked for: it takes as long as an analysis.
+    from keff.cli._summary import print_branches, print_summary
+
+    if len(analyses) > 1 and all(analysis.k == 1 for _, analysis in analyses):
+        print_branches(analyses)
+        return
+    for record, analysis in analyses:
+        print_summary(record, analysis)

@@ -19,6 +19,7 @@ from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import TABLES, LogOptions
+from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.plugins import missing_extra
 from keff.reading.open import Record
@@ -62,7 +63,7 @@ def command(
         raise UsageError(f"{out}: {error.strerror or error}: name another folder with -o") from None
     if json:
         entries = [entry.to_dict() for entry in lines]
-        _console.print_json({"entries": entries, "files": [str(file) for file in files]})
+        print_json({"entries": entries, "files": [str(file) for file in files]})
         return
     for entry in lines:
         _console.result_console.print(_line(entry), markup=False, soft_wrap=True)

@@ -18,6 +18,7 @@ from keff.cli import _write_options as w
 from keff.cli._arms import print_slots, print_weights
 from keff.cli._grouped import grouped
 from keff.cli._groups import ARM, LogOptions
+from keff.cli._json import print_json
 from keff.reading.several import by_column
 
 
@@ -42,7 +43,7 @@ def command(
             _console.warn(note.message)
         plan.write(out)
     if json:
-        _console.print_json(combined.to_dict())
+        print_json(combined.to_dict())
         return
     _console.result_console.print(f"{path}: {combined.n} items x {combined.k} paths", markup=False)
     if combined.slots is None:

@@ -16,6 +16,7 @@ from keff.cli import _write_options as w
 from keff.cli._arms import print_slots, print_weights
 from keff.cli._grouped import grouped
 from keff.cli._groups import ARM, LogOptions
+from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.reading.several import one_model
 
@@ -40,7 +41,7 @@ def command(
     except ValueError as error:
         raise UsageError(str(error)) from None
     if json:
-        _console.print_json(compared.to_dict())
+        print_json(compared.to_dict())
     else:
         _show(compared)
 

@@ -16,6 +16,7 @@ from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import COPY, LogOptions
+from keff.cli._json import print_json
 from keff.reading.transfer import export_log, export_votes
 
 
@@ -46,7 +47,7 @@ def command(
     for note in done.notes:
         _console.warn(note.message)
     if json:
-        _console.print_json({"file": str(file), "items": done.questions, "paths": done.paths})
+        print_json({"file": str(file), "items": done.questions, "paths": done.paths})
     else:
         line = f"{file}: {done.questions} items and {done.paths} paths"
         _console.progress_console.print(line, markup=False, soft_wrap=True)

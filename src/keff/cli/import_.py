@@ -11,6 +11,7 @@ from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import COPY, LogOptions
+from keff.cli._json import print_json
 from keff.reading.transfer import import_log
 
 
@@ -27,7 +28,7 @@ def command(
     for note in done.notes:
         _console.warn(note.message)
     if json:
-        _console.print_json({"run": str(run), "items": done.questions, "paths": done.paths})
+        print_json({"run": str(run), "items": done.questions, "paths": done.paths})
     else:
         line = f"{run}: {done.questions} items and {done.paths} paths from {log}"
         _console.progress_console.print(line, markup=False, soft_wrap=True)

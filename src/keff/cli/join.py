@@ -12,6 +12,7 @@ from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import ARM, LogOptions
+from keff.cli._json import print_json
 from keff.reading.join import align, joined_rows
 from keff.reading.open import open_record
 
@@ -34,7 +35,7 @@ def command(
     if json:
         paths_of = {branch.name: branch.votes.k for branch in group.branches}
         notes = [{"code": note.code, "message": note.message} for note in group.notes]
-        _console.print_json({"out": str(out), "n": group.n, "branches": paths_of, "warnings": notes})
+        print_json({"out": str(out), "n": group.n, "branches": paths_of, "warnings": notes})
         return
     shown = ", ".join(f"{branch.name} ({branch.votes.k} paths)" for branch in group.branches)
     _console.progress_console.print(f"{out}: {group.n} questions, {shown}", markup=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from keff import plugins
-from keff.cli import _console
+from keff.cli._json import print_json
 from keff.cli._write_options import Json
 
 
@@ -38,7 +38,7 @@ def command(
     """Print every plugin of a kind with its summary."""
     shown = plugins.summaries(KINDS[kind])
     if json:
-        _console.print_json({kind.value: shown})
+        print_json({kind.value: shown})
         return
     width = max(map(len, shown), default=0)
     for name, summary in shown.items():

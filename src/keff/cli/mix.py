@@ -14,12 +14,12 @@ from keff.analysis.mix.deploy import mix_plan
 from keff.analysis.mix.findings import MixFindings
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.cli import _aim_options as a
-from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import ARM, LogOptions
+from keff.cli._json import print_json
 from keff.cli._mix_summary import print_mix
 from keff.cli._served import served_plan
 from keff.errors import UsageError
@@ -27,7 +27,8 @@ from keff.plugins import missing_extra
 from keff.policy_spec import MAX_CAP
 from keff.reading.join import align
 from keff.reading.open import Opening, open_record
-from keff.sampling.cost import Price, read_prices
+from keff.sampling.cost import Price
+from keff.sampling.price_table import read_prices
 
 
 @grouped(without=("answer_key", "branches", *ARM))
@@ -91,7 +92,7 @@ def mix_runs(
     if out.page is not None:
         write_page(mixed, out.page)
     if json:
-        _console.print_json(mixed.to_dict())
+        print_json(mixed.to_dict())
     else:
         print_mix(mixed)
 

@@ -6,9 +6,9 @@ import typer
 
 from keff.analysis.predict import predict
 from keff.cli import _aim_options as a
-from keff.cli import _console
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
+from keff.cli._json import print_json
 
 
 def command(
@@ -23,7 +23,7 @@ def command(
     """Print what the formulas say, in full precision with --json."""
     law = predict(p, c, k, epsilon=epsilon, k_max=cap, answers=answers)
     if json:
-        _console.print_json(law.to_dict())
+        print_json(law.to_dict())
         return
     ceiling = "no ceiling" if law.ceiling == float("inf") else f"{law.ceiling:.2f}"
     typer.echo(f"{k} paths carry as much evidence as {law.k_eff:.2f} independent ones (ceiling {ceiling})")

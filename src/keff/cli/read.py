@@ -16,6 +16,7 @@ from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
+from keff.cli._json import print_json
 from keff.cli._judge import Bench, show_judged
 from keff.errors import UsageError
 from keff.reading.open import Opening
@@ -62,7 +63,7 @@ def command(
         raise UsageError("--pairs and --out go with --judge ENGINE")
     seen = survey(path, opening, size=size, seed=seed)
     if json:
-        _console.print_json(seen.to_dict())
+        print_json(seen.to_dict())
         return
     _print(seen)
 

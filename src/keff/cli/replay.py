@@ -20,6 +20,7 @@ from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import ARM, HasteOptions, LogOptions, MoneyOptions
+from keff.cli._json import print_json
 from keff.cli._money import read_pace, tariff
 from keff.cli._replay_tables import replay_tables
 from keff.errors import UsageError
@@ -91,7 +92,7 @@ def command(
 
 def _show(replayed: Replay, *, json: bool) -> None:
     if json:
-        _console.print_json(replayed.to_dict())
+        print_json(replayed.to_dict())
         return
     for table in replay_tables(replayed, _console.result_console.width):
         _console.result_console.print(table)

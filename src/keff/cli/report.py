@@ -12,11 +12,11 @@ import typer
 from keff.analysis.arms import compare
 from keff.analysis.estimates import Settings, analyze
 from keff.cli import _aim_options as a
-from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions, MoneyOptions
+from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.reading.several import open_records
 from keff.report.write import write_runs
@@ -48,6 +48,6 @@ def command(
     comparison = compare(records[0], records[1]) if arms else None
     write_runs([(record, analyze(record, settings)) for record in records], out, comparison, seed)
     if json:
-        _console.print_json({"report": str(out), "runs": len(records), "bytes": out.stat().st_size})
+        print_json({"report": str(out), "runs": len(records), "bytes": out.stat().st_size})
     else:
         typer.echo(f"{out}: {out.stat().st_size / 1e6:.2f} MB, self-contained")

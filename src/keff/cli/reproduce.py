@@ -11,6 +11,7 @@ from keff.cli import _aim_options as a
 from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
+from keff.cli._json import print_json
 from keff.cli._tables import write_all
 from keff.paper.reproduce import GET, Reproducing, reproduce
 
@@ -30,7 +31,7 @@ def command(
     reproduction = reproduce(folder, Reproducing(replicates, seed, processes))
     files = write_all(reproduction, out, figures=figures)
     if json:
-        _console.print_json(reproduction.numbers() | {"files": [str(file) for file in files]})
+        print_json(reproduction.numbers() | {"files": [str(file) for file in files]})
         return
     for name in files:
         typer.echo(str(name))

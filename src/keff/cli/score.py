@@ -12,6 +12,7 @@ from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
+from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.sampling.job import score
 from keff.sampling.manifest import Manifest
@@ -44,7 +45,7 @@ def command(
         if changed and code is not None:
             manifest.scored_by(code.stamp, task.version).write(run)
     if json:
-        _console.print_json({"run": str(run), "scored": total, "task": task.name, "version": task.version})
+        print_json({"run": str(run), "scored": total, "task": task.name, "version": task.version})
     else:
         line = f"{run}: {total} paths scored under {task.name} version {task.version}; nothing was drawn"
         _console.progress_console.print(line, markup=False, soft_wrap=True)

@@ -12,10 +12,11 @@ from typing import Annotated
 import typer
 
 from keff.cli import _aim_options as a
-from keff.cli import _console, _study_run
+from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
+from keff.cli._json import _study_run, print_json
 from keff.cli._study_desk import Place
 from keff.cli._study_plan import confirm, forecast, show_forecast, show_status, status
 from keff.cli._tables import write_all
@@ -23,8 +24,8 @@ from keff.errors import UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
 from keff.sampling.chosen import choose
-from keff.sampling.cost import read_prices
 from keff.sampling.grid import Study, cells, read_study
+from keff.sampling.price_table import read_prices
 
 
 class Actions(StrEnum):
@@ -66,19 +67,19 @@ def command(
         _report(study, Reproducing(replicates), root, out, figures=figures, json=json)
     elif action is Actions.status:
         rows = status(study, grid)
-        _console.print_json({"study": study.name, "cells": rows}) if json else show_status(rows)
+        print_json({"study": study.name, "cells": rows}) if json else show_status(rows)
     else:
         place = Place(study, file, root, on, workers, unsafe_exec)
         table = read_prices(prices) if prices else {}
         if dry_run:
             rows = forecast(place, grid, table)
-            _console.print_json({"study": study.name, "models": rows}) if json else show_forecast(rows)
+            print_json({"study": study.name, "models": rows}) if json else show_forecast(rows)
             return
         if not yes:
             confirm(place, grid, table)
         done = _study_run.run(place, grid)
         if json:
-            _console.print_json({"study": study.name, "runs": [outcome.row() for outcome in done]})
+            print_json({"study": study.name, "runs": [outcome.row() for outcome in done]})
         _study_run.check(done, file)
 
 
@@ -90,6 +91,6 @@ def _report(
     for line in (*(f"missing: {name}" for name in result.missing), *result.problems):
         _console.warn(line)
     if json:
-        _console.print_json(result.numbers() | {"files": [str(name) for name in files]})
+        print_json(result.numbers() | {"files": [str(name) for name in files]})
     else:
         typer.echo("\n".join(map(str, files)))

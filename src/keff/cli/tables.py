@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from keff.cli import _aim_options as a
-from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import TABLES, LogOptions
+from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.paper.runs import tables
 from keff.reading.open import open_record
@@ -54,7 +54,7 @@ def command(
         records = [pool_records(records, log.trim)]
     made = tables(records, replicates, seed)
     if json:
-        _console.print_json({table.name: list(table.rows) for table in made})
+        print_json({table.name: list(table.rows) for table in made})
         return
     texts = {f"{table.name}.{ENDINGS[form]}": render(table, form.value) for table in made}
     if out is None:

@@ -16,7 +16,8 @@ from keff.logs._narrow import real
 from keff.logs._run_columns import run_columns
 from keff.narrow import text
 from keff.records import Item, Note
-from keff.sampling.manifest import FILE, Manifest
+from keff.sampling import RUN_FILE
+from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run, Scored
 from keff.task import Judged, Task
 
@@ -161,7 +162,7 @@ class RunLog:
         """Return why this is not a file of the format, or None when it is."""
         if not path.is_dir():
             return "not a folder"
-        return None if (path / FILE).is_file() else f"the folder has no {FILE}"
+        return None if (path / RUN_FILE).is_file() else f"the folder has no {RUN_FILE}"
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""

@@ -16,7 +16,7 @@ from keff.reading.ballot import ballot
 from keff.reading.branches import branch_names, columns_apart, names_in, split, with_branches
 from keff.reading.open import Gathered, Opening, Record, by_columns, gathered, naming, one_part, recorded
 from keff.records import Note
-from keff.sampling.manifest import FILE
+from keff.sampling import RUN_FILE
 
 LOG_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
 ABOUT = (
@@ -43,13 +43,13 @@ def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
     accuracies that no one model has. Each record says of which record it is a branch.
     """
     opening = opening or Opening()
-    files = [path] if opening.format or not path.is_dir() or (path / FILE).is_file() else logs_in(path)
+    files = [path] if opening.format or not path.is_dir() or (path / RUN_FILE).is_file() else logs_in(path)
     return [record for file in files for record in _apart(file, opening)]
 
 
 def logs_in(folder: Path) -> list[Path]:
     """Return the runs and logs below a folder; raises LogError when there is none, or more than are meant."""
-    runs = sorted(file.parent for file in folder.rglob(FILE))
+    runs = sorted(file.parent for file in folder.rglob(RUN_FILE))
     files = [
         file
         for file in sorted(folder.rglob("*"))

@@ -12,8 +12,9 @@ from typing import Literal, TypedDict
 
 from keff.errors import StoreError, UsageError
 from keff.narrow import fields, number
+from keff.sampling import RUN_FILE
 from keff.sampling.grid import Cell, Study
-from keff.sampling.manifest import FILE, Manifest
+from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run
 
 NOTE = "cell.json"
@@ -99,7 +100,7 @@ def state(study: Study, cell: Cell) -> CellState:
     n, k = wanted["n"], wanted["k"]
     if cell.record:
         return CellState(cell, "record", n, k)
-    if not (cell.folder / FILE).exists():
+    if not (cell.folder / RUN_FILE).exists():
         return CellState(cell, "missing", n, k)
     try:
         with Run.open(cell.folder) as run:
@@ -164,7 +165,7 @@ def refuse_changes(study: Study, grid: Iterable[Cell]) -> None:
 
 def _changes(study: Study, cell: Cell) -> list[str]:
     """Return ``setting: drawn -> wanted`` for every stated setting under which a cell was not drawn."""
-    if cell.record or not (cell.folder / FILE).exists():
+    if cell.record or not (cell.folder / RUN_FILE).exists():
         return []
     if not (cell.folder / "paths.sqlite").exists():
         return []

@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from keff.errors import StoreError
 from keff.narrow import is_object
 from keff.records import Sampling, stable_hash
+from keff.sampling import RUN_FILE
 from keff.usercode import FLAGS, UNSAFE, Stamp, without_code
 
 SCHEMA = 1
-FILE = "manifest.json"
 
 
 class Config(BaseModel):
@@ -106,9 +106,9 @@ class Manifest(BaseModel):
 
     def write(self, folder: Path) -> None:
         """Write the manifest atomically: a killed process leaves the old one or the new one."""
-        final = folder / FILE
+        final = folder / RUN_FILE
         stamped = self.model_copy(update={"fingerprint": self.config.fingerprint})
-        draft = folder / f".{FILE}.{os.getpid()}"
+        draft = folder / f".{RUN_FILE}.{os.getpid()}"
         with draft.open("w", encoding="utf-8") as file:
             file.write(stamped.model_dump_json(indent=2) + "\n")
             file.flush()
@@ -119,12 +119,12 @@ class Manifest(BaseModel):
     def read(cls, folder: Path) -> Manifest:
         """Read a run folder's manifest; raises StoreError when it is missing, foreign or newer."""
         try:
-            manifest = cls.model_validate_json((folder / FILE).read_text("utf-8"))
+            manifest = cls.model_validate_json((folder / RUN_FILE).read_text("utf-8"))
         except FileNotFoundError:
-            raise StoreError(f"{folder} is not a run folder: it has no {FILE}") from None
+            raise StoreError(f"{folder} is not a run folder: it has no {RUN_FILE}") from None
         except (ValidationError, UnicodeDecodeError) as error:
             raise StoreError(
-                f"{folder / FILE} is not a manifest of keff: {str(error).splitlines()[0]}"
+                f"{folder / RUN_FILE} is not a manifest of keff: {str(error).splitlines()[0]}"
             ) from None
         if manifest.schema_version > SCHEMA:
             raise StoreError(

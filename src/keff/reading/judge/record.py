@@ -20,7 +20,7 @@ from keff.reading.judge.pairs import Pair, Reliability, reliability
 from keff.reading.open import Record
 from keff.reading.transfer import write_questions
 from keff.result import Result
-from keff.sampling.manifest import FILE
+from keff.sampling import RUN_FILE
 
 MOST_LABELLED = 200
 """Answers with a recorded score that are compared with their gold answer, to measure the judge."""
@@ -50,7 +50,9 @@ class JudgedRecord(Result):
 
 def cache_of(path: Path) -> Path:
     """Return where the verdicts on a run or log are kept: in the run folder, or hidden beside the log."""
-    return path / "judge.jsonl" if (path / FILE).is_file() else path.with_name(f".{path.name}.judge.jsonl")
+    return (
+        path / "judge.jsonl" if (path / RUN_FILE).is_file() else path.with_name(f".{path.name}.judge.jsonl")
+    )
 
 
 def judge_record(

@@ -1,0 +1,56 @@
+"""A price table in TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from keff.errors import UsageError
+from keff.sampling.cost import Price
+
+
+class _Row(BaseModel):
+    """A ``Price`` as it stands in the file."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    prompt: float = Field(default=0, ge=0)
+    output: float = Field(default=0, ge=0)
+    cached: float | None = Field(default=None, ge=0)
+    path: float = Field(default=0, ge=0)
+    second: float = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        missing = [name for name in ("prompt", "output") if name not in self.model_fields_set]
+        if missing and not {"path", "second"} & self.model_fields_set:
+            raise ValueError(f"{' and '.join(missing)} missing")
+        return self
+
+    def price(self) -> Price:
+        """Return the price."""
+        return Price(**self.model_dump())
+
+
+def read_prices(file: Path) -> dict[str, Price]:
+    """Read a price table: one ``["model name"]`` section per model with prompt, output and cached.
+
+    Raises UsageError when the file is missing, not TOML, or holds something else.
+    """
+    try:
+        table = tomllib.loads(file.read_text("utf-8"))
+        return {model: _Row.model_validate(price).price() for model, price in table.items()}
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: not TOML: {error}") from None
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise UsageError(
+            f"{file}: a price needs prompt and output in dollars per million tokens, or path, or second: "
+            f"{where} {problem['msg']}"
+        ) from None
