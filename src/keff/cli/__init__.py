@@ -90,6 +90,7 @@ def build(arguments: list[str]) -> typer.Typer:
     for command in COMMANDS if named not in COMMANDS or arguments[0] != named else (named,):
         function: Callable[..., None] = _stub
         if command == named:
+            postpone(UNUSED)
             function = importlib.import_module(f"keff.cli.{_module(command)}").command
         # A service is set up by its environment: every flag of serve is also a variable.
         settings = {"auto_envvar_prefix": "KEFF"} if command == "serve" else None
@@ -102,7 +103,6 @@ def main() -> None:
     # Statistics are many small matrix products: threads would spin while they wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(FEW_COLLECTIONS)
-    postpone(UNUSED)
     warnings.showwarning = _warn
     try:
         build(sys.argv[1:])()
