@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import TypeVar, cast
 
 from keff.errors import LogError
@@ -86,6 +87,10 @@ def converted(
     where: str, name: str, values: Sequence[object], convert: Callable[[object], T]
 ) -> tuple[T, ...]:
     """Convert each entry of a list; raises LogError that names ``where``, the list and the bad entry."""
+    quick = AT_ONCE.get(convert)
+    at_once = None if quick is None else quick(values)
+    if at_once is not None:
+        return cast("tuple[T, ...]", at_once)
     result: list[T] = []
     for value in values:
         try:
@@ -144,6 +149,28 @@ def short(value: object) -> str:
     text = repr(value) if not isinstance(value, int) or abs(value) <= MOST_COUNT else "a huge number"
     return text if len(text) <= 40 else f"{text[:40]}..."
 
+
+def _texts_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
+    return tuple(value or None for value in values) if set(map(type, values)) <= {str, NoneType} else None
+
+
+def _counts_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
+    if set(map(type, values)) != {int}:
+        return None
+    counts = cast("Sequence[int]", values)
+    return tuple(map(float, counts)) if min(counts) >= 0 and max(counts) <= MOST_COUNT else None
+
+
+def _truths_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
+    return tuple(map(int, cast("Sequence[bool]", values))) if set(map(type, values)) == {bool} else None
+
+
+AT_ONCE: Mapping[Callable[..., object], Callable[[Sequence[object]], tuple[object, ...] | None]] = {
+    optional_text: _texts_at_once,
+    count: _counts_at_once,
+    truth: _truths_at_once,
+}
+"""How a list of the usual kind is converted several times as fast as value by value; None where it is not."""
 
 NEEDS: Mapping[Callable[[object], object], str] = {
     truth: "0 and 1",

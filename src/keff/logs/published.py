@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -16,10 +16,16 @@ from keff.logs._lines import Row, first_row, json_lines, lines_of, refusal, torn
 from keff.logs._narrow import inner, real
 from keff.logs._quick import quick_parse
 from keff.logs._rows import once_each
-from keff.logs._values import converted, count, is_nan, is_structured, optional_text, truth, whole
+from keff.logs._values import converted, count, is_nan, optional_text, truth, whole
 from keff.records import AnswerSpace
 
 F1_NEEDED = 0.5
+MOST_PAIRS = 2**12
+"""Of so many distinct pairs of answer and gold one it is remembered whether they agree: some files' worth."""
+
+LONG_LINES = 2**20
+"""Bytes read at a time: a line with 32 traces is put together from as many reads as it needs."""
+
 FIELDS = ("task", "method", "seed", "instance_id", "K")
 
 SCORERS: Mapping[str, tuple[AnswerSpace, Mapping[str, object]] | None] = {
@@ -49,6 +55,7 @@ BY_TASK = {
     "cruxeval": "cruxeval_literal_exact",
     "mbpp": "mbpp_per_assert_sandbox",
 }
+NOTHING: Mapping[str, object] = {}
 SHORT = {"arc": "arc_challenge", "math500": "math", "hotpot": "hotpotqa"}
 
 
@@ -121,10 +128,10 @@ def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mappi
     problems: list[str] = []
     marks: dict[str, Mark] = {}
     seen: set[tuple[str, str]] = set()
-    with path.open("rb") as file:
+    with path.open("rb", LONG_LINES) as file:
         for number, line in enumerate(lines_of(file), 1):
             where = f"{path}:{number}"
-            if not line.strip():
+            if line.isspace():
                 continue
             try:
                 row = quick_parse(where, line, first=number == 1)
@@ -166,6 +173,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     if cuts:
         correct = tuple(int(right and not cut) for right, cut in zip(correct, cuts, strict=True))
     instance = str(row["instance_id"])
+    kinds = set(map(type, given or ()))
     return Question(
         id=f"{instance}@{row['seed']}",
         answers=(None,) * k if stated is None else stated,
@@ -177,8 +185,8 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         cluster=instance,
         texts=converted(where, "all_traces", traces, whole) if texts and traces else None,
         form="answers" if given else "scores",
-        nan=sum(map(is_nan, given or ())),
-        structured=any(map(is_structured, given or ())),
+        nan=sum(map(is_nan, given or ())) if float in kinds else 0,
+        structured=not kinds.isdisjoint((list, dict)),
         part=f"{task_of(row)}/{method}",
         meta={"seed": row["seed"], "max_new_tokens": row.get("max_new_tokens")},
     )
@@ -206,18 +214,20 @@ def _correct(where: str, row: Row, given: Sequence[str | None] | None, k: int) -
             return _given(where, name, values)
     if given is None:
         raise LogError(f"{where}: lacks all_answers, all_correct and all_f1s")
-    space = _space(_known(where, row))
-    if space is None:
-        raise LogError(f"{where}: {_scorer(row)} must run code: the record needs all_correct")
+    scorer = _known(where, row)
+    if SCORERS[scorer] is None:
+        raise LogError(f"{where}: {scorer} must run code: the record needs all_correct")
     if row.get("gold_answer") is None:
         raise LogError(f"{where}: lacks gold_answer, which its answers are scored against")
-    return _score(space, given, row["gold_answer"])
+    return _score(scorer, given, row["gold_answer"])
 
 
 def _given(where: str, name: str, values: list[object]) -> tuple[int, ...]:
     try:
-        numbers = [0.0 if value is None else real(value) for value in values]
-    except (TypeError, ValueError) as error:
+        plain = set(map(type, values)) <= {int, float}
+        given = values if plain else [0.0 if value is None else real(value) for value in values]
+        numbers = [float(value) for value in cast("list[float]", given)]
+    except (TypeError, ValueError, OverflowError) as error:
         raise LogError(f"{where}: {name}: {error}") from None
     if name == "all_f1s":
         # NaN fails this comparison too; as a score it would count as wrong without a word.
@@ -230,9 +240,16 @@ def _given(where: str, name: str, values: list[object]) -> tuple[int, ...]:
     return tuple(map(int, numbers))
 
 
-def _score(space: Space, given: Sequence[str | None], gold: object) -> tuple[int, ...]:
-    judged = {text: int(text is not None and space.correct(text, gold)) for text in set(given)}
-    return tuple(judged[text] for text in given)
+def _score(scorer: str, given: Sequence[str | None], gold: object) -> tuple[int, ...]:
+    # An instance comes again under every seed, with much the same answers.
+    right = _is_right if isinstance(gold, str) else _is_right.__wrapped__
+    judged = {text: 0 if text is None else right(scorer, text, gold) for text in set(given)}
+    return tuple(map(judged.__getitem__, given))
+
+
+@lru_cache(maxsize=MOST_PAIRS)
+def _is_right(scorer: str, text: str, gold: object) -> int:
+    return int(_space(scorer).correct(text, gold))
 
 
 def _known(where: str, row: Row) -> str:
@@ -248,23 +265,25 @@ def _scorer(row: Row) -> str | None:
 
 
 @cache
-def _space(scorer: str) -> Space | None:
+def _space(scorer: str) -> Space:
     known = SCORERS[scorer]
-    return None if known is None else answers.space(known[0], **known[1])
+    assert known is not None, "execution is no answer space"
+    return answers.space(known[0], **known[1])
 
 
 def _provenance(row: Row) -> Mapping[str, object]:
-    return inner(row, "provenance")
+    return inner(row, "provenance") if "provenance" in row else NOTHING
 
 
 def _list(where: str, row: Row, name: str, k: object) -> list[object] | None:
-    values = row.get(name)
-    if values is None:
+    given = row.get(name)
+    if given is None:
         return None
-    if not isinstance(values, list) or len(cast("list[object]", values)) != k:
-        size = f"{len(cast('list[object]', values))} entries" if isinstance(values, list) else "no list"
+    values = cast("list[object]", given) if isinstance(given, list) else None
+    if values is None or len(values) != k:
+        size = "no list" if values is None else f"{len(values)} entries"
         raise LogError(f"{where}: {name} has {size}, K is {k}")
-    return cast("list[object]", values)
+    return values
 
 
 def _difference(first: Mark, other: Mark) -> str:

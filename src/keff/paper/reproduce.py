@@ -85,14 +85,13 @@ def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
     result.missing = [file for file in files if layout.find(root, file) is None]
     if layout.find(root, layout.REFERENCE) is None:
         result.missing.append(layout.REFERENCE)
-    samples, cells = _read(root, how, result)
+    samples, cells = _read(root, how, result)  # and the saturation tables, meanwhile
     if not samples and not cells:
         wrong = f"; {len(result.problems)} problems, first: {result.problems[0]}" if result.problems else ""
         raise LogError(
             f"{root} holds none of the published records that can be used "
             f"(wanted files such as {files[0]} or {files[-1]}){wrong}; {GET}"
         )
-    _saturation(result, samples, how)
     _matrix(result, cells)
     result.headline |= text.from_saturation(result.tables, result.figures)
     result.headline |= text.from_matrix(result.tables.get("table3", []), result.cells)
@@ -131,33 +130,44 @@ def write(result: Reproduction, out: Path) -> list[Path]:
 
 
 def _read(root: Path, how: Reproducing, result: Reproduction) -> tuple[dict[str, Sample], list[Cell]]:
-    """Read all files and measure the matrix cells, in several processes where that is possible."""
+    """Read all files and measure the matrix cells, in several processes where that is possible.
+
+    What the saturation records give is filled in while other processes are still at the matrix.
+    """
     series = [known for known in (*layout.SERIES, layout.REASONING) if layout.find(root, known.file)]
     matrices = [known for known in layout.matrix_files() if layout.find(root, known[0])]
     processes = how.processes or min(os.cpu_count() or 1, 8)
-    samples: dict[str, Sample] = {}
-    cells: list[Cell] = []
     # The largest file first, so that no process is left alone with it at the end.
     series.sort(key=lambda known: -(root / known.file).stat().st_size)
     if processes > 1:
         with workers(processes) as pool:
             read = [pool.submit(load_series, root, known) for known in series]
             measured = [pool.submit(_measure, root, *known, how) for known in matrices]
-            loaded = [loading.result() for loading in read]
+            samples = _samples(series, [loading.result() for loading in read], result)
+            _saturation(result, samples, how)
             cells_read = [measuring.result() for measuring in measured]
     else:
-        loaded = [load_series(root, known) for known in series]
+        samples = _samples(series, [load_series(root, known) for known in series], result)
+        _saturation(result, samples, how)
         cells_read = [_measure(root, *known, how) for known in matrices]
-    for known, load in zip(series, loaded, strict=True):
-        result.problems += load.problems
-        part = load.parts.get(f"{known.task}/{layout.SC}")
-        if part is not None:
-            samples[known.name] = part
+    cells: list[Cell] = []
     for some, problems in cells_read:
         cells += some
         result.problems += problems
     labels = list(layout.BENCHMARKS.values())
     return samples, sorted(cells, key=lambda cell: labels.index(cell.place.benchmark))
+
+
+def _samples(
+    series: Sequence[layout.Series], loaded: Sequence[Loaded], result: Reproduction
+) -> dict[str, Sample]:
+    samples: dict[str, Sample] = {}
+    for known, load in zip(series, loaded, strict=True):
+        result.problems += load.problems
+        part = load.parts.get(f"{known.task}/{layout.SC}")
+        if part is not None:
+            samples[known.name] = part
+    return samples
 
 
 def _measure(
