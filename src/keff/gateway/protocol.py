@@ -46,8 +46,8 @@ class Corked:
         self._closing = False
 
     def write(self, data: bytes) -> None:
-        """Hold the data until the turn ends."""
-        if data:
+        """Hold the data until the turn ends; what comes after the close is for nobody."""
+        if data and not self._closing:
             if not self._held:
                 self._loop.call_soon(self._flush)
             self._held.append(data)
