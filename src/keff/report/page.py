@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
@@ -80,7 +81,7 @@ def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, bundled: 
     )
     if comparison is not None:
         data["arms"] = {"charts": dict.fromkeys(("changes", "slots"), series.arms(comparison))}
-    charts = Markup(embed(specs()))
+    charts = Markup(_charts_as_json())
     bundle, script = bundled(), (TEMPLATES / "page.js").read_text("utf-8")
     return (
         _environment()
@@ -99,6 +100,12 @@ def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, bundled: 
             series=_legend(),
         )
     )
+
+
+@cache
+def _charts_as_json() -> str:
+    """Return the charts without data, which are the same for every page: building them takes a second."""
+    return embed(specs())
 
 
 @dataclass(frozen=True, slots=True)
