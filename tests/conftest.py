@@ -42,6 +42,15 @@ def pytest_configure(config: pytest.Config) -> None:
         gc.disable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the files with slow tests first: at the end of a run no worker waits long for the last of another.
+
+    Files stay whole, and what is in them in order, so that their fixtures are made once.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def pytest_collection_finish() -> None:
     """Collect garbage from here on, and only what tests make."""
     gc.freeze()

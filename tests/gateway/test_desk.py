@@ -21,7 +21,9 @@ HARD = [r"((x+i)^{50}+1)^{50}", r"9^{9^{9^{9}}}", r"\prod_{n=1}^{9^9} (x+n)", r"
 
 
 @pytest.fixture(autouse=True)
-def needs_math() -> None:
+def two_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread has a process that reads mathematics: two of them are as easily all busy as four."""
+    monkeypatch.setattr(desk, "THREADS", 2)
     if not _symbolic.available():
         pytest.skip("mathematics is read with the extra: pip install 'keff[math]'")
 
@@ -50,7 +52,7 @@ def test_hard_expressions_of_one_client_stall_no_other(serve: Serve) -> None:
         assert reply.status_code == 200
         assert reply.json()["keff"]["paths"] == 4
 
-    asking = [threading.Thread(target=ask_hard, args=(seed,)) for seed in (0, 100, 200, 300)]
+    asking = [threading.Thread(target=ask_hard, args=(seed,)) for seed in (0, 100)]
     for asker in asking:
         asker.start()
     between = 0

@@ -13,7 +13,7 @@ import pytest
 from keff.errors import LogError
 from keff.paper import claims, layout
 from keff.paper import text as paper_text
-from keff.paper.reproduce import Reproducing, reproduce, workers
+from keff.paper.reproduce import Reproducing, Reproduction, reproduce, workers
 from keff.paper.reproduce import write as write_results
 from keff.stats.choose import amortised_cost, break_even, net_cost
 from published_records import TRUTHS, matrix_rows, series_rows, write
@@ -39,8 +39,14 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_all_tables_and_figures_come_out_and_the_truth_comes_back(records: Path, tmp_path: Path) -> None:
-    found = reproduce(records, QUICK)
+@pytest.fixture(scope="module")
+def found(records: Path) -> Reproduction:
+    return reproduce(records, QUICK)
+
+
+def test_all_tables_and_figures_come_out_and_the_truth_comes_back(
+    found: Reproduction, tmp_path: Path
+) -> None:
     assert sorted(found.tables) == sorted(claims.PRINTED)
     assert sorted(found.figures) == ["figure2", "figure3", "templates"]
     assert [len(row["matrix"]) for row in found.figures["templates"]] == [8] * 12
@@ -68,9 +74,8 @@ def test_all_tables_and_figures_come_out_and_the_truth_comes_back(records: Path,
     assert "narrower again" not in text
 
 
-def test_every_figure_is_drawn_with_the_same_bytes(records: Path, tmp_path: Path) -> None:
+def test_every_figure_is_drawn_with_the_same_bytes(found: Reproduction, tmp_path: Path) -> None:
     drawings = pytest.importorskip("keff.paper.drawings", reason="pip install matplotlib")
-    found = reproduce(records, QUICK)
     first, second = (drawings.draw(found, tmp_path / name) for name in ("one", "two"))
     names = {"figure2", "figure3", "figure_saturation", "figure_pilot", "figure_epsilon", "figure_forest"}
     assert {file.stem for file in first} == names | {"figure_templates"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,10 @@ KINDS: dict[str, Make] = {
     "arrow types": lambda data: pd.DataFrame(data).convert_dtypes(dtype_backend="pyarrow"),
 }
 frames = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+
+FEW = keff.Settings(k_max=4)
+"""What is read is looked at here: nothing is predicted far beyond it."""
+analyzed = partial(keff.analyze, settings=FEW)
 
 N, K = 12, 4
 RIGHT = np.random.default_rng(0).random((N, K)) < 0.6
@@ -65,15 +70,15 @@ def test_a_frame_says_what_the_lists_say(make: Make) -> None:
     assert votes.n_clusters == N / 2
     tokens = [[10.0 * item + path for path in range(K)] for item in range(N)]
     clusters = [f"c{item // 2}" for item in range(N)]
-    lists = keff.analyze(ANSWERS, gold_answer=["yes"] * N, tokens=tokens, cluster=clusters)
-    assert keff.analyze(make(without("is_right")), **NAMES, gold_answer="target") == lists
-    assert keff.analyze(make(without("target")), **NAMES, correct="is_right") == lists
+    lists = analyzed(ANSWERS, gold_answer=["yes"] * N, tokens=tokens, cluster=clusters)
+    assert analyzed(make(without("is_right")), **NAMES, gold_answer="target") == lists
+    assert analyzed(make(without("target")), **NAMES, correct="is_right") == lists
 
 
 @frames
 def test_columns_are_known_by_the_names_that_a_log_s_columns_are_known_by(make: Make) -> None:
-    named = keff.analyze(make(table()), **NAMES, gold_answer="target", correct="is_right")
-    found = keff.analyze(make(table()))
+    named = analyzed(make(table()), **NAMES, gold_answer="target", correct="is_right")
+    found = analyzed(make(table()))
     assert found.p == named.p and found.c == named.c
     assert "id from question_id" in next(note.message for note in found.warnings if note.code == "columns")
 
@@ -82,15 +87,15 @@ def test_columns_are_known_by_the_names_that_a_log_s_columns_are_known_by(make: 
 def test_a_frame_with_numbered_columns_has_one_row_per_question(make: Make) -> None:
     wide = {f"answer_{place + 1}": [row[place] for row in ANSWERS] for place in range(K)}
     frame = make({"id": list(range(N)), "gold_answer": ["yes"] * N, **wide})
-    assert keff.analyze(frame).c == keff.analyze(ANSWERS, gold_answer=["yes"] * N).c
+    assert analyzed(frame).c == analyzed(ANSWERS, gold_answer=["yes"] * N).c
 
 
 @frames
 def test_correctness_alone_and_no_labels_at_all(make: Make) -> None:
     data = table()
     scores = make({"id": data["question_id"], "correct": data["is_right"]})
-    assert keff.analyze(scores).c == keff.c(RIGHT)
-    blind = keff.analyze(make({"id": data["question_id"], "answer": data["prediction"]}))
+    assert analyzed(scores).c == keff.c(RIGHT)
+    blind = analyzed(make({"id": data["question_id"], "answer": data["prediction"]}))
     assert blind.p is None
     assert blind.agreement is not None
 
@@ -108,9 +113,9 @@ def test_numbers_with_gaps_are_compared_as_numbers(make: Make) -> None:
 def test_answers_are_read_from_whole_texts(make: Make) -> None:
     texts = ["I think the final answer is 4.", "So: #### 5"]
     frame = make({"id": ["a", "a"], "text": texts, "gold_answer": ["4", "4"]})
-    assert keff.analyze(frame, answer_space="numeric").p == 0.5
+    assert analyzed(frame, answer_space="numeric").p == 0.5
     with pytest.raises(KeffError, match="answer-space"):
-        keff.analyze(frame)
+        analyzed(frame)
 
 
 BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -150,7 +155,7 @@ def test_a_frame_that_does_not_fit_is_said_in_one_line(
     make: Make, data: dict[str, Any], how: dict[str, Any], line: str
 ) -> None:
     with pytest.raises(KeffError, match=line) as error:
-        keff.analyze(make(data), **how)
+        analyzed(make(data), **how)
     assert error.value.exit_code == 2
     assert "\n" not in str(error.value)
 
@@ -160,4 +165,4 @@ def test_what_only_looks_like_a_frame_is_refused() -> None:
         columns = ("id", "answer")
 
     with pytest.raises(KeffError, match="no data frame"):
-        keff.analyze(Frame())
+        analyzed(Frame())

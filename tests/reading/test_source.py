@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ from keff.reading.source import record_of
 from keff.stats.votes import Votes
 
 pytestmark = pytest.mark.slow
+
+FEW = keff.Settings(k_max=8)
+"""The ways in are looked at here: nothing is predicted far beyond what was read."""
+analyzed = partial(keff.analyze, settings=FEW)
 
 N, K = 24, 6
 
@@ -50,44 +55,42 @@ def without_path(found: keff.Analysis) -> dict[str, Any]:
 
 
 def test_a_path_a_record_votes_and_lists_say_the_same(log: Path) -> None:
-    whole = keff.analyze(log)
+    whole = analyzed(log)
     record = open_record(log, Opening())
-    assert keff.analyze(str(log)) == keff.analyze(record) == whole
-    assert keff.analyze(record.ballot.votes) == whole
-    assert keff.analyze(ANSWERS, gold_answer=GOLD, tokens=TOKENS) == whole
-    assert (
-        keff.analyze(np.array(ANSWERS, object), gold_answer=np.array(GOLD), tokens=np.array(TOKENS)) == whole
-    )
-    assert keff.analyze(ANSWERS, correct=CORRECT, tokens=TOKENS) == whole
+    assert analyzed(str(log)) == analyzed(record) == whole
+    assert analyzed(record.ballot.votes) == whole
+    assert analyzed(ANSWERS, gold_answer=GOLD, tokens=TOKENS) == whole
+    assert analyzed(np.array(ANSWERS, object), gold_answer=np.array(GOLD), tokens=np.array(TOKENS)) == whole
+    assert analyzed(ANSWERS, correct=CORRECT, tokens=TOKENS) == whole
 
 
 @pytest.mark.parametrize("kind", [int, bool, float, np.uint8])
 def test_an_array_of_correctness_is_scores(kind: type) -> None:
-    found = keff.analyze(np.array(CORRECT).astype(kind))
-    whole = keff.analyze(ANSWERS, gold_answer=GOLD)
+    found = analyzed(np.array(CORRECT).astype(kind))
+    whole = analyzed(ANSWERS, gold_answer=GOLD)
     assert (found.n, found.k, found.c, found.k_star) == (N, K, whole.c, whole.k_star)
     # Where only correctness is known fewer patterns are summed, so the last bit may differ.
     assert found.majority == pytest.approx(whole.majority, rel=1e-12)
     assert found.plurality is None
-    assert keff.analyze(CORRECT) == keff.analyze(Votes.from_correct(CORRECT)) == found
+    assert analyzed(CORRECT) == analyzed(Votes.from_correct(CORRECT)) == found
 
 
 def test_missing_paths_are_as_if_they_were_not_drawn() -> None:
     matrix = np.array(CORRECT, float)
     matrix[3, 1] = matrix[7, 5] = np.nan
-    found = keff.analyze(matrix)
+    found = analyzed(matrix)
     assert found.k == K - 1
     assert "trimmed" in [note.code for note in found.warnings]
     kept = [[value for value in row if value == value][: K - 1] for row in matrix.tolist()]
-    assert found.c == keff.analyze(np.array(kept)).c
+    assert found.c == analyzed(np.array(kept)).c
     matrix[:12, 2:] = np.nan
     with pytest.raises(KeffError, match="would drop"):
-        keff.analyze(matrix)
-    assert keff.analyze(matrix, trim=1).k == 1
+        analyzed(matrix)
+    assert analyzed(matrix, trim=1).k == 1
 
 
 def test_answers_without_labels_are_asked_for() -> None:
-    found = keff.analyze(ANSWERS, gold_answer=None)
+    found = analyzed(ANSWERS, gold_answer=None)
     assert found.p is None
     assert found.agreement is not None
 
@@ -117,9 +120,9 @@ def test_data_beside_the_answers_are_taken() -> None:
 
 def test_answers_are_compared_in_the_space_that_is_named() -> None:
     rows = [["4", "4.0", " 4 "], ["5", "$5", "6"]]
-    assert keff.analyze(rows, gold_answer=["4", "5"]).p == pytest.approx(3 / 6)
-    assert keff.analyze(rows, gold_answer=["4", "5"], answer_space="numeric").p == pytest.approx(5 / 6)
-    assert keff.analyze(np.array([[4.0, np.nan], [6.0, 6.0]]), gold_answer=[4, 6]).p == pytest.approx(3 / 4)
+    assert analyzed(rows, gold_answer=["4", "5"]).p == pytest.approx(3 / 6)
+    assert analyzed(rows, gold_answer=["4", "5"], answer_space="numeric").p == pytest.approx(5 / 6)
+    assert analyzed(np.array([[4.0, np.nan], [6.0, 6.0]]), gold_answer=[4, 6]).p == pytest.approx(3 / 4)
 
 
 BAD: list[tuple[Any, dict[str, Any], str]] = [
@@ -155,7 +158,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("source", "how", "line"), BAD)
 def test_what_does_not_fit_is_said_in_one_line(source: Any, how: dict[str, Any], line: str) -> None:
     with pytest.raises(KeffError, match=line) as error:
-        keff.analyze(source, **how)
+        analyzed(source, **how)
     assert error.value.exit_code == 2
     assert "\n" not in str(error.value)
 
@@ -165,7 +168,7 @@ def test_slots_and_parts_are_chosen_by_the_string(tmp_path: Path) -> None:
     row = {"gold_answer": "4", "slots": [0, 0, 1, 1]}
     lines = [row | {"id": str(i), "all_answers": ["4", "4", "5", "4"]} for i in range(4)]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert keff.analyze(f"{file}#1").k == 2
+    assert analyzed(f"{file}#1").k == 2
     assert keff.compare(f"{file}#0", f"{file}#1").shared_items == 4
 
 
@@ -195,13 +198,13 @@ def test_a_frame_without_its_extra_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "narwhals", None)
     monkeypatch.delitem(sys.modules, "keff.reading.frames", raising=False)
     with pytest.raises(KeffError, match=r"pip install 'keff\[frame\]'"):
-        keff.analyze(Frame())
+        analyzed(Frame())
 
 
 def test_the_paper_in_three_lines() -> None:
     y = np.array(CORRECT)
     c = keff.c(y)
-    whole = keff.analyze(y)
+    whole = analyzed(y)
     assert c == whole.c
     assert keff.k_eff(K, c) == whole.k_eff
     assert keff.k_eff(32, 0.4) == pytest.approx(32 / (1 + 31 * 0.4))
