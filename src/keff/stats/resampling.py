@@ -55,13 +55,12 @@ def resampled_totals(
     out = np.empty((units.shape[1], replicates))
     block = min(max(FEWEST_AT_ONCE, BLOCK_CELLS // g), replicates)
     offsets = np.arange(block)[:, None] * g
-    cells, weights = np.empty((block, g), np.int64), np.empty((block, g), columns.dtype)
+    weights = np.empty((block, g), columns.dtype)
     for start in range(0, replicates, block):
         rows = min(block, replicates - start)
-        # The generator gives the same numbers as for 64 bits, in half the room.
-        drawn = rng.integers(0, g, (rows, g), dtype=np.int32)
-        np.add(drawn, offsets[:rows], out=cells[:rows])
-        weights[:rows] = np.bincount(cells[:rows].ravel(), minlength=rows * g).reshape(rows, g)
+        drawn = rng.integers(0, g, (rows, g))
+        drawn += offsets[:rows]
+        weights[:rows] = np.bincount(drawn.ravel(), minlength=rows * g).reshape(rows, g)
         out[:, start : start + rows] = (weights[:rows] @ columns).T
     return out
 
