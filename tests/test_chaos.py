@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_a_thousand_hostile_inputs_break_nothing() -> None:
-    """The seed differs from run to run, and what fails names it."""
-    seed = int.from_bytes(os.urandom(3))
+    """The seed differs from run to run but under CI, and what fails names it."""
+    seed = 0 if os.environ.get("CI") == "true" else int.from_bytes(os.urandom(3))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.chaos", "--inputs", "1000", "--seed", str(seed)],
         cwd=ROOT,
