@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
+from jumping import Jumping
 from keff.stats.queue import serve
 from keff.stats.votes import FloatArray, IntArray
 
@@ -23,22 +24,6 @@ def asking(n: int, cap: int, rng: np.random.Generator) -> IntArray:
             row[at] = rng.integers(1, cap - at + 1)
             at += row[at]
     return ahead
-
-
-class Jumping(asyncio.SelectorEventLoop):
-    """An event loop whose clock jumps to the next thing that happens."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def time(self) -> float:
-        return self.now
-
-    def _run_once(self) -> None:
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self.now = self._scheduled[0]._when  # type: ignore[attr-defined]
-        super()._run_once()  # type: ignore[misc]
 
 
 async def sampled(ahead: IntArray, seconds: FloatArray, places: int, rooms: int) -> tuple[FloatArray, float]:

@@ -1,8 +1,7 @@
-"""Time to answer: paths in flight along recorded courses, and quantiles with cluster-bootstrap limits."""
+"""Time to answer: the slowest path of a round, and quantiles with cluster-bootstrap limits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,63 +18,6 @@ MANY_GROUPS, NEAR = 20_000, 64
 """From so many clusters on, so many values near the quantile are enough: within twenty standard errors."""
 
 
-@dataclass(frozen=True)
-class Flights:
-    """Votes whose paths fly ahead of what is needed [m]: the seconds to the answer, and what was in vain.
-
-    ``in_vain`` [m, cap] is the part of each path that ran without being counted: 1 where it had ended, less
-    where it was cancelled, 0 for paths that were counted or never begun.
-    """
-
-    wait: FloatArray
-    in_vain: FloatArray
-
-
-def fly(
-    ahead: NDArray[Any],
-    seconds: NDArray[Any],
-    in_flight: int = 1,
-    slots: int | None = None,
-    alone: float = 1.0,
-) -> Flights:
-    """Follow a policy along m courses; ``ahead`` [m, cap + 1] are the paths that it asks for, 0 to stop.
-
-    ``seconds`` [m, cap] is how long each path runs once begun. Votes count in launch order. At least
-    ``in_flight`` paths are kept asked for beyond those that were counted (1: whole rounds, one after the
-    other); those that are not needed are cancelled with the answer. At most ``slots`` of them run at once,
-    the others queue in launch order, so that a round never takes less than its work over the slots. A path
-    that runs alone takes ``alone`` times the seconds that it takes while all slots are busy, and in between
-    proportionally: paths that run at once slow each other down.
-    """
-    seconds = np.asarray(seconds, np.float64)
-    courses, cap = int(seconds.shape[0]), int(seconds.shape[1])
-    column: IntArray = np.arange(cap, dtype=np.int64)
-    begun, ended = np.full((courses, cap), np.inf), np.full((courses, cap), np.inf)
-    most = cap if slots is None else slots
-    free = None if most >= cap else np.zeros((courses, most))
-    now, at, asked = np.zeros(courses), np.zeros(courses, np.int64), np.zeros(courses, np.int64)
-    going: IntArray = np.arange(courses, dtype=np.int64)
-    while len(going):
-        step = ahead[going, at[going]].astype(np.int64)
-        going, step = going[step > 0], step[step > 0]
-        needed = at[going] + step
-        target = np.maximum(needed, np.minimum(cap, at[going] + in_flight))
-        for path in range(int(asked[going].min(initial=cap)), int(target.max(initial=0))):
-            rows = going[(path >= asked[going]) & (path < target)]
-            busy = np.minimum(target - at[going], most)[(path >= asked[going]) & (path < target)]
-            takes = seconds[rows, path] * (alone + (1 - alone) * (busy - 1) / max(most - 1, 1))
-            start = now[rows] if free is None else _slot(free, rows, now[rows], takes)
-            begun[rows, path], ended[rows, path] = start, start + takes
-        asked[going] = np.maximum(asked[going], target)
-        at[going] = needed
-        counted = column < needed[:, None]
-        now[going] = np.where(counted, ended[going], 0.0).max(axis=1)
-    flying = (column >= at[:, None]) & (column < asked[:, None])
-    ran = np.where(flying, np.maximum(now[:, None] - begun, 0.0), 0.0)
-    takes = np.where(flying, ended - np.where(flying, begun, 0.0), 1.0)
-    return Flights(now, np.minimum(ran / np.maximum(takes, 1e-12), 1.0))
-
-
 def longest_of(seconds: NDArray[Any], start: IntArray, size: IntArray) -> FloatArray:
     """Return the longest of ``size`` paths from ``start`` in each row of ``seconds`` [m, cap].
 
@@ -87,14 +29,6 @@ def longest_of(seconds: NDArray[Any], start: IntArray, size: IntArray) -> FloatA
         window = np.asarray(start[rows, None] + np.arange(int(width)), np.int64)
         longest[rows] = seconds[rows[:, None], window].max(axis=1)
     return longest
-
-
-def _slot(free: FloatArray, rows: IntArray, now: FloatArray, seconds: FloatArray) -> FloatArray:
-    """Take the slot of each course that is free first; return when its path begins."""
-    slot = free[rows].argmin(axis=1)
-    start = np.maximum(now, free[rows, slot])
-    free[rows, slot] = start + seconds
-    return start
 
 
 def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: int = 500) -> Interval:

@@ -17,8 +17,8 @@ from keff.errors import UsageError
 from keff.policy import Policy
 from keff.records import Interval
 from keff.stats.draws import Draws
+from keff.stats.flights import Flights, fly
 from keff.stats.intervals import interval_mean
-from keff.stats.latency import Flights, fly
 from keff.stats.queue import serve
 from keff.stats.votes import FloatArray, IntArray
 
@@ -109,7 +109,7 @@ def batch(
 ) -> Batch | None:
     """Return how long all questions take together through the slots; None without slots or seconds.
 
-    A path takes its recorded seconds once it has a slot: they should have been recorded with all slots busy.
+    A path takes its recorded seconds among as many as there are slots: they should have been recorded so.
     """
     ahead = ahead_of(policy, draws)
     if lanes.slots is None or ahead is None or draws.seconds is None or outcome.busy is None:
@@ -121,7 +121,7 @@ def batch(
     for turn in range(len(last)):
         line = rng.permutation(n)
         asked, seconds = ahead[line, turn, : policy.cap + 1], draws.seconds[line, turn]
-        served = serve(asked, seconds, lanes.slots, OPEN_PER_PLACE * lanes.slots)
+        served = serve(asked, seconds, lanes.slots, OPEN_PER_PLACE * lanes.slots, lanes.alone)
         last[turn], took[line, turn] = served.last, served.answered - served.opened
     # The work over the slots has the uncertainty; beyond it the last questions leave slots empty.
     work = interval_mean(outcome.busy * n / lanes.slots, clusters).interval
