@@ -109,10 +109,12 @@ def columns_apart(ballot: Ballot) -> tuple[bool, Note | None]:
     correct = ballot.votes.correct
     if correct is None or ballot.votes.slots is not None or not 2 <= ballot.votes.k <= MOST_COLUMNS:
         return False, None
-    right = correct.astype(np.float64)
-    mixed = right[(right.sum(axis=1) > 0) & (right.sum(axis=1) < ballot.votes.k)]
-    accuracy = right.mean(axis=0)
-    if len(mixed) < FEW or np.ptp(accuracy) < APART or _cochran(mixed) > SURE:
+    accuracy = correct.mean(axis=0)
+    if np.ptp(accuracy) < APART:
+        return False, None
+    right = correct.sum(axis=1)
+    mixed = correct[(right > 0) & (right < ballot.votes.k)].astype(np.float64)
+    if len(mixed) < FEW or _cochran(mixed) > SURE:
         return False, None
     if ballot.votes.k >= STEADY_FROM and abs(_rank_correlation(accuracy)) > STEADY:
         text = (

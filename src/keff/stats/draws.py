@@ -57,9 +57,10 @@ class Draws:
         def cut(values: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
             return None if values is None else values[items]
 
-        return Draws(
+        part = Draws(
             self.codes[items], cut(self.correct), cut(self.tokens), cut(self.confidences), cut(self.seconds)
         )
+        return self._with_counts(part, items)
 
     @property
     def cap(self) -> int:
@@ -104,9 +105,13 @@ class Draws:
     def some(self, rows: slice | IntArray, orders: int) -> Draws:
         """Return the codes and correctness of some items in the first ``orders``, with what was counted."""
         correct = None if self.correct is None else self.correct[rows, :orders]
-        part, counted = Draws(self.codes[rows, :orders], correct), vars(self).get("tallies")
+        return self._with_counts(Draws(self.codes[rows, :orders], correct), rows)
+
+    def _with_counts(self, part: Draws, rows: slice | IntArray) -> Draws:
+        """Return a part of the orders with what has been counted along them."""
+        counted = vars(self).get("tallies")
         if isinstance(counted, Tallies):
-            vars(part)["tallies"] = counted.some(rows, orders)
+            vars(part)["tallies"] = counted.some(rows, part.codes.shape[1])
         return part
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from keff.stats.alike import alike, mean_of_items, one_of_each
+from keff.stats.subset_sums import leader_votes, once, win_chance
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 MOST_PATHS = 1000
@@ -85,13 +85,7 @@ def plurality_share_items(votes: Votes) -> FloatArray:
 
 
 def _leader_shares(votes: Votes) -> FloatArray:
-    rows = _keys_of(votes).size
-    height = np.zeros((rows.shape[0], votes.k + 1))
-    total = _binomials(votes.k)[votes.k]
-    for t in range(int(rows.max(initial=0))):
-        tall = rows[:, 0] > t
-        height[tall] += 1.0 - _all_at_most(rows[tall], t, votes.k) / total
-    return height[:, 1:] / np.arange(1, votes.k + 1)
+    return leader_votes(_keys_of(votes).size, votes.k)[:, 1:] / np.arange(1, votes.k + 1)
 
 
 def plurality_share(votes: Votes) -> FloatArray:
@@ -155,149 +149,7 @@ def _win_chance_of(keys: _Keys, item: IntArray, own: IntArray, k: int) -> FloatA
 
     Equal cases are done once.
     """
-    cases = np.column_stack([own, keys.size[item]])
-    unique, back = np.unique(cases, axis=0, return_inverse=True)
-    own, others = unique[:, 0], unique[:, 1:].copy()
-    place = np.argmax(others == own[:, None], axis=1)
-    others[np.arange(own.size), place] = 0
-    others = -np.sort(-others, axis=1)
-    return _win_chance(own, others, k)[back.ravel()]
-
-
-def _win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
-    """Return the chance [T, k] that an answer with ``own`` [T] votes wins among 1..k drawn of k paths.
-
-    ``others`` [T, r] are the votes of the other answers, largest first; the rest abstained.
-    """
-    binomials = _binomials(k)
-    ways = np.zeros((own.size, k + 1))
-    for t in range(1, int(own.max(initial=0)) + 1):
-        rivals = np.sum(others >= t, axis=1)
-        for low, high in _classes(int(rivals.max(initial=0))):
-            rows = np.flatnonzero((own >= t) & (rivals >= low) & (rivals <= high))
-            if rows.size == 0:
-                continue
-            big = np.where(others[rows, :high] >= t, others[rows, :high], 0)
-            small = k - own[rows] - big.sum(axis=1)
-            rest = _by_degree(_ties_at_one if t == 1 else _ties_at, small, big, t, k)
-            ways[rows, t:] += binomials[own[rows], t][:, None] * rest[:, : k + 1 - t]
-    return ways[:, 1:] / binomials[k, 1:]
-
-
-def _classes(most: int) -> list[tuple[int, int]]:
-    """Split 0..most into ranges of like cost: 0, 1, 2-3, 4-7, ..."""
-    edges = [(0, 0)]
-    while edges[-1][1] < most:
-        low = edges[-1][1] + 1
-        edges.append((low, 2 * low - 1))
-    return edges
-
-
-def _all_at_most(size: IntArray, t: int, k: int) -> FloatArray:
-    """Return by degree [T, k+1] the number of subsets in which no answer has more than t votes."""
-    count, out = np.sum(size > t, axis=1), np.empty((len(size), k + 1))
-    for low, high in _classes(int(count.max(initial=0))):
-        rows = np.flatnonzero((count >= low) & (count <= high))
-        big = np.where(size[rows, :high] > t, size[rows, :high], 0)
-        out[rows] = _by_degree(_at_most, k - big.sum(axis=1), big, t, k)
-    return out
-
-
-def _ties_at(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
-    """Return by degree [k+1, T] the weight of draws of the rest in which nobody exceeds t.
-
-    Of the rest, ``big`` [T, r] are the votes of answers with t or more, ``small`` [T] all other paths. A draw
-    with u answers exactly at t counts 1/(u+1), as the integral of y^u over [0, 1].
-    """
-    binomials = _binomials(k)
-    y, weights = _unit_quadrature(big.shape[1] // 2 + 1)
-    ways = np.repeat(binomials[small].T[:, None, :], y.size, axis=1)
-    for votes in big.T:
-        below = _times(ways, binomials[votes, :t].T)
-        below[t:] += ways[: k + 1 - t] * (y[:, None] * binomials[votes, t])
-        ways = below
-    return np.einsum("g,dgt->dt", weights, ways)
-
-
-def _ties_at_one(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
-    """As ``_ties_at`` for t = 1, where the degree itself counts the ties and the small rest abstained."""
-    binomials = _binomials(k)
-    ways = np.zeros((k + 1, 1, small.size))
-    ways[0] = 1.0
-    for votes in big.T:
-        ways[t:] += votes * ways[:-t]
-    ways /= np.arange(1, k + 2)[:, None, None]
-    return _times(ways, binomials[small, : int(small.max()) + 1].T)[:, 0]
-
-
-def _at_most(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
-    """Return by degree [k+1, T] the number of subsets in which no answer has more than t votes.
-
-    ``big`` [T, r] are the votes of answers with more than t, ``small`` [T] all other paths.
-    """
-    binomials = _binomials(k)
-    ways = binomials[small].T[:, None, :]
-    for votes in big.T:
-        ways = _times(ways, binomials[votes, : t + 1].T)
-    return ways[:, 0]
-
-
-Spread = Callable[[IntArray, IntArray, int, int], FloatArray]
-
-
-def _by_degree(spread: Spread, small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
-    """Return [T, k+1] what ``spread`` says of every case; equal ones are done once, some at a time."""
-    first, back = _once(np.column_stack([small, big]), k)
-    step = max(1, BLOCK_CELLS // ((k + 1) * (big.shape[1] // 2 + 1)))
-    out = np.empty((first.size, k + 1))
-    for start in range(0, first.size, step):
-        rows = first[start : start + step]
-        out[start : start + step] = spread(small[rows], big[rows], t, k).T
-    return out[back]
-
-
-BLOCK_CELLS = 2**16
-"""Coefficients of polynomials that are multiplied at a time: as many as stay in the cache."""
-
-
-def _once(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
-    """Return a row of each kind, and the kind of each of ``rows`` [m, r], whose entries are 0..k.
-
-    Rows too wide to be written as one number are taken to differ.
-    """
-    width = rows.shape[1]
-    if width * np.log2(k + 1) > 62:
-        return np.arange(len(rows)), np.arange(len(rows))
-    number = rows @ (k + 1) ** np.arange(width, dtype=np.int64)
-    _, first, back = np.unique(number, return_index=True, return_inverse=True)
-    return first.astype(np.int64), back.astype(np.int64)
-
-
-def _times(ways: FloatArray, factor: FloatArray) -> FloatArray:
-    """Multiply polynomials [k+1, g, T] by polynomials [f, T], cut at degree k.
-
-    The cases stand last, side by side, so that each step is one pass over them.
-    """
-    out, part = ways * factor[0], np.empty_like(ways)
-    for degree in range(1, factor.shape[0]):
-        np.multiply(ways[:-degree], factor[degree], out=part[degree:])
-        out[degree:] += part[degree:]
-    return out
-
-
-@lru_cache(maxsize=512)
-def _unit_quadrature(order: int) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of Gauss-Legendre quadrature on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(order)
-    return (nodes + 1) / 2, weights / 2
-
-
-@lru_cache(maxsize=8)
-def _binomials(k: int) -> FloatArray:
-    """Return Pascal's triangle [k+1, k+1]: entry [m, s] is m over s."""
-    table = np.zeros((k + 1, k + 1))
-    table[:, 0] = 1.0
-    for m in range(1, k + 1):
-        table[m, 1:] = table[m - 1, 1:] + table[m - 1, :-1]
-    table.setflags(write=False)
-    return table
+    first, back = once(np.column_stack([own, keys.size[item]]), k)
+    own, others = own[first], keys.size[item[first]]
+    others[np.arange(own.size), np.argmax(others == own[:, None], axis=1)] = 0
+    return win_chance(own, -np.sort(-others, axis=1), k)[back]

@@ -18,14 +18,15 @@ EXACT_IN_SINGLE = 2**24
 MANY_ROWS = 1000
 """From so many rows on, equal ones are looked for."""
 
-NORMAL_ROWS, LEAST_WEIGHT = 20_000, 1 / 400
+NORMAL_ROWS, LEAST_WEIGHT = 5_000, 1 / 400
 """From so many rows on totals are normal, where no row has more than this share of a column's variance: their
-skewness is below a twentieth, which moves a 95% limit by less than 2000 resamples leave unknown."""
+skewness is below a twentieth, which moves a 95% limit by less than 2000 resamples leave unknown. Fewer rows
+are resampled in no time."""
 
 STEADY = 1e-3
 """A total that varies by less than this part of itself need not be normal, such as the number of items."""
 
-MANY_KINDS = 2000
+MANY_KINDS = 200
 """Counts of more kinds of rows than this take longer to draw than their normal limit."""
 
 
@@ -38,7 +39,7 @@ def resampled_totals(
     the totals are one matrix product a block. Rows are clusters that were summed beforehand, so whatever
     belongs to a cluster stays together. Integer units up to 2^24 / G go through single precision, exactly.
     Of many rows with few different ones the counts of these are drawn, at a cost that does not depend on G;
-    of 20,000 rows with many different ones, none of which weighs much, the totals come from their normal
+    of 5,000 rows with many different ones, none of which weighs much, the totals come from their normal
     limit. Where ``counts`` [G] are given, they say how often each row stands there.
     """
     if counts is not None:

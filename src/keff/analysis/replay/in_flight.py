@@ -111,8 +111,9 @@ def batch(
 
     A path takes its recorded seconds among as many as there are slots: they should have been recorded so.
     """
-    ahead = ahead_of(policy, draws)
-    if lanes.slots is None or ahead is None or draws.seconds is None or outcome.busy is None:
+    if lanes.slots is None or draws.seconds is None or outcome.busy is None:
+        return None
+    if (ahead := ahead_of(policy, draws)) is None:
         return None
     n, orders, _ = draws.codes.shape
     rng = np.random.default_rng(0)

@@ -1,0 +1,200 @@
+"""Sums over all subsets of the K paths of an item: how often an answer wins, and the votes of the leader.
+
+By generating functions: the coefficient of z^d of (1 + z)^m counts the draws of d among m paths, and that of
+its first t + 1 terms those in which an answer with m votes has at most t. All terms are positive, so rounding
+stays near 1e-14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from keff.stats.votes import FloatArray, IntArray
+
+
+def win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
+    """Return the chance [T, k] that an answer with ``own`` [T] votes wins among 1..k drawn of k paths.
+
+    ``others`` [T, r] are the votes of the other answers, largest first; the rest abstained. Ties are split.
+    """
+    table, rival = binomials(k), others.max(axis=1, initial=0)
+    ways = _by_votes(own, rival, k, above)
+    for t in range(1, int(np.minimum(own, rival).max(initial=0)) + 1):
+        rivals = np.where(own >= t, np.sum(others >= t, axis=1), 0)
+        for low, high in _classes(int(rivals.max(initial=0))):
+            rows = np.flatnonzero((rivals >= low) & (rivals <= high))
+            if rows.size == 0:
+                continue
+            big = np.where(others[rows, :high] >= t, others[rows, :high], 0)
+            small = k - own[rows] - big.sum(axis=1)
+            rest = _by_degree(_ties_at_one if t == 1 else _ties_at, small, big, t, k)
+            ways[rows, t:] += table[own[rows], t][:, None] * rest[:, : k + 1 - t]
+    return ways[:, 1:] / table[k, 1:]
+
+
+def leader_votes(size: IntArray, k: int) -> FloatArray:
+    """Return the mean votes of the most frequent answer among 0..k drawn of k paths [n, k + 1].
+
+    ``size`` [n, r] are the votes of the answers, largest first; the rest abstained. It is the sum over t of
+    the chance that some answer has more than t votes; from the second's votes on only the first can.
+    """
+    total = binomials(k)[k]
+    second = size[:, 1:].max(axis=1, initial=0)
+    height = _by_votes(size[:, 0], second, k, _summed_above) / total
+    for t in range(int(second.max(initial=0))):
+        rows = np.flatnonzero(second > t)
+        height[rows] += 1.0 - _all_at_most(size[rows], t, k) / total
+    return height
+
+
+def above(own: int, k: int) -> FloatArray:
+    """Return by t and d [own + 1, k + 1] the draws of d of k paths with more than t of ``own`` votes."""
+    table, rest = binomials(k), k - own
+    exactly = np.zeros((own + 2, k + 1))
+    for t in range(1, own + 1):
+        exactly[t, t : t + rest + 1] = table[own, t] * table[rest, : rest + 1]
+    return np.cumsum(exactly[:0:-1], axis=0)[::-1]
+
+
+def _summed_above(own: int, k: int) -> FloatArray:
+    return np.cumsum(above(own, k)[::-1], axis=0)[::-1]
+
+
+def _by_votes(own: IntArray, floor: IntArray, k: int, table: Callable[[int, int], FloatArray]) -> FloatArray:
+    """Return row ``floor`` of the ``table`` of each answer's votes ``own`` [T, k + 1]; 0 beyond its rows."""
+    out = np.zeros((own.size, k + 1))
+    for votes in np.unique(own).tolist():
+        rows = np.flatnonzero((own == votes) & (floor < votes))
+        if rows.size:
+            out[rows] = table(votes, k)[floor[rows]]
+    return out
+
+
+def _classes(most: int) -> list[tuple[int, int]]:
+    """Split 1..most into ranges of like cost: 1, 2, 3, ..., 7, 8-15, 16-31, ..."""
+    edges: list[tuple[int, int]] = []
+    while (low := edges[-1][1] + 1 if edges else 1) <= most:
+        edges.append((low, low if low < 8 else 2 * low - 1))
+    return edges
+
+
+def _all_at_most(size: IntArray, t: int, k: int) -> FloatArray:
+    """Return by degree [T, k+1] the number of subsets in which no answer has more than t votes."""
+    count, out = np.sum(size > t, axis=1), np.empty((len(size), k + 1))
+    for low, high in _classes(int(count.max(initial=0))):
+        rows = np.flatnonzero((count >= low) & (count <= high))
+        big = np.where(size[rows, :high] > t, size[rows, :high], 0)
+        out[rows] = _by_degree(_at_most, k - big.sum(axis=1), big, t, k)
+    return out
+
+
+def _ties_at(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
+    """Return by degree [k+1, T] the weight of draws of the rest in which nobody exceeds t.
+
+    Of the rest, ``big`` [T, r] are the votes of answers with t or more, ``small`` [T] all other paths. A draw
+    with u answers exactly at t counts 1/(u+1), as the integral of y^u over [0, 1].
+    """
+    table = binomials(k)
+    y, weights = _unit_quadrature(big.shape[1] // 2 + 1)
+    ways = np.ones((1, y.size, small.size))
+    for votes in big.T:
+        factor = np.repeat(table[votes, : t + 1].T[:, None], y.size, axis=1)
+        factor[t] *= y[:, None]
+        ways = _times(ways, factor, k)
+    return _times(np.tensordot(weights, ways, (0, 1)), _any(small, k), k)
+
+
+def _ties_at_one(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
+    """As ``_ties_at`` for t = 1, where the degree itself counts the ties and the small rest abstained."""
+    ways = np.ones((1, small.size))
+    for votes in big.T:
+        ways = _times(ways, np.stack([np.ones(small.size), votes]), k)
+    ways /= np.arange(t, t + len(ways))[:, None]
+    return _times(ways, _any(small, k), k)
+
+
+def _at_most(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
+    """Return by degree [k+1, T] the number of subsets in which no answer has more than t votes.
+
+    ``big`` [T, r] are the votes of answers with more than t, ``small`` [T] all other paths.
+    """
+    table = binomials(k)
+    ways = np.ones((1, small.size))
+    for votes in big.T:
+        ways = _times(ways, table[votes, : t + 1].T, k)
+    return _times(ways, _any(small, k), k)
+
+
+def _any(small: IntArray, k: int) -> FloatArray:
+    """Return the polynomials [s, T] of draws of any of ``small`` [T] paths."""
+    return binomials(k)[small, : int(small.max(initial=0)) + 1].T
+
+
+Spread = Callable[[IntArray, IntArray, int, int], FloatArray]
+
+
+def _by_degree(spread: Spread, small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
+    """Return [T, k+1] what ``spread`` says of every case; equal ones are done once, some at a time."""
+    first, back = once(np.column_stack([small, big]), k)
+    step = max(1, BLOCK_CELLS // ((k + 1) * (big.shape[1] // 2 + 1)))
+    out = np.zeros((first.size, k + 1))
+    for start in range(0, first.size, step):
+        rows = first[start : start + step]
+        ways = spread(small[rows], big[rows], t, k)
+        out[start : start + step, : len(ways)] = ways.T
+    return out[back]
+
+
+BLOCK_CELLS = 2**16
+"""Coefficients of polynomials that are multiplied at a time: as many as stay in the cache."""
+
+
+def once(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
+    """Return a row of each kind, and the kind of each of ``rows`` [m, r], whose entries are 0..k.
+
+    Rows too wide to be written as one number are taken to differ.
+    """
+    width = rows.shape[1]
+    if width * np.log2(k + 1) > 62:
+        return np.arange(len(rows)), np.arange(len(rows))
+    number = rows @ (k + 1) ** np.arange(width, dtype=np.int64)
+    _, first, back = np.unique(number, return_index=True, return_inverse=True)
+    return first.astype(np.int64), back.astype(np.int64)
+
+
+def _times(ways: FloatArray, factor: FloatArray, k: int) -> FloatArray:
+    """Multiply polynomials [d, ..., T] by polynomials [f, ..., T], cut at degree k.
+
+    The cases stand last, side by side, so that each step is one pass over them.
+    """
+    if len(factor) > len(ways):
+        ways, factor = factor, ways
+    size = min(len(ways) + len(factor) - 1, k + 1)
+    out = np.zeros((size, *np.broadcast_shapes(ways.shape[1:], factor.shape[1:])))
+    part = np.empty((len(ways), *out.shape[1:]))
+    for degree, coefficient in enumerate(factor):
+        most = min(len(ways), size - degree)
+        np.multiply(ways[:most], coefficient, out=part[:most])
+        out[degree : degree + most] += part[:most]
+    return out
+
+
+@lru_cache(maxsize=512)
+def _unit_quadrature(order: int) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights of Gauss-Legendre quadrature on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    return (nodes + 1) / 2, weights / 2
+
+
+@lru_cache(maxsize=8)
+def binomials(k: int) -> FloatArray:
+    """Return Pascal's triangle [k+1, k+1]: entry [m, s] is m over s."""
+    table = np.zeros((k + 1, k + 1))
+    table[:, 0] = 1.0
+    for m in range(1, k + 1):
+        table[m, 1:] = table[m - 1, 1:] + table[m - 1, :-1]
+    table.setflags(write=False)
+    return table
