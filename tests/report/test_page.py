@@ -134,6 +134,12 @@ def load(browser: Any, file: Path, anchor: str = "", **context: Any) -> Loaded:
     return page, wrong
 
 
+@pytest.fixture(scope="module")
+def opened(browser: Any, plain: Path) -> Loaded:
+    """The plain page, for tests that only look at it."""
+    return load(browser, plain)
+
+
 def violations(page: Any) -> list[str]:
     """Return what axe-core finds serious or critical."""
     return [
@@ -143,8 +149,8 @@ def violations(page: Any) -> list[str]:
     ]
 
 
-def test_every_chart_is_drawn_and_nothing_goes_wrong(browser: Any, plain: Path) -> None:
-    page, wrong = load(browser, plain)
+def test_every_chart_is_drawn_and_nothing_goes_wrong(opened: Loaded, plain: Path) -> None:
+    page, wrong = opened
     assert wrong == []
     drawn = page.eval_on_selector_all(
         ".chart[data-drawn]",
@@ -165,8 +171,8 @@ def test_every_chart_is_drawn_and_nothing_goes_wrong(browser: Any, plain: Path) 
     assert page.locator(".tiles .value").count() == 2
 
 
-def test_marks_have_tooltips(browser: Any, plain: Path) -> None:
-    page, _ = load(browser, plain)
+def test_marks_have_tooltips(opened: Loaded) -> None:
+    page, _ = opened
     page.locator("[data-chart=difficulty] .mark-rect path").first.hover()
     page.wait_for_selector("#vg-tooltip-element.visible")
     assert "questions" in page.locator("#vg-tooltip-element").inner_text()
@@ -217,8 +223,8 @@ def test_the_rule_is_copied(browser: Any, plain: Path) -> None:
     assert wrong == []
 
 
-def test_every_chart_says_in_words_what_it_shows(browser: Any, plain: Path) -> None:
-    page, _ = load(browser, plain)
+def test_every_chart_says_in_words_what_it_shows(opened: Loaded) -> None:
+    page, _ = opened
     told = dict(page.eval_on_selector_all(".chart", "all => all.map(e => [e.dataset.chart, e.ariaLabel])"))
     labels = page.locator("[data-chart=gain] svg").inner_html()
     assert "keff: " in labels
@@ -236,20 +242,21 @@ def test_a_deep_link_opens_its_item(browser: Any, plain: Path) -> None:
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "paths of q/66"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_it_is_accessible_and_fits(browser: Any, plain: Path, scheme: str, width: int) -> None:
+def test_it_is_accessible_and_fits(browser: Any, plain: Path, width: int) -> None:
     page, _ = load(
-        browser, plain, "#item-q%2F3", viewport={"width": width, "height": 800}, color_scheme=scheme
+        browser, plain, "#item-q%2F3", viewport={"width": width, "height": 800}, color_scheme="light"
     )
     page.eval_on_selector_all("details", "all => all.forEach(e => e.open = true)")
     page.wait_for_selector("[data-chart=saturation][data-drawn]")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     clipped = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel)"
     assert page.eval_on_selector_all(".scroll", clipped) == [], "no table is cut"
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
-    assert violations(page) == []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+        assert violations(page) == []
 
 
 def test_it_prints(browser: Any, plain: Path, folder: Path) -> None:
@@ -281,8 +288,8 @@ def test_hostile_output_stays_text(browser: Any, hostile: Path) -> None:
     assert hostile.stat().st_size < 1_500_000
 
 
-def test_the_page_refuses_scripts_that_are_not_its_own(browser: Any, plain: Path) -> None:
-    page, _ = load(browser, plain)
+def test_the_page_refuses_scripts_that_are_not_its_own(opened: Loaded) -> None:
+    page, _ = opened
     page.evaluate(
         "document.body.append(Object.assign(document.createElement('script'), {textContent: "
         "'window.pwned = 1'}))"

@@ -25,13 +25,13 @@ def test_each_chart_is_valid(charts: Charts) -> None:
     from jsonschema import ValidationError
 
     assert charts
-    for name, chart in charts.items():
+    for chart in charts.values():
         LayerChart.from_dict(chart)
-        broken = json.loads(json.dumps(chart))
-        broken["layer"][0]["mark"] = {"type": "no such mark"}
-        with pytest.raises(ValidationError):
-            LayerChart.from_dict(broken)
-            pytest.fail(f"the broken chart {name} passes")
+    # What is wrong is looked for at length, so one chart shows that this can fail.
+    broken = json.loads(json.dumps(min(charts.values(), key=lambda chart: len(json.dumps(chart)))))
+    broken["layer"][0]["mark"] = {"type": "no such mark"}
+    with pytest.raises(ValidationError):
+        LayerChart.from_dict(broken)
 
 
 def test_no_chart_carries_data_of_its_own_beyond_a_zero_line(charts: Charts) -> None:
