@@ -15,7 +15,8 @@ from keff.analysis.plans import make_plan
 from keff.errors import PlanError, PluginError, UsageError
 from keff.gateway.extraction import reader_of
 from keff.reading.open import open_record
-from keff.sampling.manifest import FILE, Manifest
+from keff.sampling import RUN_FILE
+from keff.sampling.manifest import Manifest
 from keff.usercode import Stamp, UserCode, settle, without_code
 
 SCORER = """from pathlib import Path
@@ -53,7 +54,7 @@ def sample(folder: Path, *more: str) -> int:
 
 
 def test_the_manifest_records_name_and_hash_and_names_no_code(run: Path) -> None:
-    manifest = json.loads((run / FILE).read_text())
+    manifest = json.loads((run / RUN_FILE).read_text())
     stamp = UserCode.parse(f"{run.parent / 'mine.py'}:f", "scorer").stamp
     assert manifest["code"] == {"scorer": stamp.to_dict()}
     assert "scorer" not in manifest["task_options"]
@@ -99,12 +100,12 @@ def test_a_scorer_that_was_changed_on_purpose_is_recorded_and_the_run_resumes(ru
     ["scorer", *(pytest.param(name, marks=pytest.mark.slow) for name in ("unsafe_exec", "answer_key"))],
 )
 def test_a_run_folder_of_somebody_else_names_code_in_vain(run: Path, option: str) -> None:
-    manifest: dict[str, Any] = json.loads((run / FILE).read_text())
+    manifest: dict[str, Any] = json.loads((run / RUN_FILE).read_text())
     evil = run.parent / "evil.py"
     evil.write_text(f'open("{run.parent / "stolen"}", "w")\ndef f(*_):\n    return True\n')
     manifest["task_options"][option] = True if option == "unsafe_exec" else f"{evil}:f"
     manifest["code"] = {}
-    (run / FILE).write_text(json.dumps(manifest))
+    (run / RUN_FILE).write_text(json.dumps(manifest))
     read = Manifest.read(run)
     assert option not in read.task_options
     assert option not in open_record(run).info.options

@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from keff.cli import _aim_options as a
-from keff.cli import _console
+from keff.cli import _console, _study_run
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
-from keff.cli._json import _study_run, print_json
+from keff.cli._json import print_json
 from keff.cli._study_desk import Place
 from keff.cli._study_plan import confirm, forecast, show_forecast, show_status, status
 from keff.cli._tables import write_all
