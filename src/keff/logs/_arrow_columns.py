@@ -70,7 +70,7 @@ class ArrowColumns(RowColumns):
         if column in texts and pyarrow.types.is_string(values.type):
             _add_coded(texts[column], values.dictionary_encode())
         else:
-            self.add_list(column, values.to_pylist())
+            self.add_lists(column, [values.to_pylist()])
 
 
 def _add_coded(texts: Texts, coded: pyarrow.DictionaryArray) -> None:

@@ -112,7 +112,7 @@ class RowColumns:
                 raise NotPlainError
         self.sizes.append(sizes)
         for name, column in filled.items():
-            self.add_list(name, list(chain.from_iterable(column)))
+            self.add_lists(name, column)
 
     def add_names(self, rows: Sequence[Mapping[str, object]], given: Collection[str]) -> None:
         """Append what each row has once; ``given`` are the fields that any of them has."""
@@ -132,11 +132,13 @@ class RowColumns:
                 for value in (row.get("cluster") for row in rows)
             ]
 
-    def add_list(self, column: str, values: Sequence[object]) -> None:
-        """Append the values of a list of the rows, one after the other."""
+    def add_lists(self, column: str, lists: Sequence[Sequence[object]]) -> None:
+        """Append the values of a list that every row has, one after the other."""
         for name, known in TEXTS.items():
             if known == column:
-                self.texts[name].add(values)
+                self.texts[name].add(*lists)
+                return
+        values = list(chain.from_iterable(lists))
         for name, known in NUMBERS.items():
             if known == column:
                 self.flat[name].append(numbers_of(name, values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar, cast
 
 import numpy as np
@@ -45,10 +46,14 @@ class TooVariedError(LogError):
         )
 
 
+class OtherKindError(Exception):
+    """A value is neither a text nor missing: as keys 1, True and 1.0 would be one."""
+
+
 class Numbering(dict[object, int]):
     """Numbers texts as they come: 0, 1, 2, ...; None and "" are -1.
 
-    Raises TooVariedError from ``most`` different ones on.
+    Raises OtherKindError for anything else, and TooVariedError from ``most`` different ones on.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -56,6 +61,8 @@ class Numbering(dict[object, int]):
         self.most = MOST_DISTINCT if most is None else most
 
     def __missing__(self, text: object) -> int:
+        if type(text) is not str:
+            raise OtherKindError
         number = len(self) - 2
         if number >= self.most:
             raise TooVariedError(self.most)
@@ -75,14 +82,21 @@ class Texts:
         self.numbers = Numbering()
         self.parts: list[Codes] = []
 
-    def add(self, values: Sequence[object]) -> None:
-        """Append values; raises NotPlainError for structured answers and floats, NaN among them."""
-        kinds = set(map(type, values))
-        if not kinds <= _TEXT_KINDS:
-            raise NotPlainError
-        if not kinds <= {str, type(None)}:
-            values = [optional_text(value) for value in values]
-        self.parts.append(np.fromiter(map(self.numbers.__getitem__, values), np.int32, len(values)))
+    def add(self, *lists: Sequence[object]) -> None:
+        """Append the values of lists, one after the other.
+
+        Raises NotPlainError for structured answers and floats, NaN among them.
+        """
+        size = sum(map(len, lists))
+        try:
+            # Millions of values: nothing is done for each but to look it up.
+            codes = np.fromiter(map(self.numbers.__getitem__, chain.from_iterable(lists)), np.int32, size)
+        except (OtherKindError, TypeError):
+            values = list(chain.from_iterable(lists))
+            if not set(map(type, values)) <= _TEXT_KINDS:
+                raise NotPlainError from None
+            codes = np.fromiter((self.numbers[optional_text(value)] for value in values), np.int32, size)
+        self.parts.append(codes)
 
     def done(self) -> Coded:
         """Return the whole column."""
@@ -100,11 +114,16 @@ class Golds:
 
     def add(self, values: Sequence[object]) -> None:
         """Append gold answers as a row has them."""
-        self.parts.append(np.fromiter(map(self._code, values), np.int32, len(values)))
+        try:
+            known = list(map(cast("dict[object, int]", self.texts).get, values))
+        except TypeError:  # a list of acceptable answers
+            known = [None] * len(values)
+        codes = (
+            self._code(value) if code is None else code for code, value in zip(known, values, strict=True)
+        )
+        self.parts.append(np.fromiter(codes, np.int32, len(values)))
 
     def _code(self, value: object) -> int:
-        if type(value) is str and (code := self.texts.get(value)) is not None:
-            return code
         value = value if type(value) is str and value else gold_of(value)
         if value is None:
             return -1

@@ -94,6 +94,21 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
+BLOCK_BYTES = 2**16
+"""So many bytes of lines are read into objects at a time: they and their objects stay in the cache."""
+
+
+def blocks_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield whole lines of a file, some hundred at a time; raises LogError as ``lines_of`` does."""
+    while block := file.read(min(BLOCK_BYTES, MOST_LINE)):
+        if not block.endswith(b"\n"):
+            block += file.readline(MOST_LINE)
+        # A longer one is the last of its block, which has no room for it otherwise.
+        if len(block) - (block.rfind(b"\n", 0, -1) + 1) >= MOST_LINE:
+            raise LogError(f"{file.name}: {TOO_LONG}")
+        yield block
+
+
 def torn(where: str) -> Note:
     """Return the note on a last line that a crash broke off."""
     return Note("torn_line", f"{where}: the last line is incomplete; skipped (1 question)")

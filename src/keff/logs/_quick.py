@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
 from typing import cast
 
 import jiter
 
 from keff.logs._lines import MOST_VALUES, Row, parse
+
+_MARK = secrets.randbelow(2**30)
+"""A number that nobody can have written between two lines."""
+
+_BETWEEN = f",{_MARK},".encode()
+
+
+def quick_rows(where: str, lines: Sequence[bytes], *, first: bool = False) -> list[Row]:
+    """Return the objects that lines hold, as ``parse`` does one by one; ``first`` for those of a file's head.
+
+    Lines are read together, as one array with a mark between any two: where one is no object, or what several
+    hold goes together, the marks do not stand between objects, and each line is read by itself.
+    """
+    together = _BETWEEN.join(lines)
+    if len(together) <= MOST_VALUES:
+        try:
+            values = jiter.from_json(b"[%b]" % together, cache_mode="all", catch_duplicate_keys=True)
+        except ValueError:
+            values = []
+        rows, marks = values[::2], values[1::2]
+        apart = len(rows) == len(lines) and marks.count(_MARK) == len(marks)
+        if apart and set(map(type, rows)) == {dict}:
+            return rows
+    return [quick_parse(where, line, first=first and place == 0) for place, line in enumerate(lines)]
 
 
 def quick_parse(where: str, line: bytes, *, first: bool = False) -> Row:

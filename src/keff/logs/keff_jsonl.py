@@ -13,8 +13,8 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._bulk import Bulk, RowColumns
 from keff.logs._coding import NotPlainError, TooVariedError
-from keff.logs._lines import MOST_BLANK, TOO_BLANK, Row, first_row, json_lines, lines_of, parse
-from keff.logs._quick import quick_parse
+from keff.logs._lines import MOST_BLANK, TOO_BLANK, Row, blocks_of, first_row, json_lines, parse
+from keff.logs._quick import quick_rows
 from keff.logs._rows import by_model, once_each, question_of, said_by
 
 
@@ -59,29 +59,24 @@ class KeffJsonl:
             return None
 
 
-BATCH_ROWS, BATCH_BYTES = 512, 2**22
-"""Rows are turned into columns when there are so many of them, or so many bytes: few live objects are what
-the garbage collector has to walk through, again and again."""
-
-
 def _batches(path: Path, places: array[int]) -> Iterator[list[Row]]:
-    """Yield the rows some thousand at a time, and note where each begins; raises LogError for a bad line."""
-    rows: list[Row] = []
-    place = size = 0
+    """Yield the rows some hundred at a time, and note where each begins; raises LogError for a bad line."""
+    start = blank = 0
     with path.open("rb") as file:
-        for number, line in enumerate(lines_of(file)):
-            if not line.isspace():
-                rows.append(quick_parse(str(path), line, first=number == 0))
-                places.append(place)
-                size += len(line)
-            elif number - len(places) >= MOST_BLANK:
+        for block in blocks_of(file):
+            place, lines = start, list[bytes]()
+            for line in block.removesuffix(b"\n").split(b"\n"):
+                if line and not line.isspace():
+                    lines.append(line)
+                    places.append(place)
+                else:
+                    blank += 1
+                place += len(line) + 1
+            if blank > MOST_BLANK:
                 raise LogError(TOO_BLANK)
-            place += len(line)
-            if len(rows) >= BATCH_ROWS or size >= BATCH_BYTES:
-                yield rows
-                rows, size = [], 0
-    if rows:
-        yield rows
+            if lines:
+                yield quick_rows(str(path), lines, first=start == 0)
+            start += len(block)
 
 
 def _question_at(path: Path, place: int, *, texts: bool) -> Question:

@@ -118,7 +118,9 @@ def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) ->
     apart = groups == votes.n >= MANY_ROWS
     if apart and FEW_ITEMS * same.counts.size > groups:
         for _ in range(replicates):
-            yield np.bincount(same.back[rng.integers(0, groups, groups)], minlength=same.counts.size)
+            drawn = rng.integers(0, groups, groups)
+            # Nothing is out of bounds; not to look takes half the time.
+            yield np.bincount(same.back.take(drawn, mode="wrap"), minlength=same.counts.size)
         return
     if groups >= MANY_ROWS and not apart:
         for _ in range(replicates):

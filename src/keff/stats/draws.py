@@ -15,6 +15,9 @@ ItemArray = NDArray[Any]
 Mask = NDArray[np.bool_]
 ABSTAINS = -1
 
+MEASURED = ("correct", "tokens", "confidences", "seconds")
+"""What goes with the answers of paths, where known."""
+
 
 @dataclass(frozen=True)
 class Tallies:
@@ -53,14 +56,8 @@ class Draws:
 
     def of(self, items: slice) -> Draws:
         """Return the orders of some items."""
-
-        def cut(values: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
-            return None if values is None else values[items]
-
-        part = Draws(
-            self.codes[items], cut(self.correct), cut(self.tokens), cut(self.confidences), cut(self.seconds)
-        )
-        return self._with_counts(part, items)
+        others = {name: values[items] for name in MEASURED if (values := getattr(self, name)) is not None}
+        return self._with_counts(Draws(self.codes[items], **others), items)
 
     @property
     def cap(self) -> int:
@@ -130,8 +127,7 @@ DENSE_ROWS = 16_384
 
 def _dense_block(answers: IntArray | NDArray[np.int32]) -> NDArray[np.int16]:
     n, k = answers.shape
-    order = answers.argsort(axis=1, kind="stable")
-    ordered = np.take_along_axis(answers, order, axis=1)
+    order, ordered = _by_answer(answers)
     starts = np.ones((n, k), bool)
     starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     # The stable order puts the first use of an answer first among its equals.
@@ -147,6 +143,19 @@ def _dense_block(answers: IntArray | NDArray[np.int32]) -> NDArray[np.int16]:
     return out
 
 
+def _by_answer(answers: IntArray | NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the places of each item's paths by answer, equal ones in order [n, K], and the answers sorted.
+
+    A stable ``argsort``, several times faster, by sorting numbers: the answer, and its place below it.
+    """
+    bits = (answers.shape[1] - 1).bit_length()
+    kind = np.int32 if int(answers.max(initial=0)) < 2 ** (31 - bits) else np.int64
+    keys = answers.astype(kind) << kind(bits)
+    keys |= np.arange(answers.shape[1], dtype=kind)
+    keys.sort(axis=1)
+    return keys & kind((1 << bits) - 1), keys >> kind(bits)
+
+
 def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> Draws:
     """Draw ``cap`` recorded paths of each item without replacement, in ``repeats`` random orders.
 
@@ -156,8 +165,7 @@ def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> 
     """
     assert votes.answers is not None
     codes = dense_codes(votes.answers)
-    kinds = ("correct", "tokens", "confidences", "seconds")
-    others = {name: values for name in kinds if (values := getattr(votes, name)) is not None}
+    others = {name: values for name in MEASURED if (values := getattr(votes, name)) is not None}
     drawn_codes = np.empty((votes.n, repeats, cap), np.int16)
     drawn = {name: np.empty((votes.n, repeats, cap), np.float32) for name in others}
     step = max(1, ORDER_CELLS // (repeats * votes.k))
