@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,24 @@ def test_identical_pairs_are_counted_within_an_item(tmp_path: Path, texts: str, 
     found = counted(tmp_path, list(texts))
     assert (found.pairs, found.identical) == (6, same)
     assert ("collapsed_sampling" in codes(found)) == (same > 3)
+
+
+def test_texts_of_other_items_and_slots_are_no_pairs(tmp_path: Path) -> None:
+    with Run.write(tmp_path / "run", CONFIG, n=2, k=4) as run:
+        paths = [(item, slot, index) for index in range(2) for slot in range(2) for item in "ab"]
+        run.add([Row(*path, 0, 0, Completion("so 4", tokens=20)) for path in paths])
+        found = run.integrity()
+    assert (found.paths, found.pairs, found.identical) == (8, 4, 4)
+
+
+def test_a_text_that_is_not_utf_8_is_counted_as_any_other(tmp_path: Path) -> None:
+    counted(tmp_path, list("aab"))
+    with sqlite3.connect(tmp_path / "run" / "paths.sqlite") as database:
+        database.execute("drop trigger paths_keep")
+        database.execute("update paths set text = cast(x'ff' as text) where text = 'a'")
+    database.close()
+    with Run.open(tmp_path / "run") as run:
+        assert (run.integrity().pairs, run.integrity().identical) == (3, 1)
 
 
 def test_short_answers_may_be_equal(tmp_path: Path) -> None:

@@ -67,7 +67,12 @@ class NumericSpace:
         return number in targets or any(self._near(number, target) for target in targets)
 
     def _near(self, number: Fraction, target: Fraction) -> bool:
-        return abs(number - target) <= Fraction(str(self.tolerance)) * min(1, abs(target) or 1)
+        return abs(number - target) <= _fraction(self.tolerance) * min(1, abs(target) or 1)
+
+
+@lru_cache(maxsize=64)
+def _fraction(tolerance: float) -> Fraction:
+    return Fraction(str(tolerance))
 
 
 @lru_cache(maxsize=2**16)

@@ -108,18 +108,21 @@ class _Paths:
         for block in run.paths(("item", *COLUMNS), BLOCK):
             item, *columns = zip(*block, strict=True)
             named = dict(zip(COLUMNS, columns, strict=True))
-            if None in named["rule"] or not all(own in places for own in item):
+            if None in named["rule"]:
                 return False
-            self._whole["item"].extend(map(places.__getitem__, item))
+            try:
+                self._whole["item"].extend(map(places.__getitem__, item))
+            except KeyError:
+                return False
             for name, texts in self.texts.items():
                 texts.add(named[name])
-            for name in WHOLE[1:]:
-                self._whole[name].extend(-1 if value is None else value for value in named[name])
+            for name in ("slot", "path"):
+                self._whole[name].extend(named[name])
+            self._whole["correct"].extend([-1 if value is None else value for value in named["correct"]])
             for name in MEASURES:
                 self._real[name].extend(named[name])
-            self._real["logprob_mean"].extend(
-                math.nan if value is None else value for value in named["logprob_mean"]
-            )
+            means = named["logprob_mean"]
+            self._real["logprob_mean"].extend([math.nan if value is None else value for value in means])
         return bool(self._whole["item"])
 
     @property

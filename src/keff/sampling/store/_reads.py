@@ -21,6 +21,9 @@ from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, scored
 
 Float16Array = npt.NDArray[np.float16]
 
+BLOCK = 8192
+"""Rows that are fetched at a time where all are counted."""
+
 AMONG = "in (select value from json_each(?))"
 """One of a JSON list of ids: so many in one question, and one text of it for any number of them."""
 
@@ -131,15 +134,11 @@ class Reads:
 
     def paths(self, columns: Sequence[str], size: int) -> Iterator[list[tuple[object, ...]]]:
         """Yield some columns of every completed path with its score, as they came, ``size`` at a time."""
-        with clear_errors(self.folder):
-            cursor = self._database.cursor()
-            cursor.row_factory = None  # plain tuples: there may be millions
-            cursor.execute(
-                f"select {', '.join(columns)} from paths left join scores using (item, slot, path, attempt) "
-                "where error is null"
-            )
-            while block := cursor.fetchmany(size):
-                yield block
+        return self._blocks(
+            f"select {', '.join(columns)} from paths left join scores using (item, slot, path, attempt) "
+            "where error is null",
+            size,
+        )
 
     def embeddings(self) -> Iterator[tuple[str, Float16Array]]:
         """Yield each item's id with the hidden states of its K paths [K, D], items in order; float16.
@@ -180,17 +179,20 @@ class Reads:
         return dict(row)
 
     def integrity(self) -> Integrity:
-        """Count copies, truncations, unread answers and failures, in one pass over the paths."""
-        (pairs,) = self._rows(_counts.PAIRS, ())
+        """Count copies, truncations, unread answers and failures."""
+        pairs, identical = _counts.pairs(self._blocks(_counts.LONG_TEXTS, BLOCK))
         (paths,) = self._rows(_counts.SIGNS, ())
         return Integrity(
-            paths["paths"],
-            pairs["pairs"],
-            pairs["identical"],
-            paths["truncated"],
-            paths["unread"],
-            paths["failed"],
+            paths["paths"], pairs, identical, paths["truncated"], paths["unread"], paths["failed"]
         )
+
+    def _blocks(self, sql: str, size: int) -> Iterator[list[tuple[object, ...]]]:
+        with clear_errors(self.folder):
+            cursor = self._database.cursor()
+            cursor.row_factory = None  # plain tuples: there may be millions
+            cursor.execute(sql)
+            while block := cursor.fetchmany(size):
+                yield block
 
     def _rows(self, sql: str, values: tuple[object, ...]) -> Iterator[sqlite3.Row]:
         with clear_errors(self.folder):
