@@ -6,6 +6,7 @@ import functools
 import gc
 import importlib.util
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,13 @@ def smollm2() -> Path:
     assert spec is not None
     assert spec.submodule_search_locations is not None
     return Path(next(iter(spec.submodule_search_locations))) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(scope="session")
+def bwrap() -> None:
+    """The sandbox, which some systems lack."""
+    if shutil.which("bwrap") is None:
+        skip_or_fail("bubblewrap is not installed: apt-get install bubblewrap")
 
 
 @pytest.fixture

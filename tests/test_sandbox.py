@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,28 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from keff import sandbox
-from keff.errors import SandboxError
-from keff.plugins import load
-from keff.sandbox import Limits, _files, _jail, _preflight
-from keff.tasks.mbpp import Mbpp, Ran
+from keff.sandbox import Limits
+from keff.tasks.mbpp import Ran
+from sandbox_rig import GOLD, SHORT, mbpp, needs_bwrap
 
 pytestmark = pytest.mark.slow
 
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py"))
-GOLD = {"imports": [], "tests": ["assert f(2) == 4", "assert f(7) == 49"]}
-SHORT = Limits(seconds=1.5, cpu=1, file_bytes=(8 << 20) + os.getpid())
-"""The odd file size marks the command lines of this test's jails."""
-
-
-@pytest.fixture(scope="module")
-def bwrap() -> None:
-    if shutil.which("bwrap") is None:
-        reason = "bubblewrap is not installed: apt-get install bubblewrap"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-
-
-needs_bwrap = pytest.mark.usefixtures("bwrap")
 
 
 @dataclass
@@ -120,12 +102,6 @@ def alive(mark: str) -> list[str]:
     return found
 
 
-def mbpp(limits: Limits = SHORT) -> Mbpp:
-    task: Mbpp = load("task", "mbpp")
-    task.limits = limits
-    return task
-
-
 def test_there_are_at_least_thirty_hostile_programs() -> None:
     assert len(HOSTILE) >= 30
 
@@ -180,84 +156,6 @@ def test_what_the_tests_import_cannot_be_replaced_by_the_program() -> None:
 
 
 @needs_bwrap
-def test_only_the_interpreter_its_library_and_loader_are_visible() -> None:
-    source = (
-        "import os, ssl, sqlite3, decimal, json\n"
-        "print(json.dumps([os.path.join(at, name) for at, _, names in os.walk('/') for name in names]))"
-    )
-    files = json.loads(sandbox.run(source, limits=Limits(output=4 << 20)).stdout)
-    allowed = (str(_files.library()), "/dev/", "/etc/ld.so.cache")
-    others = {file for file in files if not file.startswith(allowed)}
-    assert others <= {_files.python(), *_files.shared_libraries()}
-    assert not [file for file in files if "-packages/" in file]
-
-
-@needs_bwrap
-@pytest.mark.parametrize(
-    "attempt",
-    [
-        "open('/tmp/x', 'w')",
-        "os.mkdir('/tmp/x')",
-        "open('/dev/shm/x', 'w')",
-        "queue(libc.msgget(0, 0o1600))",
-        "queue(libc.mq_open(b'/q', 0o102, 0o600, None))",
-        "queue(libc.semget(0, 1, 0o1600))",
-    ],
-)
-def test_no_kernel_memory_is_to_be_had(attempt: str) -> None:
-    source = (
-        "import ctypes, os\nlibc = ctypes.CDLL(None)\n"
-        "def queue(number):\n    if number < 0: raise OSError\n"
-        f"try:\n    {attempt}\nexcept OSError:\n    print('refused')"
-    )
-    assert sandbox.run(source).stdout == b"refused\n"
-
-
-@needs_bwrap
-def test_a_jail_that_is_slow_to_start_is_given_its_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A busy machine: the limit counts from the program's start."""
-    slow, real = tmp_path / "bwrap", shutil.which("bwrap")
-    slow.write_text(f'#!/bin/sh\nsleep 1\nexec {real} "$@"\n')
-    slow.chmod(0o755)
-    sandbox.preflight()
-    monkeypatch.setattr(_preflight.shutil, "which", lambda _: str(slow))
-    assert sandbox.run("print('here')", limits=Limits(seconds=0.5)).stdout == b"here\n"
-
-
-@needs_bwrap
-def test_order_of_a_set_is_the_same_in_every_run() -> None:
-    source = "print(list({'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'}))"
-    assert len({sandbox.run(source).stdout for _ in range(4)}) == 1
-
-
-@needs_bwrap
-def test_stdin_reaches_the_program_whole() -> None:
-    text = os.urandom(300_000)
-    outcome = sandbox.run("import sys, zlib; print(zlib.crc32(sys.stdin.buffer.read()))", text)
-    assert int(outcome.stdout) == zlib.crc32(text)
-
-
-@needs_bwrap
-def test_how_a_program_ended_is_told() -> None:
-    assert sandbox.run("print('hello')", limits=SHORT).stdout == b"hello\n"
-    failed = sandbox.run("raise SystemExit(3)", limits=SHORT)
-    assert (failed.status, failed.code) == ("exited", 3)
-    flooded = sandbox.run("while True: print('x' * 10000)", limits=SHORT)
-    assert flooded.status == "flood"
-    assert len(flooded.stdout) < SHORT.output + (1 << 17)
-    assert sandbox.run("import time; time.sleep(60)", limits=Limits(seconds=0.8)).status == "timeout"
-    closed = sandbox.run(
-        "import os, time; os.close(1); os.close(2); time.sleep(60)", limits=Limits(seconds=0.8)
-    )
-    assert closed.status == "timeout"
-    spun = sandbox.run("while True: pass", limits=Limits(seconds=30, cpu=1))
-    assert spun.status == "exited"
-    assert spun.code != 0
-
-
-@needs_bwrap
 def test_nothing_outlives_its_killed_parent() -> None:
     """A scorer that is killed takes its jails with it."""
     mark = (8 << 20) + 2 * os.getpid() + 1
@@ -283,59 +181,3 @@ def _eventually(true: Callable[[], bool]) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-def test_without_bubblewrap_code_is_refused_with_the_line_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(_preflight.shutil, "which", lambda _: None)
-    sandbox.preflight.cache_clear()
-    with pytest.raises(SandboxError, match="apt-get install bubblewrap") as refused:
-        mbpp().correct("def f(x): return x * x", GOLD)
-    assert "unsafe" not in str(refused.value)
-    task = load("task", "mbpp", unsafe_exec=True)
-    assert task.correct("def f(x): return x * x", GOLD)
-
-
-@needs_bwrap
-def test_a_bwrap_that_does_not_start_is_an_error_not_a_wrong_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = tmp_path / "bwrap"
-    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
-    broken.chmod(0o755)
-    sandbox.preflight()
-    monkeypatch.setattr(_preflight.shutil, "which", lambda _: str(broken))
-    with pytest.raises(SandboxError, match="No permissions to create new namespace"):
-        mbpp().correct("def f(x): return x * x", GOLD)
-
-
-@needs_bwrap
-@pytest.mark.parametrize(
-    ("removed", "reported"),
-    [("--unshare-net", "network"), ("sealed", "a writable system"), ("seccomp", "a new user namespace")],
-)
-def test_preflight_finds_a_hole(monkeypatch: pytest.MonkeyPatch, removed: str, reported: str) -> None:
-    if removed != "--unshare-net" and os.geteuid() != 0:
-        removed, reported = "--unshare-net", "network"
-    whole = _jail.command
-
-    def holed(program: str, fd: int | None) -> list[str]:
-        line = whole(program, fd)
-        if removed == "seccomp":
-            return whole(program, None)
-        if removed == "sealed":
-            return _unsealed(line)
-        return [each for each in line if each != removed]
-
-    monkeypatch.setattr(_preflight, "command", holed)
-    sandbox.preflight.cache_clear()
-    with pytest.raises(SandboxError, match=reported):
-        sandbox.run("pass")
-    sandbox.preflight.cache_clear()
-
-
-def _unsealed(line: list[str]) -> list[str]:
-    """Make /etc a writable folder."""
-    at = line.index("--dev")
-    return [*line[:at], "--perms", "0777", "--tmpfs", "/etc", *line[at:]]

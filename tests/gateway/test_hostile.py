@@ -6,13 +6,10 @@ import gzip
 import itertools
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,20 +17,16 @@ from typing import Any
 import httpx2
 import pytest
 
-from fault_server import Script, running
-from gateway_rig import QUESTION, Rig, gateway, make_plan
+from app_rig import SEVEN, Serve, connect, until
+from fault_server import Script
+from gateway_rig import QUESTION, gateway, make_plan
 from keff.errors import PlanError
-from keff.gateway import protocol
 from keff.gateway.extraction import reader_of
-from keff.gateway.monitor import StateFile
 from keff.gateway.options import Options
 from keff.gateway.plan_defaults import terms_of
 from keff.sampling.cost import Price
 from keff.sampling.manifest import Config
 from raw_server import answer, given, http, raw_server
-
-Serve = Callable[..., Rig]
-SEVEN = "Thus the answer is 7."
 
 
 def strict(reply: httpx2.Response) -> Any:
@@ -41,28 +34,9 @@ def strict(reply: httpx2.Response) -> Any:
     return json.loads(reply.content, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
-def until(true: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
-
-
-def connect(
-    rig: Rig, body: dict[str, Any], receive: int | None = None, path: str = "chat/completions"
-) -> socket.socket:
-    """Send a request and do not wait for its answer; ``receive`` bounds what the system takes for it."""
-    client = socket.socket()
-    if receive is not None:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
-    client.connect(("127.0.0.1", int(rig.url.rsplit(":", 1)[1].partition("/")[0])))
-    raw = json.dumps(body).encode()
-    head = f"POST /v1/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    client.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(raw) + raw)
-    return client
-
-
 LOGPROBS = {"content": [{"token": "x", "logprob": float("nan")}, {"token": "y", "logprob": float("-inf")}]}
+
+
 ODD_ANSWERS: dict[str, dict[str, Any]] = {
     "usage NaN": {"usage": {"prompt_tokens": float("nan"), "completion_tokens": float("inf")}},
     "usage 10^400": {"usage": {"prompt_tokens": 10**400, "completion_tokens": 10**400}},
@@ -214,139 +188,6 @@ def test_shadows_and_useless_answers_are_billed_too(serve: Serve) -> None:
     ):
         assert useless.post().status_code == 502
         assert useless.metric('keff_tokens_total{kind="prompt"}') >= 3 * 7
-
-
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_relayed_stream_is_counted_and_shows_its_usage_only_where_asked(serve: Serve, asked: bool) -> None:
-    script = Script(answer=lambda *_: SEVEN)
-    rig = serve(script, plan=make_plan("fixed:1"))
-    more = {"stream_options": {"include_usage": True}} if asked else {}
-    text = rig.post({"messages": QUESTION, "stream": True, **more}).text
-    assert text.endswith("data: [DONE]\n\n")
-    assert ('"usage"' in text) == asked
-    assert rig.metric('keff_tokens_total{kind="prompt"}') == 7
-    assert rig.metric('keff_tokens_total{kind="completion"}') == len(SEVEN.split())
-
-
-def events(count: int | None, pause: float = 0.0, word: bytes = b"word ") -> Iterator[bytes]:
-    yield b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
-    for _ in range(count) if count is not None else itertools.count():
-        yield b'data: {"choices": [{"index": 0, "delta": {"content": "' + word + b'"}}]}\n\n'
-        time.sleep(pause)
-
-
-def test_a_relayed_stream_without_usage_is_counted_by_its_events() -> None:
-    def give(_: int, body: dict[str, Any]) -> Iterable[bytes]:
-        return http(b'{"error": "what are stream_options?"}', 400) if "stream_options" in body else events(12)
-
-    with raw_server(give) as url, gateway(url, plan=make_plan("fixed:1")) as rig:
-        assert rig.post({"messages": QUESTION, "stream": True}).text.count("word") == 12
-        assert rig.metric('keff_tokens_total{kind="completion"}') == 12
-    with raw_server(lambda *_: events(None, 0.005)) as url, gateway(url, plan=make_plan("fixed:1")) as rig:
-        with connect(rig, {"messages": QUESTION, "stream": True}) as client:
-            assert client.recv(10)
-            time.sleep(0.1)
-        until(lambda: rig.service.in_flight == 0)
-        assert rig.metric('keff_tokens_total{kind="completion"}') > 3
-
-
-def test_a_stream_that_drips_for_ever_ends_at_the_deadline() -> None:
-    with (
-        raw_server(lambda *_: events(None, 0.02)) as url,
-        gateway(url, plan=make_plan("fixed:1"), path_seconds=0.5) as rig,
-    ):
-        text = rig.post({"messages": QUESTION, "stream": True}).text
-        assert "closed the connection" in text
-
-
-def test_a_client_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would hold what was written for it, and a stop would wait for it."""
-    monkeypatch.setattr(protocol, "STALLED_SECONDS", 0.3)
-    large = {
-        "a stream": (lambda *_: events(None, 0.001, bytes(2**17)), "chat/completions"),
-        "a body": (lambda *_: http(bytes(50_000_000)), "embeddings"),
-    }
-    for give, path in large.values():
-        with ExitStack() as stack:
-            url = stack.enter_context(raw_server(give))
-            rig = stack.enter_context(gateway(url, plan=make_plan("fixed:1")))
-            body = {"messages": QUESTION, "stream": True}
-            stack.enter_context(connect(rig, body, receive=4096, path=path))
-            until(lambda rig=rig: rig.service.in_flight == 1)
-            until(lambda rig=rig: rig.service.in_flight == 0)
-
-
-def test_a_client_that_reads_slowly_is_not(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "STALLED_SECONDS", 0.3)
-    rig = serve(Script(answer=lambda *_: SEVEN + "x " * 300_000), plan=make_plan("fixed:1"))
-    with connect(rig, {"messages": QUESTION}, receive=8192) as client:
-        size, begun = 0, time.monotonic()
-        while size < 600_000 and (part := client.recv(30_000)):
-            size += len(part)
-            time.sleep(0.03)
-    assert size >= 600_000
-    assert time.monotonic() - begun > 0.5
-
-
-@pytest.mark.parametrize("drips", [False, True])
-def test_a_slow_body_is_answered_and_closed_in_its_time(serve: Serve, drips: bool) -> None:
-    rig = serve(Script(), options=Options(body_seconds=0.3))
-    with connect(rig, {}) as client:
-        client.recv(1000)
-        client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n")
-        client.sendall(b"content-type: application/json\r\ncontent-length: 9000\r\n\r\n{")
-        client.settimeout(0.1)
-        said = b""
-        # It ends: a server that waits for the whole body would let this go on for the 9,000 bytes.
-        for _ in range(600):
-            try:
-                part = client.recv(1000)
-                if not part:
-                    break
-                said += part
-            except TimeoutError:
-                if drips:
-                    client.sendall(b" ")
-            except OSError:
-                break
-        else:
-            pytest.fail("the connection is still open")
-    assert said.startswith(b"HTTP/1.1 408")
-
-
-@pytest.mark.slow
-def test_a_second_signal_ends_the_drain_with_503_and_keeps_the_state(tmp_path: Path) -> None:
-    plan = tmp_path / "plan.json"
-    make_plan().write(plan)
-    script = Script(answer=lambda *_: SEVEN, fault=lambda number, _: "hang" if number >= 3 else None)
-    with ExitStack() as stack:
-        url = stack.enter_context(running(script))
-        arguments = ["serve", "--plan", plan, "--upstream", url, "--port", "0"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "keff", *map(str, arguments)], stderr=subprocess.PIPE, text=True
-        )
-        stack.enter_context(process)
-        assert process.stderr is not None
-        chat = json.loads(process.stderr.readline())["url"] + "/chat/completions"
-        assert httpx2.post(chat, json={"messages": QUESTION}).status_code == 200
-        replies: list[httpx2.Response] = []
-        asking = threading.Thread(
-            target=lambda: replies.append(httpx2.post(chat, json={"messages": QUESTION}, timeout=60))
-        )
-        asking.start()
-        until(lambda: script.open == 3)
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
-        asking.join(10)
-        assert process.wait(60) == 0
-        said = process.stderr.read()
-    assert (replies[0].status_code, replies[0].json()["error"]["code"]) == (503, "stopping")
-    assert "Traceback" not in said
-    file = StateFile(plan.with_suffix(".drift.sqlite"))
-    (row,) = file._db.execute("SELECT state FROM drift").fetchall()
-    assert json.loads(row[0])["seen"] == 1
-    file.close()
 
 
 def tampered(**parts: Any) -> Any:

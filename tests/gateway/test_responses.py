@@ -3,92 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx2
 import openai
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from gateway_rig import Rig, gateway, make_plan
-from how_many import examples
-from keff.errors import EngineError
+from gateway_rig import make_plan
 from keff.gateway.options import Options
-from keff.gateway.response_stream import response_events
-from keff.protocol.responses import chat_usage, chat_view, choice_of, filled, response_usage
 from keff.sampling.cost import Price
-from raw_server import http, raw_server
-
-Give = Callable[[int, dict[str, Any]], dict[str, Any]]
-USAGE = {
-    "input_tokens": 7,
-    "input_tokens_details": {"cached_tokens": 3},
-    "output_tokens": 5,
-    "output_tokens_details": {"reasoning_tokens": 2},
-    "total_tokens": 12,
-}
-
-
-def text(said: str) -> dict[str, Any]:
-    part = {"type": "output_text", "text": said, "annotations": []}
-    return {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {
-        "type": "function_call",
-        "id": "f",
-        "call_id": "c",
-        "name": name,
-        "arguments": json.dumps(arguments),
-        "status": "completed",
-    }
-
-
-def response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {
-        "id": "resp_1",
-        "object": "response",
-        "created_at": 1,
-        "model": "stub",
-        "status": "completed",
-        "error": None,
-        "incomplete_details": None,
-        "output": list(output),
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "usage": USAGE,
-    } | more
-
-
-def says(*texts: str) -> Give:
-    return lambda number, _: response(text(texts[number % len(texts)]))
-
-
-@contextmanager
-def served(give: Give, **options: Any) -> Iterator[tuple[Rig, list[dict[str, Any]], list[str]]]:
-    bodies: list[dict[str, Any]] = []
-    paths: list[str] = []
-
-    def answer(number: int, body: dict[str, Any]) -> list[bytes]:
-        bodies.append(body)
-        made = give(number, body)
-        if body.get("stream"):
-            events = b"".join(response_events(made))
-            return http(events, content_type="text/event-stream")
-        return http(json.dumps(made).encode())
-
-    with raw_server(answer, paths) as url, gateway(url, **options) as rig:
-        yield rig, bodies, paths
-
-
-def post(rig: Rig, **body: Any) -> httpx2.Response:
-    return httpx2.post(f"{rig.url}/responses", json={"model": "stub", **body}, timeout=60)
+from responses_rig import call, post, response, says, served, text
 
 
 def test_a_text_is_voted_and_the_usage_is_that_of_all_paths() -> None:
@@ -227,77 +152,6 @@ def test_a_malformed_request_is_refused_by_name(body: dict[str, Any]) -> None:
     assert reply.status_code == 400
     assert reply.json()["error"]["param"] in ("input", "model")
     assert bodies == []
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=12,
-)
-ITEM = st.fixed_dictionaries(
-    {},
-    optional={
-        "type": st.sampled_from(["message", "function_call", "custom_tool_call", "reasoning"]) | JSON,
-        "role": st.just("user") | JSON,
-        "content": JSON | st.lists(st.fixed_dictionaries({"type": JSON, "text": JSON}), max_size=2),
-        "arguments": JSON,
-        "name": JSON,
-        "summary": JSON,
-    },
-)
-
-
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    st.fixed_dictionaries(
-        {"output": st.lists(ITEM, max_size=3) | JSON},
-        optional={"status": JSON, "error": JSON, "incomplete_details": JSON, "usage": JSON},
-    )
-)
-def test_whatever_a_server_answers_is_read_or_refused(body: dict[str, Any]) -> None:
-    try:
-        choice = choice_of(body)
-    except EngineError:
-        return
-    assert isinstance(choice["message"], dict)
-    assert b"".join(response_events(body)).startswith(b"event: response.created")
-    chat_usage(body.get("usage"))
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(
-    st.dictionaries(st.sampled_from(["text", "reasoning", "tools", "instructions", "model"]), JSON),
-    st.lists(ITEM),
-)
-def test_what_a_plan_leaves_alone_comes_back_as_it_was(more: dict[str, Any], given_input: list[Any]) -> None:
-    body = {"input": given_input, **more}
-    assert filled(body, chat_view(body)) == (body, []) or body.get("model") is None
-
-
-def test_usage_goes_there_and_back() -> None:
-    assert response_usage(chat_usage(USAGE)) == USAGE  # type: ignore[arg-type]
-
-
-def test_random_requests_end_in_an_answer_or_a_clear_refusal() -> None:
-    bodies = st.dictionaries(
-        st.sampled_from(
-            ["input", "model", "keff", "stream", "tools", "text", "reasoning", "max_output_tokens"]
-        ),
-        JSON,
-    )
-
-    with served(says("Final answer: 7"), planless=True) as (rig, _, _):
-
-        @settings(max_examples=examples(60), deadline=None)
-        @given(bodies)
-        def ask(body: dict[str, Any]) -> None:
-            content = json.dumps(body).encode()
-            headers = {"content-type": "application/json"}
-            reply = httpx2.post(f"{rig.url}/responses", content=content, headers=headers, timeout=60)
-            assert reply.status_code in (200, 400)
-
-        ask()
-        assert rig.metric('keff_requests_total{status="500"}') == 0
 
 
 def test_a_plan_of_chat_alone_says_what_it_cannot_fill_in() -> None:

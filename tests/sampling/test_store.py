@@ -16,30 +16,10 @@ from how_many import examples
 from keff.errors import StoreError
 from keff.records import Completion, Item, Logprobs, Path, path_seed
 from keff.sampling.job import save_embeddings
-from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store import DATABASE, Run, Span
-from keff.sampling.store._database import connect
 from keff.sampling.store.rows import item_row
 from keff.task import Judged
-
-CONFIG = Config(
-    engine={"name": "fake", "model": "m"},
-    task={"name": "starter", "version": "1"},
-    sampling={"temperature": 0.7, "seed": 0},
-    prompt="abc",
-)
-
-
-def make(folder: File, **changes: object) -> Run:
-    return Run.write(folder / "run", CONFIG.model_copy(update=changes), n=2, k=4)
-
-
-def done(index: int, *, item: str = "a", slot: int = 0, attempt: int = 0, text: str = "42") -> Path:
-    return Path(item, slot, index, attempt, path_seed(0, item, slot, index), Completion(text, tokens=3))
-
-
-def failed(index: int, attempt: int = 0) -> Path:
-    return Path("a", 0, index, attempt, 7, error="HTTP 500")
+from store_rig import done, failed, make
 
 
 def test_what_was_committed_reads_back_equal(tmp_path: File) -> None:
@@ -110,106 +90,12 @@ def test_committed_paths_can_be_neither_changed_nor_deleted(tmp_path: File) -> N
     database.close()
 
 
-def test_resuming_under_another_configuration_shows_what_differs(tmp_path: File) -> None:
-    make(tmp_path).close()
-    with pytest.raises(StoreError, match=r"sampling\.temperature: 0\.7 -> 1\.0"):
-        make(tmp_path, sampling={"temperature": 1.0, "seed": 0})
-
-
-def test_n_k_and_policy_may_change_when_resuming(tmp_path: File) -> None:
-    make(tmp_path).close()
-    Run.write(tmp_path / "run", CONFIG, n=9, k=32, policy="lead_k:3").close()
-    manifest = Manifest.read(tmp_path / "run")
-    assert (manifest.n, manifest.k, manifest.policy) == (9, 32, "lead_k:3")
-    assert manifest.fingerprint == CONFIG.fingerprint
-
-
-def test_two_writers_are_refused_and_a_reader_is_not(tmp_path: File) -> None:
-    with make(tmp_path) as run:
-        run.add([done(0)])
-        with pytest.raises(StoreError, match="another process"):
-            make(tmp_path)
-        with Run.open(tmp_path / "run") as reader:
-            assert len(reader.kept("a")) == 1
-    make(tmp_path).close()
-
-
 def test_an_item_that_changed_under_its_id_is_refused(tmp_path: File) -> None:
     with make(tmp_path) as run:
         run.put_items([Item("a", ({"role": "user", "content": "1?"},))])
         run.put_items([Item("a", ({"role": "user", "content": "1?"},))])
         with pytest.raises(StoreError, match="the data changed"):
             run.put_items([Item("a", ({"role": "user", "content": "2?"},))])
-
-
-@pytest.mark.parametrize(
-    "content", [b"not a database at all, but long enough" * 9, b"SQLite format 3\0" + b"\xff" * 900]
-)
-def test_a_corrupt_database_is_one_clear_line(tmp_path: File, content: bytes) -> None:
-    make(tmp_path).close()
-    (tmp_path / "run" / DATABASE).write_bytes(content)
-    with pytest.raises(StoreError, match="is it a run of keff"):
-        Run.open(tmp_path / "run")
-
-
-def test_a_kill_right_after_the_database_is_made_leaves_a_folder_that_is_resumed(
-    tmp_path: File, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(folder: File, **how: bool) -> None:
-        connect(folder, **how).close()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("keff.sampling.store._run.connect", killed)
-        make(tmp_path)
-    with make(tmp_path) as run:
-        run.add([done(0)])
-        assert len(run.kept("a")) == 1
-
-
-def test_a_database_of_another_program_is_refused(tmp_path: File) -> None:
-    make(tmp_path).close()
-    file = tmp_path / "run" / DATABASE
-    file.unlink()
-    other = sqlite3.connect(file)
-    other.execute("create table t (x)")
-    other.commit()
-    other.close()
-    with pytest.raises(StoreError, match="another program"):
-        make(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("manifest", "line"),
-    [(None, "no manifest.json"), ("{", "not a manifest"), ('{"schema_version": 9}', "not a manifest")],
-)
-def test_a_missing_or_foreign_manifest_is_one_clear_line(
-    tmp_path: File, manifest: str | None, line: str
-) -> None:
-    make(tmp_path).close()
-    file = tmp_path / "run" / "manifest.json"
-    file.unlink()
-    if manifest:
-        file.write_text(manifest)
-    with pytest.raises(StoreError, match=line):
-        Run.open(tmp_path / "run")
-
-
-def test_a_manifest_of_a_newer_keff_asks_for_an_upgrade(tmp_path: File) -> None:
-    make(tmp_path).close()
-    file = tmp_path / "run" / "manifest.json"
-    file.write_text(file.read_text().replace('"schema_version": 1', '"schema_version": 99'))
-    with pytest.raises(StoreError, match="upgrade keff"):
-        Run.open(tmp_path / "run")
-
-
-def test_a_full_disk_is_one_clear_line_and_keeps_what_was_committed(tmp_path: File) -> None:
-    with make(tmp_path) as run:
-        run.add([done(0)])
-        run._database.execute("pragma max_page_count = 20")
-        with pytest.raises(StoreError, match="disk is full"):
-            run.add([done(index, text="x" * 50_000) for index in range(1, 9)])
-        assert [one.path.index for one in run.kept("a")] == [0]
 
 
 @given(st.integers(0, 2**31), st.text(max_size=8), st.integers(0, 8), st.integers(0, 5000))

@@ -1,0 +1,130 @@
+"""The gateway's own HTTP client: waiting, giving up, and what bounds it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from client_rig import OK, Server, ask, client_of, run
+from keff.gateway import client as module
+from keff.gateway.connection import Connection
+from keff.protocol.unpack import BodyError
+
+
+def test_no_more_connections_than_allowed_and_who_waits_first_is_first() -> None:
+    async def work() -> None:
+        server, order = Server(OK), list[int]()
+        async with client_of(server, connections=2) as client:
+
+            async def numbered(number: int) -> None:
+                await ask(client)
+                order.append(number)
+
+            await asyncio.gather(*map(numbered, range(10)))
+        assert (server.opened, server.asked, order) == (2, 10, list(range(10)))
+
+    run(work)
+
+
+def test_calls_that_are_given_up_free_their_place() -> None:
+    async def work() -> None:
+        async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                await reader.read()
+
+        async with client_of(silent, connections=2) as client:
+            for _ in range(3):
+                calls = [asyncio.create_task(ask(client)) for _ in range(6)]
+                await asyncio.sleep(0.05)
+                for call in calls:
+                    call.cancel()
+                await asyncio.wait(calls)
+                await asyncio.sleep(0.02)
+            assert client.counts() == (0, 0, 0)
+
+    run(work)
+
+
+def test_a_call_handed_a_connection_as_it_is_given_up_passes_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        server = Server(OK)
+        async with client_of(server, connections=1) as client:
+            first, second, third = (asyncio.create_task(ask(client)) for _ in range(3))
+            keep = client.free
+
+            def free(connection: Connection) -> None:
+                keep(connection)
+                # The connection is the second call's from here on, and it has not run since.
+                second.cancel()
+
+            monkeypatch.setattr(client, "free", free)
+            await first
+            assert (await third)[1] == b"ok"
+            assert second.cancelled()
+        assert (server.opened, server.asked) == (1, 2)
+
+    run(work)
+
+
+def test_the_time_of_a_call_is_bounded_while_it_waits_for_anything() -> None:
+    async def work() -> None:
+        async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nha")
+            await asyncio.sleep(5)
+
+        async with client_of(half, connections=1, seconds=0.2) as client:
+            begun = asyncio.get_running_loop().time()
+            results = await asyncio.gather(ask(client), ask(client), return_exceptions=True)
+            assert all(isinstance(result, TimeoutError) for result in results)
+            assert 0.15 < asyncio.get_running_loop().time() - begun < 2
+            await asyncio.sleep(0.05)
+            assert client.counts() == (0, 0, 0)
+
+    run(work)
+
+
+def test_a_body_is_read_no_faster_than_it_is_taken_and_never_beyond_its_bound() -> None:
+    async def work() -> None:
+        sent, size = 0, 64 * 2**20
+
+        async def large(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal sent
+            await reader.readuntil(b"\r\n\r\n")
+            sent, told = 0, b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+            writer.write(told % size)
+            with contextlib.suppress(OSError):
+                while sent < size:
+                    writer.write(b"x" * 2**18)
+                    await writer.drain()
+                    sent += 2**18
+
+        async with client_of(large) as client:
+            call = await client.request("GET", "/", {})
+            await asyncio.sleep(0.3)
+            # What the two ends and the systems between them hold: far from everything.
+            assert sent < size / 4
+            came = [len(part) async for part in call.parts()]
+            assert sum(came) == size
+            call = await client.request("GET", "/", {})
+            with pytest.raises(BodyError, match="larger than 1000000 bytes"):
+                await call.read(1_000_000)
+            call.close()
+
+    run(work)
+
+
+def test_old_connections_are_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.05)
+
+    async def work() -> None:
+        server = Server(OK)
+        async with client_of(server) as client:
+            await ask(client)
+            await asyncio.sleep(0.1)
+            await ask(client)
+        assert server.opened == 2
+
+    run(work)
