@@ -111,9 +111,9 @@ def main() -> None:
     print(f"ratio of processor times               {plain / used:8.0f}")
     print(
         f"claim: whole reproduction of the paper, {size:.0f} MB of records | {computed:.1f} s, "
-        f"with all files and figures {wall:.1f} s | under 6 s on 2 cores"
+        f"with all files and figures {wall:.1f} s | under 5 s on 2 cores"
     )
-    print(f"claim: peak memory of a reproduction | {memory:.0f} MB | under 400 MB")
+    print(f"claim: peak memory of a reproduction | {memory:.0f} MB | under 150 MB")
     print(
         f"claim: reproduction against a loop over replicates, processor time | {plain / used:.0f} "
         "x | above 1 x"

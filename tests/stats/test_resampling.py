@@ -1,5 +1,9 @@
 """The weight-matrix bootstrap against its moments and a loop; folds and clustered errors."""
 
+from collections import Counter
+from itertools import product
+from math import comb
+
 import numpy as np
 import pytest
 
@@ -57,6 +61,21 @@ def test_folds_keep_clusters_together():
     assert sizes.max() - sizes.min() <= 4
     with pytest.raises(ValueError, match="folds"):
         cluster_folds(votes, 24, np.random.default_rng(0))
+
+
+def test_patterns_in_folds_follow_the_multivariate_hypergeometric_law():
+    votes = Votes.from_correct([[0, 0]] * 3 + [[0, 1]] * 2 + [[1, 1]] * 2)
+    rng, draws = np.random.default_rng(5), 20_000
+    first = [cluster_folds(votes, 2, rng) == 0 for _ in range(draws)]
+    drawn = Counter(tuple(np.bincount(votes.counts[fold], minlength=3).tolist()) for fold in first)
+    law = {
+        (none, half, both): comb(3, none) * comb(2, half) * comb(2, both) / comb(7, 4)
+        for none, half, both in product(range(4), range(3), range(3))
+        if none + half + both == 4
+    }
+    assert set(drawn) == set(law)
+    for counts, chance in law.items():
+        assert drawn[counts] / draws == pytest.approx(chance, abs=0.015)
 
 
 def test_clustered_se():
