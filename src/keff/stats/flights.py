@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from keff.stats.crowding import Crowding
 from keff.stats.votes import FloatArray, IntArray
@@ -34,7 +33,8 @@ class _Courses:
 
     def __init__(self, seconds: FloatArray, width: int, crowding: Crowding) -> None:
         courses, cap = seconds.shape
-        self.seconds, self.crowding, self.column = seconds, crowding, np.arange(cap)
+        self.seconds, self.crowding = seconds, crowding
+        self.column: IntArray = np.arange(cap, dtype=np.int64)
         self.work, self.late = np.zeros(courses), np.zeros(courses)
         self.began, self.ends = np.full(seconds.shape, np.inf), np.full(seconds.shape, np.inf)
         self.slot, self.path = np.full((courses, width), np.inf), np.zeros((courses, width), np.int64)
@@ -80,8 +80,8 @@ class _Courses:
 
 
 def fly(
-    ahead: NDArray[Any],
-    seconds: NDArray[Any],
+    ahead: NDArray[np.generic],
+    seconds: ArrayLike,
     in_flight: int = 1,
     slots: int | None = None,
     alone: float = 1.0,
@@ -94,10 +94,10 @@ def fly(
     run at once (None: all), the others queue in launch order. How fast they run at each moment is
     ``Crowding``'s: when some paths of a round have ended, the others go on faster.
     """
-    seconds = np.asarray(seconds, np.float64)
-    count, cap = seconds.shape
+    runs: FloatArray = np.asarray(seconds, np.float64)
+    count, cap = runs.shape
     crowding = Crowding(cap if slots is None else slots, alone)
-    courses = _Courses(seconds, min(crowding.slots, cap), crowding)
+    courses = _Courses(runs, min(crowding.slots, cap), crowding)
     going: IntArray = np.arange(count, dtype=np.int64)
     while len(going):
         over = going[courses.open[going] == 0]
