@@ -137,7 +137,7 @@ def test_requests_choose_their_policy(serve: Serve) -> None:
 def test_a_deadline_is_kept_and_told(serve: Serve) -> None:
     script = Script(answer=says("7"), fault=lambda number, _: "hang" if number >= 2 else None)
     rig = serve(script, plan=make_plan("fixed:4"))
-    told = ask(rig, extra_body={"keff": {"deadline_s": 0.4}}).model_extra["keff"]
+    told = ask(rig, extra_body={"keff": {"deadline_s": 1.0}}).model_extra["keff"]
     assert (told["stop"], told["paths"], told["cancelled"]) == ("deadline", 2, 2)
     assert told["stop_reason"] == REASONS["deadline"]
     nothing = serve(Script(fault=lambda *_: "hang"), options=Options(deadline=0.1))

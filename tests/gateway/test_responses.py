@@ -59,7 +59,7 @@ def test_function_calls_vote_by_name_and_values() -> None:
         return response({"type": "reasoning", "id": "r", "summary": []}, call("weather", at="Rome", days=1.0))
 
     tools = [{"type": "function", "name": "weather", "parameters": {}, "strict": False}]
-    with served(give, planless=True, options=Options(in_flight=3)) as (rig, _, _):
+    with served(give, planless=True) as (rig, _, _):
         reply = rig.client().responses.create(model="m", input="And the weather?", tools=tools)  # type: ignore[call-overload]
         streamed = list(rig.client().responses.create(model="m", input="x", tools=tools, stream=True))  # type: ignore[call-overload]
     assert [item.type for item in reply.output] == ["reasoning", "function_call"]
