@@ -10,8 +10,6 @@ from keff.gateway.call import Call
 from keff.gateway.client import Client
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nX-Told: a\r\nx-told: b\r\n\r\nok"
 
 

@@ -12,11 +12,7 @@ from keff.engines.openai import OpenAI
 from keff.records import Completion, Sampling
 
 PROMPT = [{"role": "user", "content": "How many?"}]
-
-
 SAMPLING = Sampling(seed=5, max_tokens=64)
-
-
 Serve = Callable[[Script], str]
 
 

@@ -14,8 +14,6 @@ from keff.gateway.response_stream import response_events
 from raw_server import http, raw_server
 
 Give = Callable[[int, dict[str, Any]], dict[str, Any]]
-
-
 USAGE = {
     "input_tokens": 7,
     "input_tokens_details": {"cached_tokens": 3},

@@ -11,8 +11,6 @@ from keff.sandbox import Limits
 from keff.tasks.mbpp import Mbpp
 
 GOLD = {"imports": [], "tests": ["assert f(2) == 4", "assert f(7) == 49"]}
-
-
 SHORT = Limits(seconds=1.5, cpu=1, file_bytes=(8 << 20) + os.getpid())
 """The odd file size marks the command lines of this test's jails."""
 

@@ -20,7 +20,6 @@ from keff.tasks.mbpp import Ran
 from sandbox_rig import GOLD, SHORT, mbpp, needs_bwrap
 
 pytestmark = pytest.mark.slow
-
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py"))
 
 

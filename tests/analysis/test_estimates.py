@@ -50,7 +50,7 @@ def simulated(p: float, c: float, n: int, k: int, seed: int = 0) -> Record:
 def test_known_p_and_c_come_back_within_their_intervals() -> None:
     inside = 0
     for seed in range(6):
-        found = analyze(simulated(0.6, 0.4, 120, 8, seed), Settings())
+        found = analyze(simulated(0.6, 0.4, 120, 8, seed), Settings(k_max=8))
         inside += found.c.lo <= 0.4 <= found.c.hi
     assert inside >= 5
 

@@ -13,7 +13,6 @@ from how_many import examples
 from keff.answers import Space, read, space
 
 NAMES = st.sampled_from(["users", "orders", "items", "t1"])
-
 COLUMNS = st.lists(st.sampled_from(["id", "name", "total", "age"]), min_size=1, max_size=3, unique=True)
 
 

@@ -45,8 +45,6 @@ SCALARS = (
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=8)
 )
-
-
 DOCUMENTS = st.dictionaries(
     st.text(max_size=5),
     st.recursive(
@@ -57,7 +55,6 @@ DOCUMENTS = st.dictionaries(
     min_size=1,
     max_size=5,
 )
-
 JSON = space("json")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -31,13 +32,17 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
     name = request.param
     if name == "starter":
         return plugins.load("task", name)
-    file = request.getfixturevalue("shared") / "data" / "benchmarks" / f"{FILES.get(name, name)}.jsonl"
+    return beginning(name, request.getfixturevalue("shared"), tmp_path, FEW.get(name, 60))
+
+
+def beginning(name: str, shared: Path, folder: Path, n: int) -> Task:
+    """Return a task with the first rows of its data: reading thousands takes longer than what is tested."""
+    file = shared / "data" / "benchmarks" / f"{FILES.get(name, name)}.jsonl"
     if not file.is_file():
         pytest.skip(f"no {file.name} in the shared data")
-    lines = file.read_text("utf-8").splitlines()[: FEW.get(name, 60)]
-    data = tmp_path / f"{name}.jsonl"
-    data.write_text("\n".join(lines), "utf-8")
-    return plugins.load("task", name, data=str(data))
+    with file.open(encoding="utf-8") as lines:
+        (folder / file.name).write_text("".join(islice(lines, n)), "utf-8")
+    return plugins.load("task", name, data=str(folder / file.name))
 
 
 def test_paths_are_right_exactly_where_the_engine_meant_them_to_be(task: Task) -> None:
@@ -55,13 +60,10 @@ def test_paths_are_right_exactly_where_the_engine_meant_them_to_be(task: Task) -
 
 
 @pytest.mark.parametrize("name", ["hotpotqa", "boolq", "mmlu"])
-def test_accuracy_and_correlation_are_those_asked_for(name: str, shared: Path) -> None:
+def test_accuracy_and_correlation_are_those_asked_for(name: str, shared: Path, tmp_path: Path) -> None:
     """Within four standard errors, through the task's reader and scorer; p of HotpotQA was .74 once."""
-    file = shared / "data" / "benchmarks" / f"{name}.jsonl"
-    if not file.is_file():
-        pytest.skip(f"no {file.name} in the shared data")
-    task, p, c, k = plugins.load("task", name, data=str(file)), 0.5, 0.3, 8
-    items = select(task, 200)
+    task, p, c, k = beginning(name, shared, tmp_path, 400), 0.5, 0.3, 8
+    items = select(task, 120)
     engine = plugins.load("engine", "fake", p=p, c=c, oracle=Oracle(task, items, (0,)))
 
     async def matrix() -> list[list[int | None]]:
@@ -78,11 +80,8 @@ def test_accuracy_and_correlation_are_those_asked_for(name: str, shared: Path) -
     assert anova_c(Votes(None, right)) == pytest.approx(c, abs=4 * 1.6 * c / np.sqrt(len(items)))
 
 
-def test_a_prompt_has_several_wrong_answers_where_its_task_can(shared: Path) -> None:
-    file = shared / "data" / "benchmarks" / "hotpotqa.jsonl"
-    if not file.is_file():
-        pytest.skip(f"no {file.name} in the shared data")
-    task = plugins.load("task", "hotpotqa", data=str(file))
+def test_a_prompt_has_several_wrong_answers_where_its_task_can(shared: Path, tmp_path: Path) -> None:
+    task = beginning("hotpotqa", shared, tmp_path, 60)
     told = Oracle(task, select(task, 20), (0,))
     assert all(len(set(one["wrong"])) == 4 for one in told.values())
     assert json.dumps(dict(told))

@@ -13,7 +13,7 @@ from fault_server import Script
 from gateway_rig import Rig, make_plan
 from keff.gateway.extraction import Reader, reader_of
 
-REQUESTS = 200
+REQUESTS = 60
 PATHS = 5
 
 

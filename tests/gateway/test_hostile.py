@@ -35,8 +35,6 @@ def strict(reply: httpx2.Response) -> Any:
 
 
 LOGPROBS = {"content": [{"token": "x", "logprob": float("nan")}, {"token": "y", "logprob": float("-inf")}]}
-
-
 ODD_ANSWERS: dict[str, dict[str, Any]] = {
     "usage NaN": {"usage": {"prompt_tokens": float("nan"), "completion_tokens": float("inf")}},
     "usage 10^400": {"usage": {"prompt_tokens": 10**400, "completion_tokens": 10**400}},
