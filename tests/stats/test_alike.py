@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.stats import answer_model
-from keff.stats.alike import Alike, alike, mean_of_items, one_of_each, pattern_notes, resampled_counts
+from keff.stats.alike import (
+    Alike,
+    _drawn_patterns,
+    alike,
+    mean_of_items,
+    one_of_each,
+    pattern_notes,
+    resampled_counts,
+)
 from keff.stats.answer_model import AnswerModel
 from keff.stats.correlation import agreement_items
 from keff.stats.draws import dense_codes
@@ -171,3 +179,16 @@ def test_it_is_said_where_a_large_record_goes_question_by_question(monkeypatch: 
     (note,) = pattern_notes(unlike)
     assert note.code == "few_alike" and "of 40 questions" in note.message
     assert pattern_notes(many()) == ()
+
+
+@pytest.mark.parametrize("counts", [[700, 250, *[1] * 30, *[4] * 5], [400, 600], [3] * 40])
+def test_patterns_of_large_records_are_resampled_by_the_multinomial_law(counts: list[int]) -> None:
+    own, n = np.array(counts), sum(counts)
+    drawn = np.array(list(_drawn_patterns(own, 4000, np.random.default_rng(3))))
+    assert np.all(drawn.sum(axis=1) == n)
+    chances = own / n
+    law = n * (np.diag(chances) - np.outer(chances, chances))
+    error = np.sqrt(np.diag(law) / len(drawn))
+    np.testing.assert_array_less(np.abs(drawn.mean(axis=0) - own), 5 * error)
+    spread = np.sqrt((np.outer(np.diag(law), np.diag(law)) + law**2) / len(drawn))
+    np.testing.assert_array_less(np.abs(np.cov(drawn.T) - law), 6 * spread)

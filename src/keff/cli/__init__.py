@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import atexit
 import gc
 import importlib
 import os
@@ -103,6 +104,7 @@ def main() -> None:
     # Statistics are many small matrix products: threads would spin while they wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(FEW_COLLECTIONS)
+    atexit.register(gc.freeze)  # nor does it look at the end, when all memory goes with the process
     warnings.showwarning = _warn
     try:
         build(sys.argv[1:])()

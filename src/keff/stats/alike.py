@@ -64,7 +64,11 @@ def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64
     """Return the name of each row's pattern [n]."""
     n, k = codes.shape
     # Sorting answer and correctness as one number puts equal answers together and counts the right ones.
-    packed = np.sort(codes * 2 + (0 if correct is None else correct), axis=1)
+    kind = np.int32 if int(codes.max()) < 2**30 else np.int64
+    packed = codes.astype(kind) * kind(2)
+    if correct is not None:
+        packed += correct.astype(kind)
+    packed.sort(axis=1)
     ordered, right = packed >> 1, packed & 1
     starts = np.ones((n, k), bool)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=starts[:, 1:])
@@ -112,10 +116,14 @@ def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) ->
     """Yield how often each pattern [u] is in bootstrap resamples of whole clusters.
 
     Of many independent items the counts are drawn as multinomial ones, at a cost that does not depend on n;
-    where patterns are many, drawing the items themselves takes less.
+    where patterns are many, drawing the items themselves takes less, and of large records only the items of
+    rare patterns are drawn.
     """
     same, groups = alike(votes), votes.n_clusters
     apart = groups == votes.n >= MANY_ROWS
+    if apart and groups >= LARGE:
+        yield from _drawn_patterns(same.counts, replicates, rng)
+        return
     if apart and FEW_ITEMS * same.counts.size > groups:
         for _ in range(replicates):
             drawn = rng.integers(0, groups, groups)
@@ -131,6 +139,19 @@ def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) ->
     for _ in range(replicates):
         drawn = rng.multinomial(groups, chances)
         yield drawn if apart else _by_pattern(same, drawn[votes.cluster_ids])
+
+
+def _drawn_patterns(counts: IntArray, replicates: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Yield resampled counts [u]: those of frequent patterns, and of the rare ones item by item."""
+    frequent, n = np.flatnonzero(counts >= FEW_ITEMS), int(counts.sum())
+    rare = np.repeat(np.flatnonzero(counts < FEW_ITEMS), counts[counts < FEW_ITEMS])
+    chances = np.append(counts[frequent], rare.size) / n
+    for _ in range(replicates):
+        drawn = rng.multinomial(n, chances)
+        items = rare.take(rng.integers(0, max(rare.size, 1), int(drawn[-1])), mode="wrap")
+        times = np.bincount(items, minlength=counts.size)
+        times[frequent] = drawn[:-1]
+        yield times
 
 
 def _by_pattern(same: Alike, weights: IntArray) -> IntArray:

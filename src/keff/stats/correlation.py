@@ -81,11 +81,12 @@ def pooled_c_pairwise(matrix: ArrayLike) -> float:
 
 def correlation_matrix(votes: Votes) -> FloatArray:
     """Return the Pearson correlations [K, K] of path columns over items; NaN for a constant column."""
-    scores = votes.scored().astype(np.float64)
-    n, sums = votes.n, scores.sum(axis=0)
+    # Single precision holds the counts exactly, in half the memory.
+    scores = votes.scored().astype(np.float32 if votes.n < 2**24 else np.float64)
+    n, sums = votes.n, scores.sum(axis=0, dtype=np.float64)
     spread = n * sums - sums * sums
     scale = np.where(spread > 0, np.sqrt(spread), np.nan)
-    return (n * (scores.T @ scores) - np.outer(sums, sums)) / np.outer(scale, scale)
+    return (n * (scores.T @ scores).astype(np.float64) - np.outer(sums, sums)) / np.outer(scale, scale)
 
 
 def pearson_c(votes: Votes) -> tuple[float, int]:

@@ -30,6 +30,11 @@ MANY_KINDS = 200
 """Counts of more kinds of rows than this take longer to draw than their normal limit."""
 
 
+FEW_OF_A_KIND = 16
+"""With fewer rows of each kind than this, on average, it takes longer to draw counts than rows; of small
+samples as many are drawn either way."""
+
+
 def resampled_totals(
     units: NDArray[Any], replicates: int, rng: np.random.Generator, counts: IntArray | None = None
 ) -> FloatArray:
@@ -47,7 +52,7 @@ def resampled_totals(
     g = units.shape[0]
     if g >= MANY_ROWS:
         first, times = _distinct_rows(units)
-        if 2 * first.size < g:
+        if (2 if g < NORMAL_ROWS else FEW_OF_A_KIND) * first.size < g:
             return _totals_of_kinds(units[first], times, replicates, rng)
         if g >= NORMAL_ROWS and (limit := _normal_totals(units, replicates, rng)) is not None:
             return limit

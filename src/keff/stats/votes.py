@@ -54,8 +54,12 @@ class Votes:
             raise ValueError(f"votes need at least one item and one path, got {n} x {k}")
         if answers is not None and answers.min() < -1:
             raise ValueError("answer codes are -1 (abstains) or 0, 1, 2, ...")
+        _same_shape(correct, (n, k), "correct")
+        # What was given may be of fewer bytes than what is kept, and quicker to look through.
+        if answers is not None and correct is not None and _right_without_answer(self.answers, self.correct):
+            raise ValueError("a path without an answer cannot be correct: score abstentions 0")
         _set(self, "answers", answers)
-        _set(self, "correct", _same_shape(correct, (n, k), "correct"))
+        _set(self, "correct", correct)
         _set(self, "slots", None if self.slots is None else _integers(self.slots, "slots", 1))
         _set(self, "clusters", None if self.clusters is None else _integers(self.clusters, "clusters", 1))
         _set(self, "tokens", None if self.tokens is None else np.asarray(self.tokens, np.float64))
@@ -68,8 +72,6 @@ class Votes:
             _set(self, name, _same_shape(_optional_floats(getattr(self, name)), (n, k), name))
         if self.seconds is not None and bool(np.any((self.seconds < 0) | np.isinf(self.seconds))):
             raise ValueError("seconds must be finite and not negative")
-        if answers is not None and correct is not None and bool(np.any((answers < 0) & (correct > 0))):
-            raise ValueError("a path without an answer cannot be correct: score abstentions 0")
 
     @classmethod
     def from_correct(cls, matrix: ArrayLike, clusters: ArrayLike | None = None) -> Votes:
@@ -220,6 +222,10 @@ def _rows(array: NDArray[Kind] | None, rows: NDArray[np.integer | np.bool_]) -> 
     return None if array is None else array[rows]
 
 
+def _right_without_answer(answers: ArrayLike, correct: ArrayLike) -> bool:
+    return bool(np.any((np.asarray(answers) < 0) & (np.asarray(correct) > 0)))
+
+
 def _optional_floats(array: ArrayLike | None) -> FloatArray | None:
     return None if array is None else np.asarray(array, np.float64)
 
@@ -254,6 +260,6 @@ def _integers(values: ArrayLike, name: str, ndim: int) -> IntArray:
 
 def _binary(values: ArrayLike) -> IntArray:
     array = _array(values, "correct", 2)
-    if array.dtype.kind not in "iubf" or not np.all((array == 0) | (array == 1)):
+    if array.dtype.kind not in "iubf" or (array.dtype != bool and not np.all((array == 0) | (array == 1))):
         raise ValueError("correct must hold only 0 and 1, without NaN")
     return array.astype(np.int64)

@@ -24,7 +24,8 @@ ORDERS_IN_ALL = 20_000
 
 
 QUESTIONS = 3_000
-"""So many questions of a pilot are played at most: more of them would make no difference to a choice."""
+"""So many questions of a pilot are played at most: more of them would make no difference to a choice. From so
+many on, each needs half the orders, or simulated questions like it."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ def simulated(pilot: Votes, cap: int, weights: FloatArray, rng: np.random.Genera
     """
     counts, _ = vote_counts(pilot)
     mixture = fit_weights(partition_log_law(counts), PSEUDO_ITEMS * weights)
-    repeats = max(4, SEQUENCES * 32 // (pilot.n * max(cap, 32)))
+    least = 4 if pilot.n < QUESTIONS else 2
+    repeats = max(least, SEQUENCES * 32 // (pilot.n * max(cap, 32)))
     new = simulate(pilot, mixture, (repeats, cap), rng)
     return _play(new.draws, new.share_of_leader())
 
@@ -95,7 +97,8 @@ def some_orders(draws: Draws, sample: IntArray | None = None) -> Draws:
     Of the questions at the places of a ``sample`` only, where there is one.
     """
     rows = slice(None) if sample is None else sample
-    count = max(ORDERS_IN_ALL // len(draws.codes[rows]), 16)
+    n = len(draws.codes[rows])
+    count = max(ORDERS_IN_ALL // n, 16 if n < QUESTIONS else 8)
     if draws.correct is not None:
         _ = draws.tallies  # the rule that is chosen is judged by all orders, so they are counted once, here
     return draws.some(rows, count)
