@@ -25,13 +25,14 @@ def quick_rows(where: str, lines: Sequence[bytes], *, first: bool = False) -> li
     together = _BETWEEN.join(lines)
     if len(together) <= MOST_VALUES:
         try:
-            values = jiter.from_json(b"[%b]" % together, cache_mode="all", catch_duplicate_keys=True)
+            read = jiter.from_json(b"[%b]" % together, cache_mode="all", catch_duplicate_keys=True)
         except ValueError:
-            values = []
+            read = []
+        values = cast("list[object]", read)
         rows, marks = values[::2], values[1::2]
         apart = len(rows) == len(lines) and marks.count(_MARK) == len(marks)
         if apart and set(map(type, rows)) == {dict}:
-            return rows
+            return cast("list[Row]", rows)
     return [quick_parse(where, line, first=first and place == 0) for place, line in enumerate(lines)]
 
 
