@@ -11,7 +11,7 @@ import pytest
 
 from keff.errors import LogError
 from keff.log import Question, find_log
-from keff.logs.published import BY_TASK, SCORERS, survey
+from keff.logs.published import BY_TASK, SCORERS, question_of, survey
 from keff.paper.layout import Series
 from keff.reading.open import Opening, open_record
 from keff.records import Note
@@ -65,6 +65,13 @@ def test_stored_answers_are_scored_as_published(
 ) -> None:
     (question,) = read(tmp_path, row(task, gold, right + wrong))
     assert question.correct == (1,) * len(right) + (0,) * len(wrong)
+
+
+def test_a_judged_pair_is_remembered_with_its_gold_answer_and_its_scorer() -> None:
+    asked = [("gsm8k", "4"), ("gsm8k", "5"), ("gsm8k", ["5", "4"]), ("triviaqa", "4"), ("gsm8k", "4")]
+    rows = [row(task, gold, ["4.0"], instance_id=f"i{n}") for n, (task, gold) in enumerate(asked)]
+    correct = [question_of("file:1", each).correct for each in rows]
+    assert correct == [(1,), (0,), (1,), (0,), (1,)]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 57.0, -0.1])
