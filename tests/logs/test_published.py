@@ -69,7 +69,7 @@ def test_stored_answers_are_scored_as_published(
 
 def test_a_judged_pair_is_remembered_with_its_gold_answer_and_its_scorer() -> None:
     asked = [("gsm8k", "4"), ("gsm8k", "5"), ("gsm8k", ["5", "4"]), ("triviaqa", "4"), ("gsm8k", "4")]
-    rows = [row(task, gold, ["4.0"], instance_id=f"i{n}") for n, (task, gold) in enumerate(asked)]
+    rows = [row(task, gold, ["about 4"], instance_id=f"i{n}") for n, (task, gold) in enumerate(asked)]
     correct = [question_of("file:1", each).correct for each in rows]
     assert correct == [(1,), (0,), (1,), (0,), (1,)]
 
