@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu, pearsonr
+import scipy
 
 from keff.paper import layout
 from keff.paper.cell import Cell, Place, measure
@@ -82,62 +82,64 @@ def test_the_rows_interval_is_the_papers_independent_row_bootstrap() -> None:
     assert widths["paired_rho"] == pytest.approx(widths["paired"], rel=0.1)
 
 
-CELLS = [
-    *(cell("triviaqa", f"m{i}", i, (0.8, 0.2)) for i in range(5)),
-    *(cell("hotpotqa", f"m{i}", 10 + i, (0.8, 0.2)) for i in range(5)),
-    *(cell("gsm8k", f"m{i}", 20 + i, (0.7, 0.6)) for i in range(5)),
-    *(cell("math", f"m{i}", 30 + i, (0.7, 0.65)) for i in range(5)),
-    *(cell("drop", f"m{i}", 40 + i, (0.7, 0.4), spread=2.0) for i in range(2)),
-]
+@pytest.fixture(scope="module")
+def cells() -> list[Cell]:
+    return [
+        *(cell("triviaqa", f"m{i}", i, (0.8, 0.2)) for i in range(5)),
+        *(cell("hotpotqa", f"m{i}", 10 + i, (0.8, 0.2)) for i in range(5)),
+        *(cell("gsm8k", f"m{i}", 20 + i, (0.7, 0.6)) for i in range(5)),
+        *(cell("math", f"m{i}", 30 + i, (0.7, 0.65)) for i in range(5)),
+        *(cell("drop", f"m{i}", 40 + i, (0.7, 0.4), spread=2.0) for i in range(2)),
+    ]
 
 
-def test_tables_average_valid_cells() -> None:
-    row = next(row for row in table3(CELLS) if row["benchmark"] == "GSM8K")
-    own = [one.numbers for one in CELLS if one.numbers.benchmark == "GSM8K"]
+def test_tables_average_valid_cells(cells: list[Cell]) -> None:
+    row = next(row for row in table3(cells) if row["benchmark"] == "GSM8K")
+    own = [one.numbers for one in cells if one.numbers.benchmark == "GSM8K"]
     assert row["n"] == 5
     assert row["delta_rho"] == pytest.approx(np.mean([one.delta_rho for one in own]), abs=1e-12)
-    domain = next(row for row in table8(CELLS) if row["domain"] == "QA")
-    change = [one.numbers.mv_pt - one.numbers.mv_sc for one in CELLS if one.domain == "QA"]
+    domain = next(row for row in table8(cells) if row["domain"] == "QA")
+    change = [one.numbers.mv_pt - one.numbers.mv_sc for one in cells if one.domain == "QA"]
     assert (domain["n"], domain["delta"]) == (10, pytest.approx(np.mean(change), abs=1e-12))
     assert domain["delta_std"] == pytest.approx(np.std(change, ddof=1), abs=1e-12)
-    assert [row["domain"] for row in table8(CELLS)] == ["QA", "NLU", "Math"]
+    assert [row["domain"] for row in table8(cells)] == ["QA", "NLU", "Math"]
 
 
-def test_cells_below_two_percent_count_nowhere_but_in_weighting() -> None:
+def test_cells_below_two_percent_count_nowhere_but_in_weighting(cells: list[Cell]) -> None:
     rng = np.random.default_rng(9)
     dead = np.zeros((250, K), int)
     dead[0, 0] = 1
     low = measure(Place("low", layout.BENCHMARKS["drop"]), (sample(dead), sample(arm(rng, 0.5, 0))), 100, rng)
     assert not low.valid
-    found = headline([*CELLS, low])
+    found = headline([*cells, low])
     assert (found["cells"], found["valid"]) == (23, 22)
     assert found["weighted_voting"]["cells"] == 23
 
 
-def test_headline_tests_are_those_of_scipy() -> None:
-    found = headline(CELLS)
-    qa = [one.numbers.delta_rho for one in CELLS if one.domain == "QA"]
-    maths = [one.numbers.delta_rho for one in CELLS if one.domain == "Math"]
+def test_headline_tests_are_those_of_scipy(cells: list[Cell]) -> None:
+    found = headline(cells)
+    qa = [one.numbers.delta_rho for one in cells if one.domain == "QA"]
+    maths = [one.numbers.delta_rho for one in cells if one.domain == "Math"]
     test = found["mann_whitney"]
-    exact = mannwhitneyu(qa, maths, alternative="less", method="exact").pvalue
-    normal = mannwhitneyu(qa, maths, alternative="less", method="asymptotic").pvalue
+    exact = scipy.stats.mannwhitneyu(qa, maths, alternative="less", method="exact").pvalue
+    normal = scipy.stats.mannwhitneyu(qa, maths, alternative="less", method="asymptotic").pvalue
     assert (test["p"], test["p_normal"]) == (pytest.approx(exact, rel=1e-9), pytest.approx(normal, rel=1e-9))
     assert test["share_below_0.001"] > 0.99
-    points = figure3(CELLS)
-    fit = pearsonr([row["diversity"] for row in points], [row["delta_rho"] for row in points])
+    points = figure3(cells)
+    fit = scipy.stats.pearsonr([row["diversity"] for row in points], [row["delta_rho"] for row in points])
     assert found["predictor"]["r"] == pytest.approx(fit.statistic, abs=1e-9)
     assert found["predictor"]["p"] == pytest.approx(fit.pvalue, abs=1e-9)
-    wide = [one.numbers.rows_hi - one.numbers.rows_lo for one in CELLS]
+    wide = [one.numbers.rows_hi - one.numbers.rows_lo for one in cells]
     assert found["precision"]["rows"]["median_width"] == pytest.approx(np.median(wide))
-    same = [one.numbers.paired_rho_hi - one.numbers.paired_rho_lo for one in CELLS]
+    same = [one.numbers.paired_rho_hi - one.numbers.paired_rho_lo for one in cells]
     assert found["precision"]["wider"]["resampling"] == pytest.approx(np.median(np.divide(same, wide)))
     assert found["precision"]["wider"]["estimator"] == pytest.approx(1, abs=0.1)
-    assert found["reduced"] == sum(value < 0 for value in (one.numbers.delta_rho for one in CELLS))
+    assert found["reduced"] == sum(value < 0 for value in (one.numbers.delta_rho for one in cells))
 
 
-def test_weighting_splits_by_slot_cv_and_by_accuracy() -> None:
-    found = headline(CELLS)["weighted_voting"]
-    numbers = [one.numbers for one in CELLS]
+def test_weighting_splits_by_slot_cv_and_by_accuracy(cells: list[Cell]) -> None:
+    found = headline(cells)["weighted_voting"]
+    numbers = [one.numbers for one in cells]
     high = [one for one in numbers if one.slot_cv > 0.225]
     assert found["high_cv"]["cells"] == len(high) > 0
     assert found["high_cv"]["gain"] == pytest.approx(np.mean([one.weighted_gain for one in high]))

@@ -2,10 +2,10 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import bdtr
-from scipy.stats import betabinom, binom
 
 from how_many import examples
 from keff.stats.betabinomial import (
@@ -33,7 +33,10 @@ def vote_by_pmf(k, p, c):
 def test_pmf_matches_scipy_where_scipy_is_accurate(k, p, c):
     a, b = alpha_beta(p, c)
     np.testing.assert_allclose(
-        np.exp(betabinom_logpmf(k, p, c)), betabinom.pmf(np.arange(k + 1), k, a, b), rtol=1e-8, atol=1e-13
+        np.exp(betabinom_logpmf(k, p, c)),
+        scipy.stats.betabinom.pmf(np.arange(k + 1), k, a, b),
+        rtol=1e-8,
+        atol=1e-13,
     )
 
 
@@ -87,7 +90,7 @@ def test_the_curve_moves_one_way_and_stays_between_p_and_its_limit(p, c):
 @given(st.integers(1, 101), st.floats(1e-9, 1))
 def test_closed_forms_at_both_ends_of_c(k, p):
     half = k // 2
-    binomial = 1 - bdtr(half, k, p) + (0.5 * binom.pmf(half, k, p) if k % 2 == 0 else 0)
+    binomial = 1 - bdtr(half, k, p) + (0.5 * scipy.stats.binom.pmf(half, k, p) if k % 2 == 0 else 0)
     assert float(majority_beta_binomial(k, p, 0)) == pytest.approx(binomial, abs=1e-12)
     assert float(majority_beta_binomial(k, p, 1)) == p
 
@@ -118,7 +121,7 @@ def test_ten_thousand_paths_over_the_whole_range_of_c():
         law = np.exp(betabinom_logpmf(10_000, 0.3, c))
         assert law.sum() == pytest.approx(1, abs=1e-12)
         assert law @ np.arange(10_001) / 10_000 == pytest.approx(0.3, abs=1e-9)
-    exact = binom.logpmf(np.arange(10_001), 10_000, 0.3)
+    exact = scipy.stats.binom.logpmf(np.arange(10_001), 10_000, 0.3)
     np.testing.assert_allclose(betabinom_logpmf(10_000, 0.3, 1e-15)[2900:3100], exact[2900:3100], rtol=1e-9)
 
 

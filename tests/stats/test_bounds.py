@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import brentq, linprog
-from scipy.stats import betabinom, binom
 
 from keff.stats.bounds import majority_bounds
 from keff.stats.majority import majority_table
@@ -18,11 +18,13 @@ THETA = np.sin(np.linspace(0, np.pi / 2, 3001)) ** 2
 
 
 def beta_binomial(k0: int, p: float, c: float) -> NDArray[np.float64]:
-    return np.asarray(betabinom.pmf(np.arange(k0 + 1), k0, p * (1 - c) / c, (1 - p) * (1 - c) / c))
+    return np.asarray(
+        scipy.stats.betabinom.pmf(np.arange(k0 + 1), k0, p * (1 - c) / c, (1 - p) * (1 - c) / c)
+    )
 
 
 def cells(k0: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(binom.pmf(np.arange(k0 + 1)[:, None], k0, theta))
+    return np.asarray(scipy.stats.binom.pmf(np.arange(k0 + 1)[:, None], k0, theta))
 
 
 def vote(k: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+import scipy
 
 from keff.stats.alike import alike
 from keff.stats.answer_model import AnswerModel
@@ -17,8 +17,8 @@ LOW, HIGH, HARD = 0.35, 0.95, 0.6
 
 def majority(k: int, right: float) -> float:
     """Return the chance that more than half of k votes are right, and half of that of a tie."""
-    tie = binom.pmf(k / 2, k, right) if k % 2 == 0 else 0.0
-    return float(binom.sf(k // 2, k, right) + 0.5 * tie)
+    tie = scipy.stats.binom.pmf(k / 2, k, right) if k % 2 == 0 else 0.0
+    return float(scipy.stats.binom.sf(k // 2, k, right) + 0.5 * tie)
 
 
 def truth(k: int) -> float:
