@@ -56,7 +56,7 @@ class Votes:
             raise ValueError("answer codes are -1 (abstains) or 0, 1, 2, ...")
         _same_shape(correct, (n, k), "correct")
         # What was given may be of fewer bytes than what is kept, and quicker to look through.
-        if answers is not None and correct is not None and _right_without_answer(self.answers, self.correct):
+        if _right_without_answer(self.answers, self.correct):
             raise ValueError("a path without an answer cannot be correct: score abstentions 0")
         _set(self, "answers", answers)
         _set(self, "correct", correct)
@@ -222,7 +222,9 @@ def _rows(array: NDArray[Kind] | None, rows: NDArray[np.integer | np.bool_]) -> 
     return None if array is None else array[rows]
 
 
-def _right_without_answer(answers: ArrayLike, correct: ArrayLike) -> bool:
+def _right_without_answer(answers: ArrayLike | None, correct: ArrayLike | None) -> bool:
+    if answers is None or correct is None:
+        return False
     return bool(np.any((np.asarray(answers) < 0) & (np.asarray(correct) > 0)))
 
 
