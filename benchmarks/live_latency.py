@@ -1,6 +1,6 @@
 """Predicted against measured time to answer: a small real model behind a server, three policies, two loads.
 
-    python -m benchmarks.live_latency [--questions 12] [--tokens 20] [--chunk 3] [--seed 0]
+    python -m benchmarks.live_latency [--questions 12] [--tokens 20] [--chunk 3] [--seed 0] [--processor]
 
 For each number of places of the server paths are drawn with all places busy, and of each question one alone,
 as pilots record them; then every question is asked anew under each policy, one question at a time. Both go on
@@ -14,7 +14,9 @@ early by a tenth, which the intervals of replay are there to say. ``--seed 10000
 
 The server reads the prompt anew for every path: replay takes the paths of a question to be alike, and with a
 prompt as long as the answer the first, which reads it, would not be. An idle machine gives the best figures:
-where the load changes from one second to the next, both sides are noise.
+where the load changes from one second to the next, both sides are noise. ``--processor`` takes the processor
+time of this process, in which the server works with one thread, for the clock of both: what an idle machine
+would show, whatever else runs.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import argparse
 import asyncio
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -54,10 +56,14 @@ def question(task: Task, item: Item) -> list[Message]:
     return list(task.messages(item, 0)[-1:])
 
 
+Clock = Callable[[], float]
+
+
 @dataclass
 class Pilot:
     """What was recorded: the paths of each question, and the first of each that was drawn alone as well."""
 
+    clock: Clock
     keys: list[list[str | None]] = field(default_factory=list[list[str | None]])
     busy: list[list[Completion]] = field(default_factory=list[list[Completion]])
     lone: list[Completion] = field(default_factory=list[Completion])
@@ -69,7 +75,9 @@ class Pilot:
         async def path(item: Item, seed: int) -> Completion:
             sampling = Sampling(temperature=TEMPERATURE, max_tokens=tokens, seed=seed)
             async with gate:
-                return (await engine.generate(question(task, item), sampling, 1))[0]
+                begun = self.clock()
+                drawn = (await engine.generate(question(task, item), sampling, 1))[0]
+                return replace(drawn, seconds=self.clock() - begun)
 
         self.lone += [await path(item, 0) for item in items]
         wanted = [path(item, seed) for item in items for seed in range(PATHS)]
@@ -98,12 +106,18 @@ class Pilot:
 
 
 async def measured(
-    client: openai.AsyncOpenAI, task: Task, items: Sequence[Item], spec: str, tokens: int, seed: int
+    client: openai.AsyncOpenAI,
+    task: Task,
+    items: Sequence[Item],
+    spec: str,
+    tokens: int,
+    seed: int,
+    clock: Clock,
 ) -> list[float]:
     """Ask questions under a policy, one after the other; return the seconds of each."""
     times: list[float] = []
     for item in items:
-        start = time.perf_counter()
+        start = clock()
         await self_consistency(
             client,
             question(task, item),
@@ -115,13 +129,14 @@ async def measured(
             seed=seed,
             extra_body=ANEW,
         )
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return times
 
 
 async def in_turns(url: str, places: int, asked: argparse.Namespace) -> tuple[Pilot, dict[str, FloatArray]]:
     """Record and measure, some questions at a time."""
-    task, pilot = plugins.load("task", "starter"), Pilot()
+    clock = time.process_time if asked.processor else time.perf_counter
+    task, pilot = plugins.load("task", "starter"), Pilot(clock)
     options = {"n_per_request": 1, "api_key_env": "KEFF_NO_KEY", "extra_body": ANEW}
     engine = plugins.load("engine", "openai", base_url=url, **options)
     items = select(task)[: asked.questions]
@@ -129,12 +144,12 @@ async def in_turns(url: str, places: int, asked: argparse.Namespace) -> tuple[Pi
     await engine.start()
     async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
         # The first requests of a server are slow.
-        await measured(client, task, items[:1], POLICIES[0], asked.tokens, 0)
+        await measured(client, task, items[:1], POLICIES[0], asked.tokens, 0, clock)
         for begin in range(0, len(items), asked.chunk):
             few = items[begin : begin + asked.chunk]
             await pilot.draw(task, engine, few, places, asked.tokens)
             for spec in POLICIES:
-                times[spec] += await measured(client, task, few, spec, asked.tokens, asked.seed)
+                times[spec] += await measured(client, task, few, spec, asked.tokens, asked.seed, clock)
     await engine.close()
     return pilot, {spec: np.array(each) for spec, each in times.items()}
 
@@ -182,6 +197,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=20)
     parser.add_argument("--chunk", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processor", action="store_true")
     asked = parser.parse_args()
     print("Seconds to the answer (in brackets: the share of its time that a path takes alone)\n")
     print("| places | policy | p50 predicted | measured | off | p95 predicted | measured | off |")
