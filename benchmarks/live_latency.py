@@ -1,6 +1,6 @@
 """Predicted against measured time to answer: a small real model behind a server, three policies, two loads.
 
-    python -m benchmarks.live_latency [--questions 12] [--tokens 20] [--chunk 3] [--seed 0] [--processor]
+    python -m benchmarks.live_latency [--questions 11] [--tokens 20] [--chunk 3] [--seed 0] [--processor]
 
 For each number of places of the server paths are drawn with all places busy, and of each question one alone,
 as pilots record them; then every question is asked anew under each policy, one question at a time. Both go on
@@ -9,7 +9,7 @@ replay predicts the median and the 95th percentile of the time to answer.
 
 Questions are asked with the pilot's seeds: the same texts come again, up to rounding, in the one order of
 their seeds, where replay averages over all orders. So the seconds are compared, and not how well the few
-answers of a pilot stand for others: of twelve questions that alone moves the median of a policy that stops
+answers of a pilot stand for others: of a dozen questions that alone moves the median of a policy that stops
 early by a tenth, which the intervals of replay are there to say. ``--seed 1000000`` asks for new texts.
 
 The server reads the prompt anew for every path: replay takes the paths of a question to be alike, and with a
@@ -193,7 +193,7 @@ def compare(places: int, asked: argparse.Namespace) -> list[Figure]:
 def main() -> None:
     """Print the table, and the claim."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--questions", type=int, default=12)
+    parser.add_argument("--questions", type=int, default=11)
     parser.add_argument("--tokens", type=int, default=20)
     parser.add_argument("--chunk", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
