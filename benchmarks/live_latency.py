@@ -49,6 +49,7 @@ PATHS = 6
 WITHIN = 0.2
 TEMPERATURE = 0.7
 ANEW: dict[str, object] = {"cache_prompt": False}
+OPTIONS = {"n_per_request": 1, "api_key_env": "KEFF_NO_KEY", "extra_body": ANEW}
 
 
 def question(task: Task, item: Item) -> list[Message]:
@@ -134,23 +135,30 @@ async def measured(
 
 
 async def in_turns(url: str, places: int, asked: argparse.Namespace) -> tuple[Pilot, dict[str, FloatArray]]:
-    """Record and measure, some questions at a time."""
+    """Record and measure, some questions at a time.
+
+    Never both clients at once: a server of few threads keeps one for each connection that is open, and the
+    last paths of a round would wait until it gives up the idle ones of the other client, after five seconds.
+    """
     clock = time.process_time if asked.processor else time.perf_counter
     task, pilot = plugins.load("task", "starter"), Pilot(clock)
-    options = {"n_per_request": 1, "api_key_env": "KEFF_NO_KEY", "extra_body": ANEW}
-    engine = plugins.load("engine", "openai", base_url=url, **options)
     items = select(task)[: asked.questions]
     times: dict[str, list[float]] = {spec: [] for spec in POLICIES}
-    await engine.start()
-    async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
-        # The first requests of a server are slow.
-        await measured(client, task, items[:1], POLICIES[0], asked.tokens, 0, clock)
-        for begin in range(0, len(items), asked.chunk):
-            few = items[begin : begin + asked.chunk]
-            await pilot.draw(task, engine, few, places, asked.tokens)
-            for spec in POLICIES:
-                times[spec] += await measured(client, task, few, spec, asked.tokens, asked.seed, clock)
-    await engine.close()
+
+    async def ask(some: Sequence[Item], specs: Sequence[str]) -> None:
+        async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+            for spec in specs:
+                times[spec] += await measured(client, task, some, spec, asked.tokens, asked.seed, clock)
+
+    await ask(items[:1], POLICIES[:1])
+    times[POLICIES[0]].clear()  # the first requests of a server are slow
+    for begin in range(0, len(items), asked.chunk):
+        few = items[begin : begin + asked.chunk]
+        engine = plugins.load("engine", "openai", base_url=url, **OPTIONS)
+        await engine.start()
+        await pilot.draw(task, engine, few, places, asked.tokens)
+        await engine.close()
+        await ask(few, POLICIES)
     return pilot, {spec: np.array(each) for spec, each in times.items()}
 
 
