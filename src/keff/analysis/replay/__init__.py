@@ -25,13 +25,14 @@ from keff.stats.votes import Votes
 
 ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 2
 """So many orders over all questions leave the mean of a rule a random error of about a tenth of a point,
-whatever
-the number of questions: well below what their sampling leaves."""
+whatever the number of questions: well below what their sampling leaves."""
+
+MANY = 3000
+"""From so many questions on half as many orders: their time shows there, and intervals hold their noise."""
 
 MOST_ORDERS = 4000
 ONE_BY_ONE = 200
 """Orders of a question at most where a policy cannot follow all of them at once."""
-
 
 BLOCK_CELLS, KEPT_CELLS = 2**20, 2**24
 """Places of paths in orders: so many a policy follows at once, and up to so many in all the running votes
@@ -173,10 +174,11 @@ class Bench:
 
     @classmethod
     def of(cls, votes: Votes, rules: list[Policy], cap: int, rng: np.random.Generator) -> Bench:
-        """Draw the orders: about 100,000 in all, and at least 2 of each item."""
+        """Draw the orders: so many in all, and at least 2 of each item."""
         longest = max([cap, *(rule.cap for rule in rules)])
         slow = not all(at_once(rule) or _unfitted(rule) for rule in rules)
-        orders = max(min(ORDERS_IN_ALL // votes.n, ONE_BY_ONE if slow else MOST_ORDERS), FEWEST_ORDERS)
+        in_all = ORDERS_IN_ALL // (1 + (votes.n >= MANY))
+        orders = max(min(in_all // votes.n, ONE_BY_ONE if slow else MOST_ORDERS), FEWEST_ORDERS)
         draws = permuted(votes, longest, orders, rng)
         unit = np.ones(votes.n) if votes.tokens is None else votes.tokens.mean(axis=1)
         if votes.correct is None:
