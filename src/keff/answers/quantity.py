@@ -187,7 +187,7 @@ def _read(answer: str) -> str:
         unit, at = _unit_at(text, number.end())
         rest = text[at:].strip(" .)")
         if number["currency"] or unit in _CURRENCIES.values():
-            if rest or total is not None:
+            if rest or total is not None or (unit and not _CODES.fullmatch(unit)):
                 raise _Refused("a price, and more")
             currency = unit or _CURRENCIES.get(number["currency"].strip(), number["currency"].strip(". "))
             return f"{_numbers.written(value)} {currency}"
