@@ -20,7 +20,18 @@ from keff.answers._visible import fold, visible
 MOST_CHARACTERS = 300
 _TAIL = 20_000
 
-_CURRENCIES = {"$": "USD", "US$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW"}
+_CURRENCIES = {
+    "$": "USD",
+    "US$": "USD",
+    "A$": "AUD",
+    "C$": "CAD",
+    "€": "EUR",
+    "£": "GBP",
+    "¥": "JPY",
+    "₹": "INR",
+    "Rs": "INR",
+    "₩": "KRW",
+}
 _CODES = re.compile(
     r"(?:US ?dollars?|dollars?|euros?|USD|EUR|GBP|JPY|INR|KRW|CHF|CAD|AUD|CNY)\b", re.IGNORECASE
 )
@@ -48,7 +59,9 @@ _SPELLED = {
     "kmh": "km/hour",
     "kph": "km/hour",
 }
-_ERRORS = (pint.errors.PintError, ValueError, TypeError, AttributeError)
+_SLIPS = ValueError, TypeError, AttributeError, ArithmeticError, LookupError, AssertionError
+_ERRORS = pint.errors.PintError, *_SLIPS
+"""What pint's parser raises on texts that are no unit: whatever its steps happen to trip over."""
 
 
 _WORD = re.compile(
@@ -186,11 +199,11 @@ def _read(answer: str) -> str:
             raise _Refused("no number" if total is None else "a part is not read")
         unit, at = _unit_at(text, number.end())
         rest = text[at:].strip(" .)")
-        if number["currency"] or unit in _CURRENCIES.values():
-            if rest or total is not None or (unit and not _CODES.fullmatch(unit)):
+        sign, named = (number["currency"] or "").strip(". "), _CODES.fullmatch(unit) is not None
+        if sign or named:
+            if rest or total is not None or (unit and not named):
                 raise _Refused("a price, and more")
-            currency = unit or _CURRENCIES.get(number["currency"].strip(), number["currency"].strip(". "))
-            return f"{_numbers.written(value)} {currency}"
+            return f"{_numbers.written(value)} {unit or _CURRENCIES.get(sign, sign)}"
         part = _base(value, unit or "dimensionless")
         total = part if total is None else _sum(total, part)
         if not rest:
@@ -219,7 +232,7 @@ def _name(quantity: _Quantity) -> str:
 def _base(value: Fraction, unit: str) -> _Quantity:
     try:
         return _registry().Quantity(value, _registry().Quantity(1, _pint(unit)).units).to_base_units()
-    except (*_ERRORS, ArithmeticError) as error:
+    except _ERRORS as error:
         raise _Refused(f"{unit}: {type(error).__name__}") from None
 
 
@@ -237,7 +250,7 @@ def _known(words: str) -> str:
         unit = _SPELLED.get(form, form)
         try:
             _registry().Quantity(1, _pint(unit)).unit_items()
-        except (*_ERRORS, ArithmeticError):
+        except _ERRORS:
             continue
         return unit
     return ""
