@@ -88,7 +88,8 @@ def build(arguments: list[str]) -> typer.Typer:
 
     named = next((argument for argument in arguments if not argument.startswith("-")), None)
     # Nothing is said about the others where a command comes first: their first lines need not be read.
-    for command in COMMANDS if named not in COMMANDS or arguments[0] != named else (named,):
+    shown = (named,) if named in COMMANDS and arguments[0] == named else COMMANDS
+    for command in shown:
         function: Callable[..., None] = _stub
         if command == named:
             postpone(UNUSED)

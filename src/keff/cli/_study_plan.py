@@ -142,7 +142,7 @@ def confirm(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> 
 
 
 def _owed(study: Study, cell: Cell) -> int:
-    """Return how many paths a cell owes; a folder that cannot be read fails later, on its own."""
+    """Return how many paths a cell still needs; 0 if its folder cannot be read: drawing will say why."""
     try:
         return state(study, cell).owed
     except KeffError:

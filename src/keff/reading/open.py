@@ -157,8 +157,8 @@ def recorded(source: Gathered, questions: list[Question], opening: Opening, name
 def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tuple[int | None, Note | None]:
     """Return how many paths of each question count, and what to say of it where a policy stopped the run.
 
-    How many paths a question got depends on its votes then: only the first ones, as many as every question
-    has, are like paths that were drawn without looking.
+    A policy stops a question as soon as its votes allow, so the number of its paths depends on them. Only the
+    first paths, as many as every question has, are like paths drawn without looking at the votes.
     """
     if opening.trim is not None:
         return min(opening.trim, EXACT_PATHS), None
