@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,3 +118,12 @@ def gateway(
 
     with serving(configure) as url:
         yield Rig(f"{url}/v1", made[0])
+
+
+@contextmanager
+def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """Run ``keff serve`` in a process of its own; gives the process and the first line of its log."""
+    command = [sys.executable, "-m", "keff", "serve", *map(str, arguments), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        yield process, json.loads(process.stderr.readline())

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Jumping(asyncio.SelectorEventLoop):
@@ -19,3 +23,27 @@ class Jumping(asyncio.SelectorEventLoop):
         if not self._ready and self._scheduled:  # type: ignore[attr-defined]
             self.now = self._scheduled[0]._when  # type: ignore[attr-defined]
         super()._run_once()  # type: ignore[misc]
+
+
+def on_a_clock(work: Coroutine[None, None, T]) -> T:
+    """Do something on a clock that jumps."""
+    loop = Jumping()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.close()
+
+
+async def in_rooms(count: int, rooms: int, answer: Callable[[int], Awaitable[None]]) -> None:
+    """Answer questions 0, 1, ... in order, at most so many at once, as the sampler does."""
+    room = asyncio.Semaphore(rooms)
+
+    async def one(question: int) -> None:
+        await answer(question)
+        room.release()
+
+    tasks: list[asyncio.Task[None]] = []
+    for question in range(count):
+        await room.acquire()
+        tasks.append(asyncio.create_task(one(question)))
+    await asyncio.gather(*tasks)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import UNDER_CI
+
 pytest.importorskip("starlette", reason="the gateway needs starlette: pip install 'keff[serve]'")
 
 pytestmark = pytest.mark.integration
@@ -17,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def test_a_thousand_hostile_inputs_break_nothing() -> None:
     """The seed differs from run to run but under CI, and what fails names it."""
-    seed = 0 if os.environ.get("CI") == "true" else int.from_bytes(os.urandom(3))
+    seed = 0 if UNDER_CI else int.from_bytes(os.urandom(3))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.chaos", "--inputs", "1000", "--seed", str(seed)],
         cwd=ROOT,

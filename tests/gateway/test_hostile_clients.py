@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -19,7 +17,7 @@ import pytest
 
 from app_rig import SEVEN, Serve, connect, until
 from fault_server import Script, running
-from gateway_rig import QUESTION, gateway, make_plan
+from gateway_rig import QUESTION, gateway, make_plan, served
 from keff.gateway import protocol
 from keff.gateway.monitor import StateFile
 from keff.gateway.options import Options
@@ -131,13 +129,9 @@ def test_a_second_signal_ends_the_drain_with_503_and_keeps_the_state(tmp_path: P
     script = Script(answer=lambda *_: SEVEN, fault=lambda number, _: "hang" if number >= 3 else None)
     with ExitStack() as stack:
         url = stack.enter_context(running(script))
-        arguments = ["serve", "--plan", plan, "--upstream", url, "--port", "0"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "keff", *map(str, arguments)], stderr=subprocess.PIPE, text=True
-        )
-        stack.enter_context(process)
+        process, listening = stack.enter_context(served("--plan", plan, "--upstream", url))
         assert process.stderr is not None
-        chat = json.loads(process.stderr.readline())["url"] + "/chat/completions"
+        chat = listening["url"] + "/chat/completions"
         assert httpx2.post(chat, json={"messages": QUESTION}).status_code == 200
         replies: list[httpx2.Response] = []
         asking = threading.Thread(

@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from fault_server import Script, running
-from gateway_rig import QUESTION, make_plan
+from gateway_rig import QUESTION, make_plan, served
 from keff.cli.serve import command
 from keff.errors import KeffError, PlanError, RunError, UsageError
 from keff.gateway.listening import listeners
@@ -38,13 +38,8 @@ def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
     script = Script(answer=lambda *_: "The answer is 7.", latency=1.0)
     with ExitStack() as stack:
         url = stack.enter_context(running(script))
-        arguments = ["serve", "--plan", plan, "--upstream", url, "--port", "0"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "keff", *map(str, arguments)], stderr=subprocess.PIPE, text=True
-        )
-        stack.enter_context(process)
+        process, listening = stack.enter_context(served("--plan", plan, "--upstream", url))
         assert process.stderr is not None
-        listening = json.loads(process.stderr.readline())
         assert listening["event"] == "listening"
         replies: list[Any] = []
         body = {"messages": QUESTION}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import random
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app_rig import until
 from fault_server import Script, running
 from gateway_rig import Rig, gateway
 from keff.errors import UsageError
@@ -209,13 +209,6 @@ def test_rules_that_may_stop_at_one_path_are_profiled_on_requests_that_are_drawn
     ask_many(rig, 20)
     until(lambda: rig.monitor is not None and rig.monitor.seen > seen)
     assert rig.metric('keff_paths_total{became="shadow"}') > drawn
-
-
-def until(true: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < limit
-        time.sleep(0.02)
 
 
 def test_free_text_is_nothing_to_compare_a_learned_profile_with() -> None:

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION
 from keff.gateway.books import OwnBooks, Voted
@@ -133,13 +133,6 @@ def crew(*arguments: object) -> Iterator[Crew]:
             process.wait(60)
         made.reading.join(10)
         process.stderr.close()
-
-
-def until(true: Any) -> None:
-    limit = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < limit
-        time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from jumping import Jumping
+from jumping import in_rooms, on_a_clock
 from keff.stats.crowding import Crowding
 from keff.stats.flights import fly
 from keff.stats.queue import serve
@@ -67,14 +67,6 @@ async def among(server: Batching, work: Coroutine[None, None, FloatArray]) -> Fl
         running.cancel()
 
 
-def on_a_clock(server: Batching, work: Coroutine[None, None, FloatArray]) -> FloatArray:
-    loop = Jumping()
-    try:
-        return loop.run_until_complete(among(server, work))
-    finally:
-        loop.close()
-
-
 async def answer(server: Batching, ahead: IntArray, tokens: IntArray, in_flight: int) -> FloatArray:
     """Answer a question under a policy as a gateway does; return the seconds."""
     loop, at = asyncio.get_running_loop(), 0
@@ -103,14 +95,14 @@ def test_a_policy_takes_as_long_as_at_a_server_that_batches(
         ahead[at] = rng.integers(1, cap - at + 1)
         at += int(ahead[at])
     server = Batching(slots, fixed, each)
-    seen = on_a_clock(server, answer(server, ahead, tokens, in_flight))
+    seen = on_a_clock(among(server, answer(server, ahead, tokens, in_flight)))
     told = fly(ahead[None], tokens[None] * server.full, in_flight, slots, server.alone)
     assert told.wait == pytest.approx(seen)
 
 
 async def batch(server: Batching, size: IntArray, tokens: IntArray, rooms: int) -> FloatArray:
     """Draw so many paths of each question as the sampler does; return when each is answered."""
-    loop, flight, room = asyncio.get_running_loop(), asyncio.Semaphore(server.slots), asyncio.Semaphore(rooms)
+    loop, flight = asyncio.get_running_loop(), asyncio.Semaphore(server.slots)
     answered = np.zeros(len(size))
 
     async def path(count: int) -> None:
@@ -120,13 +112,8 @@ async def batch(server: Batching, size: IntArray, tokens: IntArray, rooms: int) 
     async def question(row: int) -> None:
         await asyncio.gather(*(path(int(count)) for count in tokens[row, : size[row]]))
         answered[row] = loop.time()
-        room.release()
 
-    tasks: list[asyncio.Task[None]] = []
-    for row in range(len(size)):
-        await room.acquire()
-        tasks.append(asyncio.create_task(question(row)))
-    await asyncio.gather(*tasks)
+    await in_rooms(len(size), rooms, question)
     return answered
 
 
@@ -140,7 +127,7 @@ def test_a_batch_takes_as_long_as_at_a_server_that_batches(
     ahead = np.zeros((10, 6), np.int64)
     ahead[:, 0] = size
     server = Batching(slots, fixed, each)
-    seen = on_a_clock(server, batch(server, size, tokens, rooms))
+    seen = on_a_clock(among(server, batch(server, size, tokens, rooms)))
     told = serve(ahead, tokens * server.full, slots, rooms, server.alone)
     assert told.answered == pytest.approx(seen)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from jumping import Jumping
+from jumping import in_rooms, on_a_clock
 from keff.stats.queue import serve
 from keff.stats.votes import FloatArray, IntArray
 
@@ -28,7 +28,7 @@ def asking(n: int, cap: int, rng: np.random.Generator) -> IntArray:
 
 async def sampled(ahead: IntArray, seconds: FloatArray, places: int, rooms: int) -> tuple[FloatArray, float]:
     """Draw as the sampler does: a semaphore for open questions, and one for requests in flight."""
-    loop, flight, room = asyncio.get_running_loop(), asyncio.Semaphore(places), asyncio.Semaphore(rooms)
+    loop, flight = asyncio.get_running_loop(), asyncio.Semaphore(places)
     took = np.zeros(len(ahead))
 
     async def path(question: int, number: int) -> None:
@@ -41,13 +41,8 @@ async def sampled(ahead: IntArray, seconds: FloatArray, places: int, rooms: int)
             await asyncio.gather(*(path(question, at + i) for i in range(step)))
             at += step
         took[question] = loop.time() - begun
-        room.release()
 
-    tasks: list[asyncio.Task[None]] = []
-    for question in range(len(ahead)):
-        await room.acquire()
-        tasks.append(asyncio.create_task(answer(question)))
-    await asyncio.gather(*tasks)
+    await in_rooms(len(ahead), rooms, answer)
     return took, loop.time()
 
 
@@ -56,11 +51,7 @@ async def sampled(ahead: IntArray, seconds: FloatArray, places: int, rooms: int)
 def test_it_is_what_semaphores_do(seed: int, places: int, rooms: int) -> None:
     rng = np.random.default_rng(seed)
     ahead, seconds = asking(12, 6, rng), rng.exponential(1.0, (12, 6))
-    loop = Jumping()
-    try:
-        took, last = loop.run_until_complete(sampled(ahead, seconds, places, rooms))
-    finally:
-        loop.close()
+    took, last = on_a_clock(sampled(ahead, seconds, places, rooms))
     served = serve(ahead, seconds, places, rooms)
     assert served.last == pytest.approx(last)
     assert served.answered - served.opened == pytest.approx(took)
