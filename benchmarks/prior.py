@@ -21,7 +21,8 @@ from benchmarks.workloads import CAP, FOLDER, Workload, load, pilot
 
 from keff.analysis.recommend.outlook import LEAST_PRICE, gather
 from keff.analysis.recommend.prior import GENERIC, Belief, Line, Price, Prior
-from keff.analysis.recommend.worth import fit_slope, variance_of_mean
+from keff.analysis.recommend.sums import Sums
+from keff.analysis.recommend.worth import fit_slope
 from keff.stats.correlation import agreement_items
 from keff.stats.mixture import partition_log_law, vote_counts
 from keff.stats.partitions import COMPONENTS
@@ -118,7 +119,7 @@ def _cost(workload: Workload, prior: Prior) -> tuple[float, float, float]:
         slopes.append(max(slope, LEAST_PRICE * float(workload.top.mean())))
     weight = 1 / np.maximum(np.mean(shares, axis=0), 1e-4) / len(rules)
     lost = workload.lost()[:, rules] @ weight
-    variance = variance_of_mean(lost[:, None], np.arange(len(lost)))[0] + 0.01
+    variance = Sums.of(lost[:, None], np.arange(len(lost))).variance[0] + 0.01
     return float(lost.mean()), float(variance), float(np.mean(slopes))
 
 

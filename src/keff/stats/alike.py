@@ -62,6 +62,19 @@ def alike(votes: Votes) -> Alike:
 
 def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the name of each row's pattern [n]."""
+    k = codes.shape[1]
+    item, length, right, voting = answer_runs(codes, correct)
+    name = np.where(voting, name_of[length * (k + 1) + right], np.uint64(0))
+    return np.add.reduceat(name, np.flatnonzero(np.diff(item, prepend=-1)))
+
+
+def answer_runs(
+    codes: IntArray, correct: IntArray | None
+) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_]]:
+    """Return what each item's answers are [m]: its row, how many paths have it, how many of them are right.
+
+    And whether it votes: abstentions are one answer that does not. By row, in no order of votes.
+    """
     n, k = codes.shape
     # Sorting answer and correctness as one number puts equal answers together and counts the right ones.
     kind = np.int32 if int(codes.max()) < 2**30 else np.int64
@@ -72,11 +85,9 @@ def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64
     ordered, right = packed >> 1, packed & 1
     starts = np.ones((n, k), bool)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=starts[:, 1:])
-    first = np.flatnonzero(starts.ravel())
+    first: IntArray = np.flatnonzero(starts.ravel()).astype(np.int64)
     length = np.diff(np.append(first, n * k))
-    sums = np.add.reduceat(right.ravel(), first)
-    name = np.where(ordered.ravel()[first] >= 0, name_of[length * (k + 1) + sums], np.uint64(0))
-    return np.add.reduceat(name, np.flatnonzero(first % k == 0))
+    return first // k, length, np.add.reduceat(right.ravel(), first), ordered.ravel()[first] >= 0
 
 
 LARGE = 20_000
@@ -94,8 +105,12 @@ def pattern_notes(votes: Votes) -> tuple[Note, ...]:
     return (Note("few_alike", text),)
 
 
+@lru_cache(maxsize=1)
 def one_of_each(votes: Votes) -> Votes:
-    """Return one item of each pattern [u], in the order of ``alike``; clusters are those of these items."""
+    """Return one item of each pattern [u], in the order of ``alike``; clusters are those of these items.
+
+    Kept for the last votes.
+    """
     return votes.take(alike(votes).first)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keff.records import Estimate, Note
-from keff.stats.alike import alike, mean_of_items, one_of_each, pooled_counts
+from keff.stats.alike import alike, answer_runs, mean_of_items, one_of_each, pooled_counts
 from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
 
 
@@ -118,19 +119,22 @@ def agreement_items(votes: Votes) -> FloatArray:
 
     Unbiased for any K. An abstention agrees with nothing. Raises ValueError for one path.
     """
-    return _agreements(votes)[alike(votes).back]
+    return agreement_patterns(votes)[alike(votes).back]
 
 
 def agreement(votes: Votes) -> float:
     """Return the mean pairwise agreement of answers, a label-free number; see ``agreement_items``."""
-    return float(mean_of_items(_agreements(votes), votes))
+    return float(mean_of_items(agreement_patterns(votes), votes))
 
 
-def _agreements(votes: Votes) -> FloatArray:
-    """Return the agreement of each pattern [u]."""
+@lru_cache(maxsize=1)
+def agreement_patterns(votes: Votes) -> FloatArray:
+    """Return the agreement of each pattern [u], read-only and kept; see ``agreement_items``."""
     if votes.k < 2:
         raise ValueError("agreement needs at least two paths")
-    return 2 * equal_pairs(one_of_each(votes).answered()) / (votes.k * (votes.k - 1))
+    agreements = 2 * equal_pairs(one_of_each(votes).answered()) / (votes.k * (votes.k - 1))
+    agreements.setflags(write=False)
+    return agreements
 
 
 def fleiss_kappa(votes: Votes) -> Estimate:
@@ -154,16 +158,10 @@ def fleiss_kappa(votes: Votes) -> Estimate:
 
 
 def equal_pairs(codes: IntArray) -> FloatArray:
-    """Return the pairs with equal non-negative codes in each row [n], by run lengths of the sorted row."""
-    ordered = np.sort(codes, axis=1)
-    n, k = ordered.shape
-    starts = np.ones((n, k), bool)
-    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    first = np.flatnonzero(starts.ravel())
-    length = np.diff(np.append(first, n * k)).astype(np.float64)
-    length[ordered.ravel()[first] < 0] = 0.0
-    pairs = length * np.maximum(length - 1, 0) / 2
-    return np.bincount(first // k, weights=pairs, minlength=n).astype(np.float64)
+    """Return the pairs with equal non-negative codes in each row [n]."""
+    item, length, _, voting = answer_runs(codes, None)
+    pairs = np.where(voting, length * (length - 1) / 2, 0.0)
+    return np.bincount(item, weights=pairs, minlength=len(codes)).astype(np.float64)
 
 
 def _checked(source: Votes | ArrayLike) -> IntArray:

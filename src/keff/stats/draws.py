@@ -117,12 +117,20 @@ def dense_codes(answers: IntArray | NDArray[np.int32]) -> NDArray[np.int16]:
     out = np.empty(answers.shape, np.int16)
     for start in range(0, len(answers), DENSE_ROWS):
         block = answers[start : start + DENSE_ROWS]
-        out[start : start + DENSE_ROWS] = _dense_block(block)
+        out[start : start + DENSE_ROWS] = block if _is_dense(block) else _dense_block(block)
     return out
 
 
 DENSE_ROWS = 16_384
 """So many items are renumbered at a time, so that memory does not grow with the record."""
+
+
+def _is_dense(answers: IntArray | NDArray[np.int32]) -> bool:
+    """Return whether answers are numbered by first use already, as those of a record that was read are."""
+    if int(answers.max(initial=0)) >= answers.shape[1] or int(answers.min(initial=0)) < ABSTAINS:
+        return False
+    highest: NDArray[np.int16] = np.maximum.accumulate(answers.astype(np.int16), axis=1)
+    return bool(np.all(highest[:, :1] <= 0) and np.all(np.diff(highest, axis=1) <= 1))
 
 
 def _dense_block(answers: IntArray | NDArray[np.int32]) -> NDArray[np.int16]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from keff.stats.alike import alike, mean_of_items, one_of_each
+from keff.stats.alike import alike, answer_runs, mean_of_items, one_of_each
 from keff.stats.subset_sums import leader_votes, once, win_chance
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -112,16 +112,8 @@ def _keys(votes: Votes) -> _Keys:
     n, k = codes.shape
     if k > MOST_PATHS:
         raise ValueError(f"exact plurality averages take at most {MOST_PATHS} paths, got {k}")
-    order = np.argsort(codes, axis=1, kind="stable")
-    ordered = np.take_along_axis(codes, order, axis=1)
-    scores = np.zeros((n, k)) if votes.correct is None else np.take_along_axis(votes.correct, order, axis=1)
-    starts = np.ones((n, k), bool)
-    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    first = np.flatnonzero(starts.ravel())
-    length = np.diff(np.append(first, n * k))
-    right = np.add.reduceat(scores.ravel().astype(np.float64), first) / length
-    kept = ordered.ravel()[first] >= 0
-    item, length, right = first[kept] // k, length[kept], right[kept]
+    item, length, right, voting = answer_runs(codes, votes.correct)
+    item, length, right = item[voting], length[voting], (right / length)[voting]
     rank = np.lexsort((-length, item))
     item, length, right = item[rank], length[rank], right[rank]
     place: IntArray = np.asarray(np.arange(item.size) - np.searchsorted(item, item), np.int64)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from keff.stats.votes import FloatArray, IntArray
 
@@ -30,8 +31,10 @@ def win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
                 continue
             big = np.where(others[rows, :high] >= t, others[rows, :high], 0)
             small = k - own[rows] - big.sum(axis=1)
-            rest = _by_degree(_ties_at_one if t == 1 else _ties_at, small, big, t, k)
-            ways[rows, t:] += table[own[rows], t][:, None] * rest[:, : k + 1 - t]
+            first, kind = once(np.column_stack([small, big]), k)
+            rest = _by_degree(_ties_at_one if t == 1 else _ties_at, small[first], big[first], t, k)
+            rest *= table[own[rows[first]], t][:, None]
+            _add(ways[:, t:], rows, rest[:, : k + 1 - t], kind)
     return ways[:, 1:] / table[k, 1:]
 
 
@@ -45,9 +48,21 @@ def leader_votes(size: IntArray, k: int) -> FloatArray:
     second = size[:, 1:].max(axis=1, initial=0)
     height = _by_votes(size[:, 0], second, k, _summed_above) / total
     for t in range(int(second.max(initial=0))):
-        rows = np.flatnonzero(second > t)
-        height[rows] += 1.0 - _all_at_most(size[rows], t, k) / total
+        count = np.where(second > t, np.sum(size > t, axis=1), 0)
+        for low, high in _classes(int(count.max(initial=0))):
+            rows = np.flatnonzero((count >= low) & (count <= high))
+            big = np.where(size[rows, :high] > t, size[rows, :high], 0)
+            small = k - big.sum(axis=1)
+            first, kind = once(np.column_stack([small, big]), k)
+            _add(height, rows, 1.0 - _by_degree(_at_most, small[first], big[first], t, k) / total, kind)
     return height
+
+
+def _add(sums: FloatArray, rows: IntArray, values: FloatArray, kind: IntArray) -> None:
+    """Add to ``rows`` of the sums the row of ``values`` of each one's kind, some at a time, in the cache."""
+    for start in range(0, rows.size, ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        sums[rows[part]] += values[kind[part]]
 
 
 def above(own: int, k: int) -> FloatArray:
@@ -81,27 +96,16 @@ def _classes(most: int) -> list[tuple[int, int]]:
     return edges
 
 
-def _all_at_most(size: IntArray, t: int, k: int) -> FloatArray:
-    """Return by degree [T, k+1] the number of subsets in which no answer has more than t votes."""
-    count, out = np.sum(size > t, axis=1), np.empty((len(size), k + 1))
-    for low, high in _classes(int(count.max(initial=0))):
-        rows = np.flatnonzero((count >= low) & (count <= high))
-        big = np.where(size[rows, :high] > t, size[rows, :high], 0)
-        out[rows] = _by_degree(_at_most, k - big.sum(axis=1), big, t, k)
-    return out
-
-
 def _ties_at(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
     """Return by degree [k+1, T] the weight of draws of the rest in which nobody exceeds t.
 
     Of the rest, ``big`` [T, r] are the votes of answers with t or more, ``small`` [T] all other paths. A draw
     with u answers exactly at t counts 1/(u+1), as the integral of y^u over [0, 1].
     """
-    table = binomials(k)
     y, weights = _unit_quadrature(big.shape[1] // 2 + 1)
     ways = np.ones((1, y.size, small.size))
     for votes in big.T:
-        factor = np.repeat(table[votes, : t + 1].T[:, None], y.size, axis=1)
+        factor = np.repeat(_terms(votes, t, k)[:, None], y.size, axis=1)
         factor[t] *= y[:, None]
         ways = _times(ways, factor, k)
     return _times(np.tensordot(weights, ways, (0, 1)), _any(small, k), k)
@@ -121,34 +125,40 @@ def _at_most(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
 
     ``big`` [T, r] are the votes of answers with more than t, ``small`` [T] all other paths.
     """
-    table = binomials(k)
     ways = np.ones((1, small.size))
     for votes in big.T:
-        ways = _times(ways, table[votes, : t + 1].T, k)
+        ways = _times(ways, _terms(votes, t, k), k)
     return _times(ways, _any(small, k), k)
 
 
 def _any(small: IntArray, k: int) -> FloatArray:
     """Return the polynomials [s, T] of draws of any of ``small`` [T] paths."""
-    return binomials(k)[small, : int(small.max(initial=0)) + 1].T
+    return _terms(small, int(small.max(initial=0)), k)
+
+
+def _terms(votes: IntArray, most: int, k: int) -> FloatArray:
+    """Return the polynomials [most + 1, T] of draws of at most so many of ``votes`` [T] paths."""
+    return binomials(k).T[: most + 1].take(votes, axis=1)
 
 
 Spread = Callable[[IntArray, IntArray, int, int], FloatArray]
 
 
 def _by_degree(spread: Spread, small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
-    """Return [T, k+1] what ``spread`` says of every case; equal ones are done once, some at a time."""
-    first, back = once(np.column_stack([small, big]), k)
+    """Return [T, k+1] what ``spread`` says of every case, some of them at a time."""
     step = max(1, BLOCK_CELLS // ((k + 1) * (big.shape[1] // 2 + 1)))
-    out = np.zeros((first.size, k + 1))
-    for start in range(0, first.size, step):
-        rows = first[start : start + step]
+    out = np.zeros((small.size, k + 1))
+    for start in range(0, small.size, step):
+        rows = slice(start, start + step)
         ways = spread(small[rows], big[rows], t, k)
-        out[start : start + step, : len(ways)] = ways.T
-    return out[back]
+        out[rows, : len(ways)] = ways.T
+    return out
 
 
-BLOCK_CELLS = 2**16
+ROWS_AT_ONCE = 2048
+"""So many rows of sums are added to at a time."""
+
+BLOCK_CELLS = 2**18
 """Coefficients of polynomials that are multiplied at a time: as many as stay in the cache."""
 
 
@@ -172,14 +182,14 @@ def _times(ways: FloatArray, factor: FloatArray, k: int) -> FloatArray:
     """
     if len(factor) > len(ways):
         ways, factor = factor, ways
-    size = min(len(ways) + len(factor) - 1, k + 1)
-    out = np.zeros((size, *np.broadcast_shapes(ways.shape[1:], factor.shape[1:])))
-    part = np.empty((len(ways), *out.shape[1:]))
-    for degree, coefficient in enumerate(factor):
-        most = min(len(ways), size - degree)
-        np.multiply(ways[:most], coefficient, out=part[:most])
-        out[degree : degree + most] += part[:most]
-    return out
+    least = len(factor) - 1
+    size, shape = min(len(ways) + least, k + 1), np.broadcast_shapes(ways.shape[1:], factor.shape[1:])
+    padded = np.zeros((least + size, *shape))
+    padded[least : least + len(ways)] = ways[:size]
+    step, *others = padded.strides
+    # Entry [d, e] is the coefficient of degree d - e.
+    shifted = as_strided(padded[least:], (size, len(factor), *shape), (step, -step, *others))
+    return np.einsum("de...,e...->d...", shifted, factor)
 
 
 @lru_cache(maxsize=512)

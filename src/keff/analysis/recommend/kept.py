@@ -10,7 +10,7 @@ from keff.analysis.recommend.choose import choose
 from keff.analysis.recommend.outlook import Material, Outlook, believe, losses
 from keff.analysis.recommend.prior import GENERIC, Prior
 from keff.analysis.recommend.rules import SINGLE
-from keff.analysis.recommend.worth import variance_of_mean
+from keff.analysis.recommend.sums import Sums
 from keff.analysis.results.recommendation import Kept
 from keff.records import Interval
 from keff.stats.resampling import grouped
@@ -64,8 +64,7 @@ def cross_fitted(known: Material, aim: Aim, prior: Prior = GENERIC) -> Kept:
     assert played.right is not None and top is not None
     lost = np.zeros(len(top))
     for part in _folds(known.clusters):
-        rest = np.setdiff1d(np.arange(len(top)), part)
-        index, _ = choose(believe(known.take(rest), prior), aim)
+        index, _ = choose(believe(known.without(part), prior), aim)
         lost[part] = played.right[part, index]
     return _ratio(lost, top, known.clusters, aim, "replayed, cross-fitted over questions")
 
@@ -91,7 +90,7 @@ def _ratio(lost: FloatArray, top: FloatArray, clusters: IntArray, aim: Aim, meth
     level = max(float(top.mean()), 1e-9)
     value = 1 - float(lost.mean()) / level
     residual = (lost - (1 - value) * top)[:, None]
-    error = max(float(np.sqrt(variance_of_mean(residual, clusters)[0])) / level, 1e-9)
+    error = max(float(np.sqrt(Sums.of(residual, clusters).variance[0])) / level, 1e-9)
     freedom = max(grouped(clusters)[1].size - 1, 1)
     half = float(stdtrit(freedom, 0.975)) * error
     sure = float(stdtr(freedom, (value - aim.share) / error)) if aim.asks_share else None

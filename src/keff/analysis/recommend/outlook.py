@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.recommend.played import JUDGED, Played, replayed, sampled, simulated, some_orders
+from keff.analysis.recommend.played import (
+    JUDGED,
+    Played,
+    Summary,
+    replayed,
+    sampled,
+    simulated,
+    some_orders,
+)
 from keff.analysis.recommend.prior import GENERIC, Belief, Prior
 from keff.analysis.recommend.rules import CURTAILED, SINGLE
-from keff.analysis.recommend.worth import Labels, fit_slope, measured, variance_of_mean
+from keff.analysis.recommend.sums import Sums
+from keff.analysis.recommend.worth import Labels, fit_slope, measured
 from keff.analysis.replay import Bench
 from keff.stats.alike import alike
 from keff.stats.plurality import plurality_at_k_patterns
@@ -39,10 +48,12 @@ class Material:
     (None without labels). ``bench`` replays recorded paths of at most 20,000 questions in many more orders,
     as ``keff replay`` does.
     ``sample`` are the places of the questions that were played where the pilot is large (None: all): where
-    rules were simulated, labels and clusters are still those of all questions.
+    rules were simulated, labels and clusters are still those of all questions. ``summary`` is what ``played``
+    says on average, which is all that is believed of it.
     """
 
     played: Played
+    summary: Summary
     labels: Labels | None
     right: FloatArray | None
     top: FloatArray | None
@@ -50,11 +61,6 @@ class Material:
     paths: int
     bench: Bench | None = None
     sample: IntArray | None = None
-
-    @property
-    def played_clusters(self) -> IntArray:
-        """The clusters of the questions that were played."""
-        return self.clusters if self.sample is None or self.recorded else self.clusters[self.sample]
 
     @property
     def groups(self) -> int:
@@ -66,15 +72,19 @@ class Material:
         """Whether the rules were replayed on recorded paths."""
         return self.paths >= self.played.rules.cap
 
-    def take(self, items: IntArray) -> Material:
-        """Return the material of some questions."""
-        return Material(
-            self.played.take(items),
-            None if self.labels is None else self.labels.take(items),
-            None if self.right is None else self.right[items],
-            None if self.top is None else self.top[items],
-            self.clusters[items],
-            self.paths,
+    def without(self, part: IntArray) -> Material:
+        """Return what is known without some questions that were replayed, all of their clusters.
+
+        ``played`` stays that of all questions.
+        """
+        rest = np.setdiff1d(np.arange(len(self.clusters)), part)
+        return replace(
+            self,
+            summary=self.summary.without(Summary.of(self.played, self.clusters, part)),
+            labels=None if self.labels is None else self.labels.take(rest),
+            right=None if self.right is None else self.right[rest],
+            top=None if self.top is None else self.top[rest],
+            clusters=self.clusters[rest],
         )
 
 
@@ -97,7 +107,10 @@ def gather(votes: Votes, cap: int, rng: np.random.Generator, prior: Prior = GENE
         labels = labels if labels is None or rows is None else labels.take(rows)
         back = alike(votes).back if rows is None else alike(votes).back[rows]
         top = plurality_at_k_patterns(votes)[:, min(votes.k, cap) - 1][back]
-    return Material(played, labels, right, top, known.cluster_ids, votes.k, bench, sample)
+    clusters = known.cluster_ids
+    own = clusters if bench is not None or sample is None else clusters[sample]
+    summary = Summary.of(played, own)
+    return Material(played, summary, labels, right, top, clusters, votes.k, bench, sample)
 
 
 def _replayed(
@@ -144,8 +157,8 @@ class Outlook:
 
 def believe(known: Material, prior: Prior = GENERIC) -> Outlook:
     """Return what the material says, joined with what workloads are like in general."""
-    played = known.played
-    share, paths = played.share.mean(axis=0), played.paths.mean(axis=0)
+    played, summary = known.played, known.summary
+    share, paths = summary.share.mean, summary.paths.mean
     slope, cap = fit_slope(known.labels, prior), played.rules.cap
     rise = float(played.leader[cap] - played.leader[min(known.paths, cap)])
     accuracy = None if known.top is None else _reached(measured(known.top, known.clusters), slope, rise)
@@ -154,14 +167,14 @@ def believe(known: Material, prior: Prior = GENERIC) -> Outlook:
     at_stake = np.maximum(share, 0.0) + UNSEEN / known.groups
     at_stake[CURTAILED] = 0.0  # never another answer than that of the cap
     lost, lost_sd, factor = _lost(known, at_stake, worth, prior)
-    noise = PATHS_VARIANCE * variance_of_mean(played.paths, known.played_clusters) / np.square(paths)
+    noise = PATHS_VARIANCE * summary.paths.variance / np.square(paths)
     return Outlook(
         played.rules.specs,
         paths,
         np.sqrt(noise + (0 if known.recorded else PATHS_MODEL**2)) * (paths > 1),
         share,
         at_stake,
-        played.differs.mean(axis=0),
+        summary.differs.mean,
         lost,
         lost_sd,
         factor,
@@ -183,32 +196,29 @@ def _lost(
     known: Material, at_stake: FloatArray, worth: Belief, prior: Prior
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the accuracy that each rule loses, its normal error and its log-normal one."""
-    share = np.maximum(known.played.share.mean(axis=0), 0.0)
-    variance = variance_of_mean(known.played.share, known.played_clusters)
+    share, variance = np.maximum(known.summary.share.mean, 0.0), known.summary.share.variance
     factor = np.where(share > 0, np.minimum(np.sqrt(variance) / np.maximum(share, 1e-12), 1), 1.0)
     # A product of positive numbers, each known up to a factor, has its mean above its middle.
     skew = 1 + np.square(factor) + min((worth.sd / worth.value) ** 2, 1)
     lost, sd = prior.price.trusted * worth.value * share * skew, prior.price.sd(worth) * at_stake
     lost[SINGLE] /= prior.price.trusted  # from one path to many is what the slope was measured on
-    if not known.recorded or known.played.right is None:
+    if not known.recorded or known.summary.right is None:
         return lost, sd, factor
-    return _with_labels(known, lost, sd)
+    return _with_labels(known.summary.right, known.played.rules.families, lost, sd)
 
 
 def _with_labels(
-    known: Material, lost: FloatArray, sd: FloatArray
+    right: Sums, families: list[slice], lost: FloatArray, sd: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Join the loss that was replayed with labels with what the share lost says of it.
 
     The result is never below what was replayed, nor below the loss of a rule of the same family that draws
     more: the least of many measured losses is too small by chance.
     """
-    assert known.played.right is not None
-    seen = known.played.right.mean(axis=0)
-    noise = variance_of_mean(known.played.right, known.clusters)
+    seen, noise = right.mean, right.variance
     weight = np.square(sd) / (np.square(sd) + noise + 1e-12)
     worst = np.maximum(seen, weight * seen + (1 - weight) * lost)
-    for family in known.played.rules.families:
+    for family in families:
         worst[family] = np.maximum.accumulate(worst[family][::-1])[::-1]
     return worst, np.sqrt(weight * noise), np.zeros_like(lost)
 

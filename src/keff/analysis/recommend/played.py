@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.recommend.rules import Rules
+from keff.analysis.recommend.sums import Sums
 from keff.stats.draws import Draws
 from keff.stats.mixture import fit_weights, partition_log_law, simulate, vote_counts
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -44,14 +45,38 @@ class Played:
     right: FloatArray | None
     leader: FloatArray
 
-    def take(self, items: IntArray) -> Played:
-        """Return how the rules did on some of the questions."""
-        return replace(
-            self,
-            paths=self.paths[items],
-            share=self.share[items],
-            differs=self.differs[items],
-            right=None if self.right is None else self.right[items],
+
+ALL = slice(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What ``Played`` says of C rules, over questions: paths, share lost, other answers, accuracy lost."""
+
+    paths: Sums
+    share: Sums
+    differs: Sums
+    right: Sums | None
+
+    @classmethod
+    def of(cls, played: Played, clusters: IntArray, rows: slice | IntArray = ALL) -> Summary:
+        """Add up how rules did on all questions, which are in ``clusters`` [n], or on some of them."""
+        ids = clusters[rows]
+        return cls(
+            Sums.of(played.paths[rows], ids),
+            Sums.of(played.share[rows], ids),
+            Sums.of(played.differs[rows], ids),
+            None if played.right is None else Sums.of(played.right[rows], ids),
+        )
+
+    def without(self, part: Summary) -> Summary:
+        """Return the summary over all questions but those of a part."""
+        right = None if self.right is None or part.right is None else self.right.without(part.right)
+        return Summary(
+            self.paths.without(part.paths),
+            self.share.without(part.share),
+            self.differs.without(part.differs),
+            right,
         )
 
 
@@ -139,12 +164,12 @@ def _averages(
     lost = [share[..., -1:] - share, leader != leader[..., -1:]]
     if right is not None:
         lost.append(right[rows, :, -1:] - right[rows])
-    tables = [np.ascontiguousarray(values).ravel() for values in lost]
+    tables = [np.ascontiguousarray(values, np.float64).ravel() for values in lost]
     offset = np.arange(0, leader.size, rules.cap + 1)[:, None]
     sums: list[list[FloatArray]] = [[] for _ in range(1 + len(tables))]
     for stop in rules.stops(seen.v1[rows].reshape(flat), seen.v2[rows].reshape(flat)):
         cell = stop + offset
         for place, values in enumerate([stop, *(table.take(cell) for table in tables)]):
             by_order = values.reshape(*leader.shape[:2], -1)
-            sums[place].append(by_order.mean(axis=1, dtype=np.float64))
+            sums[place].append(np.einsum("qoc->qc", by_order) / by_order.shape[1])
     return [np.concatenate(group, axis=1) for group in sums]

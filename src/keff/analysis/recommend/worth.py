@@ -8,10 +8,10 @@ import numpy as np
 
 from keff.analysis.recommend.prior import GENERIC, Belief, Prior
 from keff.stats.alike import alike, one_of_each
-from keff.stats.correlation import agreement_items
+from keff.stats.correlation import agreement_patterns
 from keff.stats.mixture import vote_counts
 from keff.stats.plurality import plurality_at_k_patterns
-from keff.stats.resampling import group_sums, grouped
+from keff.stats.resampling import grouped
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 
@@ -35,7 +35,7 @@ class Labels:
             return None
         # All of it goes by pattern, of which a large pilot has few.
         some, curve = one_of_each(pilot), plurality_at_k_patterns(pilot)
-        agreement, gain = agreement_items(some), curve[:, pilot.k - 2] - curve[:, 0]
+        agreement, gain = agreement_patterns(pilot), curve[:, pilot.k - 2] - curve[:, 0]
         by_pattern = cls(some.scored().mean(axis=1), agreement, gain, left_out_share(some) - agreement)
         return by_pattern.take(alike(pilot).back)
 
@@ -103,13 +103,3 @@ def measured(right: FloatArray, clusters: IntArray) -> Belief:
     spread = (np.square(sums).sum() + 0.5 * np.square(sizes.mean())) / np.square(sizes.mean())
     groups = len(sizes)
     return Belief(float(right.mean()), float(np.sqrt(spread / (groups * max(groups - 1, 1)))))
-
-
-def variance_of_mean(values: FloatArray, clusters: IntArray) -> FloatArray:
-    """Return the variance of the mean over questions [n, C] that were drawn by cluster [C]."""
-    ids, sizes = grouped(clusters)
-    groups = sizes.size
-    sums = group_sums(values - values.mean(axis=0), ids, groups)
-    return np.asarray(
-        np.square(sums).sum(axis=0) / len(values) ** 2 * groups / max(groups - 1, 1), np.float64
-    )
