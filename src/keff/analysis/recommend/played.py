@@ -151,7 +151,7 @@ def _play(draws: Draws, share: FloatArray, right: NDArray[Any] | None = None) ->
     return Played(rules, paths, lost_share, differs, rest[0] if rest else None, leader)
 
 
-PLAYED_AT_ONCE = 2**13
+PLAYED_AT_ONCE = 2**11
 """Orders that every rule is played on at a time: the tables of some hundred rules stay small."""
 
 

@@ -55,48 +55,47 @@ class Rules:
 
     def stops(self, v1: Counts, v2: Counts) -> list[NDArray[np.int64]]:
         """Return after how many paths rules stop: groups [rows, rules], together in the order of specs."""
-        cells = Cells.of(v1, v2)
-        first, second, left = cells.v1, cells.v2, self.cap - cells.n
-        posterior = np.where(first > 0, _beats_half(self.cap)[first, second], -1.0)
-        groups = [
-            np.full((len(v1), 1), 1),
-            _first(cells, posterior, [0.95]),
-            _first(cells, np.where(first - second > left, 1.0, -1.0), [1]),
+        side = v1.shape[1]
+        if side**3 > MOST_STATES:
+            n: IntArray = np.broadcast_to(np.arange(side, dtype=np.int64), v1.shape).ravel()
+            passed = self._passed(v1.ravel().astype(np.int64), v2.ravel().astype(np.int64), n)
+            place = np.arange(v1.size, dtype=np.int32).reshape(v1.shape)
+        else:
+            passed = self._passed_by_state
+            place = np.arange(0, side**3, side**2, dtype=np.int32) + np.multiply(v1, side, dtype=np.int32)
+            place += v2
+        return [np.full((len(v1), 1), 1), *(_first(place, *each) for each in passed)]
+
+    @cached_property
+    def _passed_by_state(self) -> list[tuple[Passed, int]]:
+        """What ``_passed`` says of every state that votes can be in, in the order of n, v1 and v2."""
+        n, v1, v2 = (each.ravel() for each in np.indices(3 * (self.cap + 1,)))
+        return self._passed(v1, v2, n)
+
+    def _passed(self, v1: IntArray, v2: IntArray, n: IntArray) -> list[tuple[Passed, int]]:
+        """Return which bars of each group of rules [m] are passed in states, and how many there are.
+
+        A state are the two largest counts ``v1`` and ``v2`` after ``n`` paths, each [m].
+        """
+        left = self.cap - n
+        posterior = np.where(v1 > 0, _beats_half(self.cap)[v1, v2], -1.0)
+        groups: list[tuple[FloatArray, list[float]]] = [
+            (posterior, [0.95]),
+            (np.where(v1 - v2 > left, 1.0, -1.0), [1.0]),
         ]
         # A hair above each strength: rounding must not move a rule off a cell that it just reaches.
-        groups += [_first(cells, strength(first, second, left, b) * (1 + 1e-9), self.ks) for b in SHAPES]
-        return groups
+        groups += [(strength(v1, v2, left, b) * (1 + 1e-9), self.ks) for b in SHAPES]
+        return [
+            (np.searchsorted(np.asarray(bars), score, side="right").astype(np.int16), len(bars))
+            for score, bars in groups
+        ]
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The distinct states of votes: the two largest counts ``v1`` and ``v2`` after ``n`` paths, each [m].
+Passed = NDArray[np.int16]
+"""How many of some rising bars a score reaches."""
 
-    ``place`` [rows, cap + 1] says which of them each order is in after 0..cap paths. Whatever a rule reads
-    off the counts is found once for each of them.
-    """
-
-    v1: IntArray
-    v2: IntArray
-    n: IntArray
-    place: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, v1: Counts, v2: Counts) -> Cells:
-        """Gather the cells of counts [rows, cap + 1]."""
-        side = v1.shape[1]
-        if side**3 > MOST_CELLS:
-            n: IntArray = np.broadcast_to(np.arange(side, dtype=np.int64), v1.shape).ravel()
-            place = np.arange(v1.size, dtype=np.int32).reshape(v1.shape)
-            return cls(v1.ravel().astype(np.int64), v2.ravel().astype(np.int64), n, place)
-        n, first, second = (each.ravel() for each in np.indices((side, side, side)))
-        place = np.arange(0, side**3, side**2, dtype=np.int32) + np.multiply(v1, side, dtype=np.int32)
-        place += v2
-        return cls(first, second, n, place)
-
-
-MOST_CELLS = 2**18
-"""Above a cap of 63 paths there may be more cells than orders pass through."""
+MOST_STATES = 2**18
+"""Above a cap of 63 paths there may be more states than orders pass through."""
 
 
 def strength(v1: IntArray, v2: IntArray, left: IntArray, b: float) -> FloatArray:
@@ -113,13 +112,15 @@ def strength(v1: IntArray, v2: IntArray, left: IntArray, b: float) -> FloatArray
     return np.divide(root, 2 * a, out=np.zeros_like(a), where=a > 0)
 
 
-def _first(cells: Cells, score: FloatArray, bars: list[float] | list[int]) -> NDArray[np.int64]:
-    """Return the first n at which the score [m] reaches each bar (rising), or the cap [rows, bars]."""
-    rows, side = cells.place.shape
-    width = len(bars) + 1
+def _first(place: NDArray[np.int32], passed: Passed, bars: int) -> NDArray[np.int64]:
+    """Return the first n at which each of ``bars`` is passed, or the cap [rows, bars].
+
+    ``passed`` [m] is by state, ``place`` [rows, cap + 1] the state of each order after 0..cap paths.
+    """
+    rows, side = place.shape
+    width = bars + 1
     # The bars that the best score so far has passed; a rule has waited as long as its bar was not passed.
-    passed = np.searchsorted(np.asarray(bars), score, side="right").astype(np.int16)
-    best = np.maximum.accumulate(passed[cells.place[:, :-1]], axis=1)
+    best = np.maximum.accumulate(passed[place[:, :-1]], axis=1)
     offset: NDArray[np.int64] = np.arange(0, rows * width, width, dtype=np.int64)
     waits = np.bincount((best + offset[:, None]).ravel(), minlength=rows * width)
     return np.minimum(waits.reshape(rows, width).cumsum(axis=1)[:, :-1], side - 1)
