@@ -150,7 +150,7 @@ def _owed(study: Study, cell: Cell) -> int:
 
 
 def _is_paid(model: ModelEntry) -> bool:
-    if model.engine not in plugins.names("engine"):
+    if model.engine not in plugins.each("engine"):
         return False
     return is_paid(Wishes(task="", run=Path(), engine=model.engine, base_url=model.base_url))
 

@@ -131,12 +131,12 @@ def some_orders(draws: Draws, sample: IntArray | None = None) -> Draws:
 
 def leader_worth(draws: Draws, worth: FloatArray) -> FloatArray:
     """Return what the running leader is worth [n, R, cap + 1], by answer [n, A]; 0 for none."""
-    leaders = draws.tallies.leader
-    out = np.empty(leaders.shape)
-    for row, (leader, own) in enumerate(zip(leaders, worth, strict=True)):
-        # The last entry is that of no leader, -1.
-        np.take(np.append(own, 0.0), leader, out=out[row], mode="wrap")
-    return out
+    n, width = worth.shape
+    # The first column is that of no leader, -1.
+    padded = np.zeros((n, width + 1))
+    padded[:, 1:] = worth
+    place: IntArray = np.arange(1, n * (width + 1), width + 1, dtype=np.int64)[:, None, None]
+    return padded.ravel().take(place + draws.tallies.leader)
 
 
 def _play(draws: Draws, share: FloatArray, right: NDArray[Any] | None = None) -> Played:
