@@ -7,8 +7,8 @@ stays near 1e-14.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, reduce
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -103,19 +103,15 @@ def _ties_at(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
     with u answers exactly at t counts 1/(u+1), as the integral of y^u over [0, 1].
     """
     y, weights = _unit_quadrature(big.shape[1] // 2 + 1)
-    ways = np.ones((1, y.size, small.size))
-    for votes in big.T:
-        factor = np.repeat(_terms(votes, t, k)[:, None], y.size, axis=1)
+    factors = [np.repeat(_terms(votes, t, k)[:, None], y.size, axis=1) for votes in big.T]
+    for factor in factors:
         factor[t] *= y[:, None]
-        ways = _times(ways, factor, k)
-    return _times(np.tensordot(weights, ways, (0, 1)), _any(small, k), k)
+    return _times(np.tensordot(weights, _product(factors, k), (0, 1)), _any(small, k), k)
 
 
 def _ties_at_one(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
     """As ``_ties_at`` for t = 1, where the degree itself counts the ties and the small rest abstained."""
-    ways = np.ones((1, small.size))
-    for votes in big.T:
-        ways = _times(ways, np.stack([np.ones(small.size), votes]), k)
+    ways = _product([np.stack([np.ones(small.size), votes]) for votes in big.T], k)
     ways /= np.arange(t, t + len(ways))[:, None]
     return _times(ways, _any(small, k), k)
 
@@ -125,10 +121,7 @@ def _at_most(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
 
     ``big`` [T, r] are the votes of answers with more than t, ``small`` [T] all other paths.
     """
-    ways = np.ones((1, small.size))
-    for votes in big.T:
-        ways = _times(ways, _terms(votes, t, k), k)
-    return _times(ways, _any(small, k), k)
+    return _times(_product([_terms(votes, t, k) for votes in big.T], k), _any(small, k), k)
 
 
 def _any(small: IntArray, k: int) -> FloatArray:
@@ -173,6 +166,11 @@ def once(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
     number = rows @ (k + 1) ** np.arange(width, dtype=np.int64)
     _, first, back = np.unique(number, return_index=True, return_inverse=True)
     return first.astype(np.int64), back.astype(np.int64)
+
+
+def _product(factors: Iterable[FloatArray], k: int) -> FloatArray:
+    """Multiply one or more polynomials [f, ..., T], cut at degree k."""
+    return reduce(lambda ways, factor: _times(ways, factor, k), factors)
 
 
 def _times(ways: FloatArray, factor: FloatArray, k: int) -> FloatArray:
