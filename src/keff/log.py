@@ -122,6 +122,15 @@ OPTIONS = {"columns": "--columns", "scorer": "--scorer", "threshold": "--thresho
 """Options of readers, and how the command line calls them."""
 
 
+def _readers() -> Iterator[str]:
+    """Yield the readers by name, that of keff's own files first: it needs none of the others."""
+    yield OWN
+    yield from (known for known in plugins.each("log") if known != OWN)
+
+
+OWN = "keff_jsonl"
+
+
 def find_log(path: Path, name: str | None = None, options: Mapping[str, object] | None = None) -> Log:
     """Return the reader for a file or folder: the named one, or the first that does not refuse it.
 
@@ -137,7 +146,7 @@ def find_log(path: Path, name: str | None = None, options: Mapping[str, object] 
         # Names above 255 bytes, null bytes, folders that may not be entered.
         raise LogError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     tried: list[str] = []
-    for known in [name] if name else plugins.each("log"):
+    for known in [name] if name else _readers():
         try:
             lacking = [OPTIONS[option] for option in given if option not in plugins.options("log", known)]
             if lacking:

@@ -91,8 +91,8 @@ class Votes:
 
     @property
     def counts(self) -> IntArray:
-        """The number of correct paths of each item, S_i [n]; ValueError without gold labels."""
-        return self.scored().sum(axis=1)
+        """The number of correct paths of each item, S_i [n], read-only; ValueError without gold labels."""
+        return _right_counts(self)
 
     @property
     def hist(self) -> IntArray:
@@ -161,6 +161,14 @@ class Votes:
     @property
     def _matrix(self) -> IntArray:
         return self.answers if self.answers is not None else self.scored()
+
+
+@lru_cache(maxsize=2)
+def _right_counts(votes: Votes) -> IntArray:
+    """Return how many paths of each item are right [n]; kept for the last few votes."""
+    counts = votes.scored().sum(axis=1)
+    counts.setflags(write=False)
+    return counts
 
 
 @lru_cache(maxsize=8)
