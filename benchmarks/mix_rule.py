@@ -1,10 +1,11 @@
 """The constants of `keff mix`'s choice, with whole families of records left out, and how much they matter.
 
-    python -m benchmarks.mix_rule [DATA] [--pilots 16]
+    python -m benchmarks.mix_rule [DATA] [--pilots 16] [--hindsight 2500]
 
 Pilots as in `benchmarks/mix.py`, over more groups; only single branches and cascades of two are compared,
 whose outcomes on all questions are replayed once. Beside the rule stand the oracle (the cheapest plan that
-really loses nothing against A, pilot by pilot) and the rule of half a standard error.
+really loses nothing against A, pilot by pilot) and the rule of half a standard error. With ``--hindsight``
+constants drawn at random are chosen on the very groups that they are judged on: what the rule cannot pass.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from keff.analysis.mix.choose import MixAim, Table, choose
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import Plan, pairs, singles
-from keff.analysis.mix.shrink import LAW, Law, cheapest_expected, errors
+from keff.analysis.mix.shrink import LAW, Law, cheapest_expected, errors, expected_gain
 from keff.reading.join import Aligned
 from keff.sampling.cost import Price
 from keff.stats.votes import FloatArray, IntArray
@@ -61,6 +62,16 @@ GRID = {
     "slack": (0.004, 0.006, 0.008),
     "spread": (0.03, 0.04, 0.05),
 }
+DRAWN = {
+    "first": (0.02, 1.0),
+    "last": (0.02, 0.6),
+    "unseen": (0.0005, 0.03),
+    "own": (0.002, 0.06),
+    "spread": (0.005, 0.15),
+    "worth": (0.5, 16.0),
+    "slack": (0.0005, 0.03),
+}
+"""Between which values each constant is drawn, evenly in its logarithm."""
 FLOOR = 0.15
 """Points below which a standard error is not taken for smaller, in what the grid is judged by."""
 
@@ -164,6 +175,12 @@ def half_an_error(pilot: Pilot) -> int:
     return int(np.argmin(np.where(can, pilot.cost, np.inf)))
 
 
+def within_cheap(pilot: Pilot) -> int:
+    """Return the plan of the most expected accuracy among those that cost at most what B does."""
+    gain, _ = expected_gain(pilot.plans, pilot.accuracy, pilot.ids, pilot.best, LAW)
+    return int(np.argmax(np.where(pilot.cost <= pilot.cost[pilot.cheap] + 1e-12, gain, -np.inf)))
+
+
 def oracle(pilot: Pilot) -> int:
     """Return the cheapest plan that loses nothing against A outside the pilot."""
     return int(np.argmin(np.where(pilot.true >= -1e-9, pilot.paid, np.inf)))
@@ -216,6 +233,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, nargs="?", default=SHARED)
     parser.add_argument("--pilots", type=int, default=16)
+    parser.add_argument("--hindsight", type=int, default=0, help="so many constants are drawn at random")
     given = parser.parse_args()
     if not given.data.is_dir():
         print(f"skipped: {given.data} is not there")
@@ -233,6 +251,8 @@ def main() -> None:
     laws = [Law(**dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
     every = [rows_of(by(law)) for law in laws]
     _print_rules(rows_of)
+    if given.hindsight:
+        _print_hindsight(rows_of, given.hindsight)
     _print_left_out(names, families, laws, every)
     print("\n| changed | over A | over B | points | short |\n|---|--:|--:|--:|--:|")
     for name in ("first", "last", "unseen", "own", "spread", "worth", "slack"):
@@ -246,6 +266,7 @@ def _print_rules(rows_of: Callable[[Rule], FloatArray]) -> None:
         "A": lambda p: p.best,
         "B": lambda p: p.cheap,
         "half a standard error": half_an_error,
+        "the most accurate within B's cost": within_cheap,
         "A's branch, stopped earlier": shallower,
         "keff mix": by(LAW),
         "oracle": oracle,
@@ -254,6 +275,20 @@ def _print_rules(rows_of: Callable[[Rule], FloatArray]) -> None:
     }
     for name, rule in rules.items():
         print(f"| {name} | {told(rows_of(rule))} |")
+
+
+def _print_hindsight(rows_of: Callable[[Rule], FloatArray], count: int) -> None:
+    """Print the least cost over B's of constants drawn at random, by how many groups fall short at most."""
+    rng, drawn = np.random.default_rng(0), list[FloatArray]()
+    for _ in range(count):
+        law = Law(**{name: float(np.exp(rng.uniform(*np.log(ends)))) for name, ends in DRAWN.items()})
+        drawn.append(rows_of(by(law)))
+    short = np.array([int((rows[:, 2] < -rows[:, 3]).sum()) for rows in drawn])
+    over_b = np.array([np.log(rows[:, 1]).mean() for rows in drawn])
+    print("\n| short at most, in hindsight | over A | over B | points | short |\n|---|--:|--:|--:|--:|")
+    for most in np.unique(short).tolist():
+        best = int(np.argmin(np.where(short <= most, over_b, np.inf)))
+        print(f"| {most} | {told(drawn[best])} |")
 
 
 def _print_left_out(

@@ -8,7 +8,7 @@ stays near 1e-14.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -21,21 +21,11 @@ def win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
 
     ``others`` [T, r] are the votes of the other answers, largest first; the rest abstained. Ties are split.
     """
-    table, rival = binomials(k), others.max(axis=1, initial=0)
+    rival = others.max(axis=1, initial=0)
     ways = _by_votes(own, rival, k, above)
     for t in range(1, int(np.minimum(own, rival).max(initial=0)) + 1):
-        rivals = np.where(own >= t, np.sum(others >= t, axis=1), 0)
-        for low, high in _classes(int(rivals.max(initial=0))):
-            rows = np.flatnonzero((rivals >= low) & (rivals <= high))
-            if rows.size == 0:
-                continue
-            big = np.where(others[rows, :high] >= t, others[rows, :high], 0)
-            small = k - own[rows] - big.sum(axis=1)
-            first, kind = once(np.column_stack([small, big]), k)
-            rest = _by_degree(_ties_at_one if t == 1 else _ties_at, small[first], big[first], t, k)
-            rest *= table[own[rows[first]], t][:, None]
-            _add(ways[:, t:], rows, rest[:, : k + 1 - t], kind)
-    return ways[:, 1:] / table[k, 1:]
+        _add_cases(ways[:, t:], own, np.where((own >= t)[:, None], others, 0), t, partial(_won_with, t, k), k)
+    return ways[:, 1:] / binomials(k)[k, 1:]
 
 
 def leader_votes(size: IntArray, k: int) -> FloatArray:
@@ -47,22 +37,47 @@ def leader_votes(size: IntArray, k: int) -> FloatArray:
     total = binomials(k)[k]
     second = size[:, 1:].max(axis=1, initial=0)
     height = _by_votes(size[:, 0], second, k, _summed_above) / total
+    nobody = np.zeros(len(size), np.int64)
     for t in range(int(second.max(initial=0))):
-        count = np.where(second > t, np.sum(size > t, axis=1), 0)
-        for low, high in _classes(int(count.max(initial=0))):
-            rows = np.flatnonzero((count >= low) & (count <= high))
-            big = np.where(size[rows, :high] > t, size[rows, :high], 0)
-            small = k - big.sum(axis=1)
-            first, kind = once(np.column_stack([small, big]), k)
-            _add(height, rows, 1.0 - _by_degree(_at_most, small[first], big[first], t, k) / total, kind)
+        # Where only the first has more than t votes, that is counted above.
+        several = np.where((second > t)[:, None], size, 0)
+        _add_cases(height, nobody, several, t + 1, partial(_above_for_some, t, k), k)
     return height
 
 
-def _add(sums: FloatArray, rows: IntArray, values: FloatArray, kind: IntArray) -> None:
-    """Add to ``rows`` of the sums the row of ``values`` of each one's kind, some at a time, in the cache."""
-    for start in range(0, rows.size, ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
-        sums[rows[part]] += values[kind[part]]
+Term = Callable[[IntArray, IntArray], FloatArray]
+"""Of cases of few votes and of many [T], [T, r], what they add to sums [T, degrees]."""
+
+
+def _add_cases(sums: FloatArray, own: IntArray, others: IntArray, least: int, term: Term, k: int) -> None:
+    """Add to each row of the sums the term of its answers in ``others`` [n, r] with ``least`` votes or more.
+
+    The term is given all paths that are neither theirs nor ``own`` [n], and theirs. Equal cases are done
+    once.
+    """
+    count = np.sum(others >= least, axis=1)
+    for low, high in _classes(int(count.max(initial=0))):
+        rows = np.flatnonzero((count >= low) & (count <= high))
+        big = np.where(others[rows, :high] >= least, others[rows, :high], 0)
+        small = k - own[rows] - big.sum(axis=1)
+        first, kind = once(np.column_stack([small, big]), k)
+        values = term(small[first], big[first])
+        for start in range(0, rows.size, ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            sums[rows[part]] += values[kind[part]]
+
+
+def _won_with(t: int, k: int, small: IntArray, big: IntArray) -> FloatArray:
+    """Return by degree - t the weight of draws that the remaining answer wins with t votes."""
+    own = k - small - big.sum(axis=1)
+    rest = _by_degree(_ties_at_one if t == 1 else _ties_at, small, big, t, k)[:, : k + 1 - t]
+    rest *= binomials(k)[own, t][:, None]
+    return rest
+
+
+def _above_for_some(t: int, k: int, small: IntArray, big: IntArray) -> FloatArray:
+    """Return by degree the chance that some answer has more than t votes."""
+    return 1.0 - _by_degree(_at_most, small, big, t, k) / binomials(k)[k]
 
 
 def above(own: int, k: int) -> FloatArray:
@@ -149,10 +164,10 @@ def _by_degree(spread: Spread, small: IntArray, big: IntArray, t: int, k: int) -
 
 
 ROWS_AT_ONCE = 2048
-"""So many rows of sums are added to at a time."""
+"""So many rows of sums are added to at a time, so that memory does not grow with the record."""
 
 BLOCK_CELLS = 2**18
-"""Coefficients of polynomials that are multiplied at a time: as many as stay in the cache."""
+"""Coefficients of polynomials that are multiplied at a time: some megabytes."""
 
 
 def once(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
@@ -176,7 +191,7 @@ def _product(factors: Iterable[FloatArray], k: int) -> FloatArray:
 def _times(ways: FloatArray, factor: FloatArray, k: int) -> FloatArray:
     """Multiply polynomials [d, ..., T] by polynomials [f, ..., T], cut at degree k.
 
-    The cases stand last, side by side, so that each step is one pass over them.
+    The cases stand last, side by side, so that the products of two degrees are one pass over them.
     """
     if len(factor) > len(ways):
         ways, factor = factor, ways

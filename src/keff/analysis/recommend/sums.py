@@ -59,5 +59,6 @@ class Sums:
     def variance(self) -> FloatArray:
         """The variance of the mean over questions that were drawn by cluster [C]."""
         mean = self.mean
+        # Over clusters, the sum of (total - m mean)^2.
         apart = self.squares - 2 * mean * self.sized + np.square(mean) * self.sizes
         return np.maximum(apart, 0.0) / self.rows**2 * self.groups / max(self.groups - 1, 1)
