@@ -14,7 +14,7 @@ from keff.stats.betabinomial import majority_beta_binomial
 from keff.stats.fits import Fits, bayes_fits, bootstrap_fits
 from keff.stats.influence import Summary, summarise
 from keff.stats.limits import Limits, bca, bootstrap_t, hybrid_wilson, percentile
-from keff.stats.resampling import MANY_ROWS, group_sums, grouped, resampled_totals
+from keff.stats.resampling import MANY_ROWS, NORMAL_ROWS, group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 Method = Literal["hybrid_wilson", "bayes", "percentile", "bootstrap_t", "bca", "cluster_bootstrap"]
@@ -149,10 +149,11 @@ def bootstrap_means(
 def pattern_means(values: FloatArray, votes: Votes, rng: np.random.Generator, reps: int = 2000) -> FloatArray:
     """Return what ``bootstrap_means`` does, from the ``values`` [u, m] of patterns instead of items.
 
-    Of many independent items only the counts of patterns are drawn.
+    Of many independent items only the counts of patterns are drawn, or the normal limit of their totals.
     """
     same, n = alike(votes), votes.n
-    if n >= MANY_ROWS and 2 * same.counts.size < n and votes.n_clusters == n:
+    few = n >= NORMAL_ROWS or (n >= MANY_ROWS and 2 * same.counts.size < n)
+    if few and votes.n_clusters == n:
         return resampled_totals(values, reps, rng, same.counts).T / n
     return bootstrap_means(values[same.back], votes.cluster_ids, rng, reps)
 

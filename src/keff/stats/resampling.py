@@ -58,6 +58,12 @@ def resampled_totals(
             return _totals_of_kinds(units[first], times, replicates, rng)
         if g >= NORMAL_ROWS and (limit := _normal_totals(units, replicates, rng)) is not None:
             return limit
+    return _totals_of_rows(units, replicates, rng)
+
+
+def _totals_of_rows(units: NDArray[Any], replicates: int, rng: np.random.Generator) -> FloatArray:
+    """Return totals over resamples of the rows [G, m], drawn one by one."""
+    g = len(units)
     fits = units.dtype.kind in "iub" and g * int(np.abs(units).max(initial=0)) < EXACT_IN_SINGLE
     columns = np.ascontiguousarray(units, np.float32 if fits else np.float64)
     out = np.empty((units.shape[1], replicates))
@@ -82,6 +88,8 @@ def _totals_of_kinds(
         limit = _normal_totals(kinds, replicates, rng, counts)
         if limit is not None:
             return limit
+        if FEW_OF_A_KIND * counts.size >= g:
+            return _totals_of_rows(np.repeat(kinds, counts, axis=0), replicates, rng)
     values, chances = kinds.astype(np.float64), counts / g
     out = np.empty((kinds.shape[1], replicates))
     # The same draws whatever the block: the generator goes through the replicates one after the other.
