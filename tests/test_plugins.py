@@ -158,3 +158,11 @@ def test_a_broken_file_of_our_own_is_named(tmp_path: Path, monkeypatch: pytest.M
         "empty": "broken: it has no function task",
         "fine": "A fine task.",
     }
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_name_is_known_whoever_brings_it_and_ours_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plugins.has("task", "good")
+    assert not plugins.has("task", "nobody")
+    monkeypatch.setattr(plugins, "_entry_points", lambda kind: pytest.fail(f"searched for a {kind}"))
+    assert plugins.has("task", "gsm8k")

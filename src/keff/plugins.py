@@ -85,6 +85,11 @@ def each(kind: Kind) -> Iterator[str]:
     yield from _entry_points(kind)
 
 
+def has(kind: Kind, name: str) -> bool:
+    """Return whether a plugin has this name; other packages are searched only where it is none of ours."""
+    return name in _files(kind) or name in _entry_points(kind)
+
+
 def summaries(kind: Kind) -> dict[str, str]:
     """Return every plugin of a kind with its one-line summary, the first line of its docstring.
 

@@ -36,7 +36,7 @@ def space(spec: str, **options: object) -> Space:
     Raises TaskError for an unknown name or option, PluginError for a missing extra.
     """
     name, given = parse(spec)
-    if name not in plugins.each("space"):
+    if not plugins.has("space", name):
         raise TaskError(unknown("answer space", name, names()))
     try:
         return complete(plugins.load("space", name, **given, **options), name)

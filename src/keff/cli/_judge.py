@@ -77,7 +77,7 @@ def show_judged(path: Path, opening: Opening, bench: Bench, *, json: bool) -> No
 def _space(path: Path, opening: Opening) -> str | None:
     """Return the space as asked; None where the record has one of its own, else short text."""
     info = find_log(path, opening.format, opening.options).info(path)
-    own = info.space is not None or info.task in plugins.names("task")
+    own = info.space is not None or (info.task is not None and plugins.has("task", info.task))
     return opening.answer_space or (None if own else DEFAULT_SPACE)
 
 

@@ -93,7 +93,7 @@ class Desk:
         data = below / entry.data
         if not data.is_file():
             raise UsageError(f"task {entry.name}: {data} does not exist")
-        if data.suffix == ".jsonl" and entry.name not in plugins.each("task"):
+        if data.suffix == ".jsonl" and not plugins.has("task", entry.name):
             return str(data), options
         return entry.name, options | {"data": str(data.resolve())}
 

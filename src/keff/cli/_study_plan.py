@@ -142,7 +142,7 @@ def confirm(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> 
 
 
 def _owed(study: Study, cell: Cell) -> int:
-    """Return how many paths a cell still needs; 0 if its folder cannot be read: drawing will say why."""
+    """Return how many paths a cell still needs; 0 for a run that cannot be read, which sampling reports."""
     try:
         return state(study, cell).owed
     except KeffError:
@@ -150,7 +150,7 @@ def _owed(study: Study, cell: Cell) -> int:
 
 
 def _is_paid(model: ModelEntry) -> bool:
-    if model.engine not in plugins.each("engine"):
+    if not plugins.has("engine", model.engine):
         return False
     return is_paid(Wishes(task="", run=Path(), engine=model.engine, base_url=model.base_url))
 

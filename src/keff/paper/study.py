@@ -207,6 +207,6 @@ def _label(model: ModelEntry) -> str:
 
 def _labels(task: TaskEntry) -> Benchmark:
     known = layout.BENCHMARKS.get(task.name)
-    if known is not None and task.name in plugins.each("task"):
+    if known is not None and plugins.has("task", task.name):
         return known
     return Benchmark(task.domain, task.label or task.name, task.space)

@@ -235,7 +235,7 @@ def reading(info: LogInfo, opening: Opening) -> Reading:
         how = _by_space(asked)
         scored = info.config is not None and "scorer" not in info.options
         return replace(how, again=True, rescore=scored)
-    if info.space is None and info.task is not None and info.task in plugins.each("task"):
+    if info.space is None and info.task is not None and plugins.has("task", info.task):
         task = plugins.load("task", info.task)
         closed = task.space in ("choice", "binary")
         return Reading(task.key, task.correct, closed=closed, space=task.space, read=_by_task(task))
