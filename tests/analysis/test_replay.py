@@ -14,7 +14,8 @@ from keff.analysis.replay.outcomes import drive, expectations, run
 from keff.analysis.results.replay import ReplayRow
 from keff.policy import Stop, parse_policy, tally
 from keff.records import Interval
-from keff.stats.draws import Draws, dense_codes, permuted
+from keff.stats.dense import dense_codes
+from keff.stats.draws import Draws, permuted
 from keff.stats.plurality import plurality_at_k
 from keff.stats.votes import Votes
 from replay_rig import records, rng, row

@@ -22,7 +22,7 @@ from keff.stats.alike import (
 )
 from keff.stats.answer_model import AnswerModel
 from keff.stats.correlation import agreement_items
-from keff.stats.draws import dense_codes
+from keff.stats.dense import dense_codes
 from keff.stats.intervals import pattern_means
 from keff.stats.meeting import ratio_by_weights, right_answers_meet, right_pairs
 from keff.stats.mixture import vote_counts

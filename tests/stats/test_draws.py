@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.draws import Draws, dense_codes, permuted, random_orders
+from keff.stats.dense import dense_codes
+from keff.stats.draws import Draws, permuted, random_orders
 from keff.stats.votes import Votes
 
 

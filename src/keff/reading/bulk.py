@@ -16,7 +16,7 @@ from keff.logs._bulk import Bulk
 from keff.logs._coding import Coded, Codes
 from keff.reading.admit import first_paths
 from keff.reading.ballot import Ballot, Reading, admitted, scored
-from keff.stats.draws import dense_codes
+from keff.stats.dense import dense_codes
 from keff.stats.votes import IntArray, Votes
 
 T = TypeVar("T")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from keff.stats.draws import ABSTAINS, Draws
+from keff.stats.dense import ABSTAINS
+from keff.stats.draws import Draws
 from keff.stats.partitions import ABSTENTION_PRIOR, COMPONENTS, Simulated, prior_shares
 from keff.stats.votes import FloatArray
 

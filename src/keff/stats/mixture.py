@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from keff.stats.draws import ABSTAINS, Draws, dense_codes
+from keff.stats.dense import ABSTAINS, dense_codes
+from keff.stats.draws import Draws
 from keff.stats.partitions import ABSTENTION_PRIOR, COMPONENTS, STICKS, Simulated, posterior_shares
 from keff.stats.votes import FloatArray, IntArray, Votes
 
