@@ -33,7 +33,7 @@ def measured(votes: Votes, level: float, seed: int) -> tuple[Curve, Curve | None
 
     Plurality is None where only correctness was recorded. Needs gold labels.
     """
-    right = votes.scored()[alike(votes).first].sum(axis=1)
+    right = votes.counts[alike(votes).first]
     tables = [majority_table(votes.k)[:, right].T]
     if votes.answers is not None:
         tables.append(plurality_at_k_patterns(votes))

@@ -152,8 +152,8 @@ def pattern_means(values: FloatArray, votes: Votes, rng: np.random.Generator, re
     Of many independent items only the counts of patterns are drawn, or the normal limit of their totals.
     """
     same, n = alike(votes), votes.n
-    few = n >= NORMAL_ROWS or (n >= MANY_ROWS and 2 * same.counts.size < n)
-    if few and votes.n_clusters == n:
+    by_counts = n >= NORMAL_ROWS or (n >= MANY_ROWS and 2 * same.counts.size < n)
+    if by_counts and votes.n_clusters == n:
         return resampled_totals(values, reps, rng, same.counts).T / n
     return bootstrap_means(values[same.back], votes.cluster_ids, rng, reps)
 

@@ -73,9 +73,9 @@ class Rules:
         return self._passed(v1, v2, n)
 
     def _passed(self, v1: IntArray, v2: IntArray, n: IntArray) -> list[tuple[Passed, int]]:
-        """Return which bars of each group of rules [m] are passed in states, and how many there are.
+        """Return, for each group of rules, how many of its bars each state passes [m], and how many it has.
 
-        A state are the two largest counts ``v1`` and ``v2`` after ``n`` paths, each [m].
+        A state is the number of paths ``n`` and the two largest counts, ``v1`` and ``v2``, after them.
         """
         left = self.cap - n
         posterior = np.where(v1 > 0, _beats_half(self.cap)[v1, v2], -1.0)
