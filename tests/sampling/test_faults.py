@@ -101,7 +101,7 @@ def test_a_fifth_of_the_responses_is_faulty_and_the_run_ends_complete(tmp_path: 
 
     def fault(number: int, body: dict[str, Any]) -> str | None:
         question = str(body["messages"][-1]["content"])
-        # A request is tried six times. One in some hundred runs would meet a fault at each, and end incomplete.
+        # A request is tried six times; by chance one in some hundred runs would meet a fault at each.
         if number % 5 or suffered[question] == 5:
             return None
         kind = FAULTS[number // 5 % len(FAULTS)]
