@@ -20,8 +20,8 @@ import numpy as np
 
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
-from keff.analysis.mix.search import Plan, replay_cascade, replay_mix
-from keff.analysis.mix.study import MixSettings, Study
+from keff.analysis.mix.search import CandidatePlan, replay_cascade, replay_mix
+from keff.analysis.mix.study import MixAnalysis, MixSettings
 from keff.policies.cascade import Cascade
 from keff.policies.mix import Mix
 from keff.policy import parse_policy
@@ -135,7 +135,7 @@ def _one(
             for branch in part.branches
         ),
     )
-    study = Study(pilot, MixSettings(cap=PATHS, prices=table), path_costs(pilot, table))
+    study = MixAnalysis(pilot, MixSettings(cap=PATHS, prices=table), path_costs(pilot, table))
     plans = [
         study.table.plans[place] for place in (study.choice.best, study.choice.cheap, study.choice.taken)
     ]
@@ -148,7 +148,7 @@ def _one(
 
 
 def _on_all(
-    plan: Plan, group: Aligned, everything: Orders, known: dict[str, tuple[FloatArray, FloatArray]]
+    plan: CandidatePlan, group: Aligned, everything: Orders, known: dict[str, tuple[FloatArray, FloatArray]]
 ) -> tuple[FloatArray, FloatArray]:
     if plan.spec not in known:
         policy = parse_policy(plan.spec)

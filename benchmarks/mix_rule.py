@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 from benchmarks.mix import OUTPUT, PATHS, QUESTIONS, SHARED, Group, groups, prices, read
 
-from keff.analysis.mix.choose import MixAim, Table, choose
+from keff.analysis.mix.choose import MixAim, PlanTable, choose
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
-from keff.analysis.mix.search import Plan, pairs, singles
+from keff.analysis.mix.search import CandidatePlan, pairs, singles
 from keff.analysis.mix.shrink import LAW, Law, cheapest_expected, errors, expected_gain
 from keff.reading.join import Aligned
 from keff.sampling.cost import Price
@@ -80,7 +80,7 @@ FLOOR = 0.15
 class Pilot:
     """What one pilot shows of every plan, and what is true on the other questions."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[CandidatePlan, ...]
     accuracy: FloatArray
     cost: FloatArray
     ids: IntArray
@@ -109,7 +109,7 @@ def tables() -> dict[str, Price]:
     return prices(equal=False) | {name: Price(prompt=0, output=0, path=path) for name, path in paths.items()}
 
 
-def _all_plans(orders: Orders, names: Sequence[str]) -> list[Plan]:
+def _all_plans(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:
     return [*singles(orders, names), *pairs(orders, names)]
 
 
@@ -121,7 +121,7 @@ def pilots_of(group: Aligned, table: dict[str, Price], count: int) -> list[Pilot
 
 
 def _pilot(
-    group: Aligned, table: dict[str, Price], whole: dict[str, Plan], rng: np.random.Generator
+    group: Aligned, table: dict[str, Price], whole: dict[str, CandidatePlan], rng: np.random.Generator
 ) -> Pilot:
     chosen = np.sort(rng.permutation(group.n)[: min(QUESTIONS, group.n // 2)])
     part = group.take(chosen)
@@ -131,11 +131,11 @@ def _pilot(
     )
     part = replace(part, branches=tuple(drawn))
     orders = draw_orders(part, path_costs(part, table).paths, PATHS, np.random.default_rng(0))
-    shown = Table.of([plan for plan in _all_plans(orders, part.names) if plan.spec in whole])
+    shown = PlanTable.of([plan for plan in _all_plans(orders, part.names) if plan.spec in whole])
     baselines = choose(shown, np.arange(part.n), part.clusters, MixAim())
     limit = shown.cost[baselines.best].mean()
     # What costs more than A is never taken; single branches stay, for they say how far branches are apart.
-    shown = Table.of([plan for plan in shown.plans if plan.kind == "single" or plan.cost.mean() <= limit])
+    shown = PlanTable.of([plan for plan in shown.plans if plan.kind == "single" or plan.cost.mean() <= limit])
     baselines = choose(shown, np.arange(part.n), part.clusters, MixAim())
     rest = np.setdiff1d(np.arange(group.n), chosen)
     accuracy = np.array([whole[plan.spec].accuracy[rest] for plan in shown.plans])

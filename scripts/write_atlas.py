@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from keff.analysis.atlas import About, Entry, measure
+from keff.analysis.atlas import About, AtlasEntry, measure
 from keff.reading.open import Opening, open_record
 from keff.report.atlas import FORMAT, Atlas, Source, write_atlas
 from keff.report.atlas_figure import draw_atlas
@@ -139,9 +139,9 @@ def _named(source: str, rest: str) -> tuple[str, str, str]:
     return "Game of 24", *rest.split("_", 1)  # type: ignore[return-value]
 
 
-def lines(folder: Path, only: list[str] | None = None) -> list[Entry]:
+def lines(folder: Path, only: list[str] | None = None) -> list[AtlasEntry]:
     """Return the line of every record of the atlas in a folder, or of those named in ``only``."""
-    measured: list[Entry] = []
+    measured: list[AtlasEntry] = []
     for file in sorted(folder.glob("*.jsonl")):
         told = about(file.stem)
         if told is None or (only is not None and file.stem not in only):
@@ -151,7 +151,7 @@ def lines(folder: Path, only: list[str] | None = None) -> list[Entry]:
     return measured
 
 
-def collection(entries: list[Entry]) -> Atlas:
+def collection(entries: list[AtlasEntry]) -> Atlas:
     """Return the atlas of these lines with the sources that they name."""
     used = {entry.source: SOURCES[entry.source] for entry in entries}
     return Atlas(FORMAT, VERSION, CITATION, {}, ()).added(used, entries)

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from statistics import median
 
-from keff.analysis.atlas import CAP, Entry
+from keff.analysis.atlas import CAP, AtlasEntry
 from keff.cli._beside import FILE
 from keff.records import Interval
 from keff.report.atlas import EMPTY, read_atlas, to_json
@@ -25,11 +25,11 @@ ROWS = 5
 RULE = ("keff's rule", "its paths", "paths saved", "tokens saved")
 
 
-def chosen(entries: tuple[Entry, ...]) -> list[Entry]:
+def chosen(entries: tuple[AtlasEntry, ...]) -> list[AtlasEntry]:
     """Return the five lines that the rule takes."""
     long = [entry for entry in entries if entry.paths >= CAP and entry.dataset not in PASSED_OVER]
     sizes = {entry.dataset: entry.questions for entry in long}
-    shown: dict[str, Entry] = {}
+    shown: dict[str, AtlasEntry] = {}
     for dataset in sorted(sizes, key=lambda name: (-sizes[name], name)):
         own = sorted((entry for entry in long if entry.dataset == dataset), key=lambda entry: entry.model)
         new = [entry for entry in own if entry.model not in shown]
@@ -38,7 +38,7 @@ def chosen(entries: tuple[Entry, ...]) -> list[Entry]:
     return list(shown.values())
 
 
-def table(entries: list[Entry]) -> str:
+def table(entries: list[AtlasEntry]) -> str:
     """Return the table in Markdown."""
     heads = ("model, data set", "1 path", "8 paths", "32 paths", *RULE)
     lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]

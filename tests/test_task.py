@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from keff.errors import TaskError
 from keff.records import Completion, Item, stable_hash
-from keff.task import Judged, Located, Row, Task, items, select
+from keff.task import Located, Row, ScoredText, Task, items, select
 
 
 class Numbers(Task):
@@ -45,9 +45,9 @@ class Numbers(Task):
     def correct(self, answer: str, gold: Any) -> bool:
         return answer == gold
 
-    def judge(self, item: Item, completion: Completion) -> Judged:
+    def judge(self, item: Item, completion: Completion) -> ScoredText:
         del item
-        return Judged(completion.text, completion.text, None, "whole")
+        return ScoredText(completion.text, completion.text, None, "whole")
 
     def accepts_gold(self, item: Item) -> bool:
         return not item.id.startswith("?")

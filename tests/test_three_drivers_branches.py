@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 pytest.importorskip("httptools", reason="the gateway's vote needs httptools: pip install 'keff[serve]'")
 
 from branch_rig import PATHS, SPECS, TICK, replayed, votes
-from keff.analysis.mix.orders import Order, Orders
+from keff.analysis.mix.orders import BranchOrders, Orders
 from keff.analysis.mix.search import replay_cascade, replay_mix
 from keff.gateway.outcome import Drawn, Outcome
 from keff.gateway.upstream import Answer, UpstreamError
@@ -60,11 +60,11 @@ def vectorised(policy: Policy, queues: Queues) -> tuple[float, float]:
     """Return the credit and the paths of one question by the replay of ``keff mix``."""
     names = list(queues)
     known = list(dict.fromkeys(key for row in queues.values() for key in row if key is not None))
-    orders: list[Order] = []
+    orders: list[BranchOrders] = []
     for row in queues.values():
         codes = np.array([[-1 if key is None else known.index(key)] for key in row], np.int16)
         right = np.array([[key == GOLD] for key in row], np.float32)
-        orders.append(Order(codes, right, np.arange(PATHS + 1, dtype=np.float64)[:, None]))
+        orders.append(BranchOrders(codes, right, np.arange(PATHS + 1, dtype=np.float64)[:, None]))
     along = Orders(tuple(orders), 1, 1, len(known) + 1)
     if isinstance(policy, Mix):
         credit, paths = replay_mix(policy, along, names)

@@ -33,7 +33,7 @@ class Located(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ScoredText:
     """What was read from one completion.
 
     ``answer`` as extracted (None: abstained), ``key`` its canonical vote key (None: abstains), ``correct``
@@ -103,7 +103,7 @@ class Task(ABC):
         return item.messages
 
     @abstractmethod
-    def judge(self, item: Item, completion: Completion) -> Judged:
+    def judge(self, item: Item, completion: Completion) -> ScoredText:
         """Read, key and score one completion of an item."""
 
     def accepts_gold(self, item: Item) -> bool:

@@ -7,18 +7,18 @@ from itertools import product
 import numpy as np
 import pytest
 
-from keff.analysis.mix.choose import MixAim, Table, choose
+from keff.analysis.mix.choose import MixAim, PlanTable, choose
 from keff.analysis.mix.claims import cross_fit
 from keff.analysis.mix.escalation import escalation
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import path_costs
-from keff.analysis.mix.search import Plan, pairs, replay_cascade, singles, triples, undominated
+from keff.analysis.mix.search import CandidatePlan, pairs, replay_cascade, singles, triples, undominated
 from keff.analysis.mix.shrink import expected_gain, reliability
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.errors import PolicyError, UsageError
 from keff.policies.cascade import Cascade
 from keff.policy import Sample, View, parse_policy
-from keff.reading.join import Aligned, Branch
+from keff.reading.join import Aligned, AlignedBranch
 from keff.sampling.cost import Price
 from keff.stats.votes import FloatArray, Votes
 
@@ -33,14 +33,14 @@ def group(
     """Branches whose chance of being right is p moved by a common difficulty; three wrong answers."""
     rng = np.random.default_rng(seed)
     difficulty = rng.normal(0, 1.2, n)
-    branches: list[Branch] = []
+    branches: list[AlignedBranch] = []
     for number, (chance, size) in enumerate(zip(p, tokens, strict=True)):
         theta = 1 / (1 + np.exp(-(np.log(chance / (1 - chance)) * 1.4 + difficulty)))
         right = rng.random((n, k)) < theta[:, None]
         answers = np.where(right, 0, rng.integers(1, 4, (n, k)))
         votes = Votes(answers, right.astype(int), tokens=rng.gamma(9, size / 9, (n, k)))
         keys = tuple(tuple(str(code) for code in row) for row in answers.tolist())
-        branches.append(Branch(f"b{number}" if len(p) > 2 else NAMES[number], None, votes, keys, ()))
+        branches.append(AlignedBranch(f"b{number}" if len(p) > 2 else NAMES[number], None, votes, keys, ()))
     credit = np.tile([1.0, 0, 0, 0], (n, 1))
     return Aligned(tuple(map(str, range(n))), tuple(branches), credit, np.arange(n), "exact", ())
 
@@ -103,12 +103,14 @@ def test_one_path_of_a_branch_is_its_accuracy_and_cost() -> None:
     assert single.cost.mean() == pytest.approx(votes.tokens.mean(), rel=0.02)
 
 
-def plans(accuracy: list[list[float]], cost: list[float]) -> Table:
+def plans(accuracy: list[list[float]], cost: list[float]) -> PlanTable:
     made = [
-        Plan(f"p{i}", "single" if i < 2 else "cascade", (i,), np.array(row, float), np.full(len(row), price))
+        CandidatePlan(
+            f"p{i}", "single" if i < 2 else "cascade", (i,), np.array(row, float), np.full(len(row), price)
+        )
         for i, (row, price) in enumerate(zip(accuracy, cost, strict=True))
     ]
-    return Table.of(made)
+    return PlanTable.of(made)
 
 
 def test_baselines_are_the_best_single_plan_and_the_cheapest_near_it() -> None:
@@ -153,9 +155,9 @@ def test_a_cascade_is_expected_to_lose_what_its_branches_let_expect() -> None:
     strong, weak = np.array([1.0] * 30 + [0.0] * 10), np.array([1.0] * 14 + [0.0] * 26)
     lucky = strong.copy()
     made = [
-        Plan("cascade:a(fixed:1)", "single", (0,), strong, np.full(40, 10.0)),
-        Plan("cascade:b(fixed:1)", "single", (1,), weak, np.full(40, 1.0)),
-        Plan("cascade:b(fixed:1)/a(fixed:1)", "cascade", (1, 0), lucky, np.full(40, 3.0)),
+        CandidatePlan("cascade:a(fixed:1)", "single", (0,), strong, np.full(40, 10.0)),
+        CandidatePlan("cascade:b(fixed:1)", "single", (1,), weak, np.full(40, 1.0)),
+        CandidatePlan("cascade:b(fixed:1)/a(fixed:1)", "cascade", (1, 0), lucky, np.full(40, 3.0)),
     ]
     gain, real = expected_gain(made, np.array([plan.accuracy for plan in made]), np.arange(40), 0)
     assert 0.5 < real < 1 and gain[0] == 0
@@ -163,10 +165,10 @@ def test_a_cascade_is_expected_to_lose_what_its_branches_let_expect() -> None:
     # It differs nowhere on the pilot, and is believed there; where it differs, its branches speak.
     assert gain[2] == pytest.approx(0)
     lucky[[0, 1, 30, 31, 32]] = 1 - lucky[[0, 1, 30, 31, 32]]
-    made[2] = Plan(made[2].spec, "cascade", (1, 0), lucky, made[2].cost)
+    made[2] = CandidatePlan(made[2].spec, "cascade", (1, 0), lucky, made[2].cost)
     gain, _ = expected_gain(made, np.array([plan.accuracy for plan in made]), np.arange(40), 0)
     assert (lucky - strong).mean() > 0 > gain[2]
-    table = Table.of(made)
+    table = PlanTable.of(made)
     assert choose(table, np.arange(40), np.arange(40), MixAim()).taken == 0
 
 
@@ -197,8 +199,8 @@ def test_claims_of_a_fixed_choice_cover_the_truth() -> None:
         base = rng.random(n)
         cost: FloatArray = rng.gamma(2, 1, (2, n))
         accuracy = np.stack([base, base + rng.normal(0.02, 0.2, n)])
-        made = [Plan(f"p{i}", "single", (i,), accuracy[i], cost[i] * (1, 0.5)[i]) for i in range(2)]
-        table = Table.of(made)
+        made = [CandidatePlan(f"p{i}", "single", (i,), accuracy[i], cost[i] * (1, 0.5)[i]) for i in range(2)]
+        table = PlanTable.of(made)
         fixed = choose(table, np.arange(n), np.arange(n), MixAim(value_per_correct=1e-9))
         chosen = type(fixed)(0, 0, 1)
         against, _ = cross_fit(np.arange(n), lambda _, t=table, c=chosen: (t, c), rng, splits=3)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.analysis.mix.orders import Order, Orders
+from keff.analysis.mix.orders import BranchOrders, Orders
 from keff.analysis.mix.search import replay_cascade, replay_mix
 from keff.errors import PolicyError
 from keff.policies.cascade import Cascade
@@ -110,11 +110,11 @@ def test_replay_decides_as_the_live_cascade_does(
 
 def orders(votes: dict[str, list[str | None]], right: int) -> Orders:
     """One row of orders: the votes of a question in launch order."""
-    made: list[Order] = []
+    made: list[BranchOrders] = []
     for price, keys in zip((1.0, 10.0, 100.0), votes.values(), strict=True):
         codes = np.array([[-1 if key is None else int(key)] for key in keys], np.int16)
         spent = price * np.arange(len(keys) + 1.0)[:, None]
-        made.append(Order(codes, (codes == right).astype(np.float32), spent))
+        made.append(BranchOrders(codes, (codes == right).astype(np.float32), spent))
     return Orders(tuple(made), 1, 1, 3)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from command_line import keff
-from keff.analysis.atlas import About, Entry, measure
+from keff.analysis.atlas import About, AtlasEntry, measure
 from keff.analysis.estimates import Settings, analyze
 from keff.errors import UsageError
 from keff.reading.open import Opening, open_record
@@ -40,7 +40,7 @@ def write_log(file: Path, n: int, k: int, tokens: float | None = None, seed: int
     return file
 
 
-def line(file: Path, name: str = "own") -> Entry:
+def line(file: Path, name: str = "own") -> AtlasEntry:
     return measure(open_record(file, Opening()), About(name, "m", "d", "T 0.7", "me"))
 
 
@@ -162,11 +162,11 @@ def test_what_the_rule_does_is_made_again_byte_for_byte(again: Atlas) -> None:
     assert to_json(again) == to_json(replace(published, sources=again.sources, entries=wanted)), stale
 
 
-def rows_of(entries: Sequence[Entry]) -> list[dict[str, str]]:
+def rows_of(entries: Sequence[AtlasEntry]) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(to_csv(entries))))
 
 
-def measured_columns(entries: Sequence[Entry]) -> list[str]:
+def measured_columns(entries: Sequence[AtlasEntry]) -> list[str]:
     """Return the columns that stand before the verdict."""
     names = list(rows_of(entries)[0])
     return names[: names.index("verdict")]

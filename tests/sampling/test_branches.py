@@ -13,7 +13,7 @@ from branch_rig import PATHS, SPECS, TICK, Late, replayed, task_of, votes
 from keff.errors import PolicyError
 from keff.policy import parse_policy
 from keff.records import Sampling
-from keff.sampling.branches import Arm, branch_view, sample_branches
+from keff.sampling.branches import BranchSampler, branch_view, sample_branches
 from keff.sampling.job import Job, configuration
 from keff.sampling.sampler import Order
 from keff.sampling.store import Run
@@ -41,13 +41,13 @@ def test_sampled_and_replayed_votes_end_alike(
     items = select(task)
     recorded = {"S": small, "L": large}
     with ExitStack() as stack:
-        arms: dict[str, Arm] = {}
+        arms: dict[str, BranchSampler] = {}
         for name, keys in recorded.items():
             engine = Late(task, keys, late, stumbles)
             order = Order(Sampling(), PATHS, concurrency=3, backoff=TICK, breaker=10 * PATHS)
             config = configuration(Job(task, engine, folder / name, order), items[0])
             run = stack.enter_context(Run.write(folder / name, config, n=len(items), k=PATHS))
-            arms[name] = Arm(run, task, engine, order)
+            arms[name] = BranchSampler(run, task, engine, order)
         asyncio.run(sample_branches(arms, items, policy))
         again = asyncio.run(sample_branches(arms, items, policy))
         assert sum(progress.done for progress in again.values()) == 0

@@ -18,7 +18,7 @@ from keff.records import Completion, Item, Logprobs, Path, path_seed
 from keff.sampling.job import save_embeddings
 from keff.sampling.store import DATABASE, Run, Span
 from keff.sampling.store.rows import item_row
-from keff.task import Judged
+from keff.task import ScoredText
 from store_rig import done, failed, make
 
 
@@ -28,7 +28,7 @@ def test_what_was_committed_reads_back_equal(tmp_path: File) -> None:
     )
     path = Path("a", 1, 3, 2, 11, full)
     item = Item("a", ({"role": "user", "content": "1+2?"},), ["3", "three"], "numeric", "twins", {"level": 5})
-    judged = Judged("3", "3", 1, "marker")
+    judged = ScoredText("3", "3", 1, "marker")
     with make(tmp_path) as run:
         run.put_items([item])
         run.add([path])
@@ -185,7 +185,7 @@ def test_a_whole_item_that_changed_is_refused(tmp_path: File) -> None:
 
 
 def test_paths_are_stale_until_they_are_scored_under_the_version(tmp_path: File) -> None:
-    judged = Judged("3", "3", 1, "marker")
+    judged = ScoredText("3", "3", 1, "marker")
     with make(tmp_path) as run:
         run.put_items([Item("a", ()), Item("b", ())])
         run.add([done(0), failed(1), done(0, item="b")])

@@ -10,7 +10,7 @@ from keff.stats.copula import fit_copula
 from keff.stats.patterns import agreeing_pairs, pattern_codes
 from keff.stats.slots import extraction_failures, phi_audit, slot_cv
 from keff.stats.votes import Votes
-from keff.stats.weights import Weighting, judge_weights, weighted_majority
+from keff.stats.weights import SlotWeighting, judge_weights, weighted_majority
 
 
 def load(path):
@@ -51,7 +51,7 @@ def test_the_copula_predicts_the_majority_of_unequal_models(models):
 
 def test_most_of_the_gain_of_weights_is_the_best_slot(models):
     rng = np.random.default_rng(0)
-    report = judge_weights(models, Weighting("fisher", "plurality"), rng)
+    report = judge_weights(models, SlotWeighting("fisher", "plurality"), rng)
     assert report.gain > 5 * report.se
     assert report.best_slot > report.uniform + 0.1
     assert report.cross_fitted < report.best_slot + 0.03

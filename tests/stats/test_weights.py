@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from keff.stats.majority import majority_at_k
 from keff.stats.votes import Votes
 from keff.stats.weights import (
-    Weighting,
+    SlotWeighting,
     choose_temperature,
     confidence_weights,
     judge_weights,
@@ -109,23 +109,23 @@ def test_log_odds_are_optimal_for_independent_slots():
 
 def test_schemes():
     votes = Votes.from_correct([[1, 0, 1], [1, 0, 0], [1, 1, 0], [1, 0, 0]])
-    np.testing.assert_array_equal(slot_weights(votes, Weighting("uniform")), [1, 1, 1])
-    np.testing.assert_array_equal(slot_weights(votes, Weighting("accuracy")), [1, 0.25, 0.25])
-    np.testing.assert_array_equal(slot_weights(votes, Weighting("best_slot")), [1, 0, 0])
-    np.testing.assert_allclose(slot_weights(votes, Weighting("log_odds")), [math.log(9), 0, 0])
-    assert np.all(slot_weights(votes, Weighting("fisher")) >= 0)
+    np.testing.assert_array_equal(slot_weights(votes, SlotWeighting("uniform")), [1, 1, 1])
+    np.testing.assert_array_equal(slot_weights(votes, SlotWeighting("accuracy")), [1, 0.25, 0.25])
+    np.testing.assert_array_equal(slot_weights(votes, SlotWeighting("best_slot")), [1, 0, 0])
+    np.testing.assert_allclose(slot_weights(votes, SlotWeighting("log_odds")), [math.log(9), 0, 0])
+    assert np.all(slot_weights(votes, SlotWeighting("fisher")) >= 0)
     with pytest.raises(ValueError, match="ridge"):
-        slot_weights(votes, Weighting("fisher", ridge=0.0))
+        slot_weights(votes, SlotWeighting("fisher", ridge=0.0))
     with pytest.raises(ValueError, match="called"):
-        slot_weights(votes, Weighting("borda"))
+        slot_weights(votes, SlotWeighting("borda"))
     alike = Votes.from_correct([[1, 0, 1]] * 4)
-    np.testing.assert_array_equal(slot_weights(alike, Weighting("fisher")), [1, 1, 1])
+    np.testing.assert_array_equal(slot_weights(alike, SlotWeighting("fisher")), [1, 1, 1])
 
 
 def test_nothing_positive_means_uniform():
     wrong = Votes.from_correct(np.zeros((5, 3), int))
     for scheme in ("accuracy", "log_odds"):
-        np.testing.assert_array_equal(slot_weights(wrong, Weighting(scheme)), [1, 1, 1])
+        np.testing.assert_array_equal(slot_weights(wrong, SlotWeighting(scheme)), [1, 1, 1])
 
 
 def test_fisher_is_the_discriminant():
@@ -133,13 +133,13 @@ def test_fisher_is_the_discriminant():
     votes = probit_slots(rng, [0.8, 0.7, 0.65], 0.3, 4000)
     y = votes.correct.astype(float)
     want = np.linalg.solve(np.cov(y.T, ddof=0), 2 * y.mean(axis=0) - 1)
-    np.testing.assert_allclose(slot_weights(votes, Weighting("fisher", ridge=0.0)), want, rtol=1e-9)
+    np.testing.assert_allclose(slot_weights(votes, SlotWeighting("fisher", ridge=0.0)), want, rtol=1e-9)
 
 
 def test_unequal_slots_gain_and_the_best_slot_stands_beside():
     rng = np.random.default_rng(1)
     train = probit_slots(rng, [0.95, 0.9, 0.15, 0.2, 0.2, 0.25, 0.3, 0.1], 0.3, 400)
-    report = judge_weights(train, Weighting("log_odds"), rng)
+    report = judge_weights(train, SlotWeighting("log_odds"), rng)
     assert report.cross_fitted - report.uniform == pytest.approx(report.gain)
     assert report.gain > 10 * report.se
     assert report.best_slot > report.uniform + 0.3
@@ -152,7 +152,7 @@ def test_cross_fitting_never_uses_the_items_own_fold():
     """Coin flips: the best slot looks better than 1/2 on the items that chose it, and not on the others."""
     rng = np.random.default_rng(2)
     votes = Votes.from_correct((rng.random((60, 8)) < 0.5).astype(int))
-    weighting = Weighting("best_slot")
+    weighting = SlotWeighting("best_slot")
     inside = [in_sample_accuracy(votes.take(rng.integers(0, 60, 60)), weighting) for _ in range(100)]
     outside = [
         judge_weights(
@@ -177,7 +177,7 @@ def test_oracle_optimism_by_simulation():
         theta = rng.beta(p * (1 - c) / c, (1 - p) * (1 - c) / c, n)
         votes = Votes.from_correct((rng.random((n, k)) < theta[:, None]).astype(int))
         uniform = weighted_majority(votes, np.ones(k)).mean()
-        gaps.append(in_sample_accuracy(votes, Weighting("accuracy")) - uniform)
+        gaps.append(in_sample_accuracy(votes, SlotWeighting("accuracy")) - uniform)
     assert np.mean(gaps) == pytest.approx(oracle_optimism(p, c, k, n), abs=4 * np.std(gaps) / math.sqrt(300))
 
 

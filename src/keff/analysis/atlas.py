@@ -44,7 +44,7 @@ class About(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Result):
+class AtlasEntry(Result):
     """One workload of ``questions`` with ``paths`` recorded paths each.
 
     ``p`` is the accuracy of one path, ``c`` the correlation of two paths' correctness, ``k_eff`` what 32
@@ -80,14 +80,14 @@ class Entry(Result):
     warnings: tuple[str, ...]
 
 
-def measure(record: Record, about: About, seed: int = 0) -> Entry:
+def measure(record: Record, about: About, seed: int = 0) -> AtlasEntry:
     """Return the line of one record; raises UsageError where correctness or more than a path is missing."""
     analysis = analyze(record, Settings(k_max=CAP, seed=seed, terms=Terms(now=policy_now(str(CAP)))))
     p, c, advice = single(analysis), analysis.c, analysis.recommendation
     if p is None or c is None or math.isnan(c.value):
         raise UsageError(f"{record.path}: {_WANTED}")
     paths = advice.expected_paths
-    return Entry(
+    return AtlasEntry(
         name=about.name,
         model=about.model,
         dataset=about.dataset,

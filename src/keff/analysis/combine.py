@@ -22,7 +22,7 @@ from keff.stats.weights import (
     Learn,
     Rule,
     Scheme,
-    Weighting,
+    SlotWeighting,
     WeightReport,
     choose_temperature,
     confidence_weights,
@@ -94,7 +94,7 @@ def judged(
     by_states = {} if embeddings is None else _learners(embeddings, how)
     for rule in rules:
         for scheme in schemes:
-            report = judge_weights(votes, Weighting(scheme, rule), how.rng(), how.folds)
+            report = judge_weights(votes, SlotWeighting(scheme, rule), how.rng(), how.folds)
             rows.append(_row(scheme, rule, report))
         rows += _by_confidence(votes, rule, how)
         rows += _by_embeddings(votes, by_states, rule, how)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.analysis.atlas import CAP, Entry
+from keff.analysis.atlas import CAP, AtlasEntry
 from keff.report.atlas import read_atlas
 
 FILE = Path(__file__).with_name("_beside.json")
@@ -16,7 +16,7 @@ def beside() -> list[str]:
     return [_told(entry) for entry in read_atlas(FILE).entries]
 
 
-def _told(entry: Entry) -> str:
+def _told(entry: AtlasEntry) -> str:
     all_paths = entry.plurality.get(CAP)
     accuracy = f"one path is right {entry.p.percent()} of the time"
     if all_paths is not None:

@@ -14,7 +14,7 @@ from keff.cli._sampling import Wishes, report
 from keff.errors import UsageError
 from keff.policies._branches import NAME
 from keff.policy import Policy, parse_policy
-from keff.sampling.branches import Arm, sample_branches
+from keff.sampling.branches import BranchSampler, sample_branches
 from keff.sampling.cost import Price
 from keff.sampling.job import Job, configuration
 from keff.sampling.orders import Halt, Progress
@@ -183,7 +183,7 @@ class _Till:
 async def _sample(jobs: Mapping[str, Job], policy: Policy) -> dict[str, Progress]:
     items = next(iter(jobs.values())).items()
     async with AsyncExitStack() as stack:
-        arms: dict[str, Arm] = {}
+        arms: dict[str, BranchSampler] = {}
         for name, job in jobs.items():
             stack.push_async_callback(job.engine.close)
             await job.engine.start()
@@ -193,5 +193,5 @@ async def _sample(jobs: Mapping[str, Job], policy: Policy) -> dict[str, Progress
                     job.folder, config, n=len(items), k=job.order.k, policy=policy.spec, options=job.options
                 )
             )
-            arms[name] = Arm(run, job.task, job.engine, job.order)
+            arms[name] = BranchSampler(run, job.task, job.engine, job.order)
         return await sample_branches(arms, items, policy)

@@ -25,7 +25,7 @@ DEFAULT_SPACE = "text"
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class JudgeOptions:
     """The options of the judge, as given."""
 
     engine: str
@@ -46,7 +46,7 @@ class Bench:
         return plugins.load("engine", self.engine, **options)
 
 
-def show_judged(path: Path, opening: Opening, bench: Bench, *, json: bool) -> None:
+def show_judged(path: Path, opening: Opening, bench: JudgeOptions, *, json: bool) -> None:
     """Judge a record, write it where asked, and print what came of it."""
     pairs = None if bench.pairs is None else read_pairs(bench.pairs)
     price = None

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from keff.analysis.atlas import About, Entry, measure
+from keff.analysis.atlas import About, AtlasEntry, measure
 from keff.cli import _aim_options as a
 from keff.cli import _console
 from keff.cli import _read_options as r
@@ -77,7 +77,7 @@ def _about(record: Record, model: str | None, dataset: str | None, setting: str,
     return About(name, model or record.info.model or "unknown model", data, setting, source)
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: AtlasEntry) -> str:
     saved = "" if entry.paths_saved is None else f", {entry.paths_saved.value:.0%} of 32 paths saved"
     return f"{entry.name}: one path {entry.p.percent()}, c = {entry.c.text()}, {entry.policy}{saved}"
 

@@ -17,7 +17,7 @@ from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._json import print_json
-from keff.cli._judge import Bench, show_judged
+from keff.cli._judge import JudgeOptions, show_judged
 from keff.errors import UsageError
 from keff.reading.open import Opening
 from keff.reading.survey import Survey, survey
@@ -56,7 +56,9 @@ def command(
     """Read every text of LOG or RUN and show what was read."""
     opening = Opening(format, r.reading_of(answer_space, answer_key), part=part)
     if judge is not None:
-        wishes = Bench(judge, model, base_url, engine_option, pairs, most_calls, max_tokens, prices, out)
+        wishes = JudgeOptions(
+            judge, model, base_url, engine_option, pairs, most_calls, max_tokens, prices, out
+        )
         show_judged(path, opening, wishes, json=json)
         return
     if pairs is not None or out is not None:

@@ -56,7 +56,7 @@ def connect(on: str) -> None:
         raise EngineError(f"--on {on}: Ray cannot be used: {reason}", transient=False) from error
 
 
-class Worker:
+class EngineActor:
     """One engine in a process of the cluster.
 
     Errors of ours come back as values, because Ray wraps those that are raised.
@@ -203,7 +203,7 @@ class Cluster:
     async def _new_seat(self, gpus: int) -> None:
         """Start one worker and seat it; a refusal is kept for the time when nobody is left."""
         options = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
-        actor = ray.remote(Worker).options(**options).remote(self.name, self._options)
+        actor = ray.remote(EngineActor).options(**options).remote(self.name, self._options)
         try:
             answer = await _answer_of(actor.start.remote())
         except asyncio.CancelledError:

@@ -36,7 +36,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Where a server is and how patient to be.
 
     ``timeout`` bounds one request from its start to its last byte.
@@ -71,7 +71,7 @@ class _RefusedError(Exception):
 class Transport:
     """One server and its pool of connections."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ServerAddress) -> None:
         self._address = address
         self._mask = Mask([address.key])
         self._client = httpx2.AsyncClient(

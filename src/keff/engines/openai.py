@@ -22,7 +22,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from keff.engine import Capabilities
-from keff.engines._transport import Address, Transport, UnsupportedError
+from keff.engines._transport import ServerAddress, Transport, UnsupportedError
 from keff.errors import EngineError, UsageError
 from keff.protocol.address import base_url as checked_url
 from keff.protocol.address import checked_key
@@ -65,7 +65,7 @@ def engine(
     hosted = urlsplit(url).hostname == HOSTED
     if n_per_request != "auto" and int(n_per_request) < 1:
         raise UsageError("engine openai: n_per_request must be auto or at least 1")
-    options = Options(
+    options = OpenAIOptions(
         url,
         api_key_env,
         None if n_per_request == "auto" else int(n_per_request),
@@ -81,7 +81,7 @@ def engine(
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class OpenAIOptions:
     """The options of ``engine``, checked."""
 
     url: str
@@ -103,7 +103,7 @@ class OpenAI:
     local = False
     needs_gpu = False
 
-    def __init__(self, model: str | None, options: Options, parallel: int) -> None:
+    def __init__(self, model: str | None, options: OpenAIOptions, parallel: int) -> None:
         self._model, self._options = model, options
         self._logprobs = options.logprobs
         self._length_field = "max_completion_tokens" if options.effort else "max_tokens"
@@ -125,7 +125,7 @@ class OpenAI:
         key = checked_key(os.environ.get(options.api_key_env, ""), options.api_key_env)
         if not key and urlsplit(options.url).hostname == HOSTED:
             raise EngineError(f"set the environment variable {options.api_key_env}", transient=False)
-        address = Address(options.url, key, options.api_key_env, options.max_retries, options.timeout)
+        address = ServerAddress(options.url, key, options.api_key_env, options.max_retries, options.timeout)
         transport = Transport(address)
         try:
             models = await transport.models()

@@ -24,7 +24,7 @@ Entry = Mapping[str, object]
 
 
 @dataclass(slots=True)
-class _Paths:
+class _InstancePaths:
     """What was drawn for one instance, one entry per path."""
 
     first: Entry
@@ -67,7 +67,7 @@ class Helm:
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
         left_out: Counter[str] = Counter()
-        groups: dict[str, _Paths] = {}
+        groups: dict[str, _InstancePaths] = {}
         seen: set[tuple[object, ...]] = set()
         states = _content(path).get("request_states")
         if not items(states):
@@ -95,7 +95,7 @@ def _content(path: Path) -> Entry:
 def _add(
     where: str,
     state: Entry,
-    groups: dict[str, _Paths],
+    groups: dict[str, _InstancePaths],
     seen: set[tuple[object, ...]],
     left_out: Counter[str],
 ) -> None:
@@ -116,7 +116,7 @@ def _add(
     if mark in seen:
         raise LogError(f"{where}: the instance {name!r} was asked twice in one trial")
     seen.add(mark)
-    paths = groups.setdefault(name, _Paths(state))
+    paths = groups.setdefault(name, _InstancePaths(state))
     if inner(state, "instance") != inner(paths.first, "instance"):
         raise LogError(f"{where}: the instance {name!r} differs from an earlier one of that id")
     seconds = number_or_none(inner(state, "result").get("request_time"))
@@ -137,7 +137,7 @@ def _unusable(state: Entry) -> str | None:
     return None if items(result.get("completions")) else "has no completion"
 
 
-def _draw(where: str, completion: Entry, paths: _Paths) -> None:
+def _draw(where: str, completion: Entry, paths: _InstancePaths) -> None:
     text = completion.get("text")
     if not isinstance(text, str):
         raise LogError(f"{where}: a completion has no text")
@@ -147,7 +147,7 @@ def _draw(where: str, completion: Entry, paths: _Paths) -> None:
     paths.cut.append(int(inner(completion, "finish_reason").get("reason") == "length"))
 
 
-def _question(name: str, paths: _Paths, *, texts: bool) -> Question:
+def _question(name: str, paths: _InstancePaths, *, texts: bool) -> Question:
     return Question(
         id=name,
         answers=tuple(text or None for text in paths.texts),

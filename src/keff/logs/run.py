@@ -19,7 +19,7 @@ from keff.records import Item, Note
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run, Scored
-from keff.task import Judged, Task
+from keff.task import ScoredText, Task
 
 CONFIDENCES = "recorded_confidences"
 """Where an imported item keeps confidences, which are no log-probabilities."""
@@ -142,7 +142,7 @@ class _Judge:
         self.left_out += len(result) - len(kept)
         return kept
 
-    def _read(self, item: Item, path: Scored) -> Judged | None:
+    def _read(self, item: Item, path: Scored) -> ScoredText | None:
         if self._cannot:
             return None
         try:

@@ -17,7 +17,7 @@ from keff.stats.diversity import k_eff, k_eff_block
 from keff.stats.majority import majority_prefix
 from keff.stats.slots import phi_audit, slot_cv
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.weights import Weighting, judge_weights, oracle_optimism
+from keff.stats.weights import SlotWeighting, judge_weights, oracle_optimism
 
 Kind = Literal["rows", "paired_rho", "paired"]
 """How an interval of the relative change is made."""
@@ -195,8 +195,8 @@ class _Weighting(NamedTuple):
 
 
 def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> _Weighting:
-    plain = judge_weights(sc, Weighting("accuracy"), rng)
-    judged = judge_weights(pt, Weighting("accuracy"), rng)
+    plain = judge_weights(sc, SlotWeighting("accuracy"), rng)
+    judged = judge_weights(pt, SlotWeighting("accuracy"), rng)
     c = min(max(anova_c(sc), 0.0), 1.0) if 0 < sc.p < 1 else 1.0
     return _Weighting(
         slot_cv=slot_cv(pt),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from keff.log import LogInfo, Question
 from keff.logs._rows import KNOWN
 from keff.reading.ballot import Reading, correct_of, keys_of
-from keff.task import Judged
+from keff.task import ScoredText
 
 
 def question_rows(
@@ -77,7 +77,7 @@ def voted_rows(
         yield row
 
 
-def voted(question: Question, judged: Sequence[Judged]) -> dict[str, object]:
+def voted(question: Question, judged: Sequence[ScoredText]) -> dict[str, object]:
     """Return the row of one question's vote."""
     # A Counter keeps the order of the paths, so the first key wins among equals.
     votes = Counter(path.key for path in judged if path.key is not None)
@@ -98,7 +98,7 @@ def voted(question: Question, judged: Sequence[Judged]) -> dict[str, object]:
     }
 
 
-def judged_paths(question: Question, how: Reading) -> Iterator[Judged]:
+def judged_paths(question: Question, how: Reading) -> Iterator[ScoredText]:
     """Yield what is known of each path: answer, key, correctness, and the rule that read it."""
     k = len(question.answers)
     keys = keys_of(question, k, how.key)
@@ -107,4 +107,4 @@ def judged_paths(question: Question, how: Reading) -> Iterator[Judged]:
     for place, (answer, key) in enumerate(zip(question.answers, keys, strict=True)):
         rule = question.rules[place] if question.rules else "recorded" if key is not None else "no answer"
         right = correct[place]
-        yield Judged(answer, key, 0 if right and key is None else right, rule)
+        yield ScoredText(answer, key, 0 if right and key is None else right, rule)

@@ -27,7 +27,7 @@ FEW_SHARED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class AlignedBranch:
     """One branch of a group: its votes [n, K] on the shared questions, in the order of the group's ids.
 
     ``keys`` [n][K] are its canonical answers and ``questions`` [n] what was recorded.
@@ -50,7 +50,7 @@ class Aligned:
     """
 
     ids: tuple[str, ...]
-    branches: tuple[Branch, ...]
+    branches: tuple[AlignedBranch, ...]
     credit: FloatArray
     clusters: IntArray
     space: str
@@ -111,7 +111,7 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None) -> Ali
     check_separate(names, picked, codes)
     clusters = _clusters(ids, picked)
     branches = tuple(
-        Branch(
+        AlignedBranch(
             name,
             model,
             replace(ballot.votes, answers=code, clusters=clusters),

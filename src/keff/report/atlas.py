@@ -13,7 +13,7 @@ from statistics import median
 
 from pydantic import TypeAdapter, ValidationError
 
-from keff.analysis.atlas import CAP, PREDICTED, SHOWN, Entry
+from keff.analysis.atlas import CAP, PREDICTED, SHOWN, AtlasEntry
 from keff.errors import UsageError
 from keff.records import Interval
 from keff.result import Json, Result, number, plain
@@ -42,9 +42,9 @@ class Atlas(Result):
     version: str
     citation: str
     sources: Mapping[str, Source]
-    entries: tuple[Entry, ...]
+    entries: tuple[AtlasEntry, ...]
 
-    def added(self, sources: Mapping[str, Source], entries: Iterable[Entry]) -> Atlas:
+    def added(self, sources: Mapping[str, Source], entries: Iterable[AtlasEntry]) -> Atlas:
         """Return the atlas with further lines, which replace those of the same name; in a fixed order."""
         lines = {entry.name: entry for entry in (*self.entries, *entries)}
         order = sorted(lines.values(), key=lambda entry: (entry.dataset, entry.model, entry.name))
@@ -88,7 +88,7 @@ def _short(value: Json) -> Json:
     return {name: _short(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
-def to_csv(entries: Sequence[Entry]) -> str:
+def to_csv(entries: Sequence[AtlasEntry]) -> str:
     """Return the lines as CSV: every estimate has a column each for its value and its limits."""
     rows = [_flat(entry) for entry in entries]
     out = io.StringIO()
@@ -98,7 +98,7 @@ def to_csv(entries: Sequence[Entry]) -> str:
     return out.getvalue()
 
 
-def _flat(entry: Entry) -> dict[str, str]:
+def _flat(entry: AtlasEntry) -> dict[str, str]:
     names = ("name", "model", "dataset", "setting", "source")
     row = {name: _safe(str(getattr(entry, name))) for name in names}
     row |= {"questions": str(entry.questions), "paths": str(entry.paths)}
@@ -164,7 +164,7 @@ def to_page(atlas: Atlas) -> str:
     )
 
 
-def summary(entries: Sequence[Entry]) -> str:
+def summary(entries: Sequence[AtlasEntry]) -> str:
     """Say in two sentences what the lines have in common."""
     if not entries:
         return "No workload yet."
@@ -189,7 +189,7 @@ def summary(entries: Sequence[Entry]) -> str:
     return text
 
 
-def _cells(entry: Entry) -> list[str]:
+def _cells(entry: AtlasEntry) -> list[str]:
     eight, cap = (entry.plurality.get(k) for k in SHOWN[1:])
     replayed = entry.basis != PREDICTED
     return [

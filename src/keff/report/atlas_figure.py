@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from keff.analysis.atlas import Entry
+from keff.analysis.atlas import AtlasEntry
 from keff.records import Interval
 from keff.report.figures import COLOURS, MARKS, STYLE
 
 
-def draw_atlas(entries: Sequence[Entry], names: dict[str, str], file: Path) -> Path:
+def draw_atlas(entries: Sequence[AtlasEntry], names: dict[str, str], file: Path) -> Path:
     """Write the figure as SVG, the same bytes on every run; ``names`` are the sources as the legend has them.
 
     A filled mark was replayed on recorded paths, an open one is predicted from fewer than 32.

@@ -68,7 +68,7 @@ class Row(TypedDict):
     p: NotRequired[list[Path]]
 
 
-class Items(TypedDict):
+class QuestionTable(TypedDict):
     """The table of questions: how many there are, those that are shown, and how many carry raw paths."""
 
     total: int
@@ -77,7 +77,7 @@ class Items(TypedDict):
     has_texts: bool
 
 
-def items_payload(record: Record, limits: ByteLimits) -> Items:
+def items_payload(record: Record, limits: ByteLimits) -> QuestionTable:
     """Return the rows of the items table; where all would not fit, the most contested and a random sample.
 
     ``total`` items are in the record, ``texts`` of those shown carry their raw paths, ``has_texts`` says

@@ -27,7 +27,7 @@ from keff.report import advice_series, money_series, series
 from keff.report.alternatives import alternatives
 from keff.report.bundle import make_bundle
 from keff.report.headline import Headline, arms_sentence, headline, points
-from keff.report.items import ByteLimits, Items, embed, items_payload
+from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
 from keff.report.numbers import fixed, pair, percent, within
 from keff.report.specs import specs
 
@@ -105,7 +105,7 @@ def _charts_as_json() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RunView:
     """One run as the template shows it; ``charts`` name the datasets that it has something to draw in."""
 
     id: str
@@ -121,7 +121,7 @@ class View:
     rows: Sequence[NumberRow]
     charts: Mapping[str, series.Datasets]
     provenance: Sequence[tuple[str, str]]
-    items: Items
+    items: QuestionTable
 
     @property
     def data(self) -> dict[str, object]:
@@ -129,9 +129,9 @@ class View:
         return {"charts": self.charts, "items": self.items}
 
 
-def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> View:
+def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
     record, analysis = exhibit.record, exhibit.analysis
-    return View(
+    return RunView(
         id=f"run-{place}",
         title=Path(record.path).stem or record.path,
         task=record.info.task or "",
@@ -207,14 +207,14 @@ class Grid:
 
     tasks: Sequence[str]
     models: Sequence[str]
-    cells: Mapping[tuple[str, str], Sequence[View]]
+    cells: Mapping[tuple[str, str], Sequence[RunView]]
 
 
-def _grid(views: Sequence[View]) -> Grid | None:
+def _grid(views: Sequence[RunView]) -> Grid | None:
     """Arrange several runs as models x tasks; None for one run. Runs that name neither get a row each."""
     if len(views) < 2:
         return None
-    cells: dict[tuple[str, str], list[View]] = {}
+    cells: dict[tuple[str, str], list[RunView]] = {}
     for view in views:
         cells.setdefault((view.model or view.title, view.task or "result"), []).append(view)
     models, tasks = (list(dict.fromkeys(place[axis] for place in cells)) for axis in (0, 1))

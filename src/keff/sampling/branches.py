@@ -19,7 +19,7 @@ from keff.task import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class BranchSampler:
     """One branch of a policy: the task as it asks it, its engine, how it draws, and the run that keeps it."""
 
     run: Run
@@ -29,7 +29,7 @@ class Arm:
 
 
 async def sample_branches(
-    arms: Mapping[str, Arm], items: Sequence[Item], policy: Policy
+    arms: Mapping[str, BranchSampler], items: Sequence[Item], policy: Policy
 ) -> dict[str, Progress]:
     """Draw what a policy over branches asks for every item, and return the counts of each branch.
 
@@ -47,7 +47,7 @@ async def sample_branches(
     return {name: session.progress for name, session in sessions.items()}
 
 
-def _check(arms: Mapping[str, Arm], policy: Policy) -> None:
+def _check(arms: Mapping[str, BranchSampler], policy: Policy) -> None:
     asked = policy.branches if isinstance(policy, Branching) else ()
     missing = [name for name in asked if name not in arms]
     if missing or not asked:
@@ -56,7 +56,7 @@ def _check(arms: Mapping[str, Arm], policy: Policy) -> None:
 
 
 async def _follow(
-    item: Item, arms: Mapping[str, Arm], sessions: Mapping[str, Session], policy: Policy
+    item: Item, arms: Mapping[str, BranchSampler], sessions: Mapping[str, Session], policy: Policy
 ) -> None:
     for name, arm in arms.items():
         sessions[name].begin(item, len(arm.run.kept(item.id)))
@@ -70,7 +70,7 @@ async def _follow(
             return
 
 
-def branch_view(arms: Mapping[str, Arm], item: Item, policy: Policy) -> tuple[View, Sample | Stop]:
+def branch_view(arms: Mapping[str, BranchSampler], item: Item, policy: Policy) -> tuple[View, Sample | Stop]:
     """Return the kept paths of an item in the policy's launch order up to the first gap, and its decision."""
     kept = {
         name: launch_view(arm.run, arm.task, item, arm.order.slots[0])[0].keys for name, arm in arms.items()

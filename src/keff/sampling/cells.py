@@ -49,7 +49,7 @@ class CellState:
         return 0 if self.stage in ("complete", "record") else max(self.n * self.k - self.paths, 0)
 
 
-class Settings(TypedDict):
+class CellSettings(TypedDict):
     """Every setting of a cell; None where it is left to the task or engine."""
 
     n: int
@@ -70,7 +70,7 @@ class Settings(TypedDict):
     task_options: dict[str, object]
 
 
-def settings(study: Study, cell: Cell) -> Settings:
+def settings(study: Study, cell: Cell) -> CellSettings:
     """Return every setting of a cell as the study states it; None where it is left to the task or engine."""
     model, task, arm = cell.model, cell.task, cell.arm
     thinking = study.thinking if arm.thinking is None else arm.thinking
@@ -116,7 +116,7 @@ def state(study: Study, cell: Cell) -> CellState:
     return CellState(cell, "complete" if whole else "begun", n, k, **counts)
 
 
-def _covers(drawn: dict[str, object], wanted: Settings) -> bool:
+def _covers(drawn: dict[str, object], wanted: CellSettings) -> bool:
     """Return whether what was drawn is all that is wanted, under the same settings and the same keff."""
     if drawn.get("keff") != _version() or drawn.get("policy") != wanted["policy"]:
         return False

@@ -19,7 +19,7 @@ from keff.result import Finding, Result
 from keff.sampling.sampler import SLOW_SPACES
 
 
-class Client(Protocol):
+class ChatClient(Protocol):
     """An ``openai.AsyncOpenAI``, or a client that looks like it: ``client.chat.completions.create``."""
 
     @property
@@ -118,7 +118,7 @@ def vote(answers: Iterable[str | None], space: AnswerSpace = "exact") -> Verdict
 
 
 async def self_consistency(
-    client: Client,
+    client: ChatClient,
     messages: str | Sequence[Message],
     policy: str | Policy = "lead_k:3",
     *,
@@ -144,13 +144,15 @@ async def self_consistency(
     try:
         request["model"] = request["model"] or await _only_model(client)
         talk = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
-        return await _Paths(client, rule, _space(space), in_flight, {"messages": talk, **request}).run()
+        return await _PathsOfQuestion(
+            client, rule, _space(space), in_flight, {"messages": talk, **request}
+        ).run()
     except openai.OpenAIError as error:
         raise EngineError(f"the server failed: {error}") from error
 
 
 def self_consistency_sync(
-    client: Client, messages: str | Sequence[Message], policy: str | Policy = "lead_k:3", **options: Any
+    client: ChatClient, messages: str | Sequence[Message], policy: str | Policy = "lead_k:3", **options: Any
 ) -> Consensus:
     """Do the same as ``self_consistency`` where no event loop is running; takes the same options.
 
@@ -164,7 +166,7 @@ def self_consistency_sync(
 
 
 async def _own_connections(
-    client: Client, messages: str | Sequence[Message], policy: str | Policy, options: dict[str, Any]
+    client: ChatClient, messages: str | Sequence[Message], policy: str | Policy, options: dict[str, Any]
 ) -> Consensus:
     if not isinstance(client, openai.AsyncOpenAI):
         return await self_consistency(client, messages, policy, **options)
@@ -186,7 +188,7 @@ async def _only_model(client: Any) -> str:
 
 
 @dataclass(slots=True)
-class _Paths:
+class _PathsOfQuestion:
     """The paths of one question: launched as the policy asks, voting in launch order."""
 
     client: Any

@@ -30,11 +30,11 @@ PAIRED = GROUPS["matrix"]
 """Tables of a comparison: they need an arm that is compared with another."""
 
 
-class _Entry(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ModelEntry(_Entry):
+class ModelEntry(_FrozenModel):
     """One model: a short ``name`` for folders, a ``label`` for tables, and the engine that serves it."""
 
     name: str = Field(pattern=NAME)
@@ -45,7 +45,7 @@ class ModelEntry(_Entry):
     options: dict[str, object] = Field(default_factory=dict)
 
 
-class TaskEntry(_Entry):
+class TaskEntry(_FrozenModel):
     """One task: a benchmark's name, or a file of your own questions in ``data``.
 
     A relative path starts at the study file.
@@ -64,7 +64,7 @@ class TaskEntry(_Entry):
     models: tuple[str, ...] | None = None
 
 
-class ArmEntry(_Entry):
+class ArmEntry(_FrozenModel):
     """One arm: ``templates`` as of ``keff sample`` (none, all, 1,3,5) and ``k`` paths per question.
 
     ``against`` names the arm that it is compared with, on every model and task that both have. ``tables``
@@ -116,7 +116,7 @@ class ArmEntry(_Entry):
         return frozenset(table for name in named or () for table in GROUPS.get(name, (name,)))
 
 
-class RecordEntry(_Entry):
+class RecordEntry(_FrozenModel):
     """A run or log that exists already, as a cell of the study: it is read, and never drawn into.
 
     Without ``seed`` it stands for all seeds of its arm. A relative path starts at the study file.
@@ -129,14 +129,14 @@ class RecordEntry(_Entry):
     seed: int | None = None
 
 
-class TableEntry(_Entry):
+class TableEntry(_FrozenModel):
     """Which models and tasks a table shows (default: all that its arms have)."""
 
     models: tuple[str, ...] | None = None
     tasks: tuple[str, ...] | None = None
 
 
-class Study(_Entry):
+class Study(_FrozenModel):
     """A study: ``runs`` is where its run folders go (below the current folder, or absolute).
 
     ``truncated_wrong`` scores every path that was cut at the token limit as wrong, as the paper does; else

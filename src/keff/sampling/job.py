@@ -18,7 +18,7 @@ from keff.sampling.orders import Order, Progress, Watch
 from keff.sampling.sampler import sample
 from keff.sampling.selection import Selection, choose, remember
 from keff.sampling.store import Run
-from keff.task import Judged, Task
+from keff.task import ScoredText, Task
 
 EMBEDDINGS = "embeddings.npy"
 
@@ -117,7 +117,7 @@ def score(run: Run, task: Task, *, everything: bool = False) -> int:
     Without ``everything`` only paths that have no score under the current version. Nothing is drawn.
     """
     stale = set[str]() if everything else run.stale(task.version)
-    total, read = 0, list[tuple[Path, Judged]]()
+    total, read = 0, list[tuple[Path, ScoredText]]()
     for item in run.items() if everything or stale else ():
         if not everything and item.id not in stale:
             continue

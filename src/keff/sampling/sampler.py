@@ -17,7 +17,7 @@ from keff.sampling.orders import Order, Progress, Watch, advised, wanted
 from keff.sampling.selection import Selection
 from keff.sampling.store import Run, Span
 from keff.sampling.store.rows import item_of
-from keff.task import Judged, Task
+from keff.task import ScoredText, Task
 
 BEYOND_FLIGHT = 8
 PREPARED = 2
@@ -244,7 +244,7 @@ class Session:
         self.watch(progress)
 
 
-async def _judge(task: Task, item: Item, drawn: Sequence[Completion]) -> list[Judged]:
+async def _judge(task: Task, item: Item, drawn: Sequence[Completion]) -> list[ScoredText]:
     if item.space in SLOW_SPACES:
         return [await asyncio.to_thread(task.judge, item, done) for done in drawn]
     return [task.judge(item, done) for done in drawn]

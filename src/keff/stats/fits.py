@@ -10,7 +10,7 @@ from scipy.special import expit, logit, ndtri
 
 from keff.stats.betabinomial import log_likelihood, majority_curve
 from keff.stats.correlation import pooled_from_sums, unbias
-from keff.stats.influence import Summary
+from keff.stats.influence import InfluenceSummary
 from keff.stats.learned import LAW_SD
 from keff.stats.resampling import resampled_totals
 from keff.stats.votes import FloatArray
@@ -61,7 +61,7 @@ class Fits:
         return float(lo), float(hi)
 
 
-def bayes_fits(summary: Summary) -> Fits:
+def bayes_fits(summary: InfluenceSummary) -> Fits:
     """Return the posterior of (p, c) on a grid, with Jeffreys' prior for p and a uniform one for c in [0, 1].
 
     111 values of logit p by 100 of arcsin sqrt c, on a box that closes in on the mass. Repeated clusters
@@ -80,7 +80,7 @@ def bayes_fits(summary: Summary) -> Fits:
     return Fits(p[keep], c[keep], mass[keep] / float(mass[keep].sum()))
 
 
-def bootstrap_fits(summary: Summary, rng: np.random.Generator, reps: int = 2000) -> Fits:
+def bootstrap_fits(summary: InfluenceSummary, rng: np.random.Generator, reps: int = 2000) -> Fits:
     """Return moment fits of ``reps`` resamples of the independent units, c clipped to [0, 1].
 
     Units are count bins when no cluster repeats (cost independent of n), else clusters. A resample that is
@@ -95,7 +95,7 @@ def bootstrap_fits(summary: Summary, rng: np.random.Generator, reps: int = 2000)
 
 
 def resampled_sums(
-    summary: Summary, rng: np.random.Generator, reps: int
+    summary: InfluenceSummary, rng: np.random.Generator, reps: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return items, sum of S and sum of S^2 in ``reps`` resamples of the units, each [reps]."""
     if summary.sums is not None:
@@ -105,7 +105,7 @@ def resampled_sums(
     return hist.sum(axis=1), hist @ s, hist @ (s * s)
 
 
-def resampled_hist(summary: Summary, rng: np.random.Generator, reps: int) -> FloatArray:
+def resampled_hist(summary: InfluenceSummary, rng: np.random.Generator, reps: int) -> FloatArray:
     """Return count histograms [reps, K+1] of resampled independent items, without going through the items."""
     return rng.multinomial(summary.items, summary.hist / summary.items, reps).astype(np.float64)
 
@@ -113,7 +113,7 @@ def resampled_hist(summary: Summary, rng: np.random.Generator, reps: int) -> Flo
 _Box = tuple[float, float, float, float]
 
 
-def _posterior(summary: Summary, box: _Box) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _posterior(summary: InfluenceSummary, box: _Box) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return p, c and unnormalised mass on a grid [P_CELLS, C_CELLS] over logit p and arcsin sqrt c."""
     scale = summary.effective / summary.items
     logit, angle = _midpoints(box[0], box[1], P_CELLS)[:, None], _midpoints(box[2], box[3], C_CELLS)[None, :]

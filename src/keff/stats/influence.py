@@ -15,7 +15,7 @@ from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class InfluenceSummary:
     """Counts and first-order facts about c.
 
     ``hist`` N_0..N_K; ``items`` rows; ``units`` independent clusters; ``p`` mean accuracy; ``pooled`` and
@@ -51,7 +51,7 @@ class Summary:
         return self.units * min(self.p, 1 - self.p) < 10
 
 
-def summarise(source: Votes | ArrayLike) -> Summary:
+def summarise(source: Votes | ArrayLike) -> InfluenceSummary:
     """Return the summary of votes, or of a count histogram of independent items.
 
     Raises ValueError for one path or one item.
@@ -63,7 +63,7 @@ def summarise(source: Votes | ArrayLike) -> Summary:
     p, pooled = float(hist @ np.arange(k + 1)) / (n * k), float(pooled_from_hist(hist))
     if not isinstance(source, Votes) or source.n_clusters == n:
         se = float(standard_error(hist, p, pooled))
-        return Summary(hist, n, n, p, pooled, float(unbias(pooled, n, k)), se, float(n))
+        return InfluenceSummary(hist, n, n, p, pooled, float(unbias(pooled, n, k)), se, float(n))
     return _clustered(source, hist, p, pooled)
 
 
@@ -96,7 +96,7 @@ def model_variance(k: int, p: float, c: FloatArray) -> FloatArray:
     return np.sum(law * np.square(values - mean), axis=-1)
 
 
-def _clustered(votes: Votes, hist: IntArray, p: float, pooled: float) -> Summary:
+def _clustered(votes: Votes, hist: IntArray, p: float, pooled: float) -> InfluenceSummary:
     n, k, units = votes.n, votes.k, votes.n_clusters
     sums = run_sums(votes)
     values, s = influence(k, p, pooled)[votes.counts], votes.counts / k
@@ -106,7 +106,9 @@ def _clustered(votes: Votes, hist: IntArray, p: float, pooled: float) -> Summary
     spread = _squared_totals(s, ids, units)
     independent = n * float(deviation @ deviation) / spread if spread > 0 else float(n)
     adjusted = float(unbias(pooled, np.clip(independent, units, n), k))
-    return Summary(hist, n, units, p, pooled, adjusted, se, _effective(sums, p, adjusted, k), sums[:, :3])
+    return InfluenceSummary(
+        hist, n, units, p, pooled, adjusted, se, _effective(sums, p, adjusted, k), sums[:, :3]
+    )
 
 
 def _squared_totals(values: FloatArray, ids: IntArray, units: int) -> float:

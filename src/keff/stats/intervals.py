@@ -12,7 +12,7 @@ from keff.records import Estimate, Note
 from keff.stats.alike import alike
 from keff.stats.betabinomial import majority_beta_binomial
 from keff.stats.fits import Fits, bayes_fits, bootstrap_fits
-from keff.stats.influence import Summary, summarise
+from keff.stats.influence import InfluenceSummary, summarise
 from keff.stats.limits import Limits, bca, bootstrap_t, hybrid_wilson, percentile
 from keff.stats.resampling import MANY_ROWS, NORMAL_ROWS, group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -92,14 +92,14 @@ def interval_majority(
 
 
 def majority_fits(
-    source: Votes | Summary, method: Method | None = None, rng: np.random.Generator | None = None
+    source: Votes | InfluenceSummary, method: Method | None = None, rng: np.random.Generator | None = None
 ) -> Fits:
     """Return plausible (p, c) pairs by ``bayes`` or ``cluster_bootstrap``, for any function of both.
 
     For instance the gap between two K: ``fits.interval(curve[:, 31] - curve[:, 0])`` with
     ``curve = fits.majority(32)``.
     """
-    summary = source if isinstance(source, Summary) else summarise(source)
+    summary = source if isinstance(source, InfluenceSummary) else summarise(source)
     used = method or majority_method(summary.k)
     if used == "bayes":
         return bayes_fits(summary)
@@ -165,7 +165,7 @@ def _ids(clusters: ArrayLike | None, n: int) -> IntArray:
 _ONE_UNIT = Note("one_cluster", "All items belong to one cluster: no interval can be given.")
 
 
-def _notes(summary: Summary, method: Method) -> tuple[Note, ...]:
+def _notes(summary: InfluenceSummary, method: Method) -> tuple[Note, ...]:
     notes: list[Note] = []
     if summary.degenerate:
         notes.append(Note("degenerate", "Every path is right, or every path is wrong: c is undefined."))
@@ -180,7 +180,9 @@ def _notes(summary: Summary, method: Method) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _limits(summary: Summary, method: Method, level: float, rng: np.random.Generator, reps: int) -> Limits:
+def _limits(
+    summary: InfluenceSummary, method: Method, level: float, rng: np.random.Generator, reps: int
+) -> Limits:
     if method == "hybrid_wilson":
         return hybrid_wilson(summary, level)
     if method == "bayes":

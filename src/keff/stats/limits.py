@@ -12,14 +12,14 @@ from keff.records import Note
 from keff.stats.betabinomial import prentice_bound
 from keff.stats.correlation import pooled_from_hist, pooled_from_sums, unbias
 from keff.stats.fits import resampled_hist, resampled_sums
-from keff.stats.influence import Summary, influence, model_variance, standard_error
+from keff.stats.influence import InfluenceSummary, influence, model_variance, standard_error
 from keff.stats.votes import FloatArray
 
 Limits = tuple[float | None, float | None, tuple[Note, ...]]
 """Lower and upper limit, None where withheld, and why."""
 
 
-def hybrid_wilson(summary: Summary, level: float) -> Limits:
+def hybrid_wilson(summary: InfluenceSummary, level: float) -> Limits:
     """Every c with |c_adj - c| <= t_{G-1} max(model's, observed standard error), as a hull.
 
     The model's error is that of the beta-binomial at (p, c) with the effective number of items, as Wilson's
@@ -51,7 +51,7 @@ def _crossing(grid: FloatArray, excess: FloatArray, edge: int, step: int) -> flo
     return float(grid[edge] + share * (grid[other] - grid[edge]))
 
 
-def percentile(summary: Summary, level: float, rng: np.random.Generator, reps: int) -> Limits:
+def percentile(summary: InfluenceSummary, level: float, rng: np.random.Generator, reps: int) -> Limits:
     """Percentiles of c over resampled count bins, or clusters where they repeat (Efron)."""
     if summary.scarce:
         return None, None, (_SCARCE,)
@@ -63,7 +63,7 @@ def percentile(summary: Summary, level: float, rng: np.random.Generator, reps: i
     return float(lo), float(min(hi, 1.0)), ()
 
 
-def bca(summary: Summary, level: float, rng: np.random.Generator, reps: int) -> Limits:
+def bca(summary: InfluenceSummary, level: float, rng: np.random.Generator, reps: int) -> Limits:
     """Percentiles corrected for bias and acceleration, the latter from influence values (Efron 1987)."""
     if summary.scarce:
         return None, None, (_SCARCE,)
@@ -86,7 +86,7 @@ def bca(summary: Summary, level: float, rng: np.random.Generator, reps: int) -> 
     return limits[0], limits[1], ()
 
 
-def bootstrap_t(summary: Summary, level: float, rng: np.random.Generator, reps: int) -> Limits:
+def bootstrap_t(summary: InfluenceSummary, level: float, rng: np.random.Generator, reps: int) -> Limits:
     """Studentised limits on the scale half log((1+(K-1)c)/(1-c)), which steadies the variance of c."""
     k = summary.k
     if summary.se == 0 or summary.adjusted <= -1 / (k - 1):

@@ -27,7 +27,7 @@ TIE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Weighting:
+class SlotWeighting:
     """How slots are weighted and voted.
 
     ``scheme``: see ``slot_weights``. ``rule``: "binary" votes on correctness, "plurality" on answers.
@@ -60,7 +60,7 @@ class WeightReport:
     se: float
 
 
-def slot_weights(votes: Votes, weighting: Weighting) -> FloatArray:
+def slot_weights(votes: Votes, weighting: SlotWeighting) -> FloatArray:
     """Return the weights [K] that a scheme learns from labelled votes; never negative, not all zero.
 
     "uniform" is 1; "accuracy" the slot accuracy p (the paper's); "log_odds" ``log_odds_weights`` of
@@ -146,7 +146,7 @@ def cross_fitted_credit(
 
 
 def judge_weights(
-    votes: Votes, weighting: Weighting, rng: np.random.Generator, folds: int = 5
+    votes: Votes, weighting: SlotWeighting, rng: np.random.Generator, folds: int = 5
 ) -> WeightReport:
     """Judge a weighting by cross-fitting, beside uniform weights, the oracle and the best single slot.
 
@@ -165,7 +165,7 @@ def judge_learned(
     """Judge any way of learning weights as ``judge_weights`` judges a scheme."""
 
     def best_slot(items: NDArray[np.bool_]) -> FloatArray:
-        return slot_weights(votes.take(items), Weighting("best_slot", rule))
+        return slot_weights(votes.take(items), SlotWeighting("best_slot", rule))
 
     credit = cross_fitted_credit(votes, learn, rule, rng, folds)
     best = cross_fitted_credit(votes, best_slot, rule, rng, folds)

@@ -11,7 +11,7 @@ from keff.answers import Extracted, Space, space, why
 from keff.answers._base import golds
 from keff.errors import TaskError
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
-from keff.task import Judged, Located, Row, Task
+from keff.task import Located, Row, ScoredText, Task
 from keff.tasks._source import DataSet, check_split, read_file, read_hub
 from keff.tasks._templates import TEMPLATES, read_templates
 
@@ -61,7 +61,7 @@ class SpacedTask(Task):
         """Return whether an answer agrees with the gold answer, or with any of a list of them."""
         return self.reader().correct(answer, gold)
 
-    def judge(self, item: Item, completion: Completion) -> Judged:
+    def judge(self, item: Item, completion: Completion) -> ScoredText:
         """Read, key and score one completion.
 
         A refusal abstains by the rule ``refusal``; text without a final answer by ``truncated`` when it was
@@ -70,15 +70,17 @@ class SpacedTask(Task):
         """
         wrong = None if item.gold is None else 0
         if completion.refusal or completion.finish == "content_filter":
-            return Judged(None, None, wrong, "refusal")
+            return ScoredText(None, None, wrong, "refusal")
         truncated = completion.finish in ("length", "cancelled")
         read = self.read(item, completion.text, truncated=truncated)
         key = None if read is None else self.reader(item).key(read.answer)
         if read is None or key is None:
-            return Judged(None, None, wrong, "truncated" if truncated else self.why(item, completion.text))
+            return ScoredText(
+                None, None, wrong, "truncated" if truncated else self.why(item, completion.text)
+            )
         if item.gold is None:
-            return Judged(read.answer, key, None, read.rule)
-        return Judged(read.answer, key, int(self.reader(item).correct(read.answer, item.gold)), read.rule)
+            return ScoredText(read.answer, key, None, read.rule)
+        return ScoredText(read.answer, key, int(self.reader(item).correct(read.answer, item.gold)), read.rule)
 
     def accepts_gold(self, item: Item) -> bool:
         """Return whether every acceptable gold answer passes the item's own scorer."""

@@ -15,7 +15,7 @@ from keff.answers import Extracted, Space, space, strip_thinking, why
 from keff.errors import TaskError
 from keff.narrow import entries, is_array
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
-from keff.task import Judged, Located, Row
+from keff.task import Located, Row, ScoredText
 from keff.tasks._base import SpacedTask, text
 from keff.tasks._scorer import Scorer
 from keff.tasks._source import read_file
@@ -117,7 +117,7 @@ class Jsonl(SpacedTask):
         match = self.read(item, text)
         return "the expression does not match" if match is None else why(self.reader(item), match.answer)
 
-    def judge(self, item: Item, completion: Completion) -> Judged:
+    def judge(self, item: Item, completion: Completion) -> ScoredText:
         """Read, key and score one completion; with a scorer, by what it returns for the visible text."""
         if self.scorer is None:
             return super().judge(item, completion)
@@ -130,7 +130,7 @@ class Jsonl(SpacedTask):
         answer, right = scored
         key = None if answer is None else self.reader(item).key(answer) or answer.strip()
         correct = None if item.gold is None else int(right)
-        return Judged(answer, key or None, correct, "scorer" if key else "no answer")
+        return ScoredText(answer, key or None, correct, "scorer" if key else "no answer")
 
     def accepts_gold(self, item: Item) -> bool:
         """Return whether the gold passes the answer space's scorer; a user's scorer has golds of its own."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from keff import sandbox
 from keff.errors import SandboxError
 from keff.records import Completion, Item, stable_hash
-from keff.task import Example, Judged, Row
+from keff.task import Example, Row, ScoredText
 from keff.tasks import _code_driver
 from keff.tasks._base import Benchmark, text
 from keff.tasks._code_tests import CodeTest, canonical, parse
@@ -87,7 +87,7 @@ class Mbpp(Benchmark):
         """Return whether a program passes all tests; raises SandboxError without a sandbox that holds."""
         return self.ran(answer, cast("Gold", gold)).correct
 
-    def judge(self, item: Item, completion: Completion) -> Judged:
+    def judge(self, item: Item, completion: Completion) -> ScoredText:
         """Read, key and score one completion by one run; ``not executable`` abstains."""
         read = super().judge(replace(item, gold=None), completion)
         if item.gold is None:
@@ -96,7 +96,7 @@ class Mbpp(Benchmark):
             return replace(read, correct=0)
         ran = self.ran(read.answer, cast("Gold", item.gold))
         if ran.key is None:
-            return Judged(read.answer, None, 0, "not executable")
+            return ScoredText(read.answer, None, 0, "not executable")
         return replace(read, key=ran.key, correct=int(ran.correct))
 
     def accepts_gold(self, item: Item) -> bool:

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keff.analysis.mix.search import Plan
+from keff.analysis.mix.search import CandidatePlan
 from keff.analysis.mix.shrink import cheapest_expected, errors
 from keff.errors import PolicyError
 from keff.stats.votes import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PlanTable:
     """Replayed plans side by side: ``accuracy`` and ``cost`` [P, n], and which plans have one branch [P]."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[CandidatePlan, ...]
     accuracy: FloatArray
     cost: FloatArray
     single: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
     @classmethod
-    def of(cls, plans: Sequence[Plan]) -> Table:
+    def of(cls, plans: Sequence[CandidatePlan]) -> PlanTable:
         """Stack plans."""
         return cls(
             tuple(plans),
@@ -32,12 +32,12 @@ class Table:
             np.array([plan.kind == "single" for plan in plans]),
         )
 
-    def with_plans(self, plans: Sequence[Plan]) -> Table:
+    def with_plans(self, plans: Sequence[CandidatePlan]) -> PlanTable:
         """Return the table with further plans below."""
         if not plans:
             return self
-        more = Table.of(plans)
-        return Table(
+        more = PlanTable.of(plans)
+        return PlanTable(
             (*self.plans, *more.plans),
             np.concatenate([self.accuracy, more.accuracy]),
             np.concatenate([self.cost, more.cost]),
@@ -81,7 +81,7 @@ class Choice:
     taken: int
 
 
-def choose(table: Table, rows: IntArray, clusters: IntArray, aim: MixAim) -> Choice:
+def choose(table: PlanTable, rows: IntArray, clusters: IntArray, aim: MixAim) -> Choice:
     """Choose on some questions (``rows``) of a pilot.
 
     Baseline A, fixed before the search: the single branch's plan of highest accuracy, of equals the
@@ -95,7 +95,7 @@ def choose(table: Table, rows: IntArray, clusters: IntArray, aim: MixAim) -> Cho
     return Choice(best, cheap, _taken(table.plans, accuracy, cost, ids, best, aim))
 
 
-def _baselines(table: Table, accuracy: FloatArray, cost: FloatArray, ids: IntArray) -> tuple[int, int]:
+def _baselines(table: PlanTable, accuracy: FloatArray, cost: FloatArray, ids: IntArray) -> tuple[int, int]:
     single = np.flatnonzero(table.single)
     means = accuracy.mean(axis=1)
     equal = single[means[single] >= means[single].max() - 1e-9]
@@ -107,7 +107,12 @@ def _baselines(table: Table, accuracy: FloatArray, cost: FloatArray, ids: IntArr
 
 
 def _taken(
-    plans: Sequence[Plan], accuracy: FloatArray, cost: FloatArray, ids: IntArray, best: int, aim: MixAim
+    plans: Sequence[CandidatePlan],
+    accuracy: FloatArray,
+    cost: FloatArray,
+    ids: IntArray,
+    best: int,
+    aim: MixAim,
 ) -> int:
     means = accuracy.mean(axis=1)
     if aim.budget is not None:

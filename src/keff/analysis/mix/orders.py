@@ -19,7 +19,7 @@ FEWEST, MOST = 12, 240
 
 
 @dataclass(frozen=True)
-class Order:
+class BranchOrders:
     """One branch along N orders: ``codes`` and ``right`` [T, N], and what the first t paths cost [T + 1, N].
 
     ``right`` is the credit of the answer that a path gives.
@@ -39,7 +39,7 @@ class Order:
 class Orders:
     """Every branch along the same N = n * repeats rows; row r belongs to question r // repeats."""
 
-    branches: tuple[Order, ...]
+    branches: tuple[BranchOrders, ...]
     questions: int
     repeats: int
     width: int
@@ -93,7 +93,7 @@ def draw_orders(group: Aligned, costs: Sequence[FloatArray], cap: int, rng: np.r
     """
     repeats = int(np.clip(ROWS // group.n, FEWEST, MOST))
     width = 1 + max(int(branch.votes.answered().max(initial=0)) for branch in group.branches)
-    orders: list[Order] = []
+    orders: list[BranchOrders] = []
     for branch, cost in zip(group.branches, costs, strict=True):
         codes = branch.votes.answered()
         place = rng.random((group.n, repeats, codes.shape[1]), dtype=np.float32).argsort(axis=2)[:, :, :cap]
@@ -101,7 +101,9 @@ def draw_orders(group: Aligned, costs: Sequence[FloatArray], cap: int, rng: np.r
         paid = _along(cost, place)
         spent = np.concatenate([np.zeros((1, paid.shape[1])), np.cumsum(paid, axis=0)])
         orders.append(
-            Order(_along(codes.astype(np.int16), place), _along(right.astype(np.float32), place), spent)
+            BranchOrders(
+                _along(codes.astype(np.int16), place), _along(right.astype(np.float32), place), spent
+            )
         )
     return Orders(tuple(orders), group.n, repeats, width)
 

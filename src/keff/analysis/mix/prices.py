@@ -10,7 +10,7 @@ import numpy as np
 
 from keff.analysis.money import check_counts, complete, path_dollars, prompt_notes
 from keff.errors import UsageError
-from keff.reading.join import Aligned, Branch
+from keff.reading.join import Aligned, AlignedBranch
 from keff.records import Note
 from keff.sampling.cost import Price, price_of
 from keff.stats.votes import FloatArray
@@ -62,18 +62,18 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None) -> Costs:
     return Costs(paths, "dollars", (note,) if unpriced else ())
 
 
-def _price(branch: Branch, prices: Mapping[str, Price]) -> Price | None:
+def _price(branch: AlignedBranch, prices: Mapping[str, Price]) -> Price | None:
     by_name = price_of(branch.name, prices)
     return price_of(branch.model, prices) if by_name is None else by_name
 
 
-def _dollars(branch: Branch, price: Price) -> FloatArray:
+def _dollars(branch: AlignedBranch, price: Price) -> FloatArray:
     votes = complete(branch.votes)
     check_counts(votes, branch.name, price, "the price table")
     return path_dollars(votes, price)
 
 
-def _tokens(branch: Branch) -> FloatArray:
+def _tokens(branch: AlignedBranch) -> FloatArray:
     """Return the tokens of each path; where a path counts none, the branch's mean stands in."""
     assert branch.votes.tokens is not None
     tokens = branch.votes.tokens

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.mix.orders import (
+    BranchOrders,
     Course,
-    Order,
     Orders,
     Running,
     add_paths,
@@ -50,7 +50,7 @@ TRIPLES = 8
 
 
 @dataclass(frozen=True)
-class Plan:
+class CandidatePlan:
     """One plan: its policy, its kind, the branches that it may ask, and what it does on each question [n]."""
 
     spec: str
@@ -78,7 +78,7 @@ def _stage(branch: str, rule: str, offset: int, last: bool) -> Stage:
     return make_stage(branch, rule, offset, last=last)
 
 
-def singles(orders: Orders, names: Sequence[str]) -> Iterator[Plan]:
+def singles(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
     """Replay every rule of every single branch."""
     for number, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
         course = follow(_start(orders), order.codes, order.right)
@@ -87,10 +87,10 @@ def singles(orders: Orders, names: Sequence[str]) -> Iterator[Plan]:
             at, _ = walk(own, course)
             rows = np.arange(len(at))
             accuracy, cost = orders.means(course.credit[at, rows]), orders.means(order.spent[at, rows])
-            yield Plan(cascade_spec([(name, rule)]), "single", (number,), accuracy, cost)
+            yield CandidatePlan(cascade_spec([(name, rule)]), "single", (number,), accuracy, cost)
 
 
-def pairs(orders: Orders, names: Sequence[str]) -> Iterator[Plan]:
+def pairs(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
     """Replay cascades of every ordered pair: the useful second stage can be the weaker and dearer one."""
     for a, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
         course = follow(_start(orders), order.codes, order.right)
@@ -108,7 +108,7 @@ def pairs(orders: Orders, names: Sequence[str]) -> Iterator[Plan]:
 
 def _second(
     left: _Left, first: Stage, numbers: tuple[int, int], names: tuple[str, str], orders: Orders
-) -> Iterator[Plan]:
+) -> Iterator[CandidatePlan]:
     order = orders.branches[numbers[1]]
     for keep in KEEPS:
         offset = first.cap if keep == "votes" else 0
@@ -123,7 +123,7 @@ def _second(
             accuracy[left.rows] = course.credit[further, np.arange(len(further))]
             cost[left.rows] += order.spent[further, left.rows]
             spec = cascade_spec([(names[0], first.spec), (names[1], stage.spec)], keep)
-            yield Plan(spec, "cascade", numbers, orders.means(accuracy), orders.means(cost))
+            yield CandidatePlan(spec, "cascade", numbers, orders.means(accuracy), orders.means(cost))
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class _Left:
     running: Running
 
     @classmethod
-    def after(cls, stage: Stage, course: Course, order: Order, orders: Orders) -> _Left:
+    def after(cls, stage: Stage, course: Course, order: BranchOrders, orders: Orders) -> _Left:
         at, settled = walk(stage, course)
         every = np.arange(len(at))
         rows = np.flatnonzero(~settled)
@@ -155,7 +155,7 @@ def _start(orders: Orders) -> Running:
     return nothing_yet(orders.branches[0].codes.shape[1], orders.width)
 
 
-def triples(orders: Orders, names: Sequence[str], plans: Sequence[Plan]) -> Iterator[Plan]:
+def triples(orders: Orders, names: Sequence[str], plans: Sequence[CandidatePlan]) -> Iterator[CandidatePlan]:
     """Replay a third stage behind the undominated cascades of two."""
     chosen = [plan for plan in undominated(plans) if plan.kind == "cascade"][-TRIPLES:]
     seen: set[tuple[int, ...]] = set()
@@ -174,7 +174,7 @@ def triples(orders: Orders, names: Sequence[str], plans: Sequence[Plan]) -> Iter
                 caps = [orders.branches[b].cap for b in (*plan.branches, c)]
                 if all(stage.cap <= cap for stage, cap in zip(policy.stages, caps, strict=True)):
                     accuracy, cost = replay_cascade(policy, orders, names)
-                    yield Plan(policy.spec, "cascade", (*plan.branches, c), accuracy, cost)
+                    yield CandidatePlan(policy.spec, "cascade", (*plan.branches, c), accuracy, cost)
 
 
 def make_cascade(stages: Sequence[tuple[str, str]], keep: Keep) -> Cascade:
@@ -187,7 +187,7 @@ def make_cascade(stages: Sequence[tuple[str, str]], keep: Keep) -> Cascade:
 
 
 @dataclass(frozen=True)
-class Stop:
+class StageOutcome:
     """What one stage did to the ``rows`` that reached it.
 
     Their credit and cost there, and which of them it ``left`` open.
@@ -199,7 +199,7 @@ class Stop:
     left: NDArray[np.bool_]
 
 
-def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Iterator[Stop]:
+def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Iterator[StageOutcome]:
     """Walk every order through the stages of a cascade of any length."""
     rows = np.arange(orders.branches[0].codes.shape[1], dtype=np.int64)
     vote = _start(orders)
@@ -211,7 +211,7 @@ def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Itera
         course = follow(vote, codes, right)
         at, settled = walk(stage, course)
         credit = course.credit[at, np.arange(len(at))].astype(np.float64)
-        yield Stop(rows, credit, order.spent[at, rows], ~settled)
+        yield StageOutcome(rows, credit, order.spent[at, rows], ~settled)
         left = ~settled
         vote = add_paths(vote.rows(left), codes[:, left], right[:, left], at[left])
         rows = rows[left]
@@ -248,10 +248,10 @@ def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Float
     return orders.means(credit), orders.means(spent)
 
 
-def undominated(plans: Sequence[Plan]) -> list[Plan]:
+def undominated(plans: Sequence[CandidatePlan]) -> list[CandidatePlan]:
     """Return the plans that no other beats in both mean accuracy and mean cost, by cost."""
     ordered = sorted(plans, key=lambda plan: (plan.cost.mean(), -plan.accuracy.mean()))
-    best, kept = -np.inf, list[Plan]()
+    best, kept = -np.inf, list[CandidatePlan]()
     for plan in ordered:
         if plan.accuracy.mean() > best + 1e-9:
             best = float(plan.accuracy.mean())

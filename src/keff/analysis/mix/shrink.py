@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keff.analysis.mix.search import Plan
+from keff.analysis.mix.search import CandidatePlan
 from keff.stats.votes import FloatArray, IntArray
 
 
@@ -41,7 +41,12 @@ LAW = Law()
 
 
 def cheapest_expected(
-    plans: Sequence[Plan], accuracy: FloatArray, cost: FloatArray, ids: IntArray, best: int, law: Law = LAW
+    plans: Sequence[CandidatePlan],
+    accuracy: FloatArray,
+    cost: FloatArray,
+    ids: IntArray,
+    best: int,
+    law: Law = LAW,
 ) -> int:
     """Return the cheapest plan that is not expected to lose accuracy against plan ``best``, else ``best``.
 
@@ -56,7 +61,7 @@ def cheapest_expected(
     return int(np.argmin(np.where(can, cost, np.inf)))
 
 
-def standing(plans: Sequence[Plan], means: FloatArray, best: int) -> IntArray:
+def standing(plans: Sequence[CandidatePlan], means: FloatArray, best: int) -> IntArray:
     """Return one plan of each branch alone: that of the rule of plan ``best``, else its most accurate."""
     alone: dict[int, list[int]] = {}
     for place, plan in enumerate(plans):
@@ -85,7 +90,7 @@ def reliability(accuracy: FloatArray, ids: IntArray, law: Law = LAW) -> float:
 
 
 def expected_gain(
-    plans: Sequence[Plan], accuracy: FloatArray, ids: IntArray, best: int, law: Law = LAW
+    plans: Sequence[CandidatePlan], accuracy: FloatArray, ids: IntArray, best: int, law: Law = LAW
 ) -> tuple[FloatArray, float]:
     """Return each plan's expected gain in accuracy over plan ``best`` [P], and the reliability of branches.
 

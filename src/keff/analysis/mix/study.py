@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keff.analysis.mix.choose import Choice, MixAim, Table, choose
+from keff.analysis.mix.choose import Choice, MixAim, PlanTable, choose
 from keff.analysis.mix.claims import Against, cross_fit
 from keff.analysis.mix.escalation import Escalation, escalation
 from keff.analysis.mix.findings import BranchLine, MixAdvice, MixFindings, PlanLine, Verdict
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import Costs, path_costs
-from keff.analysis.mix.search import Plan, pairs, singles, triples, undominated
+from keff.analysis.mix.search import CandidatePlan, pairs, singles, triples, undominated
 from keff.analysis.mix.weights import Mixer, correctness
 from keff.errors import UsageError
 from keff.reading.join import Aligned
@@ -62,10 +62,10 @@ def combine_branches(group: Aligned, settings: MixSettings | None = None) -> Mix
     if group.n < 2 or len(np.unique(group.clusters)) < 2:
         raise UsageError(f"all branches share {group.n} question(s): combining them needs at least two")
     costs = path_costs(group, settings.prices)
-    return Study(group, settings, costs).findings()
+    return MixAnalysis(group, settings, costs).findings()
 
 
-class Study:
+class MixAnalysis:
     """One run of the analysis: the replayed plans and what depends on them."""
 
     def __init__(self, group: Aligned, settings: MixSettings, costs: Costs) -> None:
@@ -74,7 +74,7 @@ class Study:
         self.orders = draw_orders(group, costs.paths, settings.cap, self.rng)
         self.mean_cost = np.array([float(cost.mean()) for cost in costs.paths])
         self.aim = self._aim()
-        self.fixed_table = Table.of(self._fixed_plans())
+        self.fixed_table = PlanTable.of(self._fixed_plans())
         self.mixer = Mixer(group, self.orders, self.mean_cost)
         self.every = np.arange(group.n)
         self.table, self.choice = self.chosen_on(self.every)
@@ -89,7 +89,7 @@ class Study:
         worth = aim.value_per_correct / max(aim.cost_per_path, 1e-300)
         return MixAim(value_per_correct=min(worth, 1e300))
 
-    def _fixed_plans(self) -> list[Plan]:
+    def _fixed_plans(self) -> list[CandidatePlan]:
         orders, names = self.orders, self.group.names
         plans = list(singles(orders, names))
         if len(names) <= MOST_BRANCHES:
@@ -97,12 +97,12 @@ class Study:
             plans += triples(orders, names, plans)
         return plans
 
-    def chosen_on(self, rows: IntArray) -> tuple[Table, Choice]:
+    def chosen_on(self, rows: IntArray) -> tuple[PlanTable, Choice]:
         """Return the plans with mixes learned on some questions, and the choice on these questions."""
         table = self.fixed_table.with_plans(self.mixer.mixes(rows))
         return table, choose(table, rows, self.group.clusters, self.aim)
 
-    def line(self, plan: Plan) -> PlanLine:
+    def line(self, plan: CandidatePlan) -> PlanLine:
         """Return a plan's accuracy and cost on the pilot, with cluster t intervals."""
         clusters = self.group.clusters
         accuracy, cost = interval_mean(plan.accuracy, clusters), interval_mean(plan.cost, clusters)
@@ -145,7 +145,7 @@ class Study:
         right = np.array([branch.votes.scored().mean(axis=1) for branch in self.group.branches])
         return escalation(self.table.plans[self.choice.taken].spec, self.orders, self.group.names, right)
 
-    def _branch(self, number: int, c: Interval, frontier: Sequence[Plan]) -> BranchLine:
+    def _branch(self, number: int, c: Interval, frontier: Sequence[CandidatePlan]) -> BranchLine:
         branch = self.group.branches[number]
         p = interval_mean(branch.votes.scored().mean(axis=1), self.group.clusters)
         tokens = None if branch.votes.tokens is None else float(np.nanmean(branch.votes.tokens))
@@ -216,7 +216,7 @@ class Study:
         return []
 
 
-def _adds(frontier: Sequence[Plan], without: Sequence[Plan], cost: float) -> float | None:
+def _adds(frontier: Sequence[CandidatePlan], without: Sequence[CandidatePlan], cost: float) -> float | None:
     """Return the accuracy that is lost without a branch at (at most) the cost of the recommended plan.
 
     None where no plan without it is as cheap.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keff.analysis.mix.orders import Orders
-from keff.analysis.mix.search import Plan, replay_mix
+from keff.analysis.mix.search import CandidatePlan, replay_mix
 from keff.policies.mix import Mix, Share
 from keff.reading.join import Aligned
 from keff.stats.branches import Between, between
@@ -34,9 +34,9 @@ class Mixer:
     def __init__(self, group: Aligned, orders: Orders, cost: FloatArray) -> None:
         self.group, self.orders = group, orders
         self.allocations = allocations(correctness(group), cost, np.array([o.cap for o in orders.branches]))
-        self._known: dict[str, Plan] = {}
+        self._known: dict[str, CandidatePlan] = {}
 
-    def mixes(self, rows: IntArray) -> list[Plan]:
+    def mixes(self, rows: IntArray) -> list[CandidatePlan]:
         """Return mixes whose weights are learned on the questions ``rows``, replayed on all.
 
         Weights: uniform, log odds of accuracy, and Sigma^-1 mu; none is trusted, all are replayed.
@@ -50,11 +50,11 @@ class Mixer:
         policies = {policy.spec: policy for policy in made if policy is not None}
         return [self._replayed(policy) for policy in policies.values()]
 
-    def _replayed(self, policy: Mix) -> Plan:
+    def _replayed(self, policy: Mix) -> CandidatePlan:
         if policy.spec not in self._known:
             asked = tuple(self.group.names.index(name) for name in policy.branches)
             outcome = replay_mix(policy, self.orders, self.group.names)
-            self._known[policy.spec] = Plan(policy.spec, "mix", asked, *outcome)
+            self._known[policy.spec] = CandidatePlan(policy.spec, "mix", asked, *outcome)
         return self._known[policy.spec]
 
 

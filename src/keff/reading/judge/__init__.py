@@ -7,17 +7,17 @@ measured on labelled pairs.
 from __future__ import annotations
 
 from keff.reading.judge.clusters import Clustered, cluster
-from keff.reading.judge.jury import Jury, Spent
+from keff.reading.judge.jury import JudgeCost, Jury
 from keff.reading.judge.pairs import Pair, Reliability, read_pairs, reliability
 from keff.reading.judge.record import JudgedRecord, judge_record
 
 __all__ = [
     "Clustered",
+    "JudgeCost",
     "JudgedRecord",
     "Jury",
     "Pair",
     "Reliability",
-    "Spent",
     "cluster",
     "judge_record",
     "read_pairs",

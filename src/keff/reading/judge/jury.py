@@ -46,7 +46,7 @@ _NOT = re.compile(r"\bnot (?:\w+ )?same\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Spent(Result):
+class JudgeCost(Result):
     """What the verdicts cost: requests made and verdicts found in the cache, and billed tokens."""
 
     calls: int
@@ -95,9 +95,9 @@ class Jury:
         return all(said == "same" for said in both)
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> JudgeCost:
         """What was spent so far."""
-        return Spent(self._calls, self._hits, self._prompt_tokens, self._tokens)
+        return JudgeCost(self._calls, self._hits, self._prompt_tokens, self._tokens)
 
     async def _ask(self, question: str, first: str, second: str) -> Said:
         mark = stable_hash(self._identity, question, first, second)

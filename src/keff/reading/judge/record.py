@@ -15,7 +15,7 @@ from keff.errors import UsageError
 from keff.log import Question
 from keff.narrow import is_array, items
 from keff.reading.judge.clusters import cluster
-from keff.reading.judge.jury import MAX_TOKENS, Jury, Spent
+from keff.reading.judge.jury import MAX_TOKENS, JudgeCost, Jury
 from keff.reading.judge.pairs import Pair, Reliability, reliability
 from keff.reading.open import Record
 from keff.reading.transfer import write_questions
@@ -43,7 +43,7 @@ class JudgedRecord(Result):
     pairs: int
     flips: int
     unread: int
-    spent: Spent
+    spent: JudgeCost
     reliability: Reliability | None
     labels: str
 

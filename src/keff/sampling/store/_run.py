@@ -22,7 +22,7 @@ from keff.sampling.store._database import DATABASE, clear_errors, connect, take_
 from keff.sampling.store._disk import Disk
 from keff.sampling.store._reads import Reads
 from keff.sampling.store.rows import item_row, path_row, storable
-from keff.task import Judged
+from keff.task import ScoredText
 from keff.usercode import UNSAFE, stamps, without_code
 
 
@@ -152,7 +152,7 @@ class Run(Reads):
             )
         self._disk.committed(len(paths))
 
-    def add_scores(self, scores: Sequence[tuple[Path, Judged]], version: str) -> None:
+    def add_scores(self, scores: Sequence[tuple[Path, ScoredText]], version: str) -> None:
         """Keep what was read from paths under a task version; newer readings replace older ones."""
         rows = [
             (

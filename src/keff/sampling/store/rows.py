@@ -10,7 +10,7 @@ from typing import cast
 import jiter
 
 from keff.records import Completion, FinishReason, Item, Logprobs, Message, Path
-from keff.task import Judged
+from keff.task import ScoredText
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Scored:
 
     path: Path
     completion: Completion
-    judged: Judged | None
+    judged: ScoredText | None
     version: str | None
 
 
@@ -89,7 +89,7 @@ def scored(row: sqlite3.Row) -> Scored:
         seconds=seconds,
     )
     path = Path(item, slot, index, attempt, seed, completion)
-    judged = None if rule is None else Judged(answer, key, correct, rule)
+    judged = None if rule is None else ScoredText(answer, key, correct, rule)
     return Scored(path, completion, judged, version)
 
 
