@@ -14,6 +14,7 @@ from keff.analysis.fixed_curve import fixed_curve
 from keff.analysis.matching import cautious, matching
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.recommend import Advice, Aim, recommend
+from keff.analysis.results.decision import Decision, Differences, VotingVerdict
 from keff.analysis.results.estimates import Analysis, Bands, Curve, KStar, Predicted
 from keff.analysis.results.matching import Matching
 from keff.analysis.results.recommendation import Recommendation
@@ -21,6 +22,7 @@ from keff.analysis.terms import Accounts, Terms
 from keff.logs._coding import Coded
 from keff.narrow import fields, number
 from keff.policy import parse_policy
+from keff.policy_spec import PolicySpec
 from keff.reading.ballot import Ballot
 from keff.reading.open import Record
 from keff.records import Estimate, Interval, Note
@@ -81,6 +83,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     settings = replace(settings, aim=accounts.aim(settings.aim))
     matched = matching(record.ballot)
     notes.extend(matching_notes(matched))
+    advice = accounts.settle(cautious(_recommendation(votes, settings, matched), matched), settings.seed)
     return Analysis(
         n=votes.n,
         k=votes.k,
@@ -91,9 +94,8 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         **answers._asdict(),
         right_answers_meet=meeting,
         matching=matched,
-        recommendation=accounts.settle(
-            cautious(_recommendation(votes, settings, matched), matched), settings.seed
-        ),
+        decision=_decision(advice),
+        recommendation=advice,
         extraction=_extraction(record.ballot),
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),
@@ -238,6 +240,24 @@ def _recommendation(votes: Votes, settings: Settings, matched: Matching | None) 
         voting=voting,
         replayed=advice.replayed,
         optimism=_optimism(advice),
+    )
+
+
+def _decision(advice: Recommendation) -> Decision:
+    words: dict[str, VotingVerdict] = {"sample": "vote", "pilot too small": "open"}
+    change, needed = advice.change, None if advice.voting is None else advice.voting.questions_needed
+    return Decision(
+        verdict=words.get(advice.verdict, "ask once"),
+        policy=str(PolicySpec.parse(advice.policy)),
+        because=advice.because,
+        reference=advice.baseline or "",
+        kept=advice.kept,
+        change=Differences()
+        if change is None
+        else Differences(paths=change.paths, dollars=change.dollars, points=change.accuracy),
+        accuracy=advice.expected_plurality,
+        expected_paths=advice.expected_paths_interval,
+        questions_needed=needed,
     )
 
 

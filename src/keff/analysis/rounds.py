@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keff.analysis.replay.outcomes import run
-from keff.analysis.results.recommendation import Kept, Recommendation
+from keff.analysis.results.decision import Kept
+from keff.analysis.results.recommendation import Recommendation
 from keff.analysis.times import seconds_of
 from keff.errors import UsageError
 from keff.policy import Fittable, parse_policy

@@ -15,7 +15,7 @@ from keff.analysis.recommend.outlook import Material, Outlook, believe, gather
 from keff.analysis.recommend.rules import CURTAILED, SAFE, SINGLE, safe_default
 from keff.analysis.replay import Replaying
 from keff.analysis.replay.refit import Pilot
-from keff.analysis.results.recommendation import Kept
+from keff.analysis.results.decision import Kept
 from keff.policy import parse_policy
 from keff.records import Estimate, Interval
 from keff.stats.choose import Recommendation as Verdict

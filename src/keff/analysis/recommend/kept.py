@@ -11,7 +11,7 @@ from keff.analysis.recommend.outlook import Material, Outlook, believe, losses
 from keff.analysis.recommend.prior import GENERIC, Prior
 from keff.analysis.recommend.rules import SINGLE
 from keff.analysis.recommend.sums import Sums
-from keff.analysis.results.recommendation import Kept
+from keff.analysis.results.decision import Kept
 from keff.records import Interval
 from keff.stats.resampling import grouped
 from keff.stats.votes import FloatArray, IntArray

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from keff.analysis.results.decision import Kept
 from keff.analysis.results.money import Bill, Change, Seconds
 from keff.records import Interval
 from keff.result import Finding, number
 from keff.stats.choose import Recommendation as Verdict
 from keff.stats.verdict import Verdict as Voting
-
-
-@dataclass(frozen=True, slots=True)
-class Kept(Interval):
-    """The share of the accuracy of plurality at the cap that the policy keeps.
-
-    ``lo`` and ``hi`` are two-sided 95%. ``confidence`` is the probability that this workload keeps at least
-    what was asked; ``sure`` the probability that was demanded (None unless one was stated).
-    """
-
-    confidence: float | None = None
-    sure: float | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
