@@ -20,7 +20,7 @@ import numpy as np
 
 from keff.analysis.arms import compare
 from keff.analysis.results.comparison import ArmResult
-from keff.paper.runs import tables
+from keff.paper.tables import tables
 from keff.reading.open import Opening, Record, open_record
 from keff.records import Interval
 from keff.report.tables import render

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import betaln, comb
 
-from keff.paper.estimators import (
+from keff.paper.layout import Series
+from keff.paper.records import ArmSample
+from keff.paper.saturation import (
+    SeriesEntry,
+    adaptive_k,
     beta_binomial,
     held_out,
     operating_point,
@@ -16,11 +20,13 @@ from keff.paper.estimators import (
     pilot_draws,
     ratio,
     rho,
+    table1,
+    table2,
+    table9,
+    table10,
+    table11,
     vote_gap,
 )
-from keff.paper.layout import Series
-from keff.paper.records import Sample
-from keff.paper.saturation import Entry, adaptive_k, table1, table2, table9, table10, table11
 from keff.stats.votes import Votes
 from published_records import Truth, series_rows
 
@@ -28,7 +34,7 @@ SERIES = Series("qwen7b", "gsm8k", (42, 123, 456), 1024)
 TOLERANCE = 1e-9
 
 
-def sample(p: float = 0.7, c: float = 0.5, instances: int = 40, seed: int = 3) -> Sample:
+def sample(p: float = 0.7, c: float = 0.5, instances: int = 40, seed: int = 3) -> ArmSample:
     rows = list(series_rows(SERIES, Truth(p, c, trace=1), np.random.default_rng(seed), instances))
     correct = np.array([[int(answer == "18") for answer in row["all_answers"]] for row in rows])
     names = tuple(dict.fromkeys(row["instance_id"] for row in rows))
@@ -36,7 +42,7 @@ def sample(p: float = 0.7, c: float = 0.5, instances: int = 40, seed: int = 3) -
     answers = np.where(correct == 1, 0, np.arange(1, 33))
     tokens = np.array([row["gen_lens"] for row in rows], float)
     seeds = np.array([row["seed"] for row in rows])
-    return Sample(Votes(answers, correct, clusters=clusters, tokens=tokens), seeds, names, None)
+    return ArmSample(Votes(answers, correct, clusters=clusters, tokens=tokens), seeds, names, None)
 
 
 SAMPLE = sample()
@@ -92,7 +98,7 @@ def test_table_1_is_the_plain_computation() -> None:
 
 
 def test_table_2_predicts_from_the_mean_pearson_correlation_of_all_paths() -> None:
-    (row,) = table2([Entry("Qwen-7B", "GSM8K (Math)", SAMPLE)])
+    (row,) = table2([SeriesEntry("Qwen-7B", "GSM8K (Math)", SAMPLE)])
     y = SAMPLE.votes.scored()
     c = pearson(y)
     assert row["c_pilot"] == pytest.approx(pearson(y[:, :4]), abs=TOLERANCE)
@@ -168,7 +174,7 @@ def test_pilot_draws_keep_all_seeds_of_an_instance_together() -> None:
 
 
 def test_tables_10_and_11_have_a_row_for_each_setting() -> None:
-    entries = [Entry("Qwen-7B", "GSM8K (Math)", SAMPLE)]
+    entries = [SeriesEntry("Qwen-7B", "GSM8K (Math)", SAMPLE)]
     assert [row["n"] for row in table10(entries, 0)] == [25, 50, 100, 200]
     stars = [row["k_star"] for row in table11(entries)]
     assert stars == sorted(stars, reverse=True)
@@ -178,7 +184,7 @@ def test_tables_10_and_11_have_a_row_for_each_setting() -> None:
 def test_undefined_cases_stay_undefined() -> None:
     assert math.isnan(ratio(0.0, 0.0))
     assert beta_binomial(5, 0.7, math.nan) == pytest.approx(independent(5, 0.7))
-    assert math.isnan(per_seed(np.ones(3), Sample(SAMPLE.votes, np.array([1, 1, 1]), (), None))[1])
+    assert math.isnan(per_seed(np.ones(3), ArmSample(SAMPLE.votes, np.array([1, 1, 1]), (), None))[1])
 
 
 @pytest.mark.slow

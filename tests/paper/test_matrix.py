@@ -9,9 +9,9 @@ import pytest
 import scipy
 
 from keff.paper import layout
-from keff.paper.cell import Cell, Place, measure
+from keff.paper.cell import CellPlace, MatrixCell, measure
 from keff.paper.matrix import figure3, headline, table3, table8
-from keff.paper.records import Sample
+from keff.paper.records import ArmSample
 from keff.stats.votes import Votes
 
 K = 8
@@ -24,19 +24,19 @@ def arm(rng: np.random.Generator, latent: float, spread: float, mean: float = 0.
     return (score > 0).astype(int)
 
 
-def sample(y: np.ndarray, diversity: float | None = None) -> Sample:
+def sample(y: np.ndarray, diversity: float | None = None) -> ArmSample:
     clusters = np.repeat(np.arange(50), 5)
     names = tuple(map(str, range(50)))
     values = None if diversity is None else np.full(len(y), diversity)
-    return Sample(Votes(None, y, clusters=clusters), np.tile(layout.SEEDS, 50), names, values)
+    return ArmSample(Votes(None, y, clusters=clusters), np.tile(layout.SEEDS, 50), names, values)
 
 
 def cell(
     task: str, model: str, seed: int, latent: tuple[float, float] = (0.75, 0.5), spread: float = 0.3
-) -> Cell:
+) -> MatrixCell:
     rng = np.random.default_rng(seed)
     arms = sample(arm(rng, latent[0], 0), 0.3 + seed / 100), sample(arm(rng, latent[1], spread))
-    return measure(Place(model, layout.BENCHMARKS[task]), arms, 500, rng)
+    return measure(CellPlace(model, layout.BENCHMARKS[task]), arms, 500, rng)
 
 
 def pearson(y: np.ndarray) -> float:
@@ -46,7 +46,7 @@ def pearson(y: np.ndarray) -> float:
 def test_a_cell_is_the_plain_computation() -> None:
     rng = np.random.default_rng(1)
     sc, pt = arm(rng, 0.75, 0), arm(rng, 0.5, 0.5)
-    numbers = measure(Place("m", layout.BENCHMARKS["gsm8k"]), (sample(sc), sample(pt)), 200, rng).numbers
+    numbers = measure(CellPlace("m", layout.BENCHMARKS["gsm8k"]), (sample(sc), sample(pt)), 200, rng).numbers
     before, after = pearson(sc), pearson(pt)
     assert numbers.delta_rho == pytest.approx((after - before) / before, abs=1e-9)
     assert numbers.delta_k_eff == pytest.approx(8 / (1 + 7 * after) - 8 / (1 + 7 * before), abs=1e-9)
@@ -67,7 +67,7 @@ def test_a_cell_is_the_plain_computation() -> None:
 def test_the_rows_interval_is_the_papers_independent_row_bootstrap() -> None:
     rng = np.random.default_rng(2)
     sc, pt = arm(rng, 0.7, 0), arm(rng, 0.4, 0.3)
-    place = Place("m", layout.BENCHMARKS["gsm8k"])
+    place = CellPlace("m", layout.BENCHMARKS["gsm8k"])
     numbers = measure(place, (sample(sc), sample(pt)), 4000, np.random.default_rng(3)).numbers
     plain = []
     for _ in range(1500):
@@ -83,7 +83,7 @@ def test_the_rows_interval_is_the_papers_independent_row_bootstrap() -> None:
 
 
 @pytest.fixture(scope="module")
-def cells() -> list[Cell]:
+def cells() -> list[MatrixCell]:
     return [
         *(cell("triviaqa", f"m{i}", i, (0.8, 0.2)) for i in range(5)),
         *(cell("hotpotqa", f"m{i}", 10 + i, (0.8, 0.2)) for i in range(5)),
@@ -93,7 +93,7 @@ def cells() -> list[Cell]:
     ]
 
 
-def test_tables_average_valid_cells(cells: list[Cell]) -> None:
+def test_tables_average_valid_cells(cells: list[MatrixCell]) -> None:
     row = next(row for row in table3(cells) if row["benchmark"] == "GSM8K")
     own = [one.numbers for one in cells if one.numbers.benchmark == "GSM8K"]
     assert row["n"] == 5
@@ -105,18 +105,20 @@ def test_tables_average_valid_cells(cells: list[Cell]) -> None:
     assert [row["domain"] for row in table8(cells)] == ["QA", "NLU", "Math"]
 
 
-def test_cells_below_two_percent_count_nowhere_but_in_weighting(cells: list[Cell]) -> None:
+def test_cells_below_two_percent_count_nowhere_but_in_weighting(cells: list[MatrixCell]) -> None:
     rng = np.random.default_rng(9)
     dead = np.zeros((250, K), int)
     dead[0, 0] = 1
-    low = measure(Place("low", layout.BENCHMARKS["drop"]), (sample(dead), sample(arm(rng, 0.5, 0))), 100, rng)
+    low = measure(
+        CellPlace("low", layout.BENCHMARKS["drop"]), (sample(dead), sample(arm(rng, 0.5, 0))), 100, rng
+    )
     assert not low.valid
     found = headline([*cells, low])
     assert (found["cells"], found["valid"]) == (23, 22)
     assert found["weighted_voting"]["cells"] == 23
 
 
-def test_headline_tests_are_those_of_scipy(cells: list[Cell]) -> None:
+def test_headline_tests_are_those_of_scipy(cells: list[MatrixCell]) -> None:
     found = headline(cells)
     qa = [one.numbers.delta_rho for one in cells if one.domain == "QA"]
     maths = [one.numbers.delta_rho for one in cells if one.domain == "Math"]
@@ -137,7 +139,7 @@ def test_headline_tests_are_those_of_scipy(cells: list[Cell]) -> None:
     assert found["reduced"] == sum(value < 0 for value in (one.numbers.delta_rho for one in cells))
 
 
-def test_weighting_splits_by_slot_cv_and_by_accuracy(cells: list[Cell]) -> None:
+def test_weighting_splits_by_slot_cv_and_by_accuracy(cells: list[MatrixCell]) -> None:
     found = headline(cells)["weighted_voting"]
     numbers = [one.numbers for one in cells]
     high = [one for one in numbers if one.slot_cv > 0.225]

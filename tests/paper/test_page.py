@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from keff.paper import claims, layout, matrix, saturation
-from keff.paper.cell import Cell, Place, measure
+from keff.paper.cell import CellPlace, MatrixCell, measure
 from keff.paper.page import differences
-from keff.paper.records import Sample
+from keff.paper.records import ArmSample
 from keff.paper.reproduce import Reproduction
 from keff.stats.votes import Votes
 
@@ -60,7 +60,7 @@ def test_widths_are_told_as_they_are_found(
 
 
 def table1(y: np.ndarray) -> dict[str, Any]:
-    sample = Sample(Votes(None, y), np.zeros(len(y), int), tuple(map(str, range(len(y)))), None)
+    sample = ArmSample(Votes(None, y), np.zeros(len(y), int), tuple(map(str, range(len(y)))), None)
     return {"table1": [{"model": "m", "task": "t"} | row for row in saturation.table1(sample)]}
 
 
@@ -131,12 +131,12 @@ def test_unknown_numbers_are_called_so() -> None:
     assert "the mean ratio is unknown" in text
 
 
-def cell(task: str, *, right: float = 0.6, answers: bool = True) -> Cell:
+def cell(task: str, *, right: float = 0.6, answers: bool = True) -> MatrixCell:
     rng = np.random.default_rng(list(task.encode()))
     chance = np.repeat(rng.beta(right, 1 - right, 30), 2)[:, None]
     names, diversity = tuple(map(str, range(30))), rng.random(60) if answers else None
     arms = [
-        Sample(
+        ArmSample(
             Votes(None, (rng.random((60, 8)) < chance).astype(int), clusters=np.repeat(np.arange(30), 2)),
             np.tile([1, 2], 30),
             names,
@@ -144,7 +144,7 @@ def cell(task: str, *, right: float = 0.6, answers: bool = True) -> Cell:
         )
         for _ in range(2)
     ]
-    return measure(Place("m", layout.BENCHMARKS[task]), (arms[0], arms[1]), 200, rng)
+    return measure(CellPlace("m", layout.BENCHMARKS[task]), (arms[0], arms[1]), 200, rng)
 
 
 def test_what_figure_3_leaves_out_is_named() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from keff.errors import LogError
 from keff.paper import claims, layout
-from keff.paper import text as paper_text
+from keff.paper import claims as paper_text
 from keff.paper.reproduce import Reproducing, Reproduction, reproduce, workers
 from keff.paper.reproduce import write as write_results
 from keff.stats.choose import amortised_cost, break_even, net_cost

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keff.errors import UsageError
-from keff.paper.runs import tables
+from keff.paper.tables import tables
 from keff.reading.open import Opening, open_record
 from keff.report.tables import Table
 

@@ -12,7 +12,7 @@ import pytest
 from keff.cli.study import Actions, command
 from keff.engines.fake import Fake
 from keff.errors import RunError, UsageError
-from keff.paper.records import Sample
+from keff.paper.records import ArmSample
 from keff.paper.reproduce import Reproducing, write
 from keff.paper.saturation import adaptive_k
 from keff.paper.study import report
@@ -259,7 +259,7 @@ def test_a_k_star_beyond_the_paths_says_nothing_of_its_vote(study: Path) -> None
     tables = report(read_study(study), QUICK).tables
     right = (np.random.default_rng(0).random((200, 8)) < 0.6).astype(int)
     votes = Votes(1 - right, right)
-    loose = adaptive_k(Sample(votes, np.zeros(200, int), (), None), 200, np.random.default_rng(1))
+    loose = adaptive_k(ArmSample(votes, np.zeros(200, int), (), None), 200, np.random.default_rng(1))
     assert loose["k_star"] > 8
     assert [loose[name] for name in ("mv_star", "retained", "gap_lo", "average_retained")] == [None] * 4
     assert loose["c_cross_run"] is None  # no question repeats

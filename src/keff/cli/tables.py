@@ -17,7 +17,7 @@ from keff.cli._grouped import grouped
 from keff.cli._groups import TABLES, LogOptions
 from keff.cli._json import print_json
 from keff.errors import UsageError
-from keff.paper.runs import tables
+from keff.paper.tables import tables
 from keff.reading.open import open_record
 from keff.reading.several import pool_records
 from keff.report.tables import render

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from keff.paper.layout import Benchmark
-from keff.paper.records import Sample, align
+from keff.paper.records import ArmSample, align
 from keff.result import Json, Result
 from keff.stats.compare import ArmPlan, arm_draws, compare_arms
 from keff.stats.correlation import anova_c, correlation_matrix, pearson_c, pooled_c
@@ -19,7 +19,7 @@ from keff.stats.slots import phi_audit, slot_cv
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.weights import SlotWeighting, judge_weights, oracle_optimism
 
-Kind = Literal["rows", "paired_rho", "paired"]
+Resampling = Literal["rows", "paired_rho", "paired"]
 """How an interval of the relative change is made."""
 
 FLOOR = 0.02
@@ -30,7 +30,7 @@ FOR_WIDTHS = 2500
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CellPlace:
     """Where a cell stands: its model and its benchmark, with the benchmark's labels in Table 3."""
 
     model: str
@@ -38,7 +38,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers(Result):
+class CellNumbers(Result):
     """The numbers of one cell: ``sc`` is the arm under one prompt, ``pt`` that of templates.
 
     ``rows`` are limits of the paper's bootstrap; ``paired`` ours with the corrected c, ``paired_rho`` ours
@@ -78,7 +78,7 @@ class Numbers(Result):
     paired_rho_lo: float | None = None
     paired_rho_hi: float | None = None
 
-    def limits(self, kind: Kind) -> tuple[float, float] | None:
+    def limits(self, kind: Resampling) -> tuple[float, float] | None:
         """Return the interval of the relative change by one way of resampling; None where there is none."""
         pairs = {
             "rows": (self.rows_lo, self.rows_hi),
@@ -90,15 +90,15 @@ class Numbers(Result):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cell:
+class MatrixCell:
     """One model on one benchmark.
 
     All its numbers, the correlations [K, K] of its template slots, and the bootstrap draws of its relative
     change [B].
     """
 
-    place: Place
-    numbers: Numbers
+    place: CellPlace
+    numbers: CellNumbers
     slots: FloatArray = field(repr=False)
     draws: FloatArray | None = field(default=None, repr=False)
 
@@ -118,12 +118,12 @@ class Cell:
 
 
 def measure(
-    place: Place,
-    arms: tuple[Sample, Sample],
+    place: CellPlace,
+    arms: tuple[ArmSample, ArmSample],
     replicates: int,
     rng: np.random.Generator,
     design: Literal["rows", "paired"] = "rows",
-) -> Cell:
+) -> MatrixCell:
     """Return one cell: the paper's estimators, and ours with the paired cluster bootstrap.
 
     ``design`` is what the draws of the relative change resample: "rows" as the paper does, for `reproduce`
@@ -135,7 +135,7 @@ def measure(
         numbers = replace(numbers, diversity_sc=float(arms[0].diversity.mean()))
     slots = correlation_matrix(pt)
     if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
-        return Cell(place, numbers, slots)
+        return MatrixCell(place, numbers, slots)
     draws = arm_draws(sc, pt, rng, ArmPlan("pearson", design, replicates)).relative
     rows = _limits(draws) if design == "rows" else (None, None)
     ours = compare_arms(sc, pt, rng, ArmPlan("anova", "paired", replicates)).relative
@@ -151,15 +151,15 @@ def measure(
         paired_rho_lo=same.lo,
         paired_rho_hi=same.hi,
     )
-    return Cell(place, numbers, slots, draws)
+    return MatrixCell(place, numbers, slots, draws)
 
 
-def _numbers(place: Place, sc: Votes, pt: Votes, rng: np.random.Generator) -> Numbers:
+def _numbers(place: CellPlace, sc: Votes, pt: Votes, rng: np.random.Generator) -> CellNumbers:
     """Return the paper's estimators, without intervals."""
     rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
     relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
     weighting, block = _weighting(sc, pt, rng), k_eff_block(pt, ddof=1)
-    return Numbers(
+    return CellNumbers(
         model=place.model,
         benchmark=place.benchmark.label,
         domain=place.benchmark.domain,

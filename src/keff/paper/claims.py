@@ -1,11 +1,19 @@
-"""The paper's printed numbers, to hold the reproduced ones against."""
+"""The paper's printed numbers, to hold the reproduced ones against: tables, text, reference file."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, cast
+
+from keff.paper import layout
+from keff.paper.records import ArmSample
+from keff.paper.saturation import table1
+from keff.result import Json
+from keff.stats.majority import majority_prefix
 
 Row = Mapping[str, Any]
 
@@ -224,3 +232,129 @@ def compare(table: str, row: str, column: str, printed: str, found: float) -> Ch
     within = max(0.5 * 10.0**-digits, ROUNDING)
     agrees = abs(found * scale - float(bare)) <= within * (1 + 1e-9)
     return Check(table, row, column, printed, found, agrees)
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+LARGEST_K = 32
+ADAPTIVE = ("repaid_after", "cost_at_1000", "net_cost", "retained")
+CELL = ("MATH", "Qwen-32B")
+"""The cell whose interval the paper prints."""
+
+RANGES = {
+    "choice": ("ARC-C", "MMLU", "HellaSwag", "WinoGrande"),
+    "math": ("GSM8K", "MATH"),
+}
+"""Benchmarks over which the text gives the least and the largest change of rho."""
+
+
+def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> dict[str, Json]:
+    """Return the ranges over Table 4 and Figure 2, where every row of them is there."""
+    numbers: dict[str, Json] = {}
+    rows = tables.get("table4", [])
+    if len(rows) == len(layout.SERIES):
+        values = {name: [row[name] for row in rows] for name in ADAPTIVE}
+        numbers["adaptive_k"] = {
+            **{f"{name}_least": _ends(known)[0] for name, known in values.items()},
+            **{f"{name}_most": _ends(known)[1] for name, known in values.items()},
+            "intervals_with_zero": sum(
+                row["gap_lo"] is not None and row["gap_lo"] <= 0 <= row["gap_hi"] for row in rows
+            ),
+        }
+    last = [row for row in figures.get("figure2", []) if row["k"] == LARGEST_K]
+    if len(last) == len([series for series in layout.SERIES if series.task == "gsm8k"]):
+        numbers["held_out"] = {
+            f"{name}_{end}": value
+            for name in ("bb_error", "binomial_error")
+            for end, value in zip(("least", "most"), _ends([row[name] for row in last]), strict=True)
+        }
+    return numbers
+
+
+def from_matrix(table3: Rows, cells: Rows) -> dict[str, Json]:
+    """Return the means over domains, the ranges over benchmarks, and the cell that the text names."""
+    numbers: dict[str, Json] = {}
+    change = {row["benchmark"]: row["delta_rho"] for row in table3}
+    for domain in ("QA", "Code"):
+        own = [row["delta_rho"] for row in table3 if row["domain"] == domain]
+        if len(own) == sum(about.domain == domain for about in layout.BENCHMARKS.values()):
+            numbers[f"domain_{domain}"] = {"delta_rho": sum(own) / len(own)}
+    for name, benchmarks in RANGES.items():
+        if all(benchmark in change for benchmark in benchmarks):
+            # The least change is the one nearest to zero: all of them are falls.
+            most, least = _ends([change[benchmark] for benchmark in benchmarks])
+            numbers[f"range_{name}"] = {"least": least, "most": most}
+    for cell in cells:
+        if (cell["benchmark"], cell["model"]) == CELL:
+            numbers["math_qwen32b"] = {name: cell.get(name) for name in ("delta_rho", "rows_lo", "rows_hi")}
+    return numbers
+
+
+def _ends(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    known = [value for value in values if value is not None]
+    return (min(known), max(known)) if known else (None, None)
+
+
+REFERENCE_KEYS = {"model": ("model", "model_slug"), "task": ("task", "benchmark", "dataset"), "k": ("k",)}
+REFERENCE_VALUES = {
+    "agree": ("agree", "agreement"),
+    "c": ("c", "c_hat", "chat", "rho", "rho_hat"),
+    "k_eff": ("k_eff", "keff", "k_eff_vote", "keff_vote"),
+    "ceiling": ("ceiling",),
+    "p": ("p", "p_bar", "p_mean", "accuracy", "mean_acc"),
+    "p_std": ("p_std", "std", "accuracy_std"),
+    "tokens": ("tokens", "mean_tokens"),
+    "mv": ("mv", "mv_acc", "majority", "majority_vote"),
+}
+
+
+def check_reference(root: Path, samples: Mapping[str, ArmSample]) -> tuple[list[Check], list[str]]:
+    """Hold every number of the file that is known against the records; returns checks and problems."""
+    path = layout.find(root, layout.REFERENCE)
+    if path is None:
+        return [], []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            header = list(reader.fieldnames or ())
+            rows = list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        return [], [f"{path}: cannot be read: {error}"]
+    named = {key: _column(header, names) for key, names in (REFERENCE_KEYS | REFERENCE_VALUES).items()}
+    lacking = [key for key in REFERENCE_KEYS if named[key] is None]
+    if lacking:
+        return [], [f"{path}: not used, for it has no column {' and no column '.join(lacking)}"]
+    unknown = [name for name in header if name not in named.values()]
+    problems = [f"{path}: columns not compared: {', '.join(unknown)}"] if unknown else []
+    checks: list[Check] = []
+    curves = {name: _curve(sample) for name, sample in samples.items()}
+    for number, row in enumerate(rows, 2):
+        model, task, k = (str(row[named[key] or ""] or "").strip() for key in REFERENCE_KEYS)
+        curve = curves.get(f"{model}/{task}", {}).get(k.removesuffix(".0"))
+        if curve is None:
+            problems.append(f"{path}:{number}: no records of {model} on {task} at K = {k}")
+            continue
+        for key in REFERENCE_VALUES:
+            text = (row[named[key] or ""] or "").strip() if named[key] else ""
+            known = curve.get(key)
+            if not text or known is None:
+                continue
+            try:
+                checks.append(compare("reference", f"{model} {task} {k}", key, text, known))
+            except ValueError:
+                problems.append(f"{path}:{number}: {named[key]} is {text!r:.40}, not a number")
+    return checks, problems
+
+
+def _curve(sample: ArmSample) -> dict[str, dict[str, float]]:
+    """Return what the records give by K, over all rows."""
+    votes = majority_prefix(sample.votes)
+    curve: dict[str, dict[str, float]] = {}
+    for row in table1(sample):
+        numbers = {name: float(value) for name, value in row.items() if isinstance(value, int | float)}
+        curve[str(row["k"])] = numbers | {"mv": float(votes[int(numbers["k"]) - 1])}
+    return curve
+
+
+def _column(header: list[str], names: tuple[str, ...]) -> str | None:
+    return next((column for column in header if column.strip().lower().replace("-", "_") in names), None)

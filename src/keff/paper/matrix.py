@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from keff.paper import layout
-from keff.paper.cell import FLOOR, Cell, Kind, Numbers
+from keff.paper.cell import FLOOR, CellNumbers, MatrixCell, Resampling
 from keff.paper.layout import Benchmark
 from keff.result import Json
 from keff.stats.association import mann_whitney, pearson_test
@@ -19,12 +19,12 @@ MV_SPLIT = 0.3
 CV_BOUND = 0.24
 BLOCK_ROWS = 20
 SIGNIFICANT = 1e-3
-PRECISIONS: tuple[Kind, ...] = ("rows", "paired_rho", "paired")
+PRECISIONS: tuple[Resampling, ...] = ("rows", "paired_rho", "paired")
 
 Rows: TypeAlias = list[dict[str, Json]]
 
 
-def table3(cells: Sequence[Cell]) -> Rows:
+def table3(cells: Sequence[MatrixCell]) -> Rows:
     """Mean change by benchmark over its valid cells; ours: the change of the bias-corrected c."""
     rows: Rows = []
     for about in dict.fromkeys(cell.place.benchmark for cell in cells):
@@ -41,7 +41,7 @@ def table3(cells: Sequence[Cell]) -> Rows:
     return rows
 
 
-def table8(cells: Sequence[Cell]) -> Rows:
+def table8(cells: Sequence[MatrixCell]) -> Rows:
     """Majority vote of both arms by domain over valid cells."""
     rows: Rows = []
     for domain in sorted({cell.domain for cell in cells}, key=_domain_order):
@@ -61,7 +61,7 @@ def table8(cells: Sequence[Cell]) -> Rows:
     return rows
 
 
-def figure3(cells: Sequence[Cell]) -> Rows:
+def figure3(cells: Sequence[MatrixCell]) -> Rows:
     """Mean answer diversity under self-consistency and mean change of rho, by benchmark that has both."""
     return [
         {
@@ -75,7 +75,7 @@ def figure3(cells: Sequence[Cell]) -> Rows:
     ]
 
 
-def not_in_figure3(cells: Sequence[Cell]) -> dict[str, Json]:
+def not_in_figure3(cells: Sequence[MatrixCell]) -> dict[str, Json]:
     """Return the benchmarks that Figure 3 cannot show, and why."""
     return {
         about.label: "no valid cell" if diversity else "scores only, no answers"
@@ -84,7 +84,7 @@ def not_in_figure3(cells: Sequence[Cell]) -> dict[str, Json]:
     }
 
 
-def _points(cells: Sequence[Cell]) -> Iterator[tuple[Benchmark, list[float], list[float]]]:
+def _points(cells: Sequence[MatrixCell]) -> Iterator[tuple[Benchmark, list[float], list[float]]]:
     """Yield each benchmark with the diversities of its cells and the changes of its valid ones."""
     for about in dict.fromkeys(cell.place.benchmark for cell in cells):
         own = [cell for cell in cells if cell.place.benchmark == about]
@@ -93,7 +93,7 @@ def _points(cells: Sequence[Cell]) -> Iterator[tuple[Benchmark, list[float], lis
         yield about, [value for value in known if value is not None], change
 
 
-def templates(cells: Sequence[Cell]) -> Rows:
+def templates(cells: Sequence[MatrixCell]) -> Rows:
     """Mean correlations [K, K] of template slots by benchmark over its valid cells.
 
     NaN where none is defined.
@@ -112,7 +112,7 @@ def templates(cells: Sequence[Cell]) -> Rows:
     return rows
 
 
-def headline(cells: Sequence[Cell]) -> dict[str, Json]:
+def headline(cells: Sequence[MatrixCell]) -> dict[str, Json]:
     """Return the counts and tests of the paper's text."""
     valid = [cell for cell in cells if cell.valid]
     if not valid:
@@ -138,7 +138,7 @@ def headline(cells: Sequence[Cell]) -> dict[str, Json]:
     }
 
 
-def _mann_whitney(valid: Sequence[Cell]) -> dict[str, Json] | None:
+def _mann_whitney(valid: Sequence[MatrixCell]) -> dict[str, Json] | None:
     """Test whether rho falls more on QA cells than on Math cells, and how often on bootstrapped cells."""
     qa = [cell for cell in valid if cell.domain == "QA"]
     math_cells = [cell for cell in valid if cell.domain == "Math"]
@@ -156,7 +156,7 @@ def _mann_whitney(valid: Sequence[Cell]) -> dict[str, Json] | None:
     return test | {"share_below_0.001": float(np.mean(again < SIGNIFICANT)), "draws": int(whole.sum())}
 
 
-def _precision(valid: Sequence[Cell]) -> dict[str, Json]:
+def _precision(valid: Sequence[MatrixCell]) -> dict[str, Json]:
     """Return widths of the cells' intervals and how many exclude zero.
 
     ``rows`` is the paper's, ``paired`` ours, and ``paired_rho`` has the estimator of the one and the
@@ -175,7 +175,7 @@ def _precision(valid: Sequence[Cell]) -> dict[str, Json]:
             "iqr": np.quantile(widths, [0.25, 0.75]).tolist() if widths else None,
             "exclude_zero": sum(lo > 0 or hi < 0 for lo, hi in known),
         }
-    steps: dict[str, tuple[Kind, Kind]] = {
+    steps: dict[str, tuple[Resampling, Resampling]] = {
         "resampling": ("rows", "paired_rho"),
         "estimator": ("paired_rho", "paired"),
     }
@@ -183,7 +183,7 @@ def _precision(valid: Sequence[Cell]) -> dict[str, Json]:
     return precision
 
 
-def _ratio(valid: Sequence[Cell], first: Kind, second: Kind) -> float | None:
+def _ratio(valid: Sequence[MatrixCell], first: Resampling, second: Resampling) -> float | None:
     """Return the median over cells of the width of the second interval over that of the first."""
     pairs = [(cell.numbers.limits(first), cell.numbers.limits(second)) for cell in valid]
     ratios = [
@@ -194,7 +194,7 @@ def _ratio(valid: Sequence[Cell], first: Kind, second: Kind) -> float | None:
     return float(np.median(ratios)) if ratios else None
 
 
-def _predictor(cells: Sequence[Cell]) -> dict[str, Json] | None:
+def _predictor(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     points = [
         (_mean(diversity), _mean(change)) for _, diversity, change in _points(cells) if diversity and change
     ]
@@ -204,16 +204,16 @@ def _predictor(cells: Sequence[Cell]) -> dict[str, Json] | None:
     return {"n": len(points), "r": r, "p": p}
 
 
-def _weighted_voting(cells: Sequence[Cell]) -> dict[str, Json] | None:
+def _weighted_voting(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     known = [cell.numbers for cell in cells if not math.isnan(cell.numbers.slot_cv)]
     if len(known) < 3:
         return None
     r, p = pearson_test([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known])
 
-    def high_cv(cell: Numbers) -> bool:
+    def high_cv(cell: CellNumbers) -> bool:
         return cell.slot_cv > CV_SPLIT
 
-    def low_mv(cell: Numbers) -> bool:
+    def low_mv(cell: CellNumbers) -> bool:
         return cell.mv_pt < MV_SPLIT
 
     return {
@@ -228,7 +228,7 @@ def _weighted_voting(cells: Sequence[Cell]) -> dict[str, Json] | None:
     }
 
 
-def _side(cells: Sequence[Numbers], chosen: Callable[[Numbers], bool]) -> dict[str, Json]:
+def _side(cells: Sequence[CellNumbers], chosen: Callable[[CellNumbers], bool]) -> dict[str, Json]:
     kept = [cell for cell in cells if chosen(cell)]
     return {
         "cells": len(kept),
@@ -240,15 +240,15 @@ def _side(cells: Sequence[Numbers], chosen: Callable[[Numbers], bool]) -> dict[s
 
 
 def _share(
-    cells: Sequence[Numbers],
-    chosen: Callable[[Numbers], bool],
-    also: Callable[[Numbers], bool],
+    cells: Sequence[CellNumbers],
+    chosen: Callable[[CellNumbers], bool],
+    also: Callable[[CellNumbers], bool],
 ) -> dict[str, Json]:
     kept = [cell for cell in cells if chosen(cell)]
     return {"share_high_cv": sum(map(also, kept)) / len(kept) if kept else None}
 
 
-def _oracle(cells: Sequence[Cell]) -> dict[str, Json] | None:
+def _oracle(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     near = [cell.numbers for cell in cells if cell.numbers.sc_slot_cv <= CV_BOUND]
     if not near:
         return None
@@ -261,7 +261,7 @@ def _oracle(cells: Sequence[Cell]) -> dict[str, Json] | None:
     }
 
 
-def _blocks(cells: Sequence[Cell]) -> dict[str, Json] | None:
+def _blocks(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     usable = [
         cell.numbers for cell in cells if cell.numbers.p_pt >= FLOOR and cell.numbers.n_pt >= BLOCK_ROWS
     ]

@@ -1,30 +1,239 @@
-"""The page that says where the paper's way and ours differ on these records, and why."""
+"""The page that says where the paper's way and ours differ on these records, and why.
+
+Its sections on two arms: tests, intervals, weighted votes, and what a fall of rho means.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
-from keff.paper import page_matrix, page_series
-from keff.paper.wording import Numbers, section
+from keff.paper import sections
+from keff.paper.sections import Numbers, beside_print, number, percent, section, span, table
+
+NORMAL_95 = 1.96
+HEADS = ("median width", "quartiles", "withheld")
+SAME_WIDTH = 0.02
+"""Widths that differ by less than this share are called the same: they rest on random draws."""
+
+STEPS = (
+    ("rows", "mean Pearson (the paper's), rows of each arm alone"),
+    ("paired_rho", "mean Pearson, instances of both arms together"),
+    ("paired", "corrected c, instances of both arms together"),
+)
+
+
+def mann_whitney(numbers: Numbers) -> str | None:
+    """Show the test of QA cells against Math cells."""
+    test = numbers["headline"].get("mann_whitney")
+    if not test:
+        return None
+    rows = [
+        ("p, normal approximation", "p_normal", number(test["p_normal"], ".2g")),
+        ("p, exact", "", number(test["p"], ".2g")),
+        ("draws with p below 0.001", "", percent(test["share_below_0.001"], 0)),
+    ]
+    return section(
+        "Whether rho falls more on QA than on Math",
+        f"A one-sided Mann-Whitney test of {test['n_qa']} QA cells against {test['n_math']} Math "
+        "cells. It takes "
+        "cells for independent, and they are not: both sides have the same models, and cells of "
+        "one benchmark share "
+        "their instances, so p is not the chance that it claims to be. It also takes the change of "
+        "a cell for "
+        f"exact: the last row repeats the test on {test['draws']} bootstrap draws of all cells "
+        f"({_resampled(numbers)}).\n\n" + beside_print(numbers, "mann_whitney", rows),
+    )
+
+
+def predictor(numbers: Numbers) -> str | None:
+    """Show the correlation of Figure 3, and the benchmarks that it leaves out."""
+    line = numbers["headline"].get("predictor")
+    left_out: dict[str, str] = numbers["headline"].get("not_in_figure3") or {}
+    parts: list[str] = []
+    if line:
+        rows = [
+            ("r", "r", number(line["r"])),
+            ("p", "p", number(line["p"], ".2g")),
+            ("95% interval of r (Fisher)", "", _fisher(line["r"], line["n"])),
+        ]
+        parts.append(
+            f"Figure 3 has {line['n']} points, one a benchmark: answer diversity under one "
+            "prompt, and the change of "
+            "rho. So few points leave r wide open. They are not independent either, for all have "
+            "the same models, "
+            "and both coordinates come from the same paths under one prompt.\n\n"
+            + beside_print(numbers, "predictor", rows)
+        )
+    if left_out:
+        parts.append(
+            "Not in Figure 3: " + ", ".join(f"{name} ({why})" for name, why in left_out.items()) + "."
+        )
+    return section("Answer diversity as a predictor (Figure 3)", "\n\n".join(parts)) if parts else None
+
+
+def intervals(numbers: Numbers) -> str | None:
+    """Show how wide intervals of the change of rho are, one step after the other."""
+    precision = numbers["headline"].get("precision")
+    if not precision:
+        return None
+    rows = [
+        (label, *_widths(precision[name]), str(precision[name]["withheld"]))
+        for name, label in STEPS
+        if name in precision
+    ]
+    if "rows" not in precision:
+        return section(
+            "Intervals of the change of rho",
+            "Questions of both arms are resampled together, with all their seeds; an interval is withheld "
+            "where an arm is too near 0% or 100%. The paper resamples rows of each arm on its own, which "
+            "`keff reproduce` alone does.\n\n"
+            + table(("estimator, and what is resampled", "exclude zero", *HEADS), rows),
+        )
+    header = ("estimator, and what is resampled", "exclude zero", *HEADS)
+    text = (
+        "The paper resamples rows (instance x seed) of each arm on its own. Rows of one instance are not "
+        "independent, and both arms share their instances; resampling instances in both arms "
+        "together respects "
+        "both. Between the first two rows only the resampling differs, between the last two only "
+        "the estimator. "
+        "Those over instances are withheld where an arm is too near 0% or 100%.\n\n"
+    )
+    wider = precision["wider"]
+    why = (
+        f"In the median cell the resampling makes the interval {_times(wider['resampling'])}, the estimator "
+        f"{_times(wider['estimator'])}. Where rows of one instance agree, they tell less than as "
+        "many instances, "
+        "which widens; what both arms share cancels, which narrows."
+    )
+    return section("Intervals of the change of rho", f"{text}{table(header, rows)}\n\n{why}")
+
+
+def weights(numbers: Numbers) -> str | None:
+    """Show gains of weighted votes in sample, cross-fitted, and of the best slot."""
+    gains = numbers["headline"].get("weighted_voting")
+    if not gains:
+        return None
+    lines = [
+        f"- {label}: in-sample {side['gain']:+.1%}, cross-fitted {side['gain_cross_fitted']:+.1%}, "
+        f"best single slot {side['best_slot_gain']:+.1%} ({side['cells']} cells)"
+        for label, side in (
+            ("slot CV above 0.225", gains["high_cv"]),
+            ("slot CV at most 0.225", gains["low_cv"]),
+        )
+        if side["gain"] is not None
+    ]
+    return section(
+        "Weighted votes: in-sample, cross-fitted, and the best slot",
+        "Accuracy weights learned on the instances that they are judged on look better than they are. The "
+        "cross-fitted gain uses weights from other instances. Where slots differ much, one slot "
+        "alone can do as "
+        "well as the weighted vote or better, so the best single slot (also cross-fitted) must "
+        "stand beside it."
+        "\n\n" + "\n".join(lines),
+    )
+
+
+def oracle(numbers: Numbers) -> str | None:
+    """Show the oracle gain under one prompt beside what equal slots would show."""
+    gains = numbers["headline"].get("oracle")
+    if not gains or gains["mean_gain"] is None:
+        return None
+    return section(
+        "The oracle bound under one prompt",
+        f"Over {gains['cells']} self-consistency cells with slot CV up to 0.24 the in-sample "
+        "oracle gains at most "
+        f"{gains['largest_gain']:+.2%} and {gains['mean_gain']:+.2%} on average. Slots that do not "
+        "differ at all "
+        f"would give {gains['mean_expected_of_equal_slots']:+.2%} on average, because the weights "
+        "decide ties in "
+        f"favour of the instances that they were learned from. Cross-fitted, the mean gain is "
+        f"{gains['mean_gain_cross_fitted']:+.2%}.",
+    )
+
+
+def block(numbers: Numbers) -> str | None:
+    """Show K_eff block over K_eff vote with both estimators of c."""
+    ratios = numbers["headline"].get("block")
+    if not ratios or ratios["mean"] is None:
+        return None
+    return section(
+        "K_eff block over K_eff vote",
+        f"Mean ratio {ratios['mean']:.3f} (std {ratios['std']:.3f}, largest {ratios['largest']:.2f}) over "
+        f"{ratios['cells']} cells, with the mean Pearson correlation in K_eff vote. With Eq. 3 "
+        "instead the two are "
+        "one and the same number for every matrix: here the mean ratio is "
+        f"{number(ratios['mean_with_pooled_c'], '.6f')}. The ratio measures how "
+        "Pearson and Eq. 3 differ for unequal slots, not diversity that the formula misses.",
+    )
+
+
+def phi(numbers: Numbers) -> str | None:
+    """Show the fall of rho beside its fall relative to the largest rho that accuracies allow."""
+    rows = [row for row in numbers["tables"].get("table3", []) if row["phi_ratio_change"] is not None]
+    if not rows:
+        return None
+    lines = [
+        f"- {row['benchmark']}: Δρ {row['delta_rho']:+.0%}, relative to the largest possible "
+        f"{row['phi_ratio_change']:+.0%}"
+        for row in rows
+    ]
+    return section(
+        "Decorrelation, or unequal templates",
+        "Two votes of unequal accuracy cannot correlate fully. When templates differ in accuracy "
+        "(or break the answer "
+        "format), rho falls without any independence. Divided by the largest value that the "
+        "accuracies allow, the "
+        "change is what is left.\n\n" + "\n".join(lines),
+    )
+
+
+def _resampled(numbers: Numbers) -> str:
+    by_rows = "rows" in (numbers["headline"].get("precision") or {})
+    return "rows, as the paper resamples" if by_rows else "questions of both arms together"
+
+
+def _fisher(r: float | None, n: int) -> str:
+    if r is None or n <= 3 or abs(r) >= 1:
+        return "unknown"
+    half = NORMAL_95 / math.sqrt(n - 3)
+    return f"[{math.tanh(math.atanh(r) - half):.2f}, {math.tanh(math.atanh(r) + half):.2f}]"
+
+
+def _widths(step: Numbers) -> tuple[str, str, str]:
+    known = f"{step['exclude_zero']} of {step['cells']}"
+    if step["median_width"] is None:
+        return known, "unknown", "unknown"
+    low_high = span([100 * end for end in step["iqr"]], ".0f")
+    return known, f"{100 * step['median_width']:.0f} points", low_high
+
+
+def _times(ratio: float | None) -> str:
+    if ratio is None:
+        return "wider or narrower by an unknown factor"
+    if abs(ratio - 1) <= SAME_WIDTH:
+        return "as wide as before"
+    return f"{ratio:.2f} times as wide"
+
 
 Section = Callable[[Numbers], str | None]
 
 OF_ARMS: tuple[Section, ...] = (
-    page_series.estimators,
-    page_series.subsets,
-    page_series.plurality,
-    page_series.conservative,
-    page_series.pilot,
-    page_series.reasoning,
+    sections.estimators,
+    sections.subsets,
+    sections.plurality,
+    sections.conservative,
+    sections.pilot,
+    sections.reasoning,
 )
 OF_PAIRS: tuple[Section, ...] = (
-    page_matrix.intervals,
-    page_matrix.mann_whitney,
-    page_matrix.predictor,
-    page_matrix.weights,
-    page_matrix.oracle,
-    page_matrix.block,
-    page_matrix.phi,
+    intervals,
+    mann_whitney,
+    predictor,
+    weights,
+    oracle,
+    block,
+    phi,
 )
 
 

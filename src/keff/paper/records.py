@@ -21,7 +21,7 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sample:
+class ArmSample:
     """One arm of one cell: votes, the seed of each row, and each row's answer diversity where it has answers.
 
     ``truncated`` is the share of paths that were cut at the token limit, where the record says so.
@@ -42,7 +42,7 @@ class Loaded:
     """The parts of one file that could be read, by ``task/method``, and what is wrong with it."""
 
     file: str
-    parts: Mapping[str, Sample] = field(default_factory=dict[str, Sample])
+    parts: Mapping[str, ArmSample] = field(default_factory=dict[str, ArmSample])
     problems: tuple[str, ...] = ()
 
 
@@ -65,17 +65,17 @@ def load_matrix(root: Path, file: str, model: str, tasks: Sequence[str]) -> Load
     return _load(root, file, layout.MATRIX_K, wanted, settings)
 
 
-def align(first: Sample, second: Sample) -> tuple[Sample, Sample]:
+def align(first: ArmSample, second: ArmSample) -> tuple[ArmSample, ArmSample]:
     """Return both arms with one numbering of instances."""
     table = {name: code for code, name in enumerate(dict.fromkeys((*first.names, *second.names)))}
     names = tuple(table)
 
-    def renumbered(sample: Sample) -> Sample:
+    def renumbered(sample: ArmSample) -> ArmSample:
         codes = np.array([table[name] for name in sample.names], np.int64)
         votes = sample.votes
         own = votes.cluster_ids if votes.clusters is None else votes.clusters
         moved = Votes(votes.answers, votes.correct, votes.slots, codes[own], votes.tokens)
-        return Sample(moved, sample.seeds, names, sample.diversity)
+        return ArmSample(moved, sample.seeds, names, sample.diversity)
 
     return renumbered(first), renumbered(second)
 
@@ -98,7 +98,7 @@ def _load(
     problems += [note.message for note in torn]
     for provenance in provenances:
         problems += _check_settings(path, provenance, settings)
-    parts: dict[str, Sample] = {}
+    parts: dict[str, ArmSample] = {}
     by_part: dict[str, list[Question]] = {}
     for question in questions:
         by_part.setdefault(question.part, []).append(question)
@@ -137,7 +137,7 @@ def _check_shape(
     ]
 
 
-def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> Sample:
+def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> ArmSample:
     seeds = np.array([row.meta["seed"] for row in rows], np.int64)
     table = {name: code for code, name in enumerate(dict.fromkeys(row.cluster for row in rows))}
     if with_answers:
@@ -149,7 +149,7 @@ def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> Samp
         votes = Votes(None, correct, slots, clusters)
     cuts = [cut for row in rows for cut in row.truncated or ()]
     share = sum(cuts) / len(cuts) if cuts else None
-    return Sample(votes, seeds, tuple(table), diversity(rows), share)
+    return ArmSample(votes, seeds, tuple(table), diversity(rows), share)
 
 
 def cut_is_wrong(row: Question) -> Question:

@@ -15,12 +15,12 @@ from typing import TypeAlias
 import numpy as np
 
 from keff.errors import LogError
-from keff.paper import claims, layout, matrix, saturation, text
-from keff.paper.cell import Cell, Place, measure
+from keff.paper import claims, layout, matrix, saturation
+from keff.paper.cell import CellPlace, MatrixCell, measure
+from keff.paper.claims import check_reference
 from keff.paper.page import differences
-from keff.paper.records import Loaded, Sample, load_matrix, load_series
-from keff.paper.reference import check_reference
-from keff.paper.saturation import Entry
+from keff.paper.records import ArmSample, Loaded, load_matrix, load_series
+from keff.paper.saturation import SeriesEntry
 from keff.paper.tables import make
 from keff.report.tables import render
 from keff.result import Json, plain
@@ -93,8 +93,8 @@ def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
             f"(wanted files such as {files[0]} or {files[-1]}){wrong}; {GET}"
         )
     _matrix(result, cells)
-    result.headline |= text.from_saturation(result.tables, result.figures)
-    result.headline |= text.from_matrix(result.tables.get("table3", []), result.cells)
+    result.headline |= claims.from_saturation(result.tables, result.figures)
+    result.headline |= claims.from_matrix(result.tables.get("table3", []), result.cells)
     for name, rows in result.tables.items():
         result.checks += claims.check(name, rows)
     result.checks += claims.check_headline(result.headline)
@@ -129,7 +129,9 @@ def write(result: Reproduction, out: Path) -> list[Path]:
     return [out / name for name in files]
 
 
-def _read(root: Path, how: Reproducing, result: Reproduction) -> tuple[dict[str, Sample], list[Cell]]:
+def _read(
+    root: Path, how: Reproducing, result: Reproduction
+) -> tuple[dict[str, ArmSample], list[MatrixCell]]:
     """Read all files and measure the matrix cells, in several processes where that is possible.
 
     What the saturation records give is filled in while other processes are still at the matrix.
@@ -150,7 +152,7 @@ def _read(root: Path, how: Reproducing, result: Reproduction) -> tuple[dict[str,
         samples = _samples(series, [load_series(root, known) for known in series], result)
         _saturation(result, samples, how)
         cells_read = [_measure(root, *known, how) for known in matrices]
-    cells: list[Cell] = []
+    cells: list[MatrixCell] = []
     for some, problems in cells_read:
         cells += some
         result.problems += problems
@@ -160,8 +162,8 @@ def _read(root: Path, how: Reproducing, result: Reproduction) -> tuple[dict[str,
 
 def _samples(
     series: Sequence[layout.Series], loaded: Sequence[Loaded], result: Reproduction
-) -> dict[str, Sample]:
-    samples: dict[str, Sample] = {}
+) -> dict[str, ArmSample]:
+    samples: dict[str, ArmSample] = {}
     for known, load in zip(series, loaded, strict=True):
         result.problems += load.problems
         part = load.parts.get(f"{known.task}/{layout.SC}")
@@ -172,12 +174,12 @@ def _samples(
 
 def _measure(
     root: Path, file: str, model: str, tasks: Sequence[str], how: Reproducing
-) -> tuple[list[Cell], tuple[str, ...]]:
+) -> tuple[list[MatrixCell], tuple[str, ...]]:
     load: Loaded = load_matrix(root, file, model, tasks)
-    cells: list[Cell] = []
+    cells: list[MatrixCell] = []
     order = list(layout.BENCHMARKS)
     for task in tasks:
-        place = Place(layout.MODELS[model], layout.BENCHMARKS[task])
+        place = CellPlace(layout.MODELS[model], layout.BENCHMARKS[task])
         rng = np.random.default_rng([how.seed, 3, order.index(task), layout.MATRIX_MODELS.index(model)])
         arms = [load.parts.get(f"{task}/{method}") for method in (layout.SC, layout.PT)]
         if arms[0] is not None and arms[1] is not None:
@@ -185,7 +187,7 @@ def _measure(
     return cells, load.problems
 
 
-def _saturation(result: Reproduction, samples: Mapping[str, Sample], how: Reproducing) -> None:
+def _saturation(result: Reproduction, samples: Mapping[str, ArmSample], how: Reproducing) -> None:
     entries = [_entry(series, samples[series.name]) for series in layout.SERIES if series.name in samples]
     gsm8k = [entry for entry in entries if entry.task == TABLE_2]
     if "qwen7b/gsm8k" in samples:
@@ -203,12 +205,12 @@ def _saturation(result: Reproduction, samples: Mapping[str, Sample], how: Reprod
         result.headline["reasoning"] = saturation.reasoning(sample, how.replicates, how.seed)
 
 
-def _entry(series: layout.Series, sample: Sample) -> Entry:
+def _entry(series: layout.Series, sample: ArmSample) -> SeriesEntry:
     about = layout.BENCHMARKS[series.task]
-    return Entry(layout.MODELS[series.model], f"{about.label} ({about.domain})", sample)
+    return SeriesEntry(layout.MODELS[series.model], f"{about.label} ({about.domain})", sample)
 
 
-def _matrix(result: Reproduction, cells: Sequence[Cell]) -> None:
+def _matrix(result: Reproduction, cells: Sequence[MatrixCell]) -> None:
     if not cells:
         return
     result.cells = [cell.to_dict() for cell in cells]

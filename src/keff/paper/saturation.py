@@ -1,4 +1,4 @@
-"""Tables 1, 2, 4, 9, 10, 11 and Figure 2, from the saturation records."""
+"""Tables 1, 2, 4, 9, 10, 11 and Figure 2, with the estimators of the paper's own scripts."""
 
 from __future__ import annotations
 
@@ -9,28 +9,107 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keff.paper.estimators import (
-    PILOT_K,
-    beta_binomial,
-    held_out,
-    operating_point,
-    per_seed,
-    pilot_draws,
-    prefix,
-    ratio,
-    rho,
-    vote_gap,
-)
-from keff.paper.records import Sample
+from keff.paper.records import ArmSample
 from keff.result import Json
 from keff.stats import choose
-from keff.stats.correlation import anova_c, correctness_agreement, pooled_c
+from keff.stats.betabinomial import majority_beta_binomial
+from keff.stats.choose import k_star
+from keff.stats.compare import c_from_totals, row_sums
+from keff.stats.correlation import anova_c, correctness_agreement, pearson_c, pooled_c
 from keff.stats.diversity import ceiling, k_eff, percent_of_ceiling
 from keff.stats.intervals import interval_c, interval_mean
-from keff.stats.majority import majority_at_k, majority_at_k_items, majority_binomial, majority_prefix
+from keff.stats.majority import (
+    majority_at_k,
+    majority_at_k_items,
+    majority_binomial,
+    majority_prefix,
+    majority_prefix_items,
+)
 from keff.stats.plurality import plurality_at_k
+from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.runs import cross_run_c
 from keff.stats.votes import FloatArray, Votes
+
+PILOT_K = 4
+HELD_OUT_SEED = 2026
+K_MAX = 32
+UNCAPPED = 10**9
+
+
+def prefix(votes: Votes, k: int) -> Votes:
+    """Return the first k of all paths."""
+    return votes.paths(np.arange(k))
+
+
+def rho(votes: Votes, k: int | None = None) -> float:
+    """Return the paper's c-hat: the mean pairwise Pearson correlation of the first k paths."""
+    return pearson_c(votes if k is None else prefix(votes, k))[0]
+
+
+def operating_point(c: float, epsilon: float = 0.025) -> int:
+    """Return K* by Eq. 12 as in the paper's tables: c not clipped, K* not capped; K_max where c <= 0.
+
+    A resampled c may pass 1 by a rounding error, which counts as 1.
+    """
+    return k_star(min(c, 1.0), epsilon, UNCAPPED, clip=None) if c > 0 else K_MAX
+
+
+def beta_binomial(k: int, p: float, c: float) -> float:
+    """Return the predicted majority vote of moment estimates; independence where c <= 0 or undefined."""
+    c = 0.0 if math.isnan(c) else c
+    return float(majority_beta_binomial(k, p, min(max(c, 0.0), 1.0)))
+
+
+def held_out(sample: ArmSample, ks: Sequence[int]) -> dict[str, FloatArray]:
+    """Return the paper's held-out test by K: observed vote, both predictions and both absolute errors.
+
+    Instances are shuffled with seed 2026 and halved; p and c come from the first 4 paths of one half, the
+    vote of the first K paths from the other. All are averaged over both directions; each [len(ks)].
+    """
+    order = np.arange(len(sample.names))
+    np.random.default_rng(HELD_OUT_SEED).shuffle(order)
+    half = order.size // 2
+    own = sample.votes.cluster_ids
+    sides = [np.isin(own, order[:half]), np.isin(own, order[half:])]
+    means = {name: np.zeros(len(ks)) for name in ("observed", "bb", "binomial", "bb_error", "binomial_error")}
+    for fit, test in (sides, sides[::-1]):
+        pilot, rest = prefix(sample.votes.take(fit), PILOT_K), majority_prefix(sample.votes.take(test))
+        observed = rest[np.array(ks) - 1]
+        bb = np.array([beta_binomial(k, pilot.p, rho(pilot)) for k in ks])
+        binomial = np.array([float(majority_binomial(k, pilot.p)) for k in ks])
+        errors = np.abs(bb - observed), np.abs(binomial - observed)
+        for name, values in zip(means, (observed, bb, binomial, *errors), strict=True):
+            means[name] += values / 2
+    return means
+
+
+def pilot_draws(votes: Votes, n: int, replicates: int, rng: np.random.Generator) -> FloatArray:
+    """Return c-hat [replicates] of the first 4 paths of n instances drawn with all their seed replicates."""
+    pilot = prefix(votes, PILOT_K)
+    sums = group_sums(row_sums(pilot, "pearson"), pilot.cluster_ids, pilot.n_clusters)
+    weights = rng.multinomial(n, np.full(sums.shape[0], 1 / sums.shape[0]), size=replicates)
+    return c_from_totals(sums.T @ weights.T, PILOT_K, "pearson")
+
+
+def vote_gap(votes: Votes, k: int, replicates: int, rng: np.random.Generator) -> tuple[float, float]:
+    """Return the 95% interval of MV@k minus MV@32 (first paths), by a cluster bootstrap over instances."""
+    items = majority_prefix_items(votes)
+    rows = np.stack([np.ones(votes.n), items[:, min(k, votes.k) - 1] - items[:, -1]], axis=1)
+    totals = resampled_totals(group_sums(rows, votes.cluster_ids, votes.n_clusters), replicates, rng)
+    lo, hi = np.quantile(totals[1] / totals[0], [0.025, 0.975])
+    return float(lo), float(hi)
+
+
+def per_seed(values: FloatArray, sample: ArmSample) -> tuple[float, float]:
+    """Return the mean and the sample standard deviation over seeds of a mean over rows [n]."""
+    means = [float(values[sample.seeds == seed].mean()) for seed in np.unique(sample.seeds)]
+    return float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
+
+
+def ratio(part: float, whole: float) -> float:
+    """Return part over whole; NaN where whole is 0."""
+    return float(part) / float(whole) if whole else math.nan
+
 
 KS = (4, 8, 16, 32)
 EPSILONS = (0.01, 0.025, 0.05, 0.1)
@@ -48,12 +127,12 @@ Rows: TypeAlias = list[dict[str, Json]]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SeriesEntry:
     """One model on one task under one prompt, with the labels of both in the tables."""
 
     model: str
     task: str
-    sample: Sample
+    sample: ArmSample
     about: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
     @property
@@ -67,7 +146,7 @@ def ks_of(votes: Votes) -> tuple[int, ...]:
     return tuple(k for k in KS if k <= votes.k)
 
 
-def table1(sample: Sample) -> Rows:
+def table1(sample: ArmSample) -> Rows:
     """Effective diversity by K on GSM8K; ours: Eq. 3 and the bias-corrected c beside the paper's."""
     rows: Rows = []
     for k in (1, *ks_of(sample.votes)):
@@ -90,7 +169,7 @@ def table1(sample: Sample) -> Rows:
     return rows
 
 
-def table2(entries: Sequence[Entry]) -> Rows:
+def table2(entries: Sequence[SeriesEntry]) -> Rows:
     """Saturation and in-sample calibration by model."""
     rows: Rows = []
     for entry in entries:
@@ -110,7 +189,7 @@ def table2(entries: Sequence[Entry]) -> Rows:
     return rows
 
 
-def table4(entries: Sequence[Entry], replicates: int, seed: int) -> Rows:
+def table4(entries: Sequence[SeriesEntry], replicates: int, seed: int) -> Rows:
     """Adaptive-K by cell: the paper's columns, then ours (subset averages, plurality, conservative K*)."""
     rows: Rows = []
     for place, entry in enumerate(entries):
@@ -120,7 +199,7 @@ def table4(entries: Sequence[Entry], replicates: int, seed: int) -> Rows:
 
 
 def adaptive_k(
-    sample: Sample, replicates: int, rng: np.random.Generator, epsilon: float = 0.025
+    sample: ArmSample, replicates: int, rng: np.random.Generator, epsilon: float = 0.025
 ) -> dict[str, Json]:
     """Return one row of Table 4 (all but the names).
 
@@ -171,7 +250,7 @@ def _cross_run(votes: Votes) -> float | None:
     return cross_run_c(votes) if int((repeats > 1).sum()) >= FEWEST_REPEATED else None
 
 
-def table9(sample: Sample) -> Rows:
+def table9(sample: ArmSample) -> Rows:
     """The reasoning model: observed vote and held-out errors by K; ours: errors of the gain over one path."""
     ks = ks_of(sample.votes)
     curves = held_out(sample, (1, *ks))
@@ -190,7 +269,7 @@ def table9(sample: Sample) -> Rows:
     ]
 
 
-def reasoning(sample: Sample, replicates: int, seed: int) -> dict[str, Json]:
+def reasoning(sample: ArmSample, replicates: int, seed: int) -> dict[str, Json]:
     """Return the numbers of the appendix on the reasoning model beside its table."""
     votes = sample.votes
     c = rho(votes)
@@ -204,7 +283,7 @@ def reasoning(sample: Sample, replicates: int, seed: int) -> dict[str, Json]:
     } | row
 
 
-def table10(entries: Sequence[Entry], seed: int) -> Rows:
+def table10(entries: Sequence[SeriesEntry], seed: int) -> Rows:
     """How c-hat and K* vary with the size of the pilot; ours: the spread of a single-seed pilot's c."""
     rows: Rows = []
     for place, entry in enumerate(entries):
@@ -229,7 +308,7 @@ def table10(entries: Sequence[Entry], seed: int) -> Rows:
     return rows
 
 
-def table11(entries: Sequence[Entry]) -> Rows:
+def table11(entries: Sequence[SeriesEntry]) -> Rows:
     """K* and what it retains by epsilon; ours: retention of the subset-averaged vote."""
     rows: Rows = []
     for entry in entries:
@@ -251,7 +330,7 @@ def table11(entries: Sequence[Entry]) -> Rows:
     return rows
 
 
-def figure2(entries: Sequence[Entry]) -> Rows:
+def figure2(entries: Sequence[SeriesEntry]) -> Rows:
     """Held-out predictions of the vote at 8, 16 and 32 paths."""
     rows: Rows = []
     for entry in entries:

@@ -1,9 +1,13 @@
-"""The paper's tables and figures for any grid of runs: each arm where the study says that it belongs."""
+"""The paper's tables and figures for any grid of runs: each arm where the study says that it belongs.
+
+An arm is all seeds of a model, a task and a setting, pooled as one sample.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +15,123 @@ import numpy as np
 
 from keff import plugins
 from keff.errors import KeffError, UsageError
+from keff.log import LogInfo, Question, find_log
 from keff.paper import layout, matrix, saturation
-from keff.paper.arms import Arm, read_arms
-from keff.paper.cell import Cell as Measured
-from keff.paper.cell import Place, measure
-from keff.paper.estimators import PILOT_K
+from keff.paper.cell import CellPlace, MatrixCell, measure
 from keff.paper.layout import Benchmark
-from keff.paper.records import Sample
+from keff.paper.records import ArmSample, cut_is_wrong, diversity
 from keff.paper.reproduce import Reproducing, Reproduction
-from keff.paper.saturation import Entry
-from keff.sampling.grid import PAIRED, ModelEntry, Study, TaskEntry
+from keff.paper.saturation import PILOT_K, SeriesEntry
+from keff.reading.ballot import ballot
+from keff.reading.open import Opening, naming, reading
+from keff.sampling.cells import settings
+from keff.sampling.grid import PAIRED, ArmEntry, Cell, ModelEntry, Study, TaskEntry, cells
+from keff.stats.correlation import anova_c
+from keff.stats.diversity import ceiling, k_eff
+from keff.stats.intervals import interval_c
+from keff.stats.majority import majority_at_k
+from keff.stats.plurality import plurality_at_k
+
+
+@dataclass(frozen=True, slots=True)
+class StudyArm:
+    """One model on one task under one arm: all its seeds as one sample."""
+
+    model: ModelEntry
+    task: TaskEntry
+    entry: ArmEntry
+    sample: ArmSample
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds are pooled."""
+        return len(np.unique(self.sample.seeds))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What every row about the arm says: its name, the paths per question, and the seeds."""
+        return {"arm": self.entry.name, "paths": self.sample.votes.k, "seeds": self.seeds}
+
+    def numbers(self) -> dict[str, Any]:
+        """Return what is known of the arm alone: accuracy, c with its 95% interval, and both votes."""
+        votes = self.sample.votes
+        row: dict[str, Any] = {"n": votes.n, "questions": votes.n_clusters, "p": votes.p}
+        row |= {"truncated": self.sample.truncated, "majority": float(majority_at_k(votes)[-1])}
+        row["plurality"] = None if votes.answers is None else float(plurality_at_k(votes)[-1])
+        if votes.k < 2 or not 0 < votes.p < 1:
+            return row | dict.fromkeys(("c", "c_lo", "c_hi", "k_eff", "ceiling"))
+        c = interval_c(votes)
+        row |= {"c": anova_c(votes), "c_lo": c.lo, "c_hi": c.hi}
+        return row | {"k_eff": float(k_eff(votes.k, row["c"])), "ceiling": float(ceiling(row["c"]))}
+
+
+def read_arms(study: Study, runs: Path | None, result: Reproduction) -> list[StudyArm]:
+    """Read every arm that has runs, ordered by arm, task and model; the others are listed in ``result``."""
+    grid = list(cells(study, runs))
+    order = [[entry.name for entry in kind] for kind in (study.arms, study.tasks, study.models)]
+
+    def place(cell: Cell) -> tuple[int, ...]:
+        names = cell.arm.name, cell.task.name, cell.model.name
+        return tuple(known.index(name) for known, name in zip(order, names, strict=True))
+
+    arms: list[StudyArm] = []
+    for _, group in groupby(sorted(grid, key=place), key=place):
+        own = list(group)
+        sample = _pooled(own, study, result)
+        if sample is not None:
+            arms.append(StudyArm(own[0].model, own[0].task, own[0].arm, sample))
+    return arms
+
+
+def _pooled(group: Sequence[Cell], study: Study, result: Reproduction) -> ArmSample | None:
+    """Read the seeds of one arm as one sample; what is missing or unreadable is listed."""
+    rows: list[Question] = []
+    info: LogInfo | None = None
+    for cell in group:
+        if not cell.folder.exists():
+            result.missing.append(str(cell.folder))
+            continue
+        try:
+            info, read = _read(cell, study, result)
+            rows += read
+        except KeffError as error:
+            result.problems.append(f"{cell.folder}: {error}")
+    labelled = [row for row in rows if row.correct is not None or row.gold is not None]
+    if info is None or len(labelled) < 2:
+        return None
+    # A policy decides how many paths each question gets: only as many as every question has compare fairly.
+    stopped = group[0].arm.policy is not None
+    k = min(len(row.answers) for row in labelled) if stopped else group[0].arm.k
+    scored = [cut_is_wrong(row) for row in labelled] if study.truncated_wrong else labelled
+    try:
+        with naming(group[0].folder):
+            votes = ballot(scored, reading(info, Opening()), trim=k)
+    except KeffError as error:
+        result.problems.append(str(error))
+        return None
+    seeds = np.array([row.meta["seed"] for row in votes.questions])
+    names = tuple(dict.fromkeys(row.cluster or row.id for row in votes.questions))
+    cuts = [cut for row in labelled for cut in (row.truncated or ())[:k]]
+    share = sum(cuts) / len(cuts) if cuts else None
+    return ArmSample(votes.votes, seeds, names, diversity(labelled), share)
+
+
+def _read(cell: Cell, study: Study, result: Reproduction) -> tuple[LogInfo, list[Question]]:
+    """Read one cell: a question that lacks some of its paths is left out, and counted."""
+    log = find_log(cell.folder, None if cell.record else "run")
+    info = log.info(cell.folder)
+    seen = list(log.questions(cell.folder))
+    least = 1 if cell.arm.policy else cell.arm.k
+    read = [
+        replace(row, meta={**row.meta, "seed": row.meta.get("seed", cell.seed) if cell.record else cell.seed})
+        for row in seen
+        if len(row.answers) >= least
+    ]
+    wanted = len(seen) if cell.record else settings(study, cell)["n"]
+    if len(read) < wanted:
+        result.problems.append(f"{cell.folder}: {len(read)} of {wanted} items are complete")
+    return info, read
+
 
 FEWEST_ITEMS = 5
 """Weights are judged in five folds of items."""
@@ -33,7 +144,7 @@ class Comparison:
     """One arm against another, on every model and task that both have."""
 
     about: Mapping[str, Any]
-    cells: Sequence[Measured]
+    cells: Sequence[MatrixCell]
 
     @property
     def name(self) -> str:
@@ -68,9 +179,9 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
     return result
 
 
-def _fill_single(study: Study, arms: Sequence[Arm], result: Reproduction, how: Reproducing) -> None:
+def _fill_single(study: Study, arms: Sequence[StudyArm], result: Reproduction, how: Reproducing) -> None:
     """Fill the tables that take one arm at a time."""
-    makers: dict[str, Callable[[Sequence[Entry]], Rows]] = {
+    makers: dict[str, Callable[[Sequence[SeriesEntry]], Rows]] = {
         "table1": lambda entries: _each(entries, saturation.table1),
         "table2": saturation.table2,
         "table4": lambda entries: saturation.table4(entries, how.replicates, how.seed),
@@ -100,18 +211,18 @@ def _fill_single(study: Study, arms: Sequence[Arm], result: Reproduction, how: R
                 result.headline["reasoning_models"] = list(appendix)
 
 
-def _unfit(entry: Entry) -> str | None:
+def _unfit(entry: SeriesEntry) -> str | None:
     """Return why an arm cannot be a row of a table, or None."""
     if entry.sample.votes.k < PILOT_K:
         return f"has fewer than {PILOT_K} paths"
     return "records scores and no answers" if entry.sample.votes.answers is None else None
 
 
-def _each(entries: Sequence[Entry], make: Callable[[Sample], Rows]) -> Rows:
+def _each(entries: Sequence[SeriesEntry], make: Callable[[ArmSample], Rows]) -> Rows:
     return [entry.names | row for entry in entries for row in make(entry.sample)]
 
 
-def _observed(entry: Entry) -> Rows:
+def _observed(entry: SeriesEntry) -> Rows:
     """Return K_eff as observed with the first K paths, and c of all, for the saturation figure."""
     rows = saturation.table1(entry.sample)
     c = rows[-1].get("c")
@@ -136,12 +247,12 @@ def _fill_pairs(comparisons: Sequence[Comparison], result: Reproduction) -> None
 
 
 def _compared(
-    study: Study, name: str, arms: Sequence[Arm], result: Reproduction, how: Reproducing
+    study: Study, name: str, arms: Sequence[StudyArm], result: Reproduction, how: Reproducing
 ) -> Comparison:
     """Compare one arm with the arm that it names, in the order of the study's tasks and models."""
     entry = next(arm for arm in study.arms if arm.name == name)
     by_place = {(arm.task.name, arm.model.name, arm.entry.name): arm for arm in arms}
-    cells: list[Measured] = []
+    cells: list[MatrixCell] = []
     about: dict[str, Any] = {"arm": name, "against": entry.against, "paths": 0, "seeds": 0}
     for task in study.tasks:
         for model in study.models:
@@ -157,7 +268,7 @@ def _compared(
                 rng = np.random.default_rng([how.seed, 3, len(cells)])
                 try:
                     cells.append(
-                        _measure(Place(_label(model), _labels(task)), sc.sample, pt.sample, how, rng)
+                        _measure(CellPlace(_label(model), _labels(task)), sc.sample, pt.sample, how, rng)
                     )
                 except (KeffError, ValueError) as error:
                     result.problems.append(f"{label}: {error}")
@@ -167,7 +278,9 @@ def _compared(
     return Comparison(about, cells)
 
 
-def _measure(place: Place, sc: Sample, pt: Sample, how: Reproducing, rng: np.random.Generator) -> Measured:
+def _measure(
+    place: CellPlace, sc: ArmSample, pt: ArmSample, how: Reproducing, rng: np.random.Generator
+) -> MatrixCell:
     k = min(sc.votes.k, pt.votes.k)
     arms = tuple(replace(arm, votes=arm.votes.paths(np.arange(k))) for arm in (sc, pt))
     return measure(place, (arms[0], arms[1]), how.replicates, rng, "paired")
@@ -183,7 +296,7 @@ def _say_unused(study: Study, result: Reproduction) -> None:
     ]
 
 
-def _enters(study: Study, arm: Arm, table: str) -> bool:
+def _enters(study: Study, arm: StudyArm, table: str) -> bool:
     limits = study.tables.get(table)
     allowed = limits is None or (
         (limits.models is None or arm.model.name in limits.models)
@@ -192,12 +305,12 @@ def _enters(study: Study, arm: Arm, table: str) -> bool:
     return allowed and table in arm.entry.enters
 
 
-def _entry(arm: Arm) -> Entry:
+def _entry(arm: StudyArm) -> SeriesEntry:
     about = _labels(arm.task)
-    return Entry(_label(arm.model), f"{about.label} ({about.domain})", arm.sample, arm.about)
+    return SeriesEntry(_label(arm.model), f"{about.label} ({about.domain})", arm.sample, arm.about)
 
 
-def _arm_row(arm: Arm) -> dict[str, Any]:
+def _arm_row(arm: StudyArm) -> dict[str, Any]:
     return {"model": _label(arm.model), "task": _labels(arm.task).label} | arm.about | arm.numbers()
 
 
