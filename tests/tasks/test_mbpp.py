@@ -225,6 +225,18 @@ def test_a_gold_that_fails_its_own_scorer_is_found(tmp_path: Path) -> None:
         ),
         ("if __name__ == '__main__': raise ValueError\ndef f(x): return x", ["assert f(2) == 2"], True),
         ("def f(x): return math.floor(x)", ["assert f(2.5) == 2"], True),
+        # What the program calls like a builtin or an import is its own, and no part of the tests.
+        ("def tuple(x): return [9]\ndef f(x): return [1, 2]", ["assert tuple(f(1)) == (1, 2)"], True),
+        ("def max(x): return 3\ndef f(x): return [1, 2]", ["assert max(f(1)) == 3"], False),
+        ("def max(*x): return 3\ndef f(x): return max(x, 1)", ["assert f(2) == 3", "assert f(1) == 3"], True),
+        (
+            "import builtins\nbuiltins.round = lambda x: 3\ndef f(x): return 5",
+            ["assert round(f(1)) == 3"],
+            False,
+        ),
+        ("class math:\n  sqrt = str\ndef f(x): return math.sqrt(x)", ["assert f(4) == '4'"], True),
+        ("class math:\n  sqrt = str\ndef f(x): return x", ["assert f(math.sqrt(4)) == 2.0"], True),
+        ("def list(x): return 7\ndef abs(x): return list(x)", ["assert abs(list((1,))) == 7"], True),
     ],
 )
 def test_shapes_of_asserts(mbpp: Mbpp, code: str, tests: list[str], correct: bool) -> None:

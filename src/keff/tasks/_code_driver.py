@@ -10,6 +10,7 @@ encoder because every content is written without quotes.
 
 from __future__ import annotations
 
+import builtins
 import marshal
 import os
 import sys
@@ -116,11 +117,13 @@ def returned(expression: str, names: dict[str, object]) -> Node:
 
 
 def answer(request: dict[str, Any]) -> list[Node]:
-    """Run the program, then the calls, in one module; a node for each call.
+    """Run the program in a module, then the calls in another; a node for each call.
 
-    What the set-up lines import is bound before the program runs, so the program cannot replace it, and
-    once more after it, as the tests would see it.
+    What the set-up lines import is bound before the program runs, for both. The calls see the builtins as
+    they were before, those imports, and of the program what neither of them names, with the tested function:
+    a program that has a ``set`` or ``sorted`` of its own keeps it, and is not judged by it.
     """
+    builtin = dict(vars(builtins))
     imported: dict[str, object] = {}
     for source in request["setup"]:
         exec(compile(source, "<setup>", "exec", dont_inherit=True), imported)
@@ -132,9 +135,10 @@ def answer(request: dict[str, Any]) -> list[Node]:
         except (KeyError, TypeError):
             continue
     module.__dict__.update(imported)
+    entry, calls = request["entry"], request["calls"]
     exec(compile(request["code"], "<candidate>", "exec", dont_inherit=True), module.__dict__)
-    module.__dict__.update(imported)
-    return [returned(call, module.__dict__) for call in request["calls"]]
+    defined = {name: value for name, value in vars(module).items() if name not in builtin or name == entry}
+    return [returned(call, {**defined, **imported, "__builtins__": builtin}) for call in calls]
 
 
 def main() -> None:

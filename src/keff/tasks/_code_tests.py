@@ -25,11 +25,13 @@ _BUILTINS = frozenset(dir(builtins))
 class CodeTest:
     """One assert.
 
-    ``calls`` are the expressions to evaluate beside the candidate, without the expected value. ``names``
-    stand for their values in ``verdict``, the rest of the assert. When that is ``name == literal``,
-    ``expected`` is the literal's canonical text, and no code needs to run for the verdict.
+    ``entry`` is the name of the tested function, ``calls`` are the expressions to evaluate beside the
+    candidate, without the expected value. ``names`` stand for their values in ``verdict``, the rest of the
+    assert. When that is ``name == literal``, ``expected`` is the literal's canonical text, and no code needs
+    to run for the verdict.
     """
 
+    entry: str
     calls: tuple[str, ...]
     names: tuple[str, ...]
     verdict: str
@@ -146,7 +148,8 @@ def _take_apart(test: ast.expr, entry: str, first: int) -> CodeTest:
         test = lift.visit(test)
     if not lift.lifted:
         raise TaskError(f"a test does not call {entry}: {ast.unparse(test)[:100]!r}")
-    return CodeTest(tuple(lift.lifted.values()), tuple(lift.lifted), ast.unparse(test), _expected(test))
+    calls, names = tuple(lift.lifted.values()), tuple(lift.lifted)
+    return CodeTest(entry, calls, names, ast.unparse(test), _expected(test))
 
 
 def _expected(test: ast.expr) -> str | None:

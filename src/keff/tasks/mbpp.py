@@ -109,7 +109,8 @@ class Mbpp(Benchmark):
     def ran(self, code: str, gold: Gold) -> Ran:
         """Run a program on the calls of the tests, and judge what it returned."""
         tests = parse(gold["tests"], gold["imports"])
-        outputs = self._outputs(code, gold["imports"], [call for test in tests for call in test.calls])
+        calls = [call for test in tests for call in test.calls]
+        outputs = self._outputs(code, gold["imports"], calls, entry=tests[0].entry)
         if outputs is None or all(output[0] == "raise" for output in outputs):
             return Ran(None, False)
         key = ", ".join(map(canonical, outputs))
@@ -139,17 +140,25 @@ class Mbpp(Benchmark):
                 return False
         if not verdicts:
             return True
-        return self._outputs("", imports, verdicts, values) == [["int", "1"]] * len(verdicts)
+        return self._outputs("", imports, verdicts, values=values) == [["int", "1"]] * len(verdicts)
 
     def _outputs(
         self,
         code: str,
         imports: Sequence[str],
         calls: Sequence[str],
+        *,
         values: Mapping[str, Node] | None = None,
+        entry: str = "",
     ) -> list[Node] | None:
         """Return a node for each call, or None if the program did not run to its end."""
-        request = {"code": code, "setup": list(imports), "calls": list(calls), "values": dict(values or {})}
+        request = {
+            "code": code,
+            "entry": entry,
+            "setup": list(imports),
+            "calls": list(calls),
+            "values": dict(values or {}),
+        }
         outcome = sandbox.run(_DRIVER, marshal.dumps(request), limits=self.limits, unsafe=self.unsafe_exec)
         if outcome.status != "exited" or outcome.code != 0:
             return None
