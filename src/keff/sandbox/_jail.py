@@ -2,112 +2,65 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from keff.errors import SandboxError
+from keff.sandbox._calls import CALLS, CONDITIONAL
 from keff.sandbox._files import installed, library, python, shared_libraries
 
 NOBODY = 65534
 
+_Line = tuple[int, int, int, int]
 _HASH_SEED = ("--setenv", "PYTHONHASHSEED", "0")
-# The names: ptrace, process_vm_readv, process_vm_writev (other processes); unshare, setns, mount, umount2,
-# pivot_root, chroot, open_tree, move_mount, fsopen, open_by_handle_at (other worlds); shmget, memfd_create,
-# msgget, semget, mq_open (memory that RLIMIT_AS does not count, in the kernel too); keyctl, add_key,
-# request_key, bpf, perf_event_open, userfaultfd, io_uring_setup (wide kernel interfaces that no answer
-# needs).
-_DENIED = {
-    "x86_64": (
-        0xC000003E,
-        (
-            101,
-            310,
-            311,
-            272,
-            308,
-            165,
-            166,
-            155,
-            161,
-            428,
-            429,
-            430,
-            304,
-            29,
-            319,
-            68,
-            64,
-            240,
-            250,
-            248,
-            249,
-            321,
-            298,
-            323,
-            425,
-        ),
-    ),
-    "aarch64": (
-        0xC00000B7,
-        (
-            117,
-            270,
-            271,
-            97,
-            268,
-            40,
-            39,
-            41,
-            51,
-            428,
-            429,
-            430,
-            265,
-            194,
-            279,
-            186,
-            190,
-            180,
-            219,
-            217,
-            218,
-            280,
-            241,
-            282,
-            425,
-        ),
-    ),
-}
-_LOAD, _JUMP_EQUAL, _JUMP_FROM, _RETURN = 0x20, 0x15, 0x35, 0x06
-_ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
-_FOREIGN_ABI = 0x40000000
+
+
+_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+"""The column of ``CALLS`` and the audit number of each kind of machine."""
+_NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
+"""Where ``struct seccomp_data`` holds them."""
+_LOAD, _JUMP_EQUAL, _RETURN = 0x20, 0x15, 0x06
+_ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | errno.ENOSYS, 0x80000000
 
 
 def seccomp() -> bytes:
-    """Return the filter as a classic BPF program.
+    """Return the filter of system calls as a classic BPF program.
 
-    Empty on a machine whose call numbers are not known here.
+    Calls that are not in ``CALLS`` or ``CONDITIONAL`` end as if the kernel did not have them (ENOSYS), which
+    every C library knows how to live with. A call by another machine's numbers kills. Raises SandboxError on
+    a kind of machine whose call numbers are not known here.
     """
-    if platform.machine() not in _DENIED:
-        return b""
-    arch, denied = _DENIED[platform.machine()]
-    left = len(denied)
+    if platform.machine() not in _MACHINES:
+        known = " and ".join(_MACHINES)
+        raise SandboxError(f"the sandbox filters system calls on {known}, not on {platform.machine()}")
+    column, arch = _MACHINES[platform.machine()]
+    numbers = [call[column] for call in CALLS.values() if call[column] is not None]
     program = [
-        (_LOAD, 0, 0, 4),
+        (_LOAD, 0, 0, _ARCH),
         (_JUMP_EQUAL, 1, 0, arch),
         (_RETURN, 0, 0, _KILL),
-        (_LOAD, 0, 0, 0),
-        (_JUMP_FROM, left + 1, 0, _FOREIGN_ABI),
-        *((_JUMP_EQUAL, left - at, 0, number) for at, number in enumerate(denied)),
-        (_RETURN, 0, 0, _ALLOW),
-        (_RETURN, 0, 0, _REFUSE),
+        (_LOAD, 0, 0, _NUMBER),
     ]
+    for call, conditions in CONDITIONAL.items():
+        checks: list[_Line] = []
+        for argument, values in conditions.items():
+            # The kernel reads 32 bits of these arguments: the low ones, which come first on both machines.
+            checks.append((_LOAD, 0, 0, _ARGUMENTS + 8 * argument))
+            left = len(values)
+            checks += [(_JUMP_EQUAL, left - at, 0, value) for at, value in enumerate(values)]
+            checks.append((_RETURN, 0, 0, _REFUSE))
+        program += [(_JUMP_EQUAL, 0, len(checks) + 1, call[column]), *checks, (_RETURN, 0, 0, _ALLOW)]
+    left = len(numbers)
+    program += [(_JUMP_EQUAL, left - at, 0, number) for at, number in enumerate(numbers)]
+    program += [(_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("=HBBI", *line) for line in program)
 
 
-def command(bwrap: str, seccomp_fd: int | None) -> list[str]:
+def command(bwrap: str, seccomp_fd: int) -> list[str]:
     """Return the command line up to and with the interpreter.
 
     Root keeps the host's user namespace and gives up its rights inside (``_boot``): a process that is root
@@ -115,7 +68,7 @@ def command(bwrap: str, seccomp_fd: int | None) -> list[str]:
     look. Everyone else gets a user namespace. There is no /proc, and no folder can be written: files on a
     file system in memory take kernel memory that no limit of the process counts.
     """
-    filtered = [] if seccomp_fd is None else ["--seccomp", str(seccomp_fd)]
+    filtered = ["--seccomp", str(seccomp_fd)]
     sealed = [
         "--dir",
         "/tmp",

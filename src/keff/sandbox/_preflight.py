@@ -40,9 +40,10 @@ def run(
 def preflight() -> None:
     """Prove once per process that the jail holds, or raise SandboxError that says what does not.
 
-    Attempts from inside: network, files of the host, writing, becoming root, new user namespaces, memory,
-    message queues, fork; and a loop that must be stopped in time. A jail that did not start is tried once
-    more: a machine out of processes or memory for a moment is no proof of anything.
+    Attempts from inside: network, sockets of any family, files of the host, writing, becoming root, new user
+    namespaces, memory (also such as no limit counts), message queues, file locks, fork; and a loop that must
+    be stopped in time. A jail that did not start is tried once more: a machine out of processes or memory
+    for a moment is no proof of anything.
     """
     try:
         broken = _break_out()
@@ -95,8 +96,6 @@ def _jailed(source: str, stdin: bytes, limits: Limits) -> ProcessOutcome:
         raise SandboxError(f"scoring code needs bubblewrap: {_INSTALL}")
     boot = ["-c", _BOOT, str(dropped_uid()), limits.rlimits(), source]
     rules = seccomp()
-    if not rules:
-        return execute([*command(bwrap, None), *boot], stdin, limits)
     reader, writer = os.pipe()
     try:
         os.write(writer, rules)
