@@ -24,6 +24,7 @@ from keff.narrow import fields, number
 from keff.policy import parse_policy
 from keff.policy_spec import PolicySpec
 from keff.reading.ballot import Ballot
+from keff.reading.copies import copy_notes
 from keff.reading.open import Record
 from keff.records import Estimate, Interval, Note
 from keff.stats import choose
@@ -70,7 +71,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     what cannot be had is None with a warning.
     """
     votes = record.ballot.votes
-    notes = list(record.ballot.notes)
+    notes = [*record.ballot.notes, *copy_notes(record.ballot)]
     correlation = _correlation(votes, settings, notes)
     curves = _curves(votes, settings)
     answers = _label_free(votes, notes)

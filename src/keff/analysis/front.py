@@ -33,7 +33,7 @@ def analyze(source: object, settings: Settings | None = None, **how: Unpack[How]
 
     Example: ``keff.analyze(df, id="question_id", answer="prediction", gold_answer="target")``.
     """
-    return estimates.analyze(read(source, how), settings or Settings())
+    return estimates.analyze(one_model(read(source, how)), settings or Settings())
 
 
 def replay(

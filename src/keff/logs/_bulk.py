@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -44,7 +45,8 @@ class Bulk:
 
     ``sizes`` [n] are the numbers of paths. ``gold`` [n] indexes ``golds``, -1 for none. ``clusters`` are
     names ("" for none). ``has_texts`` says that raw completions are there, though they are not held.
-    ``question`` reads one question again from the file.
+    ``question`` reads one question again from the file. ``asked`` [n] are hashes of the questions' texts, 0
+    where there is none: equal ones are copies (None where texts are not read).
     """
 
     ids: Sequence[str]
@@ -60,6 +62,7 @@ class Bulk:
     numbers: Mapping[str, Float]
     has_texts: bool
     question: Callable[[int], Question]
+    asked: Int | None = None
 
 
 @runtime_checkable
@@ -85,6 +88,7 @@ class RowColumns:
         self.clusters: list[str] | None = None
         self.models: set[object] = set()
         self.flat: dict[str, list[NDArray[np.generic]]] = {name: [] for name in (*NUMBERS, *CODED)}
+        self.asked = array("q")
         self.lists: frozenset[str] | None = None
         self.has_texts = False
 
@@ -99,6 +103,7 @@ class RowColumns:
         if lists != self.lists or OTHERS & given or "all_answers" not in lists:
             raise NotPlainError
         self.has_texts |= "all_texts" in given
+        self.asked.extend(text_hash(row.get("question")) for row in rows)
         self.add_names(rows, given)
         columns = {name: [row.get(name) for row in rows] for name in lists}
         if any(set(map(type, column)) != {list} for column in columns.values()):
@@ -170,7 +175,13 @@ class RowColumns:
             },
             has_texts=self.has_texts,
             question=question,
+            asked=np.array(self.asked, np.int64) if len(self.asked) == len(self.ids) else None,
         )
+
+
+def text_hash(text: object) -> int:
+    """Return a number that equal texts of questions share in this process; 0 for none."""
+    return hash(text) if type(text) is str and text else 0
 
 
 def names(values: Sequence[object]) -> list[str]:

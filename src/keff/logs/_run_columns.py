@@ -10,8 +10,9 @@ from itertools import islice
 import numpy as np
 
 from keff.log import Question
-from keff.logs._bulk import Bulk, Float, Int
+from keff.logs._bulk import Bulk, Float, Int, text_hash
 from keff.logs._coding import Coded, Codes, Golds, Texts, joined
+from keff.records import Item
 from keff.sampling.store import Run
 from keff.sampling.store.rows import item_of
 
@@ -69,6 +70,7 @@ def run_columns(run: Run, question: Callable[[str], Question]) -> Bulk | None:
         numbers=numbers,
         has_texts=True,
         question=lambda place: question(ids[place]),
+        asked=np.array(items.asked, np.int64)[places],
     )
 
 
@@ -78,6 +80,7 @@ class _Items:
     def __init__(self) -> None:
         self.ids: list[str] = []
         self.clusters: list[str] = []
+        self.asked = array("q")
         self.golds = Golds()
         self.places: dict[str, int] = {}
 
@@ -90,9 +93,15 @@ class _Items:
             items = [item_of(row) for row in block]
             self.ids += [item.id for item in items]
             self.clusters += [item.cluster for item in items]
+            self.asked.extend(text_hash(_asked(item)) for item in items)
             self.golds.add([item.gold for item in items])
         self.places = {item: place for place, item in enumerate(self.ids)}
         return bool(self.ids)
+
+
+def _asked(item: Item) -> str:
+    """Return all that the question's messages say: of a conversation the last one alone is no question."""
+    return "\n".join(str(message.get("content", "")) for message in item.messages)
 
 
 class _Paths:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from keff.answers import Read
 from keff.errors import LogError
 from keff.log import Question
+from keff.logs._bulk import text_hash
 from keff.logs._coding import Coded
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -56,6 +57,7 @@ class Ballot:
     ``keys`` [n][K] canonical keys (None abstains); ``questions`` the records themselves, in the order of
     the rows of ``votes``, read again from the log when asked for where it is large; ``notes`` say what was
     trimmed, dropped or unlabelled. ``rules`` [n, K] how each answer was found (-1: not said; None: nowhere).
+    ``asked`` [n] are hashes of the questions' texts, 0 where there is none.
     """
 
     votes: Votes
@@ -64,6 +66,7 @@ class Ballot:
     reading: Reading
     notes: tuple[Note, ...]
     rules: Coded | None = None
+    asked: IntArray | None = None
 
 
 def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None = None) -> Ballot:
@@ -96,7 +99,8 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
         seconds=_column(kept, k, "seconds"),
         closed=reading.closed,
     )
-    return Ballot(votes, keys, tuple(kept), reading, tuple(notes), _rules(kept, k))
+    asked = np.array([text_hash(row.question) for row in kept], np.int64)
+    return Ballot(votes, keys, tuple(kept), reading, tuple(notes), _rules(kept, k), asked)
 
 
 def admitted(

@@ -16,7 +16,9 @@ from keff.log import Question
 from keff.narrow import is_array, is_object
 from keff.reading.admit import chosen_paths
 from keff.reading.ballot import Ballot
+from keff.reading.copies import answer_rows, copies
 from keff.records import Note
+from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray
 
 SURE = 1e-9
@@ -25,6 +27,8 @@ APART = 0.1
 best and the worst are at least APART apart."""
 
 FEW = 20
+"""Independent questions with both right and wrong answers that the test needs."""
+
 MOST_COLUMNS = 64
 STEADY = 0.8
 STEADY_FROM = 5
@@ -101,38 +105,51 @@ def numbered(questions: Sequence[Question], names: Sequence[str]) -> list[Questi
 def columns_apart(ballot: Ballot) -> tuple[bool, Note | None]:
     """Return whether the columns of a record differ so much in accuracy that they must be different models.
 
-    Cochran's Q over the questions: paths that one model drew under one prompt are right equally often in
-    every
-    column. Columns that differ because somebody sorted the paths, or put equal answers together, change
-    steadily from the first to the last; they are no models, and are said in a note.
+    Cochran's Q over the independent questions (clusters, and copies of a question, count once): paths that
+    one model drew under one prompt are right equally often in every column. Columns that differ because
+    somebody sorted the paths, or put equal answers together, change steadily from the first to the last; they
+    are no models, and are said in a note.
     """
     correct = ballot.votes.correct
     if correct is None or ballot.votes.slots is not None or not 2 <= ballot.votes.k <= MOST_COLUMNS:
         return False, None
     accuracy = correct.mean(axis=0)
-    if np.ptp(accuracy) < APART:
-        return False, None
-    right = correct.sum(axis=1)
-    mixed = correct[(right > 0) & (right < ballot.votes.k)].astype(np.float64)
-    if len(mixed) < FEW or _cochran(mixed) > SURE:
+    if np.ptp(accuracy) < APART or not _differ(correct.astype(np.float64)):
         return False, None
     if ballot.votes.k >= STEADY_FROM and abs(_rank_correlation(accuracy)) > STEADY:
         text = (
             f"accuracy goes steadily from {accuracy[0]:.0%} in the first column to {accuracy[-1]:.0%} "
-            "in the last, as "
-            "where paths were sorted after they were drawn; if the columns are different models, "
-            "name them with "
-            "--branches"
+            "in the last, as where paths were sorted after they were drawn; if the columns are different "
+            "models, name them with --branches"
         )
         return False, Note("ordered_paths", text)
-    return True, None
+    # Where few rows differ at all, they may be one question over and over.
+    rows = {row for row, right in zip(answer_rows(ballot), correct, strict=True) if np.ptp(right)}
+    return len(rows) >= FEW and _differ(_independent(ballot)), None
 
 
-def _cochran(mixed: FloatArray) -> float:
-    """Return the p-value of Cochran's Q over questions whose columns are not all alike."""
-    columns, rows, k = mixed.sum(axis=0), mixed.sum(axis=1), mixed.shape[1]
-    q = (k - 1) * (k * np.sum(columns**2) - columns.sum() ** 2) / (k * rows.sum() - np.sum(rows**2))
-    return float(cast("Any", chdtrc)(k - 1, q))
+def _independent(ballot: Ballot) -> FloatArray:
+    """Return how often each column is right in each independent question [G, K]."""
+    votes = ballot.votes
+    if votes.n_clusters < votes.n:
+        return group_sums(votes.scored().astype(np.float64), votes.cluster_ids, votes.n_clusters)
+    # Of a copy nothing is new, whatever the number of copies.
+    return votes.scored()[np.unique(copies(ballot), return_index=True)[1]].astype(np.float64)
+
+
+def _differ(right: FloatArray) -> bool:
+    """Return whether columns differ beyond chance, of right answers by question [G, K].
+
+    Cochran's Q = (K - 1) |sum of x|^2 / sum of |x|^2 with x the row less its mean: chi-square with K - 1
+    degrees of freedom where every order of a row's values is as likely.
+    """
+    apart = right - right.mean(axis=1, keepdims=True)
+    apart = apart[np.any(apart != 0, axis=1)]
+    if len(apart) < FEW:
+        return False
+    k = right.shape[1]
+    q = (k - 1) * np.sum(apart.sum(axis=0) ** 2) / np.sum(apart**2)
+    return float(cast("Any", chdtrc)(k - 1, q)) <= SURE
 
 
 def _rank_correlation(values: FloatArray) -> float:

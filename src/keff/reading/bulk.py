@@ -78,6 +78,7 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
         reading,
         tuple(notes),
         rules,
+        None if bulk.asked is None else bulk.asked[rows],
     )
 
 
