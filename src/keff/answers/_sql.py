@@ -2,8 +2,10 @@
 
 Folded are layout, comments, the case of keywords and of names that are not quoted, aliases of tables and
 of the outermost columns, qualifiers where there is one table, the order of what AND, OR, = and IN join,
-and words that say the default (ASC, INNER, OUTER). Left alone is what could matter: the order of
-columns and joins, aliases inside subqueries, and qualifiers over several tables (nobody knows the schema).
+parentheses that group nothing, and words that say the default (ASC, INNER, OUTER). Left alone is what could
+matter: the order of columns and joins, aliases inside subqueries, aliases that WHERE, GROUP BY or HAVING
+refer to (a column of the table may have that name), and qualifiers over several tables (nobody knows the
+schema).
 """
 
 from __future__ import annotations
@@ -31,6 +33,35 @@ HIGHEST = 60
 _STATEMENTS = (exp.Query, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Alter)
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _FLIPPED: dict[type[Tree], type[Tree]] = {exp.GT: exp.LT, exp.GTE: exp.LTE}
+_COMPARED_WITH_ALL = (exp.All, exp.Any)
+_ATOMS = (
+    *(exp.Column, exp.Literal, exp.Null, exp.Boolean, exp.Star, exp.Placeholder, exp.Parameter, exp.Paren),
+    *(exp.Subquery, exp.Tuple, exp.Case, exp.Exists, *_COMPARED_WITH_ALL),
+)
+_ASSIGNS = (exp.Update, exp.OnConflict)
+_SUMS, _PRODUCTS = (exp.Add, exp.Sub), (exp.Mul, exp.Div, exp.Mod)
+_OTHERS = (exp.Neg, exp.BitwiseNot, exp.DPipe, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_LEVELS: tuple[tuple[tuple[type[Tree], ...], int], ...] = (
+    ((exp.Or,), 1),
+    ((exp.And,), 2),
+    ((exp.Not,), 3),
+    ((exp.Predicate, exp.Escape), 4),
+    (_SUMS, 5),
+    (_PRODUCTS, 6),
+)
+"""What binds tighter than what in every dialect. All else stands in parentheses within another operator."""
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like, exp.ILike, exp.Is)
+_OPERATORS = (
+    *(exp.Or, exp.And, exp.Xor, exp.Not, exp.Between, exp.In),
+    *(*_COMPARISONS, *_SUMS, *_PRODUCTS, *_OTHERS),
+)
+_DELIMITED = (
+    *(exp.Where, exp.Having, exp.Join, exp.Select, exp.Alias, exp.Ordered, exp.Group, exp.Tuple, exp.Case),
+    *(exp.If, exp.Paren, exp.Func, exp.Distinct, exp.Limit, exp.Offset),
+)
+"""Nodes whose children end by a word, a comma or a bracket, so that parentheses around them group nothing."""
+
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|[()]")
 
 # sqlglot logs what it cannot parse; here that is an abstention with a reason.
@@ -62,6 +93,7 @@ def _once(text: str, dialect: str) -> tuple[str, int]:
             folding.query(tree, [], {})
             _fold_output(tree)
             tree = tree.transform(_plain, copy=False)
+            _group(tree)
             _sort(tree, dialect)
             written.append(_sql(tree, dialect))
             numbered += folding.count
@@ -197,7 +229,8 @@ def _sources(select: exp.Select) -> Iterator[Tree]:
 
 
 def _table_name(source: Tree) -> str:
-    return ".".join(part.name.lower() for part in source.parts) if isinstance(source, exp.Table) else ""
+    """Return the last part of a table's name: two schemas may hold a table of one name."""
+    return source.name.lower() if isinstance(source, exp.Table) else ""
 
 
 def _rename_table(table: exp.Table, ctes: dict[str, str]) -> None:
@@ -221,39 +254,98 @@ def _fold_name(identifier: exp.Identifier) -> None:
 
 
 def _fold_output(tree: Tree) -> None:
-    """Drop the aliases of the outermost columns, and write what they stand for where they are referred to."""
+    """Drop the aliases of the outermost columns, and write what they stand for where ORDER BY names them.
+
+    Only there an alias goes before a column of the table: what else names it keeps it.
+    """
     if not isinstance(tree, exp.Select):
         return
-    aliases = {each.alias: each.this for each in tree.expressions if isinstance(each, exp.Alias)}
-    columns = {column.name for each in tree.expressions for column in each.find_all(exp.Column)}
-    # SELECT lower(name) AS name ... GROUP BY name: dialects differ in what is meant.
-    if not aliases or columns & aliases.keys() or len(aliases) < sum(map(_is_alias, tree.expressions)):
+    aliased = [each for each in tree.expressions if isinstance(each, exp.Alias)]
+    aliases = {each.alias: each for each in aliased}
+    if len(aliases) < len(aliased):
         return
-    for clause in ("group", "having", "order", "qualify", "sort", "cluster"):
-        part = tree.args.get(clause)
-        for column in list(part.find_all(exp.Column)) if part is not None else ():
-            if not column.table and column.name in aliases:
-                meant = aliases[column.name].copy()
-                column.replace(exp.paren(meant) if isinstance(meant, exp.Binary) else meant)
-    tree.set("expressions", [each.this if isinstance(each, exp.Alias) else each for each in tree.expressions])
+    order = tree.args.get("order")
+    terms = [term.this for term in order.expressions] if order is not None else []
+    referring = [term for term in terms if _is_bare(term) and term.name in aliases]
+    at = set(map(id, referring))
+    elsewhere = {column.name for column in tree.find_all(exp.Column) if id(column) not in at}
+    for name, each in aliases.items():
+        same_name = isinstance(each.this, exp.Column) and each.this.name == name
+        # In the alias's place a number would be that of a column, and a subquery would be there twice.
+        ordered = any(term.name == name for term in referring)
+        plain = each.this.find(exp.Column) is not None and each.this.find(exp.Query) is None
+        plain = plain or each.this.find(exp.AggFunc) is not None
+        if same_name or not (name in elsewhere or (ordered and not plain)):
+            for term in referring:
+                if term.name == name:
+                    term.replace(each.this.copy())
+            each.replace(each.this)
 
 
-def _is_alias(node: Tree) -> bool:
-    return isinstance(node, exp.Alias)
+def _is_bare(node: Tree) -> bool:
+    return isinstance(node, exp.Column) and not node.table
 
 
 def _plain(node: Tree) -> Tree:
-    """Take words that say the default, and parentheses that group nothing, off one node."""
+    """Take words that say the default off one node."""
     kind = node.args.get("kind") if isinstance(node, exp.Join) else None
     if kind == "INNER" or (kind == "OUTER" and node.args.get("side")):
         node.set("kind", None)
     elif isinstance(node, exp.Ordered) and node.args.get("desc") is False:
         node.set("desc", None)
-    elif isinstance(node, exp.Paren) and isinstance(
-        node.this, exp.Column | exp.Literal | exp.Paren | exp.Func
-    ):
-        return node.this
     return node
+
+
+def _group(tree: Tree) -> None:
+    """Put parentheses where they are needed, and nowhere else.
+
+    The generator of sqlglot writes those of the tree only, and AND and OR are functions to it: all are taken
+    off first and set again by what binds tighter.
+    """
+    for node in tree.walk():
+        if isinstance(node, _OPERATORS) and any(_depends(node, child) for child in node.iter_expressions()):
+            raise NotSql("operators whose order depends on the dialect: add parentheses")
+    for paren in list(tree.find_all(exp.Paren)):
+        if isinstance(paren.parent, _OPERATORS) or _is_delimited(paren.parent):
+            paren.replace(paren.this)
+    for node in list(tree.walk()):
+        if isinstance(node, _OPERATORS):
+            for part in ("this", "expression", "low", "high"):
+                child = node.args.get(part)
+                if child is not None and _needs_parentheses(node, part, child):
+                    node.set(part, exp.Paren(this=child))
+
+
+def _depends(node: Tree, child: Tree) -> bool:
+    """Return whether dialects differ in what binds tighter: ``a < b = c``, ``a || b * c``, ``a | b & c``."""
+    if not isinstance(child, _OPERATORS) or isinstance(child, exp.Neg):
+        return False
+    outer, inner = _level(node), _level(child)
+    if outer == 4:
+        # In (x, y) commas part them.
+        return 0 < inner <= 4 and not (isinstance(node, exp.In) and child is not node.this)
+    return (outer == 0 or outer > 4) and not (outer and inner) and type(node) is not type(child)
+
+
+def _is_delimited(node: Tree) -> bool:
+    return isinstance(node, _DELIMITED) and not isinstance(node, exp.Binary)
+
+
+def _needs_parentheses(node: Tree, part: str, child: Tree) -> bool:
+    negative = isinstance(child, exp.Neg) and isinstance(child.this, exp.Literal)
+    function = isinstance(child, exp.Func) and not isinstance(child, exp.Binary | exp.Predicate)
+    if isinstance(child, _ATOMS) or function or (negative and not isinstance(node, exp.Neg)):
+        return False
+    outer, inner = _level(node), _level(child)
+    if not outer or not inner:
+        return True
+    if outer <= 3:
+        return inner < outer
+    return inner < outer or (inner == outer and (outer == 4 or part != "this"))
+
+
+def _level(node: Tree) -> int:
+    return next((level for kinds, level in _LEVELS if isinstance(node, kinds)), 0)
 
 
 def _sort(tree: Tree, dialect: str) -> None:
@@ -261,6 +353,8 @@ def _sort(tree: Tree, dialect: str) -> None:
     for node in reversed(list(tree.walk(bfs=True))):
         if isinstance(node, exp.And | exp.Or) and not isinstance(node.parent, type(node)):
             _sort_chain(node, dialect)
+        elif isinstance(node.args.get("expression"), _COMPARED_WITH_ALL) or isinstance(node.parent, _ASSIGNS):
+            continue  # x > ALL (...) has no other side; SET a = b is no comparison
         elif isinstance(node, exp.EQ | exp.NEQ):
             left, right = node.this, node.expression
             if _sql(left, dialect) > _sql(right, dialect):
@@ -273,7 +367,7 @@ def _sort(tree: Tree, dialect: str) -> None:
 
 
 def _sort_chain(node: Tree, dialect: str) -> None:
-    parts = sorted(node.flatten(), key=lambda each: _sql(each, dialect))
+    parts = sorted(node.flatten(unnest=False), key=lambda each: _sql(each, dialect))
     kind = cast("Any", type(node))
     chain = parts[0].copy()
     for part in parts[1:]:

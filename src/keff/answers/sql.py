@@ -32,9 +32,11 @@ class SqlSpace:
     """Statements are one answer when they are the same statement in another dress.
 
     Folded are layout, comments, the case of keywords and unquoted names, aliases of tables and of outermost
-    columns, the order of conditions under AND and OR, the sides of =, and words that say the default; the
-    order of columns and joins counts. Two queries that only return the same rows differ: where there is a
-    database, vote on results with ``--answer-key``. ``dialect`` is one of sqlglot's (postgres, sqlite, ...).
+    columns (but not those that WHERE, GROUP BY or HAVING refer to), the order of conditions under AND and OR,
+    the sides of =, needless parentheses, and words that say the default; the order of columns and joins
+    counts. Where dialects differ in what binds tighter (a < b = c), a statement abstains. Two queries that
+    only return the same rows differ: where there is a database, vote on results with ``--answer-key``.
+    ``dialect`` is one of sqlglot's (postgres, sqlite, ...).
     What sqlglot cannot parse abstains; ``unparsed="text"`` lets it vote as text with its whitespace folded.
     """
 
