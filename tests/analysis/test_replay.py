@@ -16,7 +16,8 @@ from keff.policy import Stop, parse_policy, tally
 from keff.records import Interval
 from keff.stats.dense import dense_codes
 from keff.stats.draws import Draws, permuted
-from keff.stats.plurality import plurality_at_k
+from keff.stats.mixture import vote_counts
+from keff.stats.plurality import flip, plurality_at_k
 from keff.stats.votes import Votes
 from replay_rig import records, rng, row
 
@@ -198,3 +199,32 @@ def test_blocks_of_questions_change_no_number(monkeypatch: pytest.MonkeyPatch, k
     monkeypatch.setattr("keff.analysis.replay.BLOCK_CELLS", 9 * 20 * 40)
     monkeypatch.setattr("keff.analysis.replay.KEPT_CELLS", kept)
     assert told() == whole
+
+
+def test_without_gold_answers_policies_are_judged_by_the_answer_of_today() -> None:
+    whole = replace(records(), correct=None)
+    ranked = np.sort(vote_counts(whole)[0], axis=1)[:, ::-1]
+    votes = whole.take(ranked[:, 0] > ranked[:, 1])
+    found = replay(
+        votes, ["fixed:1", "fixed:6", "fixed:24", "curtailed:cap=24"], rng(), Replaying(now="fixed:24")
+    )
+    same = [row.same_answer for row in found.policies]
+    # Of fixed K this is 1 - flip, the exact average over subsets, where all 24 paths have no tie.
+    exact = 1 - flip(votes)
+    for k, interval in zip((1, 6, 24), same[:3], strict=True):
+        assert interval is not None
+        assert interval.value == pytest.approx(exact[k - 1], abs=0.01)
+        assert interval.lo is not None and interval.hi is not None
+        assert interval.lo <= interval.value <= interval.hi
+    assert same[3] == same[2]
+    assert [row.change.paths.value for row in found.policies[:3] if row.change] == [-23, -18, 0]
+    assert not found.labelled
+    assert "same answer as fixed:24" in markdown(found)
+
+
+def test_a_rule_deployed_today_agrees_with_itself() -> None:
+    for votes in (records(), replace(records(), correct=None)):
+        found = replay(votes, ["lead_k:2,cap=8", "fixed:8"], rng(), Replaying(now="lead_k:2,cap=8"))
+        first, second = (row.same_answer for row in found.policies)
+        assert first is not None and second is not None
+        assert (first.value, second.value < 1) == (1, True)

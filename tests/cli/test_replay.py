@@ -160,3 +160,27 @@ def test_what_cannot_be_is_one_line(log: Path, options: tuple[object, ...], says
     done = keff(log, *options, "--replicates", 100)
     assert done.returncode == 2
     assert says in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_without_gold_answers_it_shows_agreement_and_paths_instead_of_refusing(
+    log: Path, tmp_path: Path
+) -> None:
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    file = tmp_path / "bare.jsonl"
+    file.write_text(
+        "".join(json.dumps({"id": row["id"], "all_answers": row["all_answers"]}) + "\n" for row in rows)
+    )
+    shown = keff(file, "--now", 8, "--policy", "lead_k:2,cap=8", "--policy", "fixed:1")
+    assert shown.returncode == 0, shown.stderr
+    assert "same answer" in shown.stdout
+    assert "accuracy" not in shown.stdout
+    lead, once = json.loads(
+        keff(file, "--now", 8, "--policy", "lead_k:2,cap=8", "--policy", "fixed:1", "--json").stdout
+    )["policies"]
+    assert lead["accuracy"] is None
+    assert once["same_answer"]["value"] < lead["same_answer"]["lo"]
+    assert once["change"]["paths"]["value"] == -7
+    refused = keff(file, "--out", tmp_path / "figure.svg")
+    assert refused.returncode == 2
+    assert "name a .md file" in refused.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
 from rich.table import Table
@@ -26,12 +26,11 @@ def _points(value: Interval | None) -> str:
     return f"{100 * value.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}]"
 
 
-def _beside(replayed: Replay) -> dict[str, Callable[[ReplayRow], str]]:
+def _beside(replayed: Replay) -> Columns:
     """Return the columns that are shown where their figures are known."""
-    columns: dict[str, Callable[[ReplayRow], str]] = {
-        "paths": _paths_change,
-        "points": _points_change,
-    }
+    columns: Columns = {"paths": _paths_change}
+    if replayed.labelled:
+        columns["points"] = _points_change
     if any(row.dollars is not None for row in replayed.policies):
         columns["$ per 1,000"] = _per_thousand
     if any(row.seconds is not None for row in replayed.policies):
@@ -90,7 +89,9 @@ def _time(value: Interval | None) -> str:
     return "–" if value is None else value.text(".1f")
 
 
-Columns: TypeAlias = Mapping[str, Callable[[ReplayRow], str]]
+Columns: TypeAlias = dict[str, Callable[[ReplayRow], str]]
+
+SAME_ANSWER: Columns = {"same answer": lambda row: _share(row.same_answer)}
 
 MEASURED: Columns = {
     "accuracy": lambda row: _share(row.accuracy),
@@ -105,8 +106,13 @@ MEASURED: Columns = {
 def replay_tables(replayed: Replay, width: int) -> list[Table]:
     """Return the replay and the change from today, each as so many tables as the width takes."""
     size = f"{replayed.n:,} questions x {replayed.k} paths"
-    title = f"{size}; kept is the share of plurality@{replayed.cap}; 95% intervals"
-    parts = ((title, MEASURED), (f"Change from {replayed.baseline}", _beside(replayed)))
+    if replayed.labelled:
+        title = f"{size}; kept is the share of plurality@{replayed.cap}; 95% intervals"
+        measured = MEASURED
+    else:
+        title = f"{size} without gold answers; same answer is that of {replayed.baseline}; 95% intervals"
+        measured = SAME_ANSWER | {header: MEASURED[header] for header in ("paths", "tokens", "rounds")}
+    parts = ((title, measured), (f"Change from {replayed.baseline}", _beside(replayed)))
     return [
         _table(replayed, *part)
         for title, columns in parts
@@ -117,7 +123,7 @@ def replay_tables(replayed: Replay, width: int) -> list[Table]:
 def _fitting(replayed: Replay, title: str, columns: Columns, width: int) -> list[tuple[str, Columns]]:
     """Split columns so that no table is wider than the terminal: a cut table would lose its policies."""
     policy = max(len(row.policy) for row in replayed.policies)
-    parts, left = list[tuple[str, dict[str, Callable[[ReplayRow], str]]]](), 0
+    parts, left = list[tuple[str, Columns]](), 0
     for header, tell in columns.items():
         needed = 2 + max(len(header), *(len(tell(row)) for row in replayed.policies))
         if not parts or needed > left:

@@ -6,22 +6,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keff.analysis.money import Pace, Rates, Tariff, complete, rates
 from keff.analysis.replay.changes import change, mean_of, seconds_of
 from keff.analysis.replay.compare import Fixed, Judged, bootstrap, item_columns, means_of, with_frontier
 from keff.analysis.replay.in_flight import WHOLE_ROUNDS, Lanes, batch, in_flight, queued
-from keff.analysis.replay.outcomes import PolicyOutcome, at_once, expectations, joined, run
+from keff.analysis.replay.outcomes import (
+    PolicyOutcome,
+    answers_of,
+    at_once,
+    expectations,
+    joined,
+    run,
+)
 from keff.analysis.replay.refit import Pilot, Refitter
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, parse_policy
 from keff.policy_spec import MAX_CAP, PolicySpec
-from keff.records import Note
+from keff.records import Interval, Note
 from keff.stats.alike import alike
 from keff.stats.draws import Draws, permuted
 from keff.stats.plurality import plurality_at_k_patterns, plurality_items
-from keff.stats.votes import Votes
+from keff.stats.votes import IntArray, Votes
 
 ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 2
 """So many orders over all questions leave the mean of a rule a random error of about a tenth of a point,
@@ -88,7 +96,9 @@ def replay(
     _check_now(votes, now)
     timed = votes.seconds is not None
     votes = complete(votes, settings.pace)
-    bench = Bench.of(votes, [*rules, *_followed(now)], settings.cap or min(32, votes.k), rng)
+    # Without labels the answer of today's rule is all that others are judged by.
+    drawn = [now] if votes.correct is None else _followed(now)
+    bench = Bench.of(votes, [*rules, *drawn], settings.cap or min(32, votes.k), rng)
     if settings.tariff is not None:
         bench.rates = rates(votes, settings.model, settings.tariff)
     bench.now, bench.lanes = now, settings.lanes
@@ -171,6 +181,9 @@ class Bench:
     now: Policy | None = None
     lanes: Lanes = WHOLE_ROUNDS
     blocks: list[tuple[slice, Draws]] = field(default_factory=list[tuple[slice, Draws]])
+    answers_now: dict[int, NDArray[np.int16] | None] = field(
+        default_factory=dict[int, "NDArray[np.int16] | None"]
+    )
 
     @classmethod
     def of(cls, votes: Votes, rules: list[Policy], cap: int, rng: np.random.Generator) -> Bench:
@@ -230,7 +243,8 @@ class Bench:
 
     def _played_on(self, policy: Policy, rows: slice, draws: Draws) -> PolicyOutcome:
         walks = run(policy, draws)
-        outcome = queued(policy, draws, self.lanes, expectations(walks, draws, self.fixed.cap))
+        told = expectations(walks, draws, self.fixed.cap, self._answers_now(rows.start, draws))
+        outcome = queued(policy, draws, self.lanes, told)
         credit, fixed = draws.tallies.credit, self.fixed.accuracy
         if outcome.accuracy is None or walks.credit is None or credit is None or fixed is None:
             return outcome
@@ -242,6 +256,14 @@ class Bench:
         drawn = credit[:, :, policy.cap].mean(axis=1, dtype=np.float64)
         noise = (walks.credit - credit[:, :, policy.cap]).var(axis=1, dtype=np.float64) / credit.shape[1]
         return replace(outcome, accuracy=outcome.accuracy + exact - drawn, noise=noise)
+
+    def _answers_now(self, start: int, draws: Draws) -> NDArray[np.int16] | None:
+        """Return the answers of today's rule in a block of orders; kept for the next policy."""
+        if self.now is None:
+            return None
+        if start not in self.answers_now:
+            self.answers_now[start] = answers_of(self.now, draws)
+        return self.answers_now[start]
 
     def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> ReplayRow:
         """Return the row of one policy."""
@@ -260,6 +282,7 @@ class Bench:
         outcome, today, ids = judged.outcome, self.today(), self.votes.cluster_ids
         return replace(
             row,
+            same_answer=_same(outcome, ids, fitted=fitted),
             dollars=None if outcome.dollars is None else mean_of(outcome.dollars, ids),
             seconds=seconds_of(outcome.wait, ids),
             seconds_at_once=seconds_of(outcome.at_once, ids),
@@ -287,12 +310,18 @@ class Bench:
         return Judged(outcome, point, refitter.bootstrap(self.fixed, replicates) if several else None)
 
 
+def _same(outcome: PolicyOutcome, clusters: IntArray, *, fitted: bool) -> Interval | None:
+    if outcome.as_now is None:
+        return None
+    same = mean_of(outcome.as_now, clusters)
+    # The questions do not show the variance of the pilots that a policy is fitted to.
+    return Interval(same.value, None, None, "mean over pilots") if fitted else same
+
+
 def markdown(compared: Replay) -> str:
     """Return the comparison as a Markdown table, accuracy in percent and differences in points."""
     head, *body = compared.rows()
     rules = ["---", *["---:"] * (len(head) - 2), ":-:"]
     lines = [head, rules, *((f"`{policy}`", *cells) for policy, *cells in body)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return (
-        f"{compared.n} items x {compared.k} recorded paths, plurality at {compared.cap} = 100%\n\n{table}\n"
-    )
+    return f"{compared.caption()}\n\n{table}\n"

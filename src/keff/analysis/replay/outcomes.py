@@ -30,10 +30,11 @@ from keff.stats.votes import FloatArray, IntArray
 class PolicyOutcome:
     """Expectations for each item [n]: paths, rounds, and where known accuracy and tokens.
 
-    ``agrees`` is the chance of the same answer as plurality at the cap on the same draws; ``noise`` the
-    variance of ``accuracy`` that comes from drawing finitely many orders (None: exact). ``busy`` [n] are the
-    seconds that paths ran; ``wait`` [n, R] the seconds to the answer where rounds follow each other, and
-    ``at_once`` [n, R] where all paths start together and those not needed are cancelled.
+    ``agrees`` is the chance of the same answer as plurality at the cap on the same draws, ``as_now`` that of
+    today's answer on them (None where today's rule needs more paths than were drawn); ``noise`` the variance
+    of ``accuracy`` that comes from drawing finitely many orders (None: exact). ``busy`` [n] are the seconds
+    that paths ran; ``wait`` [n, R] the seconds to the answer where rounds follow each other, and ``at_once``
+    [n, R] where all paths start together and those not needed are cancelled.
     """
 
     paths: FloatArray
@@ -46,6 +47,7 @@ class PolicyOutcome:
     dollars: FloatArray | None = None
     wait: FloatArray | None = None
     at_once: FloatArray | None = None
+    as_now: FloatArray | None = None
 
 
 def joined(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
@@ -107,8 +109,17 @@ def run(policy: Policy, draws: Draws) -> Walks:
     return Walks(stop, rounds, _at(seen.leader, stop), credit, wait)
 
 
-def expectations(walks: Walks, draws: Draws, cap: int) -> PolicyOutcome:
-    """Average over the orders of drawing; ``cap`` is where plurality is compared with."""
+def answers_of(policy: Policy, draws: Draws) -> NDArray[np.int16] | None:
+    """Return the answer of every order [n, R] by a policy; None where it may draw more paths than these."""
+    if policy.cap > draws.cap:
+        return None
+    if policy.spec == f"fixed:{policy.cap}":
+        return draws.tallies.leader[:, :, policy.cap]
+    return run(policy, draws).answer
+
+
+def expectations(walks: Walks, draws: Draws, cap: int, now: NDArray[np.int16] | None = None) -> PolicyOutcome:
+    """Average over orders of drawing; plurality at ``cap`` and today's answers ``now`` are compared with."""
     tokens = None
     if draws.spent is not None:
         tokens = _at(draws.spent, walks.stop).mean(axis=1)
@@ -121,6 +132,7 @@ def expectations(walks: Walks, draws: Draws, cap: int) -> PolicyOutcome:
         busy=_busy(walks, draws),
         wait=walks.wait,
         at_once=_together(walks, draws),
+        as_now=None if now is None else (walks.answer == now).mean(axis=1),
     )
 
 

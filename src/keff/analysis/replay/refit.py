@@ -25,7 +25,7 @@ MOST_REFITS = 200
 SERVED = (100, 1000, 10_000)
 """Numbers of questions that a pilot may serve."""
 
-NAMES = ("paths", "rounds", "agrees", "accuracy", "tokens", "busy", "dollars")
+NAMES = ("paths", "rounds", "agrees", "accuracy", "tokens", "busy", "dollars", "as_now")
 
 
 @dataclass(frozen=True)

@@ -59,11 +59,12 @@ class ReplayRow(Result):
 
     ``kept`` is its share of the accuracy of plurality at the cap; ``delta_at_equal_cost`` its accuracy minus
     that of fixed K randomised to the same cost. All three intervals are None without gold answers.
-    ``frontier`` says that no other policy beats it in both accuracy and cost. With prices ``dollars`` are the
-    mean cost of a question; where seconds are known ``seconds`` are the time to answer when rounds follow
-    each other, ``seconds_at_once`` when all paths start together and those not needed are cancelled.
-    ``in_flight`` is what keeping paths in flight does, and ``batch`` how long all questions take together,
-    where that was asked. ``change`` is the policy minus the baseline of the table.
+    ``same_answer`` is how often its answer is the baseline's on the same paths (None where the baseline draws
+    more than were replayed). ``frontier`` says that no other policy beats it in both accuracy and cost. With
+    prices ``dollars`` are the mean cost of a question; where seconds are known ``seconds`` are the time to
+    answer when rounds follow each other, ``seconds_at_once`` when all paths start together and those not
+    needed are cancelled. ``in_flight`` is what keeping paths in flight does, and ``batch`` how long all
+    questions take together, where that was asked. ``change`` is the policy minus the baseline of the table.
     """
 
     policy: str
@@ -82,6 +83,7 @@ class ReplayRow(Result):
     change: Change | None = None
     in_flight: InFlight | None = None
     batch: Batch | None = None
+    same_answer: Interval | None = None
 
     @property
     def cost(self) -> float:
@@ -119,28 +121,51 @@ class Replay(Finding):
         """The rows by policy."""
         return {row.policy: row for row in self.policies}
 
+    @property
+    def labelled(self) -> bool:
+        """Whether gold answers say how accurate the policies are."""
+        return any(row.accuracy is not None for row in self.policies)
+
+    def caption(self) -> str:
+        """Return the size of the record, and what policies are compared with."""
+        against = (
+            f"plurality at {self.cap} = 100%"
+            if self.labelled
+            else f"no gold answers: same answer as {self.baseline}"
+        )
+        return f"{self.n} questions x {self.k} recorded paths, {against}"
+
     def line(self) -> str:
         """Return the size, and how many policies were replayed."""
-        return (
-            f"{len(self.policies)} policies on {self.n} questions x {self.k} recorded paths, "
-            f"plurality at {self.cap} = 100%"
-        )
+        return f"{len(self.policies)} policies on {self.caption()}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return one line for each policy: accuracy in percent, differences in points."""
-        return [HEADERS, *(_cells(row) for row in self.policies)]
+        if self.labelled:
+            return [HEADERS, *(_cells(row) for row in self.policies)]
+        return [(*HEADERS[:4], "same answer"), *(_unlabelled(row) for row in self.policies)]
 
 
 def _cells(row: ReplayRow) -> tuple[str, ...]:
+    return (
+        *_costs(row),
+        _hundred(row.accuracy, 1),
+        _hundred(row.kept, 2),
+        _hundred(row.delta_at_equal_cost, 2),
+        "yes" if row.frontier else "",
+    )
+
+
+def _unlabelled(row: ReplayRow) -> tuple[str, ...]:
+    return (*_costs(row), _hundred(row.same_answer, 1))
+
+
+def _costs(row: ReplayRow) -> tuple[str, ...]:
     return (
         row.policy,
         f"{row.mean_paths:.2f}",
         "" if row.mean_tokens is None else f"{row.mean_tokens:.0f}",
         f"{row.rounds:.2f}",
-        _hundred(row.accuracy, 1),
-        _hundred(row.kept, 2),
-        _hundred(row.delta_at_equal_cost, 2),
-        "yes" if row.frontier else "",
     )
 
 
