@@ -38,7 +38,6 @@ SHORT = {
     "soak": ["--minutes", "1"],
     "plurality_beyond_pilot": ["--draws", "2"],
     "live_latency": ["--questions", "6"],
-    "waves": ["--rounds", "5", "--every", "6"],
 }
 PACKAGES = (
     "numpy",

@@ -33,12 +33,12 @@ import openai
 
 from keff import plugins
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.in_flight import Lanes
 from keff.engine import Engine
 from keff.engines._gguf import locate
 from keff.engines.llamacpp import LlamaCppSettings, open_server
 from keff.records import Completion, Item, Message, Sampling
 from keff.sampling.consistency import self_consistency
+from keff.stats.crowding import Crowding
 from keff.stats.votes import FloatArray, Votes
 from keff.task import Task, select
 
@@ -184,8 +184,8 @@ def compare(places: int, asked: argparse.Namespace) -> list[Figure]:
     pilot, times = asyncio.run(in_turns(f"{server.listening_address}/v1", places, asked))
     del server
     gc.collect()
-    lanes = Lanes(slots=places, alone=pilot.alone())
-    how = Replaying(replicates=50, lanes=lanes)
+    crowding = Crowding(places, pilot.alone())
+    how = Replaying(replicates=50, crowding=crowding)
     rows = replay(replace(pilot.votes(), correct=None), list(POLICIES), np.random.default_rng(0), how)
     figures: list[Figure] = []
     for spec in POLICIES:
@@ -193,7 +193,7 @@ def compare(places: int, asked: argparse.Namespace) -> list[Figure]:
         assert told is not None and told.p50 is not None and told.p95 is not None
         median = Figure(told.p50.value, float(np.quantile(times[spec], 0.5)))
         high = Figure(told.p95.value, float(np.quantile(times[spec], 0.95)))
-        print(f"| {places} ({lanes.alone:.2f}) | `{spec}` | {median} | {high} |", flush=True)
+        print(f"| {places} ({crowding.alone:.2f}) | `{spec}` | {median} | {high} |", flush=True)
         figures += [median, high]
     return figures
 

@@ -8,7 +8,7 @@ A slow way is timed on fewer replicates and scaled up; the ratio is slow / keff.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,9 @@ from keff.stats.betabinomial import betabinom_logpmf, majority_curve
 from keff.stats.compare import arm_draws
 from keff.stats.intervals import interval_c
 from keff.stats.plurality import flip, plurality_at_k
-from keff.stats.votes import Votes, count_correct
+from keff.stats.votes import Votes
 
 REPLICATES = 10_000
-CHUNK = 32_768
 
 
 @dataclass(frozen=True)
@@ -116,27 +115,6 @@ def large_record_rows(rng: np.random.Generator) -> list[Row]:
     ]
 
 
-def counting_rows(rng: np.random.Generator) -> list[Row]:
-    n, k = 10_000_000, 32
-    matrix = rng.integers(0, 2, (n, k), dtype=np.uint8)
-
-    def chunks() -> Iterator[NDArray[np.uint8]]:
-        for start in range(0, n, CHUNK):
-            yield matrix[start : start + CHUNK]
-
-    def by_sum() -> None:
-        hist = np.zeros(k + 1, np.int64)
-        for chunk in chunks():
-            hist += np.bincount(chunk.sum(axis=1), minlength=k + 1)
-
-    mine = clock(lambda: count_correct(chunks(), k), 3)
-    floor = clock(lambda: matrix.reshape(-1).view(np.uint64).max(), 3)
-    return [
-        Row("count 10^7 x 32 votes in chunks of 32,768", mine, "row sums", clock(by_sum, 2)),
-        Row("", mine, "reading the bytes once (floor)", floor),
-    ]
-
-
 def model_rows() -> list[Row]:
     a, b = 0.8 * 0.4 / 0.6, 0.2 * 0.4 / 0.6
 
@@ -189,7 +167,6 @@ def main() -> None:
     for group in (
         lambda: delta_rho_rows(rng),
         lambda: large_record_rows(rng),
-        lambda: counting_rows(rng),
         model_rows,
         lambda: plurality_rows(rng),
     ):

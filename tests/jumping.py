@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -32,18 +32,3 @@ def on_a_clock(work: Coroutine[None, None, T]) -> T:
         return loop.run_until_complete(work)
     finally:
         loop.close()
-
-
-async def in_rooms(count: int, rooms: int, answer: Callable[[int], Awaitable[None]]) -> None:
-    """Answer questions 0, 1, ... in order, at most so many at once, as the sampler does."""
-    room = asyncio.Semaphore(rooms)
-
-    async def one(question: int) -> None:
-        await answer(question)
-        room.release()
-
-    tasks: list[asyncio.Task[None]] = []
-    for question in range(count):
-        await room.acquire()
-        tasks.append(asyncio.create_task(one(question)))
-    await asyncio.gather(*tasks)

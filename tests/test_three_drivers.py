@@ -57,12 +57,8 @@ SPECS = (
     "lead_k:2,cap=14,weight=confidence,temperature=0.5",
     "lead_k:2,cap=14,wave=3",
     "esc:3,cap=13,answer=window,wave=4",
-    "budget:3,cap=14,rounds=3",
-    # A rule takes a second to plan.
-    pytest.param("e_value:0.3,cap=14,rounds=2", marks=pytest.mark.slow),
-    pytest.param(
-        "lead_k:3,cap=14,rounds=2,agreement=0.6,weight=confidence,temperature=0.5", marks=pytest.mark.slow
-    ),
+    "budget:3,cap=14,wave=4+2",
+    "lead_k:3,cap=14,wave=5,weight=confidence,temperature=0.5",
 )
 ANSWERS = ("11", "12", "13", "14")
 TICK = 0.0003

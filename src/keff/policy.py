@@ -3,7 +3,7 @@
 A policy is pure: the same view gives the same decision, live or replayed. Votes are seen in launch
 order, never in order of arrival. The stopping rule and the vote rule are separate: any stopping rule
 can be followed by a vote weighted by confidence (``lead_k:3,weight=confidence,temperature=0.2``), and can
-draw in waves (``lead_k:3,wave=4``) or in few rounds (``lead_k:3,rounds=3``).
+draw in waves (``lead_k:3,wave=4``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 from keff import plugins
 from keff.errors import PluginError, PolicyError
-from keff.policy_rounds import InRounds, in_rounds
 from keff.policy_spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
 from keff.policy_view import (
     Branching,
@@ -35,15 +34,17 @@ from keff.policy_waves import InWaves, in_waves
 VOTE_OPTIONS = ("weight", "temperature")
 """Options that every policy takes, because they choose the vote and not the stopping rule."""
 
-WAVE_OPTIONS = ("wave", "rounds", "agreement")
+WAVE_OPTIONS = ("wave",)
 """Options that every policy over one branch takes: how many paths are drawn at once."""
+
+REMOVED = ("rounds", "agreement")
+"""Options of plans made by keff 0.2: planned rounds, which waves of given sizes equal."""
 
 __all__ = [
     "DEFAULT_CAP",
     "Branching",
     "ConfidenceVote",
     "Fittable",
-    "InRounds",
     "InWaves",
     "Need",
     "Policy",
@@ -71,11 +72,13 @@ def parse_policy(text: str | PolicySpec) -> Policy:
     """Make the policy that a spec names: ``name``, ``name:value`` or ``name:value,key=value,...``.
 
     Example: ``lead_k:3,cap=16``. ``weight=confidence`` (with ``temperature=T``) goes with every policy, and
-    so does ``wave=M`` (at least M paths at once) or ``rounds=R`` (at most R rounds, planned).
+    so does ``wave=M`` (at least M paths at once) or ``wave=A+B+...`` (waves of these sizes).
     Warns (PolicyWarning) when the policy always stops after one of several paths. Raises PolicyError for
     an unknown name or option, or a value outside its range.
     """
     spec = PolicySpec.parse(text) if isinstance(text, str) else text
+    if any(option in REMOVED for option in spec.options):
+        raise PolicyError(f"policy {spec.name}: rounds= was removed: draw waves of given sizes (wave=3+5)")
     options: dict[str, Any] = {
         key: option for key, option in spec.options.items() if key not in (*VOTE_OPTIONS, *WAVE_OPTIONS)
     }
@@ -113,17 +116,9 @@ def for_one_model(policy: Policy, wanted_by: str) -> None:
         raise PolicyError(f"{policy.spec} asks the branches {names}, and {wanted_by} draws from one model")
 
 
-def _several_at_once(
-    policy: Policy, wave: object = None, rounds: object = None, agreement: object = None
-) -> Policy:
+def _several_at_once(policy: Policy, wave: object) -> Policy:
     if isinstance(policy, Branching):
-        raise PolicyError(f"policy {policy.spec}: wave and rounds go with rules over one branch")
-    if wave is not None and rounds is not None:
-        raise PolicyError(f"policy {policy.spec}: give wave or rounds, not both")
-    if rounds is not None:
-        return in_rounds(policy, rounds, agreement)
-    if agreement is not None:
-        raise PolicyError(f"policy {policy.spec}: agreement goes with rounds")
+        raise PolicyError(f"policy {policy.spec}: wave goes with rules over one branch")
     return in_waves(policy, wave)
 
 

@@ -99,9 +99,8 @@ class PolicySpec:
             value = "" if self.value is None else f" {_flat(_plain(self.value))}"
             most = f", at most {_plain(self.cap)} paths"
             words = self.name + value + ("" if isinstance(self.value, str) else most)
-        for option, way in (("rounds", "in at most {} rounds"), ("wave", "{} at a time")):
-            if option in self.options:
-                words += f", {way.format(_plain(self.options[option]))}"
+        if "wave" in self.options:
+            words += f", {_plain(self.options['wave'])} at a time"
         return words + (", weighted by confidence" if self.options.get("weight") == "confidence" else "")
 
 

@@ -1,11 +1,10 @@
-"""Any stopping rule, several paths at a time: ``wave=M``; and what every way to draw in waves shares."""
+"""Any stopping rule, several paths at a time: ``wave=M``, or waves of given sizes, ``wave=3+5``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,82 +16,75 @@ from keff.policy_view import Everywhere, Fittable, Policy, Sample, Stop, Vectori
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
 
-Ahead = NDArray[np.int64]
 
-
-Sizes: TypeAlias = Callable[[int, Ahead, Ahead, tuple[Ahead, Ahead]], Ahead]
-"""The next wave of many orders, 0 to stop: at wave ``turn`` (from 0), after so many paths, where the rule
-asks for so many and these are the two largest counts."""
-
-
-def follow(decide: Callable[[View, int], Sample | Stop], view: View, cap: int) -> Sample | Stop:
-    """Walk the waves along the votes in launch order.
-
-    ``decide`` says what follows the votes of all waves so far, at the beginning of wave ``turn`` (from 0). In
-    the middle of a wave the rest of it is asked for, so a vote that is taken up again ends where it would
-    have ended.
-    """
-    keys, n = view.keys[:cap], 0
-    for turn in count():
-        decision = decide(View(keys[:n], view.confidence[:n]), turn)
-        if isinstance(decision, Stop):
-            return decision
-        n += decision.m
-        if n > len(keys):
-            return Sample(n - len(keys))
-    raise AssertionError("a policy stops at the cap")
-
-
-def follow_all(next_sizes: Sizes, rule: Policy, draws: Draws) -> NDArray[Any]:
-    """Return what ``follow`` decides along every order at the ends of its waves [n, R, cap + 1]."""
-    cap = rule.cap
+def everywhere(rule: Policy, draws: Draws, how: str) -> NDArray[Any]:
+    """Return what a rule asks for after each prefix, past earlier stops too [n, R, cap + 1]."""
     if not isinstance(rule, Vectorised):
-        raise PolicyError(f"{rule.spec} cannot be replayed in waves: it decides on one vote at a time")
-    asked = rule.everywhere(draws) if isinstance(rule, Everywhere) else rule.ahead(draws)
-    shape = (*draws.codes.shape[:2], cap + 1)
-    flat = np.asarray(asked).reshape(-1, cap + 1)
-    v1, v2 = (seen[..., : cap + 1].reshape(-1, cap + 1) for seen in (draws.tallies.v1, draws.tallies.v2))
-    out, at = np.zeros(flat.shape, np.int16), np.zeros(len(flat), np.int64)
-    going = np.arange(len(flat))
-    for turn in count():
-        where = going, at[going]
-        counts = v1[where].astype(np.int64), v2[where].astype(np.int64)
-        sizes = next_sizes(turn, at[going], flat[where].astype(np.int64), counts)
-        out[where] = sizes
-        at[going] += sizes
-        going = going[sizes > 0]
-        if not len(going):
-            break
-    return out.reshape(shape)
+        raise PolicyError(f"{rule.spec} cannot be replayed {how}: it decides on one vote at a time")
+    return rule.everywhere(draws) if isinstance(rule, Everywhere) else rule.ahead(draws)
 
 
 @dataclass(frozen=True)
-class Paced(Over):
-    """A rule that is asked at the end of waves only."""
+class InWaves(Over):
+    """A rule that is asked only after whole waves; the last of ``sizes`` holds for all that follow.
+
+    Where no vote can stop it within a wave it asks for more, as it does without waves.
+    """
+
+    sizes: tuple[int, ...]
+
+    @property
+    def spec(self) -> str:
+        """The string that makes this policy again."""
+        return self.spelled(wave=self.sizes[0] if len(self.sizes) == 1 else "+".join(map(str, self.sizes)))
 
     @property
     def monotone(self) -> bool:
         """A vote for the leader may change where the waves end."""
         return False
 
-    def at_end(self, view: View, turn: int) -> Sample | Stop:
-        """Say what follows the votes of all waves so far, at the beginning of wave ``turn`` (from 0)."""
-        raise NotImplementedError
-
-    def sizes(self, turn: int, at: Ahead, ahead: Ahead, counts: tuple[Ahead, Ahead]) -> Ahead:
-        """Return the same for many orders: the next wave of each, 0 to stop."""
-        raise NotImplementedError
-
     def decide(self, view: View) -> Sample | Stop:
-        """Decide at the end of a wave; in the middle of one ask for the rest of it."""
-        return follow(self.at_end, view, self.cap)
+        """Decide at the end of a wave; in the middle of one ask for the rest of it.
+
+        The waves are walked from the first vote on, so that a vote that is taken up again ends where it would
+        have ended.
+        """
+        keys, n = view.keys[: self.cap], 0
+        for turn in count():
+            decision = self.rule.decide(View(keys[:n], view.confidence[:n]))
+            if isinstance(decision, Stop):
+                return decision
+            n += min(max(decision.m, self._size(turn)), self.cap - n)
+            if n > len(keys):
+                return Sample(n - len(keys))
+        raise AssertionError("a policy stops at the cap")
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Decide at the end of every wave of every order."""
-        return follow_all(self.sizes, self.rule, draws)
+        cap = self.cap
+        asked = np.asarray(everywhere(self.rule, draws, "in waves"))
+        flat = asked.reshape(-1, cap + 1)
+        out, at = np.zeros(flat.shape, np.int16), np.zeros(len(flat), np.int64)
+        going = np.arange(len(flat))
+        for turn in count():
+            ahead = flat[going, at[going]].astype(np.int64)
+            step = np.minimum(np.maximum(ahead, self._size(turn)), cap - at[going]) * (ahead > 0)
+            out[going, at[going]] = step
+            at[going] += step
+            going = going[step > 0]
+            if not len(going):
+                break
+        return out.reshape(asked.shape)
+
+    def fit(self, pilot: Votes) -> Policy:
+        """Fit the rule, where it can be fitted."""
+        return type(self)(self.rule.fit(pilot), self.sizes) if isinstance(self.rule, Fittable) else self
+
+    def _size(self, turn: int) -> int:
+        return self.sizes[min(turn, len(self.sizes) - 1)]
 
 
-class Weighed(Paced):
+class VoteInWaves(InWaves):
     """The same for a rule that weighs its votes."""
 
     def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
@@ -101,44 +93,14 @@ class Weighed(Paced):
         return self.rule.weights(draws, stop)
 
 
-@dataclass(frozen=True)
-class InWaves(Paced):
-    """A rule that is asked only after whole waves of at least ``size`` paths.
-
-    Where no vote can stop it within ``size`` paths it asks for more, as it does without waves.
-    """
-
-    size: int
-
-    @property
-    def spec(self) -> str:
-        """The string that makes this policy again."""
-        return self.spelled(wave=self.size)
-
-    def at_end(self, view: View, turn: int) -> Sample | Stop:  # noqa: ARG002
-        """Ask the rule, and for a whole wave where it goes on."""
-        decision = self.rule.decide(view)
-        if isinstance(decision, Stop):
-            return decision
-        return Sample(min(max(decision.m, self.size), self.cap - len(view.keys)))
-
-    def sizes(self, turn: int, at: Ahead, ahead: Ahead, counts: tuple[Ahead, Ahead]) -> Ahead:  # noqa: ARG002
-        """Return the next wave of many orders, 0 to stop."""
-        return np.where(ahead > 0, np.minimum(np.maximum(ahead, self.size), self.cap - at), 0)
-
-    def fit(self, pilot: Votes) -> Policy:
-        """Fit the rule, where it can be fitted."""
-        return in_waves(self.rule.fit(pilot), self.size) if isinstance(self.rule, Fittable) else self
-
-
-class VoteInWaves(InWaves, Weighed):
-    """The same for a rule that weighs its votes."""
-
-
 def in_waves(rule: Policy, wave: object) -> Policy:
-    """Return a rule that draws at least ``wave`` paths at once; raises PolicyError outside 1 to 256."""
-    size = whole(rule, "wave", wave)
-    return VoteInWaves(rule, size) if isinstance(rule, Weighting) else InWaves(rule, size)
+    """Return a rule that draws ``wave`` paths at least at once, or waves of sizes such as ``3+5``.
+
+    Raises PolicyError for a size outside 1 to 256.
+    """
+    parts = wave.split("+") if isinstance(wave, str) else [wave]
+    sizes = tuple(whole(rule, "wave", int(p) if isinstance(p, str) and p.isdigit() else p) for p in parts)
+    return VoteInWaves(rule, sizes) if isinstance(rule, Weighting) else InWaves(rule, sizes)
 
 
 def whole(rule: Policy, name: str, value: object) -> int:

@@ -12,7 +12,7 @@ from keff.analysis.terms import Accounts, Terms
 from keff.errors import KeffError, PolicyError, UsageError
 from keff.policy import policy_now
 from keff.sampling.cost import Price
-from keff.stats.latency import longest_of, quantile
+from keff.stats.latency import quantile
 from keff.stats.votes import Votes
 
 ANSWERS = np.array([[0, 0, 1, 0], [1, 0, 0, 1]])
@@ -99,9 +99,7 @@ def test_correlated_paths_widen_the_tail() -> None:
     assert row.seconds.p95.value == pytest.approx(row.rounds * np.quantile(factor, 0.95), rel=1e-5)
 
 
-def test_rounds_and_quantiles_by_hand() -> None:
-    seconds = np.array([[1.0, 5, 2], [4, 1, 9]])
-    assert longest_of(seconds, np.array([0, 1]), np.array([2, 1])).tolist() == [5, 1]
+def test_quantiles_by_hand() -> None:
     times = np.arange(100.0)[:, None]
     found = quantile(times, 0.5, np.arange(100))
     assert found.value == pytest.approx(49.5)

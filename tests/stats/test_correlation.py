@@ -18,7 +18,6 @@ from keff.stats.correlation import (
     fleiss_kappa,
     pearson_c,
     pooled_c,
-    pooled_c_pairwise,
     pooled_from_hist,
     unbias,
 )
@@ -150,18 +149,6 @@ def test_extremes():
     assert anova_c(Votes.from_correct([[1, 1, 1], [0, 0, 0]])) == 1
     assert pooled_c(Votes.from_correct([[1, 0, 0], [0, 1, 0]])) == -0.5
     assert anova_c(Votes.from_correct([[1, 0, 0], [0, 1, 0]])) == -0.5
-
-
-def test_pairwise_missing():
-    full = np.random.default_rng(3).integers(0, 2, (40, 6)).astype(float)
-    assert pooled_c_pairwise(full) == pytest.approx(eq3(full), abs=1e-12)
-    with_gaps = np.array([[1, np.nan, 0], [1, 1, np.nan], [0, 0, 0], [np.nan, np.nan, 1]])
-    p, joint = 4 / 8, 2 / 10
-    assert pooled_c_pairwise(with_gaps) == pytest.approx((joint - p * p) / (p * (1 - p)))
-    with pytest.raises(ValueError, match="two scored paths"):
-        pooled_c_pairwise([[1.0, np.nan], [np.nan, 0.0]])
-    with pytest.raises(ValueError, match="0, 1 and NaN"):
-        pooled_c_pairwise([[0.5, 1.0]])
 
 
 def test_anova_c_is_unbiased_where_the_pooled_one_is_not():

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from jumping import in_rooms, on_a_clock
+from jumping import on_a_clock
 from keff.stats.crowding import Crowding
-from keff.stats.flights import fly
-from keff.stats.queue import serve
+from keff.stats.running import cut, in_rounds, timetable
 from keff.stats.votes import FloatArray, IntArray
 
 SERVERS = {
@@ -67,84 +66,54 @@ async def among(server: Batching, work: Coroutine[None, None, FloatArray]) -> Fl
         running.cancel()
 
 
-async def answer(server: Batching, ahead: IntArray, tokens: IntArray, in_flight: int) -> FloatArray:
-    """Answer a question under a policy as a gateway does; return the seconds."""
-    loop, at = asyncio.get_running_loop(), 0
-    begun = loop.time()
-    paths: list[asyncio.Task[None]] = []
-    while step := int(ahead[at]):
-        target = max(at + step, min(len(tokens), at + in_flight))
-        paths += [asyncio.create_task(server.path(int(count))) for count in tokens[len(paths) : target]]
-        await asyncio.gather(*paths[at : at + step])
-        at += step
+async def answer(server: Batching, tokens: IntArray, in_flight: int, votes: int) -> FloatArray:
+    """Count so many votes as they arrive, with paths in flight; return the seconds."""
+    loop, begun = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+    left = [int(count) for count in tokens]
+    running = {asyncio.create_task(server.path(left.pop(0))) for _ in range(min(in_flight, len(left)))}
+    while votes > 0:
+        done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        votes -= len(done)
+        running |= {asyncio.create_task(server.path(left.pop(0))) for _ in done if left and votes > 0}
     seconds = loop.time() - begun
-    for path in paths[at:]:
+    for path in running:
         path.cancel()
-    await asyncio.gather(*paths[at:], return_exceptions=True)
+    await asyncio.gather(*running, return_exceptions=True)
     return np.array([seconds])
 
 
-@given(in_flight=st.integers(1, 6), **SERVERS)
+@given(in_flight=st.integers(1, 6), votes=st.integers(1, 8), **SERVERS)
 @settings(max_examples=examples(60), deadline=None)
-def test_a_policy_takes_as_long_as_at_a_server_that_batches(
-    slots: int, fixed: float, each: float, seed: int, in_flight: int
+def test_a_vote_takes_as_long_as_at_a_server_that_batches(
+    slots: int, fixed: float, each: float, seed: int, in_flight: int, votes: int
 ) -> None:
-    rng, cap = np.random.default_rng(seed), 8
-    ahead, tokens, at = np.zeros(cap + 1, np.int64), rng.integers(1, 15, cap), 0
-    while at < cap and rng.random() < 0.8:
-        ahead[at] = rng.integers(1, cap - at + 1)
-        at += int(ahead[at])
+    tokens = np.random.default_rng(seed).integers(1, 15, 8)
     server = Batching(slots, fixed, each)
-    seen = on_a_clock(among(server, answer(server, ahead, tokens, in_flight)))
-    told = fly(ahead[None], tokens[None] * server.full, in_flight, slots, server.alone)
-    assert told.wait == pytest.approx(seen)
+    seen = on_a_clock(among(server, answer(server, tokens, in_flight, votes)))
+    table = timetable(tokens[None] * server.full, min(in_flight, slots))
+    told = cut(table, table.counted(arrival=True)[:, votes - 1], Crowding(slots, server.alone))
+    assert told.time == pytest.approx(seen)
 
 
-async def batch(server: Batching, size: IntArray, tokens: IntArray, rooms: int) -> FloatArray:
-    """Draw so many paths of each question as the sampler does; return when each is answered."""
-    loop, flight = asyncio.get_running_loop(), asyncio.Semaphore(server.slots)
-    answered = np.zeros(len(size))
-
-    async def path(count: int) -> None:
-        async with flight:
-            await server.path(count)
-
-    async def question(row: int) -> None:
-        await asyncio.gather(*(path(int(count)) for count in tokens[row, : size[row]]))
-        answered[row] = loop.time()
-
-    await in_rooms(len(size), rooms, question)
-    return answered
-
-
-@given(rooms=st.integers(1, 6), **SERVERS)
-@settings(max_examples=examples(40), deadline=None)
-def test_a_batch_takes_as_long_as_at_a_server_that_batches(
-    slots: int, fixed: float, each: float, seed: int, rooms: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    size, tokens = rng.integers(1, 6, 10), rng.integers(1, 15, (10, 5))
-    ahead = np.zeros((10, 6), np.int64)
-    ahead[:, 0] = size
-    server = Batching(slots, fixed, each)
-    seen = on_a_clock(among(server, batch(server, size, tokens, rooms)))
-    told = serve(ahead, tokens * server.full, slots, rooms, server.alone)
-    assert told.answered == pytest.approx(seen)
+def in_one_round(seconds: FloatArray, crowding: Crowding) -> FloatArray:
+    """Return how long all paths take that are drawn at once [m]."""
+    ahead = np.zeros((len(seconds), seconds.shape[1] + 1), np.int64)
+    ahead[:, 0] = seconds.shape[1]
+    _, _, wait = in_rounds(ahead, seconds, crowding)
+    assert wait is not None
+    return wait
 
 
 def test_a_fixed_speed_that_is_shared_out_does_its_work_in_the_same_time_however_many_run() -> None:
     """Where a path alone takes 1 / slots, a round takes its work over the slots, whichever is longest."""
     seconds = np.random.default_rng(3).gamma(1.0, 1.0, (200, 6))
-    ahead = np.zeros((200, 7), np.int64)
-    ahead[:, 0] = 6
-    assert fly(ahead, seconds, 1, 3, 1 / 3).wait == pytest.approx(seconds.sum(axis=1) / 3)
-    assert serve(ahead, seconds, 3, 4, 1 / 3).last == pytest.approx(seconds.sum() / 3)
+    assert in_one_round(seconds, Crowding(3, 1 / 3)) == pytest.approx(seconds.sum(axis=1) / 3)
 
 
 def test_the_last_of_two_goes_on_alone() -> None:
     """Two exponential paths end after 1/2 of a mean and then a whole one, which runs at the pace of one."""
     seconds = np.random.default_rng(5).exponential(1.0, (40_000, 2))
-    wait = fly(np.tile(np.array([2, 0, 0]), (40_000, 1)), seconds, 1, 2, 0.6).wait
+    wait = in_one_round(seconds, Crowding(2, 0.6))
     assert wait.mean() == pytest.approx(0.5 + 0.6, abs=4 * wait.std() / 200)
 
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keff.stats.drift import BatchMonitor, agreement_test, alpha_spent, conditional_accuracy
-from keff.stats.patterns import pattern_table
+from keff.stats.drift import BatchMonitor, agreement_test, alpha_spent
 
 PILOT = np.array([0.62, 0.17, 0.08, 0.09, 0.04])
 DRIFTED = np.array([0.42, 0.23, 0.12, 0.15, 0.08])
@@ -86,42 +85,6 @@ def test_a_restored_monitor_goes_on_identically():
     for batch in batches[3:]:
         assert restored.update(batch) == whole.update(batch)
     assert restored.state() == whole.state()
-
-
-def test_conditional_accuracy_weights_pilot_accuracies():
-    codes = np.array([0] * 6 + [1] * 4)
-    credit = np.array([1, 1, 1, 1, 1, 0, 1, 0, 0, 0.0])
-    got = conditional_accuracy(codes, credit, [30, 10, 0, 0, 0], 4)
-    assert got.value == pytest.approx(0.75 * 5 / 6 + 0.25 / 4)
-    assert (got.unseen, got.bounds) == (0.0, (got.value, got.value))
-    assert [note.code for note in got.warnings] == ["conditional"]
-    # On the pilot's own patterns it is the pilot's accuracy.
-    own = conditional_accuracy(codes, credit, pattern_table(codes, 4), 4)
-    assert own.value == pytest.approx(credit.mean())
-
-
-def test_patterns_that_the_pilot_never_showed():
-    codes, credit = np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 1.0, 0.0])
-    got = conditional_accuracy(codes, credit, [6, 2, 0, 0, 2], 4)
-    assert got.unseen == pytest.approx(0.2)
-    assert got.value == pytest.approx(0.75 + 0.25 * 0.5)
-    assert got.bounds == pytest.approx((0.8 * got.value, 0.8 * got.value + 0.2))
-    assert "unseen_patterns" in {note.code for note in got.warnings}
-    with pytest.raises(ValueError, match="new pilot"):
-        conditional_accuracy(codes, credit, [0, 0, 0, 0, 5], 4)
-
-
-def test_conditional_accuracy_covers_when_its_condition_holds():
-    rng = np.random.default_rng(4)
-    accuracy = np.array([0.95, 0.7, 0.5, 0.4, 0.2])
-    truth, z = float(DRIFTED @ accuracy), []
-    for _ in range(400):
-        codes = rng.choice(5, 150, p=PILOT)
-        credit = (rng.random(150) < accuracy[codes]).astype(float)
-        got = conditional_accuracy(codes, credit, draw(rng, DRIFTED, 300), 4)
-        z.append((got.value - truth) / got.se)
-    assert np.mean(np.abs(z) < 1.96) > 0.92
-    assert np.std(z) > 0.75
 
 
 @pytest.mark.parametrize("bad", [[1, 2, 3], [1, 2, 3, 4, -1], [0.5, 1, 1, 1, 1], [0, 0, 0, 0, 0]])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keff.stats.votes import Votes, as_hist, count_correct
+from keff.stats.votes import Votes, as_hist
 
 
 def test_counts_histogram_and_shape():
@@ -79,23 +79,6 @@ def test_take_and_paths_carry_every_field():
     assert last.slots.tolist() == [2, 0]
     assert last.confidences.tolist() == [[0.3, 0.1]]
     assert last.closed
-
-
-@pytest.mark.parametrize("k", [1, 7, 8, 9, 32, 33])
-def test_streamed_counts_equal_counting_at_once(k):
-    matrix = (np.random.default_rng(k).random((1000, k)) < 0.6).astype(np.uint8)
-    hist = count_correct((matrix[start : start + 300] for start in range(0, 1000, 300)), k)
-    assert hist.tolist() == Votes.from_correct(matrix).hist.tolist()
-    assert count_correct([matrix.astype(bool)], k).tolist() == hist.tolist()
-
-
-def test_streamed_counts_refuse_what_is_not_binary():
-    with pytest.raises(ValueError, match="only 0 and 1"):
-        count_correct([np.full((2, 3), 2, np.uint8)], 3)
-    with pytest.raises(ValueError, match="a chunk must be"):
-        count_correct([np.zeros((2, 4), np.uint8)], 3)
-    with pytest.raises(ValueError, match="a chunk must be"):
-        count_correct([np.zeros((2, 3))], 3)
 
 
 @pytest.mark.parametrize("hist", [[3], [0, 0], [-1, 4], [1.5, 2]])

@@ -84,7 +84,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     settings = replace(settings, aim=accounts.aim(settings.aim))
     matched = matching(record.ballot)
     notes.extend(matching_notes(matched))
-    advice = accounts.settle(cautious(_recommendation(votes, settings, matched), matched), settings.seed)
+    advice = accounts.settle(cautious(_recommendation(votes, settings, matched), matched))
     return Analysis(
         n=votes.n,
         k=votes.k,

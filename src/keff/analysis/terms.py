@@ -10,15 +10,12 @@ from keff.analysis.bill import bill_of, mean_of, pays_back
 from keff.analysis.money import Pace, Rates, Tariff, complete, rates
 from keff.analysis.recommend import Aim
 from keff.analysis.results.recommendation import Recommendation
-from keff.analysis.rounds import Haste, in_time
 from keff.analysis.times import seconds_of
 from keff.analysis.today import Today
 from keff.errors import UsageError
 from keff.policy_spec import MAX_CAP
 from keff.records import Interval, Note
 from keff.stats.votes import Votes
-
-NO_HASTE = Haste()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +24,7 @@ class Terms:
 
     ``now`` is the policy deployed today, as a spec or a number of paths (default: what was drawn);
     ``tariff`` and ``volume`` the prices and the questions to come; ``budget_dollars`` the most that a
-    question may cost on average; ``pace`` gives seconds to tokens; ``haste`` says how long an answer may
-    take. Raises UsageError outside the ranges.
+    question may cost on average; ``pace`` gives seconds to tokens. Raises UsageError outside the ranges.
     """
 
     now: str | None = None
@@ -36,7 +32,6 @@ class Terms:
     volume: int | None = None
     budget_dollars: float | None = None
     pace: Pace | None = None
-    haste: Haste = NO_HASTE
 
     def __post_init__(self) -> None:
         if self.budget_dollars is not None and not 0 < self.budget_dollars < np.inf:
@@ -81,9 +76,8 @@ class Accounts:
             raise UsageError(f"one path costs ${each:.3g} on average: a budget of ${dollars:g} buys none")
         return replace(aim, budget=dollars / each)
 
-    def settle(self, advice: Recommendation, seed: int = 0) -> Recommendation:
-        """Return a recommendation in time, with its dollars, its seconds, and the change from today."""
-        advice = in_time(advice, self.votes, self.terms.haste, seed)
+    def settle(self, advice: Recommendation) -> Recommendation:
+        """Return a recommendation with its dollars, its seconds, and the change from today."""
         spec = self.terms.now or f"fixed:{min(self.votes.k, MAX_CAP)}"
         today = Today.of(self.votes, spec, self.rates)
         cost = self._cost(advice)

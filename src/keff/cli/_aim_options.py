@@ -55,32 +55,6 @@ PaceText = Annotated[
         help="Seconds of a path where none are recorded: to the first token, and tokens per second (0.5+60).",
     ),
 ]
-MaxRounds = Annotated[
-    int | None,
-    typer.Option("--max-rounds", min=1, help="Draw the paths of a question in at most this many rounds."),
-]
-P95 = Annotated[
-    float | None,
-    typer.Option("--p95", min=0, metavar="SECONDS", help="Answer 95% of questions within so many seconds."),
-]
-ReplayInFlight = Annotated[
-    int | None,
-    typer.Option(
-        "--in-flight", min=1, help="Paths kept in flight, as by serve: seconds, and tokens in vain."
-    ),
-]
-Slots = Annotated[
-    int | None,
-    typer.Option(
-        "--concurrency", min=1, help="Paths that run at once: the others queue.", show_default="all"
-    ),
-]
-Alone = Annotated[
-    float,
-    typer.Option(
-        "--alone", help="Share of the recorded seconds that a path takes alone (with --concurrency)."
-    ),
-]
 Retain = Annotated[
     float | None,
     typer.Option("--retain", min=0.5, max=1, help="Aim: keep this share of the accuracy at K_max, cheapest."),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keff.analysis.recommend import Aim
-from keff.analysis.rounds import Haste
-from keff.analysis.terms import NO_HASTE, Terms
+from keff.analysis.terms import Terms
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.cli._money import read_pace, tariff
@@ -62,7 +61,7 @@ class MoneyOptions:
     volume: a.Volume = None
     pace: a.PaceText = None
 
-    def terms(self, cap: int | None, budget_dollars: float | None = None, haste: Haste = NO_HASTE) -> Terms:
+    def terms(self, cap: int | None, budget_dollars: float | None = None) -> Terms:
         """Make the terms: without --now a stated --cap is what savings are against."""
         if self.prices is None and (self.volume is not None or budget_dollars is not None):
             raise UsageError("--volume and --budget-dollars need --prices FILE")
@@ -73,20 +72,7 @@ class MoneyOptions:
             volume=self.volume,
             budget_dollars=budget_dollars,
             pace=read_pace(self.pace),
-            haste=haste,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HasteOptions:
-    """How long an answer may take."""
-
-    max_rounds: a.MaxRounds = None
-    p95: a.P95 = None
-
-    def haste(self) -> Haste:
-        """Return the limits."""
-        return Haste(self.max_rounds, self.p95)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,28 +35,7 @@ def _beside(replayed: Replay) -> Columns:
         columns["$ per 1,000"] = _per_thousand
     if any(row.seconds is not None for row in replayed.policies):
         columns |= {"p50 s": _p50, "p95 s": _p95, "p95 s at once": _at_once}
-    if any(row.in_flight is not None for row in replayed.policies):
-        columns |= {"p95 s in flight": _in_flight, "tokens in vain": _in_vain}
-    if any(row.batch is not None for row in replayed.policies):
-        columns |= {"s for all": _for_all, "p95 s among all": _among_all}
     return columns
-
-
-def _for_all(row: ReplayRow) -> str:
-    return "–" if row.batch is None else row.batch.seconds.text(".0f")
-
-
-def _among_all(row: ReplayRow) -> str:
-    return "–" if row.batch is None else _time(row.batch.each and row.batch.each.p95)
-
-
-def _in_flight(row: ReplayRow) -> str:
-    return "–" if row.in_flight is None else _time(row.in_flight.seconds and row.in_flight.seconds.p95)
-
-
-def _in_vain(row: ReplayRow) -> str:
-    vain = None if row.in_flight is None else row.in_flight.tokens_in_vain
-    return "–" if vain is None else f"{vain:,.0f}"
 
 
 def _paths_change(row: ReplayRow) -> str:

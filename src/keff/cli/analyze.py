@@ -13,7 +13,7 @@ from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
-from keff.cli._groups import AimOptions, HasteOptions, LogOptions, MoneyOptions
+from keff.cli._groups import AimOptions, LogOptions, MoneyOptions
 from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.policy_spec import MAX_CAP
@@ -31,7 +31,6 @@ def command(
     epsilon: a.Epsilon = 0.025,
     cap: a.CapOr32 = None,
     money: MoneyOptions,
-    hurry: HasteOptions,
     goal: AimOptions,
     seed: a.AnalysisSeed = 0,
     json: w.Json = False,
@@ -46,7 +45,7 @@ def command(
         k_max=cap or 32,
         seed=seed,
         aim=goal.aim(),
-        terms=money.terms(cap, goal.budget_dollars, hurry.haste()),
+        terms=money.terms(cap, goal.budget_dollars),
     )
     opening = log.opening()
     records = [record for path in paths for record in open_records(path, opening)]

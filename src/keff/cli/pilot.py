@@ -12,7 +12,7 @@ from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._branches import draw_branches, read_branches
 from keff.cli._grouped import grouped
-from keff.cli._groups import AimOptions, HasteOptions, MoneyOptions
+from keff.cli._groups import AimOptions, MoneyOptions
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report
 from keff.cli.analyze import analyze_records
@@ -30,7 +30,6 @@ def command(
     cap: a.Cap = 32,
     *,
     money: MoneyOptions,
-    hurry: HasteOptions,
     goal: AimOptions,
     branch: a.Branches = None,
     json: w.Json = False,
@@ -43,7 +42,7 @@ def command(
         mix_runs(draw_branches(branches), settings, outputs, names=list(branches), json=json)
         return
     priced = replace(money, prices=wishes.prices)
-    terms = priced.terms(None, goal.budget_dollars, hurry.haste())
+    terms = priced.terms(None, goal.budget_dollars)
     if terms.tariff is not None and wishes.model is not None:
         terms.tariff.of(wishes.model)  # before anything is drawn
     wanted = Settings(epsilon=epsilon, k_max=cap, seed=wishes.seed, aim=goal.aim(), terms=terms)

@@ -9,17 +9,14 @@ from typing import Any
 import numpy as np
 
 from keff.analysis.arms import open_arm
-from keff.analysis.money import complete
 from keff.analysis.replay import Replaying, markdown, replay
-from keff.analysis.replay.in_flight import Lanes
 from keff.analysis.results.replay import Replay
-from keff.analysis.rounds import all_in_time
 from keff.cli import _aim_options as a
 from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
-from keff.cli._groups import ARM, HasteOptions, LogOptions, MoneyOptions
+from keff.cli._groups import ARM, LogOptions, MoneyOptions
 from keff.cli._json import print_json
 from keff.cli._money import read_pace, tariff
 from keff.cli._replay_tables import replay_tables
@@ -52,10 +49,6 @@ def command(
     cap: a.ReplayCap = None,
     *,
     money: MoneyOptions,
-    hurry: HasteOptions,
-    in_flight: a.ReplayInFlight = None,
-    concurrency: a.Slots = None,
-    alone: a.Alone = 1.0,
     replicates: a.Replicates = 1000,
     random_slots: a.RandomSlots = False,
     out: w.ReplayOut = None,
@@ -72,8 +65,6 @@ def command(
         raise UsageError(f"{path} has no gold answers, and the figure shows accuracy: name a .md file")
     top = min(cap or 32, votes.k)
     fixed = None if out is None or out.suffix == ".md" else _fixed_curve(votes, top)
-    pace = read_pace(money.pace)
-    chosen = all_in_time(policy or fitting(top), complete(votes, pace), hurry.haste())
     how = Replaying(
         cap=cap,
         replicates=replicates,
@@ -81,10 +72,9 @@ def command(
         now=None if money.now is None else policy_now(money.now),
         tariff=tariff(money.prices),
         model=record.info.model,
-        pace=pace,
-        lanes=Lanes(in_flight, concurrency, alone),
+        pace=read_pace(money.pace),
     )
-    replayed = replay(votes, chosen, np.random.default_rng(seed), how)
+    replayed = replay(votes, policy or fitting(top), np.random.default_rng(seed), how)
     if out is not None:
         _write(out, replayed, fixed)
     _show(replayed, json=json)

@@ -10,7 +10,7 @@ from keff import plugins
 from keff.errors import KeffError
 from keff.policies import TablePolicy
 from keff.policies._table import legal
-from keff.policy import InRounds, InWaves, parse_policy
+from keff.policy import InWaves, parse_policy
 from keff.policy_spec import PolicySpec
 
 MOST_DISSENT = 2
@@ -30,13 +30,8 @@ def in_words(spec: str) -> str:
         policy = parse_policy(spec)
     except KeffError:
         return ""
-    if isinstance(policy, InRounds):
-        most = "In one round" if policy.rounds == 1 else f"In at most {policy.rounds} rounds"
-        return (
-            f"{most}, planned to lose no more than this rule one path at a time. {in_words(policy.rule.spec)}"
-        )
     if isinstance(policy, InWaves):
-        return f"At least {policy.size} paths at a time, and after each wave: {in_words(policy.rule.spec)}"
+        return f"At least {_sizes(policy)} paths at a time, and after each wave: {in_words(policy.rule.spec)}"
     if name == "fixed":
         return f"Always {policy.cap} paths, then the most frequent answer."
     stops = Stops.of(policy) if isinstance(policy, TablePolicy) and name != "curtailed" else None
@@ -96,6 +91,10 @@ class Stops:
             parts.append(f"against 3 votes or more it takes a lead of at least {self.ahead}")
         text = "; ".join([*parts, f"else go on, up to {self.cap} paths."])
         return text[0].upper() + text[1:]
+
+
+def _sizes(policy: InWaves) -> str:
+    return ", then ".join(map(str, policy.sizes))
 
 
 def _lead(before: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], against: int) -> int:

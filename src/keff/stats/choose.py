@@ -6,7 +6,6 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from keff.records import Estimate
 from keff.stats.votes import FloatArray
@@ -59,19 +58,6 @@ def k_star_conservative(c: Estimate, epsilon: float = 0.025, k_max: int = 32) ->
     return k_star_interval(c, epsilon, k_max)[1]
 
 
-def k_within(curve: ArrayLike, delta: float) -> int:
-    """Return the least K from which on the accuracy [K_max] stays within ``delta`` of that at K_max.
-
-    For a plurality curve of records or a predicted majority curve, whose even entries equal the odd ones
-    before and are thus never chosen. Raises ValueError for negative ``delta`` or an empty curve.
-    """
-    values = _curve(curve)
-    if not delta >= 0:
-        raise ValueError("the accuracy to give away must not be negative")
-    far = np.flatnonzero(np.abs(values - values[-1]) > delta + 1e-12)
-    return int(far[-1]) + 2 if far.size else 1
-
-
 def k_within_probably(curves: FloatArray, weights: FloatArray, delta: float, sure: float = 0.8) -> int:
     """Return the least K that lies within ``delta`` of K_max with posterior probability ``sure``.
 
@@ -82,24 +68,6 @@ def k_within_probably(curves: FloatArray, weights: FloatArray, delta: float, sur
     held = np.flip(np.logical_and.accumulate(np.flip(near, axis=1), axis=1), axis=1)
     chance = weights @ held / weights.sum()
     return int(np.argmax(chance >= sure - 1e-12)) + 1
-
-
-def k_retaining(curve: ArrayLike, share: float) -> int:
-    """Return the least K from which on the accuracy [K_max] is at least ``share`` of that at K_max."""
-    values = _curve(curve)
-    if not 0 < share <= 1:
-        raise ValueError("the share to retain must be above 0 and at most 1")
-    short = np.flatnonzero(values < share * values[-1] - 1e-12)
-    return int(short[-1]) + 2 if short.size else 1
-
-
-def k_by_value(curve: ArrayLike, value_per_correct: float, cost_per_path: float) -> int:
-    """Return the least K with the largest value_per_correct * accuracy(K) - cost_per_path * K."""
-    values = _curve(curve)
-    if not value_per_correct > 0 or not cost_per_path >= 0:
-        raise ValueError("the value of a correct answer must be positive and the cost not negative")
-    worth = value_per_correct * values - cost_per_path * np.arange(1, values.size + 1)
-    return int(np.argmax(worth >= worth.max() - 1e-12 * value_per_correct)) + 1
 
 
 def net_cost(k: int, k_max: int = 32, pilot_k: int = 4) -> float:
@@ -115,10 +83,3 @@ def amortised_cost(k: int, queries: int, k_max: int = 32, pilot_paths: int = 400
 def break_even(k: int, k_max: int = 32, pilot_paths: int = 400) -> float:
     """Return after how many queries the pilot is repaid, ceil(pilot/(K_max-K)); infinite if K = K_max."""
     return math.inf if k >= k_max else float(math.ceil(pilot_paths / (k_max - k)))
-
-
-def _curve(curve: ArrayLike) -> FloatArray:
-    values = np.asarray(curve, np.float64)
-    if values.ndim != 1 or values.size < 1 or not np.all(np.isfinite(values)):
-        raise ValueError("an accuracy curve needs one finite value for each K = 1..K_max")
-    return values

@@ -60,26 +60,6 @@ def unbias(c: ArrayLike, n: ArrayLike, k: int) -> FloatArray:
     return (n * k * c + 1.0 - c) / (n * k - (1.0 - c) * (k - 1.0))
 
 
-def pooled_c_pairwise(matrix: ArrayLike) -> float:
-    """Return the pooled c of a matrix [n, K] of 0, 1 and NaN (missing), over the pairs that are there.
-
-    c = (J - p^2) / (p(1-p)) with J the share of right-right among all observed pairs of one item and p the
-    mean of what was observed. Assumes that what is missing does not depend on the answer. NaN when all is
-    right or all wrong; ValueError when no item has two scored paths.
-    """
-    scores = np.asarray(matrix, np.float64)
-    if scores.ndim != 2 or not np.all((scores == 0) | (scores == 1) | np.isnan(scores)):
-        raise ValueError("scores must be [n, K] of 0, 1 and NaN")
-    seen = np.sum(~np.isnan(scores), axis=1)
-    pairs = float(np.sum(seen * (seen - 1)))
-    if pairs == 0:
-        raise ValueError("no item has two scored paths: a correlation needs pairs")
-    right = np.nansum(scores, axis=1)
-    p = float(right.sum() / seen.sum())
-    joint = float(np.sum(right * (right - 1)) / pairs)
-    return math.nan if p in (0.0, 1.0) else (joint - p * p) / (p * (1 - p))
-
-
 def correlation_matrix(votes: Votes) -> FloatArray:
     """Return the Pearson correlations [K, K] of path columns over items; NaN for a constant column."""
     # Single precision holds the counts exactly, in half the memory.

@@ -9,7 +9,7 @@ from keff.stats.votes import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Crowding:
-    """How long a recorded second takes, by how many paths run at this moment.
+    """How long a unit of recorded work takes, by how many paths run at this moment.
 
     Recorded seconds are those of a path among ``slots`` that run all the time. While ``running`` of them run
     each takes ``alone + (1 - alone) (running - 1) / (slots - 1)`` of that: a step of a batch costs a fixed
@@ -23,3 +23,7 @@ class Crowding:
     def pace(self, running: IntArray) -> FloatArray:
         """Return the seconds that a recorded second takes while so many run."""
         return self.alone + (1 - self.alone) * (running - 1) / max(self.slots - 1, 1)
+
+
+ALONE = Crowding(2**16)
+"""A server on which paths neither wait for nor notice each other."""

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keff.records import Note
-from keff.stats.patterns import agreeing_pairs, mean_agreement, pattern_table, patterns
+from keff.stats.patterns import agreeing_pairs, mean_agreement, patterns
 from keff.stats.rngstate import load_rng, save_rng
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import IntArray
 
 FIRST_CHUNK, LARGEST_CHUNK = 500, 50_000
 ENOUGH = 50
@@ -38,21 +37,6 @@ class BatchState:
     test: BatchTest
     level: float
     alarm: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionalAccuracy:
-    """The accuracy of deployed requests if accuracy given the pattern is as in the pilot.
-
-    ``value`` with its standard error ``se`` covers the patterns that the pilot has seen; ``unseen`` is the
-    share of requests with another pattern, so the accuracy lies in ``bounds`` under the same condition.
-    """
-
-    value: float
-    se: float
-    unseen: float
-    bounds: tuple[float, float]
-    warnings: tuple[Note, ...]
 
 
 def agreement_test(
@@ -149,42 +133,6 @@ class BatchMonitor:
         monitor = cls(state["pilot"], state["m"], load_rng(state["rng"]), state["alpha"])
         monitor._number, monitor._alarm = state["number"], state["alarm"]
         return monitor
-
-
-def conditional_accuracy(
-    codes: IntArray, credit: FloatArray, deployed: ArrayLike, m: int
-) -> ConditionalAccuracy:
-    """Return sum over patterns of (deployed share) x (pilot accuracy): conditional on stable accuracy.
-
-    ``codes`` [n] are pattern codes of the pilot's items and ``credit`` [n] how right the deployed vote was
-    on each (0 to 1); ``deployed`` is a pattern table. It follows a shift in how hard questions are, and is
-    wrong when accuracy given the pattern itself moves (another model, another temperature), which nothing
-    without labels can show. The standard error treats items as independent, with (s+1/2)/(n+1) for the
-    accuracy of each pattern in the variance. Raises ValueError when no deployed pattern was in the pilot.
-    """
-    seen = pattern_table(codes, m)
-    right = np.bincount(codes, weights=credit, minlength=seen.size)
-    table = _table(deployed, m)
-    known = seen > 0
-    inside = int(table[known].sum())
-    if inside == 0:
-        raise ValueError("no pattern of the deployment was seen in the pilot: draw a new pilot")
-    share, count = table[known] / inside, seen[known]
-    accuracy, smooth = right[known] / count, (right[known] + 0.5) / (count + 1)
-    value = float(share @ accuracy)
-    spread = float(share @ np.square(accuracy - value)) / inside
-    se = math.sqrt(float(np.square(share) @ (smooth * (1 - smooth) / count)) + spread)
-    unseen = 1.0 - inside / float(table.sum())
-    low = value * (1.0 - unseen)
-    return ConditionalAccuracy(value, se, unseen, (low, low + unseen), _conditions(unseen))
-
-
-def _conditions(unseen: float) -> tuple[Note, ...]:
-    condition = Note("conditional", "Conditional on stable accuracy given the pattern.")
-    if unseen == 0:
-        return (condition,)
-    text = f"{unseen:.1%} of the requests show a pattern that the pilot never did; they are left out."
-    return (condition, Note("unseen_patterns", text))
 
 
 def _sequential_p(as_far: Callable[[int], NDArray[np.bool_]], draws: int) -> float:

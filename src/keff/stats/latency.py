@@ -1,11 +1,8 @@
-"""Time to answer: the slowest path of a round, and quantiles with cluster-bootstrap limits."""
+"""Time to answer: quantiles with cluster-bootstrap limits."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from keff.records import Interval
 from keff.stats.resampling import group_sums, resampled_totals
@@ -16,19 +13,6 @@ GRID = 400
 
 MANY_GROUPS, NEAR = 20_000, 64
 """From so many clusters on, so many values near the quantile are enough: within twenty standard errors."""
-
-
-def longest_of(seconds: NDArray[Any], start: IntArray, size: IntArray) -> FloatArray:
-    """Return the longest of ``size`` paths from ``start`` in each row of ``seconds`` [m, cap].
-
-    What a round takes whose paths run at once: it ends with its slowest path.
-    """
-    longest = np.zeros(len(seconds))
-    for width in np.unique(size):
-        rows = np.flatnonzero(size == width)
-        window = np.asarray(start[rows, None] + np.arange(int(width)), np.int64)
-        longest[rows] = seconds[rows[:, None], window].max(axis=1)
-    return longest
 
 
 def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: int = 500) -> Interval:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -194,32 +193,6 @@ def as_hist(source: Votes | ArrayLike) -> IntArray:
     if hist.size < 2 or hist.min() < 0 or hist.sum() < 1:
         raise ValueError("a count histogram is N_0..N_K, non-negative, with at least one item and one path")
     return hist
-
-
-def count_correct(chunks: Iterable[NDArray[np.bool_ | np.uint8]], k: int) -> IntArray:
-    """Return N_0..N_K [k+1] of correctness matrices [m, k] of bytes or booleans, in one pass.
-
-    Memory stays bounded by one chunk: give chunks of some 10^4 rows. Raises ValueError when a chunk has
-    another width or holds anything but 0 and 1.
-    """
-    hist = np.zeros(k + 1, np.int64)
-    for chunk in chunks:
-        if chunk.ndim != 2 or chunk.shape[1] != k or chunk.dtype not in (np.dtype(bool), np.dtype(np.uint8)):
-            raise ValueError(f"a chunk must be [m, {k}] of booleans or unsigned bytes")
-        if chunk.size and chunk.max() > 1:
-            raise ValueError("a correctness matrix holds only 0 and 1")
-        hist += np.bincount(_row_counts(chunk), minlength=k + 1)
-    return hist
-
-
-def _row_counts(chunk: NDArray[np.bool_ | np.uint8]) -> IntArray:
-    """Count the ones in each row [m]: rows packed into bits, bits counted in the widest words that fit."""
-    # Packing along the flat array is quicker, and the same when rows end on whole bytes.
-    packed = np.packbits(chunk.ravel()) if chunk.shape[1] % 8 == 0 else np.packbits(chunk, axis=1)
-    rows = packed.reshape(chunk.shape[0], -1)
-    word = next(size for size in (8, 4, 2, 1) if rows.shape[1] % size == 0)
-    bits = np.bitwise_count(rows.view(f"u{word}"))
-    return bits[:, 0].astype(np.int64) if bits.shape[1] == 1 else bits.sum(axis=1, dtype=np.int64)
 
 
 def _set(votes: Votes, name: str, value: object) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keff.stats.courses import GENERIC_WEIGHTS
+from keff.stats.partitions import GENERIC_WEIGHTS
 from keff.stats.votes import FloatArray
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from keff.analysis.money import Pace, Rates, Tariff, complete, rates
 from keff.analysis.replay.changes import change, mean_of, seconds_of
 from keff.analysis.replay.compare import Fixed, Judged, bootstrap, item_columns, means_of, with_frontier
-from keff.analysis.replay.in_flight import WHOLE_ROUNDS, Lanes, batch, in_flight, queued
 from keff.analysis.replay.outcomes import (
     PolicyOutcome,
     answers_of,
@@ -27,6 +26,7 @@ from keff.policy import Fittable, Policy, parse_policy
 from keff.policy_spec import MAX_CAP, PolicySpec
 from keff.records import Interval, Note
 from keff.stats.alike import alike
+from keff.stats.crowding import ALONE, Crowding
 from keff.stats.draws import Draws, permuted
 from keff.stats.plurality import plurality_at_k_patterns, plurality_items
 from keff.stats.votes import IntArray, Votes
@@ -56,7 +56,7 @@ class Replaying:
     items x 8 paths), ``random_slots`` whether template slots are drawn at random in deployment. ``now`` is
     the policy deployed today (default: ``fixed:`` at the cap where one is given, else at the recorded K).
     ``tariff`` gives dollars to the record's ``model``; ``pace`` gives seconds to tokens where none are
-    recorded; ``lanes`` says how paths are sent, for their times.
+    recorded; ``crowding`` how paths that run at once slow each other down.
     """
 
     cap: int | None = None
@@ -67,7 +67,7 @@ class Replaying:
     tariff: Tariff | None = None
     model: str | None = None
     pace: Pace | None = None
-    lanes: Lanes = WHOLE_ROUNDS
+    crowding: Crowding = ALONE
 
     def baseline(self, k: int) -> str:
         """Return what changes are measured against, on a record of k paths."""
@@ -101,7 +101,7 @@ def replay(
     bench = Bench.of(votes, [*rules, *drawn], settings.cap or min(32, votes.k), rng)
     if settings.tariff is not None:
         bench.rates = rates(votes, settings.model, settings.tariff)
-    bench.now, bench.lanes = now, settings.lanes
+    bench.now, bench.crowding = now, settings.crowding
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
     rows = [bench.judge(rule, settings.replicates, pilot) for rule in rules]
     return Replay(
@@ -179,7 +179,7 @@ class Bench:
     known: dict[str, PolicyOutcome]
     rates: Rates | None = None
     now: Policy | None = None
-    lanes: Lanes = WHOLE_ROUNDS
+    crowding: Crowding = ALONE
     blocks: list[tuple[slice, Draws]] = field(default_factory=list[tuple[slice, Draws]])
     answers_now: dict[int, NDArray[np.int16] | None] = field(
         default_factory=dict[int, "NDArray[np.int16] | None"]
@@ -242,9 +242,8 @@ class Bench:
         return self.blocks
 
     def _played_on(self, policy: Policy, rows: slice, draws: Draws) -> PolicyOutcome:
-        walks = run(policy, draws)
-        told = expectations(walks, draws, self.fixed.cap, self._answers_now(rows.start, draws))
-        outcome = queued(policy, draws, self.lanes, told)
+        walks = run(policy, draws, self.crowding)
+        outcome = expectations(walks, draws, self.fixed.cap, self._answers_now(rows.start, draws))
         credit, fixed = draws.tallies.credit, self.fixed.accuracy
         if outcome.accuracy is None or walks.credit is None or credit is None or fixed is None:
             return outcome
@@ -269,11 +268,7 @@ class Bench:
         """Return the row of one policy."""
         if not isinstance(policy, Fittable) or policy.fitted:
             judged = self._as_it_is(policy, replicates)
-            row = self._with_money(judged.row(policy.spec, self.fixed.cap, None), judged, fitted=False)
-            ids, outcome = self.votes.cluster_ids, judged.outcome
-            flown = in_flight(policy, self.draws, self.lanes, outcome, self.rates, ids)
-            together = batch(policy, self.draws, self.lanes, outcome, ids)
-            return replace(row, in_flight=flown, batch=together)
+            return self._with_money(judged.row(policy.spec, self.fixed.cap, None), judged, fitted=False)
         judged = self._fitted(policy, replicates, pilot)
         costs = pilot.costs(float(judged.outcome.paths.mean()), "labels" in policy.needs)
         return self._with_money(judged.row(policy.spec, self.fixed.cap, costs), judged, fitted=True)

@@ -21,8 +21,9 @@ from keff.policy import (
     for_one_model,
 )
 from keff.policy_over import Over
+from keff.stats.crowding import ALONE, Crowding
 from keff.stats.draws import Draws
-from keff.stats.latency import longest_of
+from keff.stats.running import in_rounds
 from keff.stats.votes import FloatArray, IntArray
 
 
@@ -92,7 +93,7 @@ def ahead_of(policy: Policy, draws: Draws) -> NDArray[Any] | None:
     return policy.ahead(draws) if isinstance(policy, Vectorised) else None
 
 
-def run(policy: Policy, draws: Draws) -> Walks:
+def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE) -> Walks:
     """Drive a policy along every order of drawing."""
     for_one_model(policy, "a replayed record")
     if "confidence" in policy.needs and draws.confidences is None:
@@ -100,7 +101,7 @@ def run(policy: Policy, draws: Draws) -> Walks:
     ahead = ahead_of(policy, draws)
     if ahead is None:
         return _one_by_one(policy, draws)
-    stop, rounds, wait = follow_rounds(ahead, draws.seconds)
+    stop, rounds, wait = follow_rounds(ahead, draws.seconds, crowding)
     if isinstance(policy, Weighting):
         answer, credit = _weighted(draws, policy.weights(draws, stop), stop)
         return Walks(stop, rounds, answer, credit, wait)
@@ -167,26 +168,14 @@ def drive(
 
 
 def follow_rounds(
-    ahead: NDArray[Any], seconds: NDArray[np.float32] | None
+    ahead: NDArray[Any], seconds: NDArray[np.float32] | None, crowding: Crowding = ALONE
 ) -> tuple[IntArray, IntArray, FloatArray | None]:
-    """Return where every order stops [n, R], after how many rounds, and the seconds until then.
-
-    A round takes as long as its slowest path.
-    """
-    rows = ahead.reshape(-1, ahead.shape[2])
-    at, rounds = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    times = None if seconds is None else seconds.reshape(len(rows), -1)
-    wait = np.zeros(len(rows))
-    going = np.arange(len(rows))
-    while len(going):
-        step = rows[going, at[going]]
-        going, step = going[step > 0], step[step > 0].astype(np.int64)
-        if times is not None:
-            wait[going] += longest_of(times[going], at[going], step)
-        at[going] += step
-        rounds[going] += 1
-    shape = ahead.shape[:2]
-    return at.reshape(shape), rounds.reshape(shape), None if times is None else wait.reshape(shape)
+    """Return where every order stops [n, R], after how many rounds, and the seconds until then."""
+    n, orders, side = ahead.shape
+    flat = None if seconds is None else seconds.reshape(n * orders, -1)
+    stop, rounds, wait = in_rounds(ahead.reshape(-1, side), flat, crowding)
+    shape = (n, orders)
+    return stop.reshape(shape), rounds.reshape(shape), None if wait is None else wait.reshape(shape)
 
 
 def _at(values: NDArray[Any], stop: IntArray) -> NDArray[Any]:

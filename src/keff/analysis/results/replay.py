@@ -25,35 +25,6 @@ class PilotCosts(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class InFlight(Result):
-    """A policy with ``paths`` kept in flight, as by a gateway's ``--in-flight``; the rest is cancelled.
-
-    ``paths_in_vain`` and ``tokens_in_vain`` are means per question of what was begun and not counted, and
-    ``dollars`` the mean cost of a question with them.
-    """
-
-    paths: int
-    seconds: Seconds | None
-    paths_in_vain: float
-    tokens_in_vain: float | None
-    dollars: Interval | None
-
-
-@dataclass(frozen=True, slots=True)
-class Batch(Result):
-    """Many ``questions`` at once through ``places``, as ``keff sample`` draws them with a policy.
-
-    ``seconds`` until all are answered; ``each`` the time of one question from its first request to its
-    answer, with the waiting for places.
-    """
-
-    questions: int
-    places: int
-    seconds: Interval
-    each: Seconds | None
-
-
-@dataclass(frozen=True, slots=True)
 class ReplayRow(Result):
     """One policy: what it keeps and costs, in means over questions and orders of drawing.
 
@@ -63,8 +34,7 @@ class ReplayRow(Result):
     more than were replayed). ``frontier`` says that no other policy beats it in both accuracy and cost. With
     prices ``dollars`` are the mean cost of a question; where seconds are known ``seconds`` are the time to
     answer when rounds follow each other, ``seconds_at_once`` when all paths start together and those not
-    needed are cancelled. ``in_flight`` is what keeping paths in flight does, and ``batch`` how long all
-    questions take together, where that was asked. ``change`` is the policy minus the baseline of the table.
+    needed are cancelled. ``change`` is the policy minus the baseline of the table.
     """
 
     policy: str
@@ -81,8 +51,6 @@ class ReplayRow(Result):
     seconds: Seconds | None = None
     seconds_at_once: Seconds | None = None
     change: Change | None = None
-    in_flight: InFlight | None = None
-    batch: Batch | None = None
     same_answer: Interval | None = None
 
     @property

@@ -1,0 +1,68 @@
+"""Paired changes from what is deployed today, and cached prompts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from keff.analysis.estimates import Settings, analyze
+from keff.analysis.money import Tariff, path_dollars, rates
+from keff.analysis.replay import Replaying, replay
+from keff.analysis.results.recommendation import Recommendation
+from keff.analysis.terms import Terms
+from keff.reading.arrays import record_of_votes
+from keff.sampling.cost import Price
+from keff.stats.votes import Votes
+
+
+def workload(n: int = 60, k: int = 8, seed: int = 1) -> Votes:
+    """Questions of very different difficulty, whose paths take 1 second and more by length."""
+    rng = np.random.default_rng(seed)
+    correct = (rng.random((n, k)) < rng.beta(2, 1, (n, 1))).astype(int)
+    answers = np.where(correct, 0, rng.integers(1, 4, (n, k)))
+    tokens = np.round(100 * rng.gamma(4, 1, (n, 1)) * rng.uniform(0.8, 1.2, (n, k)))
+    return Votes(answers, correct, tokens=tokens, seconds=1 + tokens / 50)
+
+
+def advice(terms: Terms) -> Recommendation:
+    return analyze(record_of_votes(workload()), Settings(k_max=8, terms=terms)).recommendation
+
+
+@pytest.mark.slow
+def test_the_change_from_today_is_paired_and_narrower_than_two_estimates() -> None:
+    today = advice(Terms(now="fixed:4"))
+    change, expected = today.change, today.expected_plurality
+    assert change is not None and change.accuracy is not None and change.accuracy.limits is not None
+    assert expected is not None and expected.limits is not None
+    lo, hi = change.accuracy.limits
+    assert lo < change.accuracy.value < hi
+    assert hi - lo < 0.7 * (expected.limits[1] - expected.limits[0])
+    assert "paired" in change.accuracy.method
+    same = replay(workload(), ["fixed:8"], np.random.default_rng(0), Replaying(now="fixed:4"))
+    paired = same.policies[0].change
+    assert paired is not None and paired.accuracy is not None and paired.accuracy.limits is not None
+    # A recommendation is for new questions and holds the model's error: wider than what was seen.
+    assert hi - lo > 0.8 * (paired.accuracy.limits[1] - paired.accuracy.limits[0])
+
+
+CACHED = Votes(
+    np.array([[0, 0, 1], [1, 0, 0]]),
+    None,
+    tokens=np.full((2, 3), 10.0),
+    prompt_tokens=np.full((2, 3), 100.0),
+    cached_tokens=np.array([[0.0, 80, 80], [0, 80, 80]]),
+)
+
+
+def test_cached_prompts_by_hand() -> None:
+    tariff = Tariff({"m": Price(prompt=2, output=10, cached=0.5)})
+    known = rates(CACHED, "m", tariff)
+    assert known.cached == pytest.approx(0.8)
+    whole = 2 * (100 + 20 + 20) * 2 + 2 * (80 + 80) * 0.5 + 60 * 10
+    assert known.recorded(CACHED) == pytest.approx(whole / 1e6)
+    ones = np.ones(2)
+    three = known.dollars(3 * ones, 3 * ones, 30 * ones, None)
+    assert three.tolist() == pytest.approx([(100 * 2 + 2 * (20 * 2 + 80 * 0.5) + 300) / 1e6] * 2)
+    assert path_dollars(CACHED, tariff.prices["m"])[0].tolist() == pytest.approx([300 / 1e6] * 3)
+    plain = rates(CACHED, "m", Tariff({"m": Price(prompt=2, output=10)}))
+    assert plain.dollars(3 * ones, 3 * ones, 30 * ones, None).tolist() == pytest.approx([900 / 1e6] * 2)
