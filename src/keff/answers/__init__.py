@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from keff.answers._base import Extracted, Space, golds
+from keff.answers._fields import VotingFields, proposed_fields, schema_of, voting_fields
 from keff.answers._json import canonical_json, is_document, members_of
 from keff.answers._plurality import Tally, tally
 from keff.answers._spec import from_command_line, names, space
@@ -18,6 +19,7 @@ __all__ = [
     "Read",
     "Space",
     "Tally",
+    "VotingFields",
     "canonical_json",
     "from_command_line",
     "golds",
@@ -27,12 +29,15 @@ __all__ = [
     "members_of",
     "names",
     "once",
+    "proposed_fields",
     "read",
+    "schema_of",
     "settle",
     "space",
     "strip_thinking",
     "tally",
     "trust",
+    "voting_fields",
     "warm",
     "why",
 ]
