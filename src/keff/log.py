@@ -118,7 +118,7 @@ def is_utf16(path: Path) -> bool:
         return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-OPTIONS = {"columns": "--columns", "scorer": "--scorer", "threshold": "--threshold"}
+OPTIONS = {"columns": "--columns", "scorer": "scorer=", "threshold": "threshold="}
 """Options of readers, and how the command line calls them."""
 
 

@@ -86,10 +86,10 @@ def test_evalscope_groups_are_the_questions(tmp_path: Path) -> None:
 
 def test_evalscope_scores_between_0_and_1_need_a_threshold(tmp_path: Path) -> None:
     file = lines(tmp_path / "m" / "x.jsonl", [review(0, j, 0.2 + 0.5 * right(0, j)) for j in range(3)])
-    with pytest.raises(LogError, match="--threshold"):
+    with pytest.raises(LogError, match="evalscope:threshold="):
         open_record(file)
     assert open_record(file, Opening(threshold=0.5)).ballot.votes.scored().tolist() == [[0, 1, 0]]
-    with pytest.raises(LogError, match="--scorer, of acc"):
+    with pytest.raises(LogError, match="evalscope:scorer=NAME, of acc"):
         open_record(file, Opening(scorer="f1"))
 
 

@@ -82,18 +82,18 @@ def test_letters_of_choices_are_answers() -> None:
 
 def test_a_judge_s_numbers_need_a_threshold() -> None:
     file = FOLDER / "inspect_judge.eval"
-    with pytest.raises(LogError, match=r"the scorer judge gave numbers from 3 to 9: .* --threshold 6"):
+    with pytest.raises(LogError, match=r"judge gave numbers from 3 to 9: .* --format inspect_ai:threshold=6"):
         open_record(file)
     check(open_record(file, Opening(threshold=6)), right("inspect_judge.eval"))
 
 
 def test_one_scorer_of_several_and_one_part_of_its_score() -> None:
     file = FOLDER / "inspect_several.eval"
-    with pytest.raises(LogError, match=r"--scorer, of several\.right, several\.brief"):
+    with pytest.raises(LogError, match=r"scorer=NAME, of several\.right, several\.brief"):
         open_record(file)
     check(open_record(file, Opening(scorer="several.right")), right("inspect_several.eval"))
     check(open_record(file, Opening(scorer="match")), right("inspect_several.eval"))
-    with pytest.raises(LogError, match="--scorer vibes: the scorers are several, match"):
+    with pytest.raises(LogError, match="scorer=vibes: the scorers are several, match"):
         open_record(file, Opening(scorer="vibes"))
 
 

@@ -107,7 +107,7 @@ def test_names_are_neither_formulas_nor_markup(tmp_path: Path) -> None:
 def test_the_command_adds_a_line_and_shows_no_answer(tmp_path: Path) -> None:
     for seed in (1, 2):
         file = write_log(tmp_path / f"log{seed}.jsonl", 40, 8, seed=seed)
-        done = keff("atlas", file, "-o", tmp_path / "own", "--model", "my-model", "--dataset", "mine")
+        done = keff("atlas", file, "-o", tmp_path / "own", "--model", "my-model", "--about", "dataset=mine")
         assert done.returncode == 0, done.stderr
     names = [entry.name for entry in read_atlas(tmp_path / "own" / "atlas.json").entries]
     assert names == ["log1", "log2"]

@@ -72,7 +72,7 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
     if not mark or Path(text).exists():
         return open_record(Path(text), opening)
     if not _SLOTS.fullmatch(choice):
-        return replace(open_record(Path(path), replace(opening, part=choice)), path=text)
+        return replace(open_record(Path(text), opening), path=text)
     record = open_record(Path(path), opening)
     return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
 

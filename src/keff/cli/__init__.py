@@ -9,13 +9,13 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import typer
 
 from keff.cli._start import FEW_COLLECTIONS, UNUSED, postpone
-from keff.errors import KeffError
+from keff.errors import KeffError, UsageError
 
 COMMANDS = (
     "demo",
@@ -100,6 +100,23 @@ def build(arguments: list[str]) -> typer.Typer:
     return app
 
 
+RENAMED = {
+    "--k-max": "--cap",
+    "--confidence": "--sure",
+    "--budget-mean": "--budget (90% sure)",
+    "--part": "PATH#PART",
+    "--threshold": "--format NAME:threshold=T",
+    **dict.fromkeys(("--dataset", "--setting", "--source", "--url", "--licence"), "--about NAME=VALUE"),
+}
+"""Options of 0.2 that have another name, and what to write instead."""
+
+
+def _renamed(arguments: Iterable[str]) -> None:
+    for flag in (argument.partition("=")[0] for argument in arguments):
+        if flag in RENAMED:
+            raise UsageError(f"{flag} is {RENAMED[flag]} since 0.3")
+
+
 def main() -> None:
     """Run the command line: exit code 0 on success, 2 on wrong use or bad input, 1 on a failure."""
     # Statistics are many small matrix products: threads would spin while they wait for each other.
@@ -108,6 +125,7 @@ def main() -> None:
     atexit.register(gc.freeze)  # nor does it look at the end, when all memory goes with the process
     warnings.showwarning = _warn
     try:
+        _renamed(sys.argv[1:])
         build(sys.argv[1:])()
     except KeffError as error:
         raise SystemExit(_complain(str(error), error.exit_code)) from None

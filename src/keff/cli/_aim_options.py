@@ -13,7 +13,7 @@ MOST_PAID = f"the most paths you would pay for per question (to {MAX_CAP})."
 
 
 def _cap(meaning: str, *, shown: bool | str = True) -> Any:
-    return typer.Option("--cap", "--k-max", min=1, help=f"K_max: {meaning}", show_default=shown)
+    return typer.Option("--cap", min=1, help=f"K_max: {meaning}", show_default=shown)
 
 
 AnalysisSeed = Annotated[
@@ -59,21 +59,15 @@ Retain = Annotated[
     float | None,
     typer.Option("--retain", min=0.5, max=1, help="Aim: keep this share of the accuracy at K_max, cheapest."),
 ]
-Confidence = Annotated[
+Sure = Annotated[
     float | None,
-    typer.Option(
-        "--confidence", help="With --retain: keep the share on this workload with that probability."
-    ),
+    typer.Option("--sure", help="With --retain: keep the share on this workload with that probability."),
 ]
 Budget = Annotated[
     float | None,
     typer.Option(
         "--budget", min=1, help="Aim: the best accuracy for at most this many mean paths, 90% sure."
     ),
-]
-BudgetMean = Annotated[
-    float | None,
-    typer.Option("--budget-mean", min=1, help="Aim: the best accuracy for this many mean paths expected."),
 ]
 ValuePerCorrect = Annotated[
     float | None,
@@ -106,7 +100,6 @@ RandomSlots = Annotated[
 UnpairedRows = Annotated[
     bool, typer.Option("--unpaired-rows", help="The paper's bootstrap: rows, each arm on its own.")
 ]
-Folds = Annotated[int, typer.Option("--folds", min=2, help="Cross-fitting folds.")]
 Arms = Annotated[
     bool, typer.Option("--arms", help="The two PATHs are arms: compare the second with the first.")
 ]
@@ -117,7 +110,4 @@ AnswerCount = Annotated[
     typer.Option(
         "--answers", min=2, help="Answers that a question may have (multiclass).", show_default="two"
     ),
-]
-Processes = Annotated[
-    int | None, typer.Option("--processes", min=1, help="Processes to use.", show_default="one per core")
 ]

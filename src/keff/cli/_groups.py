@@ -13,12 +13,6 @@ from keff.errors import UsageError
 from keff.policy import policy_now
 from keff.reading.open import Opening
 
-TABLES = "columns", "scorer", "threshold"
-"""Options of logs that are tables, or hold several scores."""
-
-ARM = "part", *TABLES
-"""What reading an arm leaves out: its PATH names the part."""
-
 COPY = "trim", "branches"
 """What copying a log leaves out: it is copied whole."""
 
@@ -31,23 +25,17 @@ class LogOptions:
     answer_space: r.AnswerSpaceName = None
     answer_key: r.AnswerKey = None
     trim: r.Trim = None
-    part: r.Part = None
     columns: r.Columns = None
-    scorer: r.LogScorer = None
-    threshold: r.Threshold = None
     branches: r.BranchNames = None
 
     def opening(self, *, texts: bool = False) -> Opening:
         """Return how to open a log, with its texts or without."""
-        return Opening(
+        return r.opening(
             self.format,
             r.reading_of(self.answer_space, self.answer_key),
-            self.trim,
+            trim=self.trim,
             texts=texts,
-            part=self.part,
             columns=self.columns,
-            scorer=self.scorer,
-            threshold=self.threshold,
             branches=self.branches,
         )
 
@@ -80,9 +68,8 @@ class AimOptions:
     """What the recommendation is to serve."""
 
     retain: a.Retain = None
-    confidence: a.Confidence = None
+    sure: a.Sure = None
     budget: a.Budget = None
-    budget_mean: a.BudgetMean = None
     budget_dollars: a.BudgetDollars = None
     value_per_correct: a.ValuePerCorrect = None
     cost_per_path: a.CostPerPath = None
@@ -91,21 +78,17 @@ class AimOptions:
         """Make the aim of the recommendation; raises UsageError when two are stated."""
         if (self.value_per_correct is None) != (self.cost_per_path is None):
             raise UsageError("--value-per-correct and --cost-per-path go together")
-        others = (self.budget, self.budget_mean, self.value_per_correct)
+        others = (self.budget, self.value_per_correct)
         if sum(aim is not None for aim in (self.retain, *others)) > 1:
-            raise UsageError(
-                "state one aim: --retain, --budget, --budget-mean, "
-                "or --value-per-correct with --cost-per-path"
-            )
-        if self.confidence is not None and any(aim is not None for aim in others):
-            raise UsageError("--confidence goes with --retain: how sure to be that the share is kept")
-        if self.confidence is not None and not 0 < self.confidence < 1:
-            raise UsageError(f"--confidence must be above 0 and below 1, not {self.confidence:g}")
+            raise UsageError("state one aim: --retain, --budget, or --value-per-correct with --cost-per-path")
+        if self.sure is not None and any(aim is not None for aim in others):
+            raise UsageError("--sure goes with --retain: how sure to be that the share is kept")
+        if self.sure is not None and not 0 < self.sure < 1:
+            raise UsageError(f"--sure must be above 0 and below 1, not {self.sure:g}")
         return Aim(
             retain=self.retain,
-            confidence=self.confidence,
+            confidence=self.sure,
             budget=self.budget,
-            budget_mean=self.budget_mean,
             value_per_correct=self.value_per_correct,
             cost_per_path=self.cost_per_path,
         )

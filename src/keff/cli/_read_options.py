@@ -7,11 +7,13 @@ and something is worked out, ``show_default`` says what.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from keff.answers import from_command_line, key_spec, trust
+from keff.errors import UsageError
+from keff.reading.open import Opening
 from keff.usercode import UserCode
 
 TaskName = Annotated[
@@ -19,7 +21,10 @@ TaskName = Annotated[
     typer.Argument(metavar="TASK", help="A benchmark (keff list tasks), starter, or your own file.jsonl."),
 ]
 Paths = Annotated[
-    list[Path], typer.Argument(metavar="PATH...", help="Run folders or recorded logs.", show_default=False)
+    list[Path],
+    typer.Argument(
+        metavar="PATH...", help="Run folders or logs; PATH#PART is one record of several.", show_default=False
+    ),
 ]
 ReplayPath = Annotated[
     str, typer.Argument(metavar="PATH", help="A run folder or a recorded log; PATH#SLOT, PATH#PART.")
@@ -30,15 +35,18 @@ FirstArm = Annotated[
 ]
 SecondArm = Annotated[str, typer.Argument(metavar="PT", help="The second arm, on the same questions.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-RunOrLog = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a recorded log.")]
+RunOrLog = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a recorded log; PATH#PART.")]
 LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="A recorded log in any format that keff reads.")]
 PublishedFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the published records.")]
 StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The study file (TOML).")]
 Format = Annotated[
-    str | None, typer.Option("--format", help="Format of the log.", show_default="auto-detected")
-]
-LogFormat = Annotated[
-    str | None, typer.Option("--log-format", help="Format of the log.", show_default="auto-detected")
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME[:OPTIONS]",
+        help="Format of the log, with its options: inspect_ai:scorer=match,threshold=0.5.",
+        show_default="auto-detected",
+    ),
 ]
 AnswerSpaceName = Annotated[
     str | None,
@@ -59,10 +67,6 @@ AnswerKey = Annotated[
 Trim = Annotated[
     int | None, typer.Option("--trim", min=1, help="Use the first K paths; leave out questions with fewer.")
 ]
-Part = Annotated[
-    str | None,
-    typer.Option("--part", help="Which record of a log that holds several, such as gsm8k/sc."),
-]
 Pool = Annotated[bool, typer.Option("--pool", help="Read several PATHs as one record.")]
 Embeddings = Annotated[
     Path | None,
@@ -80,13 +84,6 @@ Columns = Annotated[
         help="Columns of a table, such as id=question_id,answer=prediction,correct=is_right,model=model.",
     ),
 ]
-LogScorer = Annotated[
-    str | None,
-    typer.Option("--scorer", metavar="NAME[.KEY]", help="Which of a log's scorers counts (inspect_ai)."),
-]
-Threshold = Annotated[
-    float | None, typer.Option("--threshold", help="A score of at least this is right (inspect_ai).")
-]
 BranchNames = Annotated[
     str | None,
     typer.Option(
@@ -95,6 +92,30 @@ BranchNames = Annotated[
         help="Names of the models or prompts whose paths are the columns of the record.",
     ),
 ]
+
+
+def opening(format: str | None, answer_space: str | None, **how: Any) -> Opening:
+    """Return how to open a log whose format is named with its own options, as ``NAME:scorer=a,threshold=.5``.
+
+    Raises UsageError for an option that no format has.
+    """
+    name, _, options = (format or "").partition(":")
+    given: dict[str, str | float] = {}
+    for pair in filter(None, options.split(",")):
+        word, equals, value = pair.partition("=")
+        if not equals or word not in ("scorer", "threshold"):
+            raise UsageError(
+                f"--format {format}: its options are scorer=NAME and threshold=NUMBER, not {pair!r}"
+            )
+        given[word] = value if word == "scorer" else _number(value, f"--format {format}: threshold")
+    return Opening(name or None, answer_space, **given, **how)
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{what} must be a number, not {text!r}") from None
 
 
 def reading_of(answer_space: str | None, answer_key: str | None) -> str | None:

@@ -30,7 +30,7 @@ StudyOut = Annotated[
     Path | None,
     typer.Option("-o", "--out", help="Where the report goes.", show_default="beside the runs"),
 ]
-Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
+Figures = Annotated[bool, typer.Option(" /--no-figures", help="Draw no figures.")]
 Votes = Annotated[
     bool,
     typer.Option("--votes", help="Only the voted answer of each question, and how strong the vote is."),

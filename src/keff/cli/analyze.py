@@ -62,7 +62,7 @@ def analyze_records(
         several = ", ".join(record.path for record in records[:4])
         raise UsageError(
             f"-o writes one plan, and there are {len(records)} records ({several}"
-            f"{', ...' if len(records) > 4 else ''}): give one PATH or one --part, or --pool"
+            f"{', ...' if len(records) > 4 else ''}): give one PATH or PATH#PART, or --pool"
         )
     analyses = [(record, analyze(record, settings)) for record in records]
     if out is not None:

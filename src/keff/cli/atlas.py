@@ -18,9 +18,9 @@ from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
-from keff.cli._groups import TABLES, LogOptions
+from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
-from keff.errors import UsageError
+from keff.errors import UsageError, unknown
 from keff.plugins import missing_extra
 from keff.reading.open import Record
 from keff.reading.several import open_records
@@ -29,23 +29,25 @@ from keff.report.atlas import Atlas, Source, read_atlas, write_atlas
 Folder = Annotated[
     Path, typer.Option("--out", "-o", help="Folder of the atlas: created, or added to.", show_default=False)
 ]
-Dataset = Annotated[str | None, typer.Option("--dataset", help="Name of the data set.", show_default="task")]
-Setting = Annotated[str, typer.Option("--setting", help="How it was sampled, such as 'T 0.7, few-shot'.")]
-SourceTitle = Annotated[str, typer.Option("--source", help="Who recorded it.")]
-Url = Annotated[str, typer.Option("--url", help="Address of the records.")]
-Licence = Annotated[str, typer.Option("--licence", help="Licence of the records.")]
+ABOUT = {"dataset": "", "setting": "", "source": "own records", "url": "", "licence": ""}
+"""What an atlas says of where a record is from, with what stands where nothing is said."""
+
+AboutPairs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--about",
+        metavar="NAME=VALUE",
+        help=f"Where the records are from: {', '.join(ABOUT)}; repeatable.",
+    ),
+]
 
 
-@grouped(without=(*TABLES, "branches"))
+@grouped(without=("columns", "branches"))
 def command(
     paths: r.Paths,
     out: Folder,
     model: s.Model = None,
-    dataset: Dataset = None,
-    setting: Setting = "",
-    source: SourceTitle = "own records",
-    url: Url = "",
-    licence: Licence = "",
+    about: AboutPairs = None,
     *,
     log: LogOptions,
     seed: a.AnalysisSeed = 0,
@@ -53,10 +55,12 @@ def command(
 ) -> None:
     """Measure every PATH and add its line."""
     opening = log.opening()
+    said = _said(about)
+    source = said["source"]
     old = read_atlas(out / "atlas.json")
     records = [record for path in paths for record in open_records(path, opening)]
-    lines = [measure(record, _about(record, model, dataset, setting, source), seed) for record in records]
-    atlas = old.added({source: Source(source, url, "", licence)}, lines)
+    lines = [measure(record, _about(record, model, said), seed) for record in records]
+    atlas = old.added({source: Source(source, said["url"], "", said["licence"])}, lines)
     try:
         files = [*write_atlas(atlas, out), *_draw(atlas, out)]
     except OSError as error:
@@ -71,10 +75,18 @@ def command(
         typer.echo(str(file))
 
 
-def _about(record: Record, model: str | None, dataset: str | None, setting: str, source: str) -> About:
+def _said(pairs: list[str] | None) -> dict[str, str]:
+    given = {name: str(value) for name, value in s.parse_pairs(pairs, "--about").items()}
+    for name in given:
+        if name not in ABOUT:
+            raise UsageError(f"--about {name}: {unknown('name', name, list(ABOUT))}")
+    return ABOUT | given
+
+
+def _about(record: Record, model: str | None, said: dict[str, str]) -> About:
     name = Path(record.path).stem or record.path
-    data = dataset or record.info.task or name
-    return About(name, model or record.info.model or "unknown model", data, setting, source)
+    data = said["dataset"] or record.info.task or name
+    return About(name, model or record.info.model or "unknown model", data, said["setting"], said["source"])
 
 
 def _line(entry: AtlasEntry) -> str:

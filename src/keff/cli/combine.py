@@ -17,17 +17,16 @@ from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._arms import print_slots, print_weights
 from keff.cli._grouped import grouped
-from keff.cli._groups import ARM, LogOptions
+from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
 from keff.reading.several import by_column
 
 
-@grouped(without=ARM)
+@grouped(without=("columns",))
 def command(
     path: r.CombinePath,
     out: w.PlanOut = None,
     embeddings: r.Embeddings = None,
-    folds: a.Folds = 5,
     *,
     log: LogOptions,
     seed: a.AnalysisSeed = 0,
@@ -36,7 +35,7 @@ def command(
     """Judge every way of combining the paths of one record."""
     record = by_column(open_arm(path, log.opening()))
     array = read_embeddings(Path(path), embeddings, record.ballot.votes)
-    combined = combine_record(record, Judging(folds, seed), array)
+    combined = combine_record(record, Judging(seed=seed), array)
     if out is not None:
         plan, notes = slot_plan(record, combined)
         for note in notes:

@@ -15,13 +15,13 @@ from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._arms import print_slots, print_weights
 from keff.cli._grouped import grouped
-from keff.cli._groups import ARM, LogOptions
+from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.reading.several import one_model
 
 
-@grouped(without=(*ARM, "branches"))
+@grouped(without=("columns", "branches"))
 def command(
     first: r.FirstArm,
     second: r.SecondArm,

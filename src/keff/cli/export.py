@@ -17,6 +17,7 @@ from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import COPY, LogOptions
 from keff.cli._json import print_json
+from keff.reading.open import named_part
 from keff.reading.transfer import export_log, export_votes
 
 
@@ -39,11 +40,12 @@ def command(
     json: w.Json = False,
 ) -> None:
     """Export the record."""
+    path, opening = named_part(path, log.opening())
     file = out or Path(f"{path.resolve().stem}.{to.value}")
     if votes:
-        done = export_votes(path, file, to.value, log.opening())
+        done = export_votes(path, file, to.value, opening)
     else:
-        done = export_log(path, file, to.value, texts=texts, opening=log.opening())
+        done = export_log(path, file, to.value, texts=texts, opening=opening)
     for note in done.notes:
         _console.warn(note.message)
     if json:

@@ -12,6 +12,7 @@ from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import COPY, LogOptions
 from keff.cli._json import print_json
+from keff.reading.open import named_part
 from keff.reading.transfer import import_log
 
 
@@ -24,7 +25,8 @@ def command(
     json: w.Json = False,
 ) -> None:
     """Import the log."""
-    done = import_log(log, run, reading.opening())
+    log, opening = named_part(log, reading.opening())
+    done = import_log(log, run, opening)
     for note in done.notes:
         _console.warn(note.message)
     if json:

@@ -11,13 +11,13 @@ from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
-from keff.cli._groups import ARM, LogOptions
+from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
 from keff.reading.join import align, joined_rows
 from keff.reading.open import open_record
 
 
-@grouped(without=("answer_key", "branches", *ARM))
+@grouped(without=("answer_key", "branches", "columns"))
 def command(
     paths: r.Paths,
     out: w.JoinOut,

@@ -18,7 +18,7 @@ from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
-from keff.cli._groups import ARM, LogOptions
+from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
 from keff.cli._mix_summary import print_mix
 from keff.cli._served import served_plan
@@ -31,7 +31,7 @@ from keff.sampling.cost import Price
 from keff.sampling.price_table import read_prices
 
 
-@grouped(without=("answer_key", "branches", *ARM))
+@grouped(without=("answer_key", "branches", "columns"))
 def command(
     paths: r.Paths,
     out: w.PlanOut = None,

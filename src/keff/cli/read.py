@@ -19,7 +19,7 @@ from keff.cli import _write_options as w
 from keff.cli._json import print_json
 from keff.cli._judge import JudgeOptions, show_judged
 from keff.errors import UsageError
-from keff.reading.open import Opening
+from keff.reading.open import named_part
 from keff.reading.survey import Survey, survey
 
 
@@ -29,7 +29,6 @@ def command(
     answer_key: r.AnswerKey = None,
     size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,
     format: r.Format = None,
-    part: r.Part = None,
     judge: Annotated[
         str | None,
         typer.Option("--judge", metavar="ENGINE", help="Let a model say which answers mean the same."),
@@ -54,7 +53,7 @@ def command(
     json: w.Json = False,
 ) -> None:
     """Read every text of LOG or RUN and show what was read."""
-    opening = Opening(format, r.reading_of(answer_space, answer_key), part=part)
+    path, opening = named_part(path, r.opening(format, r.reading_of(answer_space, answer_key)))
     if judge is not None:
         wishes = JudgeOptions(
             judge, model, base_url, engine_option, pairs, most_calls, max_tokens, prices, out

@@ -16,7 +16,7 @@ from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
-from keff.cli._groups import ARM, LogOptions, MoneyOptions
+from keff.cli._groups import LogOptions, MoneyOptions
 from keff.cli._json import print_json
 from keff.cli._money import read_pace, tariff
 from keff.cli._replay_tables import replay_tables
@@ -42,7 +42,7 @@ DEFAULTS = (
 )
 
 
-@grouped(without=(*ARM, "branches", "volume"))
+@grouped(without=("columns", "branches", "volume"))
 def command(
     path: r.ReplayPath,
     policy: a.Policies = None,

@@ -23,12 +23,11 @@ def command(
     out: w.ReproduceOut,
     replicates: a.Replicates = 10_000,
     figures: w.Figures = True,
-    processes: a.Processes = None,
     seed: a.AnalysisSeed = 0,
     json: w.Json = False,
 ) -> None:
     """Reproduce what the records allow."""
-    reproduction = reproduce(folder, Reproducing(replicates, seed, processes))
+    reproduction = reproduce(folder, Reproducing(replicates, seed))
     files = write_all(reproduction, out, figures=figures)
     if json:
         print_json(reproduction.numbers() | {"files": [str(file) for file in files]})

@@ -14,7 +14,7 @@ from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
-from keff.cli._groups import TABLES, LogOptions
+from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.paper.tables import tables
@@ -33,7 +33,7 @@ class Forms(StrEnum):
     csv = "csv"
 
 
-@grouped(without=(*TABLES, "branches"), format=(r.LogFormat, None))
+@grouped(without=("columns", "branches", "format"))
 def command(
     paths: r.Paths,
     form: Annotated[

@@ -46,7 +46,7 @@ class Scores:
             return next(iter(self.names), "")
         name = self.wanted if self.wanted in self.names else self.wanted.rpartition(".")[0]
         if name not in self.names:
-            raise LogError(f"--scorer {self.wanted}: the scorers are {', '.join(self.names) or 'none'}")
+            raise LogError(f"scorer={self.wanted}: the scorers are {', '.join(self.names) or 'none'}")
         return name
 
     @property
@@ -75,7 +75,7 @@ class Scores:
         if self.key is None or self.key not in parts:
             named = ", ".join(f"{self.name}.{key}" for key in parts)
             raise LogError(
-                f"{where}: the scorer {self.name} gives several scores: name one with --scorer, of {named}"
+                f"{where}: the scorer {self.name} gives several scores: name one with scorer=NAME, of {named}"
             )
         return parts[self.key]
 

@@ -81,7 +81,7 @@ class EvalScope:
         name = self.scorer or (str(main) if main in values else next(iter(values), ""))
         if name not in values:
             raise LogError(
-                f"{where}: there is no score {name!r}: name one with --scorer, of "
+                f"{where}: there is no score {name!r}: name one with --format evalscope:scorer=NAME, of "
                 f"{', '.join(values) or 'none'}"
             )
         value = values[name]
@@ -93,7 +93,7 @@ class EvalScope:
             raise LogError(
                 f"{where}: the score {name} is {value:g}, neither 0 nor 1: say from which one on a "
                 "path is right with "
-                "--threshold"
+                "--format evalscope:threshold=NUMBER"
             )
         return int(value)
 

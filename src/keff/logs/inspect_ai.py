@@ -104,7 +104,7 @@ class InspectAi:
         return (
             f"the scorer {scores.name} gave numbers from {low:g} to {high:g}: say from which one on a "
             "path is right, "
-            f"such as --threshold {half:g}"
+            f"such as --format inspect_ai:threshold={half:g}"
         )
 
     def _notes(self, path: Path, reading: _Reading) -> Iterator[Note]:
@@ -120,12 +120,18 @@ class InspectAi:
         for reason, number in reading.left_out.items():
             yield Note("left_out", f"{number} samples are kept out: each {reason}")
         if reading.scores.partial:
-            text = f"{reading.scores.partial} partial grades (P) count as wrong: --threshold 0.5 takes them"
+            text = (
+                f"{reading.scores.partial} partial grades (P) count as wrong: "
+                "--format inspect_ai:threshold=0.5 takes them"
+            )
             yield Note("partial_grades", text)
         others = [name for name in reading.scores.names if name != reading.scores.name]
         if others and self.scorer is None:
             first = reading.scores.name
-            text = f"the first scorer, {first}, counts: --scorer takes another ({', '.join(others)})"
+            text = (
+                f"the first scorer, {first}, counts: "
+                f"--format inspect_ai:scorer=NAME takes another ({', '.join(others)})"
+            )
             yield Note("other_scorers", text)
 
 

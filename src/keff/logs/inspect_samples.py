@@ -89,7 +89,7 @@ class InspectSamples:
             raise LogError(
                 f"{where}: the scorer {scores.name} gave {row[column]!r}: say from which one on a "
                 "path is right with "
-                "--threshold"
+                "--format inspect_samples:threshold=NUMBER"
             ) from None
         return {
             "id": row["id"],

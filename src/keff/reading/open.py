@@ -62,13 +62,23 @@ class Record:
     branches: tuple[str, ...] = ()
 
 
+def named_part(path: Path, opening: Opening) -> tuple[Path, Opening]:
+    """Return the file and the part of ``PATH#PART``; a file whose own name holds ``#`` is taken as it is."""
+    file, mark, part = str(path).rpartition("#")
+    if not mark or opening.part is not None or path.exists():
+        return path, opening
+    return Path(file), replace(opening, part=part)
+
+
 def open_record(path: Path, opening: Opening | None = None) -> Record:
     """Read one run or log; raises LogError with file and line, or with the formats that were tried.
+
+    ``PATH#PART`` names one record of a log that holds several.
 
     A record of several models or prompts is read as one, with a slot for each: for what weighs or compares
     them. ``several.open_records`` reads them apart.
     """
-    opening = opening or Opening()
+    path, opening = named_part(path, opening or Opening())
     if (whole := by_columns(path, opening)) is not None:
         return whole
     source = gathered(path, opening)

@@ -14,7 +14,17 @@ from keff.errors import LogError, UsageError
 from keff.log import Question
 from keff.reading.ballot import ballot
 from keff.reading.branches import branch_names, columns_apart, names_in, split, with_branches
-from keff.reading.open import Gathered, Opening, Record, by_columns, gathered, naming, one_part, recorded
+from keff.reading.open import (
+    Gathered,
+    Opening,
+    Record,
+    by_columns,
+    gathered,
+    named_part,
+    naming,
+    one_part,
+    recorded,
+)
 from keff.records import Note
 from keff.sampling import RUN_FILE
 
@@ -40,9 +50,10 @@ def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
     """Read all records of a run, a log or a folder of logs: one per part, model and prompt, never pooled.
 
     Models and prompts are those that a record names, those that ``opening.branches`` names, and columns of
-    accuracies that no one model has. Each record says of which record it is a branch.
+    accuracies that no one model has. Each record says of which record it is a branch;
+    ``PATH#PART`` names one.
     """
-    opening = opening or Opening()
+    path, opening = named_part(path, opening or Opening())
     files = [path] if opening.format or not path.is_dir() or (path / RUN_FILE).is_file() else logs_in(path)
     return [record for file in files for record in _apart(file, opening)]
 
