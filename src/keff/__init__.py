@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keff.analysis.estimates import Settings
     from keff.analysis.formulas import c, k_eff, k_star, majority, plurality
-    from keff.analysis.front import analyze, combine, compare, replay
+    from keff.analysis.front import analyze, combine, compare, mix, replay
+    from keff.analysis.mix.findings import MixFindings
     from keff.analysis.predict import Prediction, predict
+    from keff.analysis.recommend import Aim
     from keff.analysis.results.combination import Combination
     from keff.analysis.results.comparison import Comparison
+    from keff.analysis.results.decision import Decision
     from keff.analysis.results.estimates import Analysis
     from keff.analysis.results.recommendation import Recommendation
     from keff.analysis.results.replay import Replay
+    from keff.analysis.terms import Terms
+    from keff.analysis.wanted import Wanted
     from keff.errors import KeffError
     from keff.plan import Plan
     from keff.plugins import load
@@ -32,16 +37,19 @@ if TYPE_CHECKING:
     from keff.stats.votes import Votes
 
 _HOME = {
+    "Aim": "keff.analysis.recommend",
     "Analysis": "keff.analysis.results.estimates",
     "Combination": "keff.analysis.results.combination",
     "Comparison": "keff.analysis.results.comparison",
     "Completion": "keff.records",
     "Consensus": "keff.sampling.consistency",
+    "Decision": "keff.analysis.results.decision",
     "Estimate": "keff.records",
     "Interval": "keff.records",
     "Item": "keff.records",
     "Job": "keff.sampling.job",
     "KeffError": "keff.errors",
+    "MixFindings": "keff.analysis.mix.findings",
     "Order": "keff.sampling.orders",
     "Path": "keff.records",
     "Plan": "keff.plan",
@@ -55,9 +63,11 @@ _HOME = {
     "Sampling": "keff.records",
     "Settings": "keff.analysis.estimates",
     "Stop": "keff.policy",
+    "Terms": "keff.analysis.terms",
     "Verdict": "keff.sampling.consistency",
     "View": "keff.policy",
     "Votes": "keff.stats.votes",
+    "Wanted": "keff.analysis.wanted",
     "analyze": "keff.analysis.front",
     "c": "keff.analysis.formulas",
     "combine": "keff.analysis.front",
@@ -67,6 +77,7 @@ _HOME = {
     "k_star": "keff.analysis.formulas",
     "load": "keff.plugins",
     "majority": "keff.analysis.formulas",
+    "mix": "keff.analysis.front",
     "open_record": "keff.reading.open",
     "parse_policy": "keff.policy",
     "plurality": "keff.analysis.formulas",
@@ -79,16 +90,19 @@ _HOME = {
 }
 
 __all__ = [
+    "Aim",
     "Analysis",
     "Combination",
     "Comparison",
     "Completion",
     "Consensus",
+    "Decision",
     "Estimate",
     "Interval",
     "Item",
     "Job",
     "KeffError",
+    "MixFindings",
     "Order",
     "Path",
     "Plan",
@@ -102,9 +116,11 @@ __all__ = [
     "Sampling",
     "Settings",
     "Stop",
+    "Terms",
     "Verdict",
     "View",
     "Votes",
+    "Wanted",
     "analyze",
     "c",
     "combine",
@@ -114,6 +130,7 @@ __all__ = [
     "k_star",
     "load",
     "majority",
+    "mix",
     "open_record",
     "parse_policy",
     "plurality",

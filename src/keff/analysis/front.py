@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -12,28 +12,43 @@ from keff.analysis import arms, estimates
 from keff.analysis import replay as replaying
 from keff.analysis.combine import combine_record
 from keff.analysis.estimates import Settings
+from keff.analysis.mix.choose import MixAim
+from keff.analysis.mix.findings import MixFindings
+from keff.analysis.mix.study import TOLERANCE, MixSettings, combine_branches
 from keff.analysis.results.combination import Combination
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay
+from keff.analysis.wanted import WANTED, Wanted, settings_of, tariff_of
 from keff.errors import UsageError
 from keff.policy import Policy
+from keff.reading.join import align
 from keff.reading.open import Record
 from keff.reading.several import by_column, one_model
-from keff.reading.source import How, opening_of, record_of
+from keff.reading.source import How, opening_of, record_of, unknown
+from keff.sampling.cost import Price
 
 
-def analyze(source: object, settings: Settings | None = None, **how: Unpack[How]) -> Analysis:
-    """Measure how many paths are worth paying for.
+class Asked(How, Wanted):
+    """How a source is read, and what is wanted of its analysis."""
+
+
+def analyze(source: object, settings: Settings | None = None, **asked: Unpack[Asked]) -> Analysis:
+    """Measure how many paths are worth paying for, and decide what to draw.
 
     ``source`` is a path (or ``PATH#SLOTS``, ``PATH#PART``), a Record, Votes, a 0/1 array [n, K] of
     correctness with NaN where a path is missing, nested lists of answers with ``gold_answer=[...]``, or a
-    pandas or polars frame with one row per path; ``how`` names its columns, or holds the data beside it.
-    Raises KeffError with one sentence that says what was expected.
+    pandas or polars frame with one row per path. Keywords say what is wanted, as on the command line
+    (``now``, ``cap``, ``retain``, ``sure``, ``budget``, ``prices``, ...: ``keff.Wanted``), name the columns
+    of a frame, or hold the data beside an array; ``settings`` stands for all of the first. Raises KeffError
+    with one sentence that says what was expected, also for a record of several models or prompts.
 
-    Example: ``keff.analyze(df, id="question_id", answer="prediction", gold_answer="target")``.
+    Example: ``keff.analyze(df, id="question_id", answer="prediction", gold_answer="target", now=8)``.
     """
-    return estimates.analyze(one_model(read(source, how)), settings or Settings())
+    unknown(asked, *WANTED)
+    how = {name: value for name, value in asked.items() if name not in WANTED}
+    wanted = settings_of({name: value for name, value in asked.items() if name in WANTED}, settings)
+    return estimates.analyze(one_model(read(source, how)), wanted)
 
 
 def replay(
@@ -66,6 +81,34 @@ def compare(
         return arms.compare(one_model(read(first, how)), one_model(read(second, how)), settings)
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def mix(
+    *sources: object,
+    names: Sequence[str] | None = None,
+    cap: int = 32,
+    retain: float | None = None,
+    budget_dollars: float | None = None,
+    value_per_correct: float | None = None,
+    cost_per_path: float | None = None,
+    tolerance: float = TOLERANCE,
+    prices: str | Path | Mapping[str, Price | Mapping[str, float]] | None = None,
+    seed: int = 0,
+    **how: Unpack[How],
+) -> MixFindings:
+    """Find which models or prompts to combine, and in what order; sources as in ``analyze``, one per branch.
+
+    The most paths of one branch are ``cap``. One aim: ``retain`` (the share of the best single branch's
+    accuracy), ``budget_dollars`` per question, or ``value_per_correct`` (with ``cost_per_path`` where nothing
+    else prices a path); without one no accuracy is given up that the questions can see, but ``tolerance``.
+    Raises UsageError for fewer than two branches or shared questions.
+    """
+    aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)
+    table = None if prices is None else tariff_of(prices).prices
+    if budget_dollars is not None and table is None:
+        raise UsageError("a budget in dollars needs prices")
+    group = align([read(source, how) for source in sources], names)
+    return combine_branches(group, MixSettings(cap, aim, table, tolerance, seed))
 
 
 def combine(source: object, **how: Unpack[How]) -> Combination:

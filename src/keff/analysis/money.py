@@ -32,6 +32,16 @@ class Pace:
         if not 0 < self.rate < np.inf:
             raise UsageError(f"tokens per second must be above 0, not {self.rate:g}")
 
+    @classmethod
+    def of(cls, text: str) -> Pace:
+        """Read seconds to the first token + tokens per second, such as ``0.5+60``; raises UsageError."""
+        first, _, rate = text.partition("+")
+        try:
+            return cls(float(first), float(rate))
+        except ValueError:
+            how = "write seconds to the first token + tokens per second: 0.5+60"
+            raise UsageError(f"--pace {text!r}: {how}") from None
+
 
 @dataclass(frozen=True, slots=True)
 class Tariff:

@@ -13,6 +13,7 @@ from keff.analysis.results.recommendation import Recommendation
 from keff.analysis.times import seconds_of
 from keff.analysis.today import Today
 from keff.errors import UsageError
+from keff.policy import policy_now
 from keff.policy_spec import MAX_CAP
 from keff.records import Interval, Note
 from keff.stats.votes import Votes
@@ -34,6 +35,8 @@ class Terms:
     pace: Pace | None = None
 
     def __post_init__(self) -> None:
+        if self.now is not None:
+            object.__setattr__(self, "now", policy_now(str(self.now)))
         if self.budget_dollars is not None and not 0 < self.budget_dollars < np.inf:
             raise UsageError(f"a budget in dollars must be above 0, not {self.budget_dollars:g}")
         if self.tariff is None and (self.budget_dollars is not None or self.volume is not None):

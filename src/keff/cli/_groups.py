@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from keff.analysis.money import Pace
 from keff.analysis.recommend import Aim
 from keff.analysis.terms import Terms
+from keff.analysis.wanted import tariff_of
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
-from keff.cli._money import read_pace, tariff
 from keff.errors import UsageError
 from keff.policy import policy_now
 from keff.reading.open import Opening
@@ -56,10 +57,10 @@ class MoneyOptions:
         today = self.now if self.now is not None or cap is None else str(cap)
         return Terms(
             now=None if today is None else policy_now(today),
-            tariff=tariff(self.prices),
+            tariff=None if self.prices is None else tariff_of(self.prices),
             volume=self.volume,
             budget_dollars=budget_dollars,
-            pace=read_pace(self.pace),
+            pace=None if self.pace is None else Pace.of(self.pace),
         )
 
 

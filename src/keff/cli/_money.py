@@ -1,37 +1,11 @@
-"""What the user pays and does today, from the options of the command line; and money for people."""
+"""Money for people."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
-from keff.analysis.money import Pace, Tariff
 from keff.analysis.results.recommendation import Recommendation
-from keff.errors import UsageError
 from keff.records import Interval
-
-
-def tariff(prices: Path | None) -> Tariff | None:
-    """Read the price table, where one is given."""
-    if prices is None:
-        return None
-    # Checking a table takes pydantic, whose import takes longer than most analyses.
-    from keff.sampling.price_table import read_prices
-
-    return Tariff(read_prices(prices), str(prices))
-
-
-def read_pace(text: str | None) -> Pace | None:
-    """Read seconds to the first token and tokens per second, such as ``0.5+60``."""
-    if text is None:
-        return None
-    first, _, rate = text.partition("+")
-    try:
-        return Pace(float(first), float(rate))
-    except ValueError:
-        raise UsageError(
-            f"--pace {text!r}: write seconds to the first token + tokens per second: 0.5+60"
-        ) from None
 
 
 def dollars(value: Interval | None) -> str:

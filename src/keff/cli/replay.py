@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from keff.analysis.arms import open_arm
+from keff.analysis.money import Pace
 from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.results.replay import Replay
+from keff.analysis.wanted import tariff_of
 from keff.cli import _aim_options as a
 from keff.cli import _console
 from keff.cli import _read_options as r
@@ -18,7 +20,6 @@ from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions, MoneyOptions
 from keff.cli._json import print_json
-from keff.cli._money import read_pace, tariff
 from keff.cli._replay_tables import replay_tables
 from keff.errors import UsageError
 from keff.plugins import missing_extra
@@ -70,9 +71,9 @@ def command(
         replicates=replicates,
         random_slots=random_slots,
         now=None if money.now is None else policy_now(money.now),
-        tariff=tariff(money.prices),
+        tariff=None if money.prices is None else tariff_of(money.prices),
         model=record.info.model,
-        pace=read_pace(money.pace),
+        pace=None if money.pace is None else Pace.of(money.pace),
     )
     replayed = replay(votes, policy or fitting(top), np.random.default_rng(seed), how)
     if out is not None:

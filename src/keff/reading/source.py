@@ -58,7 +58,7 @@ EXPECTED = (
 
 def opening_of(how: Mapping[str, object], *, texts: bool = False) -> Opening:
     """Return how a log is opened; raises UsageError for keywords that are not for logs."""
-    _check(how)
+    unknown(how)
     _no_words([word for word in how if word in WORDS], "a path")
     return _opening(how, texts)
 
@@ -72,7 +72,7 @@ def record_of(source: object, how: Mapping[str, object]) -> Record:
 
     Raises UsageError with what was expected.
     """
-    _check(how)
+    unknown(how)
     opening = _opening(how)
     words = {word: value for word, value in how.items() if word in WORDS}
     if isinstance(source, Record | Votes):
@@ -89,12 +89,13 @@ def record_of(source: object, how: Mapping[str, object]) -> Record:
     raise UsageError(f"a {type(source).__name__} holds no answers: {EXPECTED}")
 
 
-def _check(how: Mapping[str, object]) -> None:
-    """Raise UsageError for a word that is none, and name the nearest."""
-    for word in how:
-        if word not in (*OPENING, *WORDS):
-            near = difflib.get_close_matches(word, (*OPENING, *WORDS), 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join((*OPENING, *WORDS))}"
+def unknown(given: Iterable[str], *more: str) -> None:
+    """Raise UsageError for a keyword that is neither for reading nor in ``more``, and name the nearest."""
+    words = (*OPENING, *WORDS, *more)
+    for word in given:
+        if word not in words:
+            near = difflib.get_close_matches(word, words, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(words)}"
             raise UsageError(f"there is no keyword {word!r}: {hint}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -42,15 +43,24 @@ def read_prices(file: Path) -> dict[str, Price]:
     """
     try:
         table = tomllib.loads(file.read_text("utf-8"))
-        return {model: _Row.model_validate(price).price() for model, price in table.items()}
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: not TOML: {error}") from None
+    return prices_of(table, str(file))
+
+
+def prices_of(table: Mapping[str, object], name: str) -> dict[str, Price]:
+    """Return the prices of a table by model; raises UsageError that names it for what is no price."""
+    try:
+        return {
+            model: price if isinstance(price, Price) else _Row.model_validate(price).price()
+            for model, price in table.items()
+        }
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
         raise UsageError(
-            f"{file}: a price needs prompt and output in dollars per million tokens, or path, or second: "
+            f"{name}: a price needs prompt and output in dollars per million tokens, or path, or second: "
             f"{where} {problem['msg']}"
         ) from None

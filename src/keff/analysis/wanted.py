@@ -1,0 +1,90 @@
+"""What is wanted of an analysis, by the keywords of ``keff.analyze``: those of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+from keff.analysis.estimates import Settings
+from keff.analysis.money import Pace, Tariff
+from keff.analysis.recommend import Aim
+from keff.analysis.terms import Terms
+from keff.errors import UsageError
+from keff.policy_spec import MAX_CAP
+from keff.sampling.cost import Price
+
+
+class Wanted(TypedDict, total=False):
+    """What is wanted.
+
+    ``now`` is what is drawn today, a number of paths or a policy (default: what was recorded); ``cap`` the
+    most paths one would pay for. One aim: ``retain`` (the share of today's accuracy to keep, ``sure`` with
+    which probability on this workload), ``budget`` or ``budget_mean`` (mean paths), ``budget_dollars``, or
+    ``value_per_correct`` with ``cost_per_path``. ``prices`` is a table or a TOML file, ``volume`` the
+    questions to come, ``pace`` seconds where none are recorded ("0.5+60": to the first token, and tokens per
+    second); ``epsilon`` is the paper's.
+    """
+
+    now: int | str | None
+    cap: int | None
+    retain: float | None
+    sure: float | None
+    budget: float | None
+    budget_mean: float | None
+    budget_dollars: float | None
+    value_per_correct: float | None
+    cost_per_path: float | None
+    prices: str | Path | Mapping[str, Price | Mapping[str, float]] | None
+    volume: int | None
+    pace: str | None
+    epsilon: float
+    seed: int
+
+
+WANTED = tuple(Wanted.__annotations__)
+
+
+def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> Settings:
+    """Return the settings that keywords ask for; raises UsageError beside ready-made settings."""
+    given = {name: value for name, value in words.items() if value is not None}
+    if settings is not None:
+        if given:
+            raise UsageError(f"settings say all of it: leave out {', '.join(given)}")
+        return settings
+    cap = given.get("cap", 32)
+    if not 1 <= cap <= MAX_CAP:
+        raise UsageError(f"cap must be 1 to {MAX_CAP}, not {cap}")
+    epsilon = given.get("epsilon", 0.025)
+    if not 0 < epsilon < float("inf"):
+        raise UsageError(f"epsilon must be above 0, not {epsilon:g}")
+    return Settings(
+        epsilon=epsilon,
+        k_max=cap,
+        seed=given.get("seed", 0),
+        aim=Aim(
+            retain=given.get("retain"),
+            confidence=given.get("sure"),
+            budget=given.get("budget"),
+            budget_mean=given.get("budget_mean"),
+            value_per_correct=given.get("value_per_correct"),
+            cost_per_path=given.get("cost_per_path"),
+        ),
+        terms=Terms(
+            now=str(given["now"]) if "now" in given else None,
+            tariff=None if "prices" not in given else tariff_of(given["prices"]),
+            volume=given.get("volume"),
+            budget_dollars=given.get("budget_dollars"),
+            pace=None if "pace" not in given else Pace.of(given["pace"]),
+        ),
+    )
+
+
+def tariff_of(prices: str | Path | Mapping[str, Any]) -> Tariff:
+    """Return a price table: from a TOML file, or as one; raises UsageError for what is none."""
+    # Checking a table takes pydantic, whose import takes longer than most analyses.
+    from keff.sampling.price_table import prices_of, read_prices
+
+    if isinstance(prices, str | Path):
+        return Tariff(read_prices(Path(prices)), str(prices))
+    return Tariff(prices_of(prices, "prices"))
