@@ -15,6 +15,7 @@ from keff.analysis.predict import Prediction
 from keff.analysis.results.combination import Combination
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.noise import Noise
 from keff.analysis.results.replay import Replay
 from keff.result import Result
 
@@ -22,6 +23,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 PRINTED: dict[str, type[Result]] = {
     "analyze": Analysis,
     "replay": Replay,
+    "noise": Noise,
     "compare": Comparison,
     "combine": Combination,
     "predict": Prediction,
@@ -31,7 +33,7 @@ PRINTED: dict[str, type[Result]] = {
 def schema(command: str) -> dict[str, Any]:
     """Return the schema of what ``keff COMMAND --json`` prints."""
     made = _strict(TypeAdapter(PRINTED[command]).json_schema(mode="serialization"))
-    if command == "analyze":
+    if command in ("analyze", "noise"):
         made = _one_or_several(made)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -59,11 +61,11 @@ def _strict(node: Any) -> Any:
 
 
 def _one_or_several(made: dict[str, Any]) -> dict[str, Any]:
-    """Several PATHs give a list of runs, each with the path that it was read from."""
+    """Several PATHs, or several records in one, give a list of runs, each with where it was read from."""
     shared = made.pop("$defs")
     del made["additionalProperties"]  # a run has its path beside the fields of an analysis
-    analysis = {"$ref": "#/$defs/Analysis", "unevaluatedProperties": False}
-    run = analysis | {"properties": {"path": {"type": "string"}}, "required": ["path"]}
+    one = {"$ref": "#/$defs/One", "unevaluatedProperties": False}
+    run = one | {"properties": {"path": {"type": "string"}}, "required": ["path"]}
     several = {
         "type": "object",
         "description": "Several PATHs.",
@@ -71,7 +73,7 @@ def _one_or_several(made: dict[str, Any]) -> dict[str, Any]:
         "required": ["runs"],
         "additionalProperties": False,
     }
-    return {"anyOf": [analysis, several], "$defs": {"Analysis": made, **shared}}
+    return {"anyOf": [one, several], "$defs": {"One": made, **shared}}
 
 
 def pages() -> dict[Path, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keff.analysis.estimates import Settings
     from keff.analysis.formulas import c, k_eff, k_star, majority, plurality
-    from keff.analysis.front import analyze, combine, compare, mix, replay
+    from keff.analysis.front import analyze, combine, compare, mix, noise, replay
     from keff.analysis.mix.findings import MixFindings
     from keff.analysis.predict import Prediction, predict
     from keff.analysis.recommend import Aim
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from keff.analysis.results.comparison import Comparison
     from keff.analysis.results.decision import Decision
     from keff.analysis.results.estimates import Analysis
+    from keff.analysis.results.noise import Noise
     from keff.analysis.results.recommendation import Recommendation
     from keff.analysis.results.replay import Replay
     from keff.analysis.terms import Terms
@@ -50,6 +51,7 @@ _HOME = {
     "Job": "keff.sampling.job",
     "KeffError": "keff.errors",
     "MixFindings": "keff.analysis.mix.findings",
+    "Noise": "keff.analysis.results.noise",
     "Order": "keff.sampling.orders",
     "Path": "keff.records",
     "Plan": "keff.plan",
@@ -78,6 +80,7 @@ _HOME = {
     "load": "keff.plugins",
     "majority": "keff.analysis.formulas",
     "mix": "keff.analysis.front",
+    "noise": "keff.analysis.front",
     "open_record": "keff.reading.open",
     "parse_policy": "keff.policy",
     "plurality": "keff.analysis.formulas",
@@ -103,6 +106,7 @@ __all__ = [
     "Job",
     "KeffError",
     "MixFindings",
+    "Noise",
     "Order",
     "Path",
     "Plan",
@@ -131,6 +135,7 @@ __all__ = [
     "load",
     "majority",
     "mix",
+    "noise",
     "open_record",
     "parse_policy",
     "plurality",

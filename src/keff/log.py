@@ -32,8 +32,9 @@ class Question:
 
     ``form`` says what ``answers`` are: answers; whole ``completions``, from which the answer is still to be
     read; or nothing but their number (all None), where the log keeps only ``scores`` in ``correct``.
-    ``part`` names the record that a question belongs to, where one log holds several. ``nan`` counts answers
-    that are the number NaN, which abstain; ``structured`` says that some are lists or objects, as JSON.
+    ``scores`` are graded ones, one per path where given, NaN where missing. ``part`` names the record that a
+    question belongs to, where one log holds several. ``nan`` counts answers that are the number NaN, which
+    abstain; ``structured`` says that some are lists or objects, as JSON.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Question:
     meta: Mapping[str, object] = field(default_factory=dict[str, object])
     nan: int = 0
     structured: bool = False
+    scores: tuple[float, ...] | None = None
     cached_tokens: tuple[float, ...] | None = None
 
 

@@ -15,6 +15,7 @@ import pytest
 from keff.analysis.arms import Comparing, compare
 from keff.analysis.combine import combine_record
 from keff.analysis.estimates import Settings, analyze
+from keff.analysis.noise import noise
 from keff.analysis.predict import predict
 from keff.analysis.recommend import Aim
 from keff.analysis.replay import Replaying, replay
@@ -23,6 +24,7 @@ from keff.errors import UsageError
 from keff.log import LogInfo, Question
 from keff.reading.ballot import Reading, ballot
 from keff.reading.open import Record
+from keff.reading.repeated import of_record, of_rows
 from keff.records import Interval
 from keff.result import Finding, plain
 
@@ -78,6 +80,9 @@ def findings() -> list[tuple[str, Finding]]:
         ("analyze", analyze(one, Settings(k_max=8))),
         ("replay", replay(whole.ballot.votes, POLICIES, rng, REPLAYED)),
         ("replay", replay(blind.ballot.votes, ["fixed:3"], rng, REPLAYED)),
+        ("noise", noise(of_record(whole))),
+        ("noise", noise(of_record(one))),
+        ("noise", noise(of_rows([[0.5, 1], [0.25]] * 9, "scores"))),
         ("compare", compare(whole, record(slots=True), QUICK)),
         ("compare", compare(graded, graded, QUICK)),
         ("combine", combine_record(record(slots=True))),

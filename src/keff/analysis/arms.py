@@ -17,6 +17,7 @@ from keff.analysis.results.comparison import ArmResult, Comparison, Corrected, P
 from keff.errors import UsageError
 from keff.reading.ballot import Ballot
 from keff.reading.open import Opening, Record, open_record
+from keff.reading.repeated import Scored, of_record, scored_logs
 from keff.records import Interval, Note
 from keff.stats import slots as audit
 from keff.stats.compare import ArmComparison, ArmPlan, Estimator, compare_arms
@@ -75,6 +76,17 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
         return replace(open_record(Path(text), opening), path=text)
     record = open_record(Path(path), opening)
     return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
+
+
+def open_scored(text: str, opening: Opening | None = None) -> list[Scored]:
+    """Read repeated scores given as ``PATH``, ``PATH#SLOTS`` or ``PATH#PART``, one for each model."""
+    opening = opening or Opening()
+    path, mark, choice = text.rpartition("#")
+    if not mark or Path(text).exists():
+        return scored_logs(Path(text), opening)
+    if _SLOTS.fullmatch(choice):
+        return [of_record(open_arm(text, opening))]
+    return [replace(each, path=text) for each in scored_logs(Path(path), replace(opening, part=choice))]
 
 
 def compare(first: Record, second: Record, how: Comparing | None = None) -> Comparison:

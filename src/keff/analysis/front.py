@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from keff.analysis import arms, estimates
+from keff.analysis import noise as noises
 from keff.analysis import replay as replaying
 from keff.analysis.combine import combine_record
 from keff.analysis.estimates import Settings
@@ -18,12 +19,15 @@ from keff.analysis.mix.study import TOLERANCE, MixSettings, combine_branches
 from keff.analysis.results.combination import Combination
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.noise import Noise
 from keff.analysis.results.replay import Replay
 from keff.analysis.wanted import WANTED, Wanted, settings_of, tariff_of
 from keff.errors import UsageError
 from keff.policy import Policy
+from keff.reading.arrays import numeric_rows
 from keff.reading.join import align
 from keff.reading.open import Record
+from keff.reading.repeated import Scored, of_record, of_rows
 from keff.reading.several import by_column, one_model
 from keff.reading.source import How, opening_of, record_of, unknown
 from keff.sampling.cost import Price
@@ -67,6 +71,35 @@ def replay(
     rules = list(policies) if isinstance(policies, list | tuple) else [policies]
     votes = one_model(read(source, how)).ballot.votes
     return replaying.replay(votes, rules, np.random.default_rng(seed), settings)  # pyright: ignore[reportArgumentType]
+
+
+def noise(source: object, **how: Unpack[How]) -> Noise:
+    """Measure how far to trust a score: its noise from run to run, power, pass@k and pass^k.
+
+    ``source`` as in ``analyze``, or an array or nested lists of graded scores (0 to 1, 1 to 10, 0 to 100),
+    with as many repeats of each question as there are. Raises KeffError with one sentence that says what was
+    expected.
+
+    Example: ``keff.noise([[1, 0, 1], [0.5, 0.25]])``.
+    """
+    (only,) = scored(source, how, 1)
+    return noises.noise(only)
+
+
+def scored(source: object, how: Any, most: int | None = None) -> list[Scored]:
+    """Return the repeated scores of a source, one for each model; UsageError for more than ``most``."""
+    if isinstance(source, Scored):
+        return [source]
+    if isinstance(source, str | Path):
+        found = arms.open_scored(str(source), opening_of(how))
+    elif (rows := numeric_rows(source)) is not None and not set(how) - {"cluster"}:
+        found = [of_rows(rows, "scores", how.get("cluster"))]
+    else:
+        found = [of_record(record_of(source, how))]
+    if most is not None and len(found) > most:
+        names = ", ".join(each.path for each in found[:3])
+        raise UsageError(f"it holds {len(found)} records ({names}, ...): name one of them, as PATH#PART")
+    return found
 
 
 def compare(

@@ -23,6 +23,7 @@ COMMANDS = (
     "pilot",
     "read",
     "analyze",
+    "noise",
     "compare",
     "combine",
     "mix",

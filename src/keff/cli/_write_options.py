@@ -10,6 +10,7 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 PlanOut = Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")]
 PageOut = Annotated[Path | None, typer.Option("--report", help="Write the report page here.")]
+
 JoinOut = Annotated[Path, typer.Option("-o", "--out", help="The joined JSONL to write.")]
 ReportOut = Annotated[Path, typer.Option("-o", "--out", help="The page to write.")]
 ReplayOut = Annotated[

@@ -32,7 +32,7 @@ NUMBERS = {
 TEXTS = {"answers": "all_answers", "keys": "all_keys", "rules": "all_rules"}
 CODED = {"correct": "all_correct", "slots": "slots"}
 LISTS = (*TEXTS.values(), *NUMBERS.values(), *CODED.values())
-OTHERS = frozenset(LIST_OF.values()) - {*LISTS, "all_texts", "all_truncated"}
+OTHERS = frozenset({*LIST_OF.values(), "all_scores"}) - {*LISTS, "all_texts", "all_truncated"}
 """Lists of the JSONL that only the reading row by row understands."""
 
 _NUMBER_KINDS = frozenset({float, int, bool, type(None)})

@@ -27,7 +27,7 @@ from keff.logs._values import (
     whole,
 )
 
-LISTS = tuple(LIST_OF.values())
+LISTS = (*LIST_OF.values(), "all_scores")
 KNOWN = {"id", "question", "gold_answer", "cluster", "task", "answer_space", "model", *LISTS}
 
 T = TypeVar("T")
@@ -38,6 +38,10 @@ Rows = Callable[[], Iterable[tuple[str, Row]]]
 
 def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     """Turn one row with lists into a Question; raises LogError that names ``where`` and the field."""
+    graded = row.get("all_scores")
+    if row.get("all_answers") is None and isinstance(graded, list):  # scores alone: nothing to vote on
+        bare = {**row, "all_answers": [None] * len(cast("list[object]", graded))}
+        return replace(question_of(where, bare, texts=texts), form="scores")
     missing = [name for name in ("id", "all_answers") if row.get(name) is None]
     if missing:
         raise LogError(f"{where}: lacks {' and '.join(missing)} (it has {', '.join(row)})")
@@ -64,6 +68,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         meta={name: value for name, value in row.items() if name not in KNOWN},
         nan=sum(map(is_nan, answers)),
         structured=any(map(is_structured, answers)),
+        scores=_each(where, lists, "all_scores", number),
     )
 
 

@@ -30,7 +30,7 @@ class KeffJsonl:
             return row
         if "instance_id" in row and "id" not in row:
             return 'the first line has no "id"'
-        return None if "all_answers" in row else 'the first line has no "all_answers"'
+        return None if {"all_answers", "all_scores"} & set(row) else 'the first line has no "all_answers"'
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""

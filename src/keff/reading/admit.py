@@ -33,6 +33,7 @@ PER_PATH = (
     "rules",
     "truncated",
     "texts",
+    "scores",
 )
 """The fields of a Question with one entry per path."""
 

@@ -54,6 +54,14 @@ def questions_of(source: object, data: Mapping[str, object]) -> list[Question]:
     ]
 
 
+def numeric_rows(source: object) -> list[list[float | None]] | None:
+    """Return an array or nested lists of numbers as rows, None or NaN where missing; None for others."""
+    if not isinstance(source, np.ndarray | list | tuple):
+        return None
+    rows = _rows(cast("object", source))
+    return cast("list[list[float | None]]", rows) if _is_numeric(cast("object", source), rows) else None
+
+
 def _rows(source: object) -> list[list[object]]:
     if isinstance(source, np.ndarray) and source.ndim != 2:
         raise UsageError(f"an array must be [questions, paths], with 2 dimensions, not {source.ndim}")

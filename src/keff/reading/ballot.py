@@ -17,6 +17,11 @@ from keff.logs._coding import Coded
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+
+class RaggedError(LogError):
+    """Questions have so unequally many paths that trimming them all to the least would drop too many."""
+
+
 Key = Callable[[str], str | None]
 ReadText = Callable[[str, bool], Read]
 """Text of a completion, and whether it was cut -> what it says."""
@@ -58,6 +63,7 @@ class Ballot:
     the rows of ``votes``, read again from the log when asked for where it is large; ``notes`` say what was
     trimmed, dropped or unlabelled. ``rules`` [n, K] how each answer was found (-1: not said; None: nowhere).
     ``asked`` [n] are hashes of the questions' texts, 0 where there is none.
+    ``ids`` [n] are those of the questions where they are known without reading these again.
     """
 
     votes: Votes
@@ -67,6 +73,12 @@ class Ballot:
     notes: tuple[Note, ...]
     rules: Coded | None = None
     asked: IntArray | None = None
+    ids: Sequence[str] | None = None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The ids of the questions, in the order of the rows of ``votes``."""
+        return [question.id for question in self.questions] if self.ids is None else self.ids
 
 
 def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None = None) -> Ballot:
@@ -87,6 +99,8 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
     correct = (
         np.array([correct_of(row, k, reading) for row in kept]) if bool(labelled[places].any()) else None
     )
+    if codes is None and correct is None:
+        raise LogError("it holds graded scores and no answers: keff noise and keff compare read these")
     votes = Votes(
         answers=codes,
         correct=scored(codes, correct, notes),
@@ -179,7 +193,7 @@ def _common_k(lengths: Counter[int], trim: int | None) -> tuple[int, list[Note]]
     best = max(lengths, key=lambda size: size * sum(c for length, c in lengths.items() if length >= size))
     dropped = 1 - k * lengths.total() / total
     if k == 0 or dropped >= TRIM_SHARE:
-        raise LogError(
+        raise RaggedError(
             f"questions have {k} to {max(lengths)} paths; using the first {k} of each would drop "
             f"{dropped:.0%} of the paths: say how many with --trim {best}"
         )

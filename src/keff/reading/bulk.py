@@ -79,6 +79,7 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
         tuple(notes),
         rules,
         None if bulk.asked is None else bulk.asked[rows],
+        bulk.ids if rows.size == bulk.sizes.size else [bulk.ids[int(row)] for row in rows],
     )
 
 

@@ -84,7 +84,7 @@ def _apart(path: Path, opening: Opening) -> list[Record]:
     source = gathered(path, opening)
     records: list[Record] = []
     with naming(path):
-        parts = _parts(source.questions, opening.part)
+        parts = parts_of(source.questions, opening.part)
         several = len(parts) > 1
         # Parts are models where the first row's model is one of them.
         models = several and source.info.model in parts
@@ -94,7 +94,7 @@ def _apart(path: Path, opening: Opening) -> list[Record]:
     return records
 
 
-def _parts(questions: Sequence[Question], part: str | None) -> dict[str, list[Question]]:
+def parts_of(questions: Sequence[Question], part: str | None) -> dict[str, list[Question]]:
     """Return the questions of each part of a log, or of the branches or parts of one name."""
     if part is not None and part in names_in(questions):
         return {part: split(questions, part)}

@@ -27,11 +27,11 @@ SEED = 0
 class Difference:
     """The second score minus the first on the shared questions, on the scale 0 to 1.
 
-    ``p_value`` is that of the sign-flip test of no difference, ``noise`` the standard deviation of the difference that
-    repeats alone give on these very questions (None where no question has two repeats on either side),
-    ``same_model_chance`` how often two runs of one model, of as many repeats, differ by as much or more.
-    ``questions_needed`` and ``repeats_needed`` are how many in all would find the difference seen, were it the true
-    one, with 80% power at 5%: None where no number would.
+    ``p_value`` is that of the sign-flip test of no difference, ``noise`` the standard deviation of the
+    difference that repeats alone give on these very questions (None where no question has two repeats on
+    either side), ``same_model_chance`` how often two runs of one model, of as many repeats, differ by as much
+    or more. ``questions_needed`` and ``repeats_needed`` are how many in all would find the difference seen,
+    were it the true one, with 80% power at 5%: None where no number would.
     """
 
     difference: Interval
@@ -51,18 +51,18 @@ class Difference:
 def paired(first: Repeats, second: Repeats, level: float = 0.95) -> Difference:
     """Compare two scores on the same questions, row by row; repeats may be unequally many.
 
-    The interval is t over clusters, of the mean of differences of question means, so repeats and questions both are in
-    it; one difference of each sign is added to its variance, as Bonett and Price (2012) do for single answers, so that
-    it has a width where nothing differs, and it reaches 0 where the exact test does not reject. The test flips the
-    signs of the differences of whole clusters: exact under exchange of the two sides, McNemar's for single answers.
-    Raises ValueError for unequal numbers of questions.
+    The interval is t over clusters, of the mean of differences of question means, so repeats and questions
+    both are in it; one difference of each sign is added to its variance, as Bonett and Price (2012) do for
+    single answers, so that it has a width where nothing differs, and it reaches 0 where the exact test does
+    not reject. The test flips the signs of the differences of whole clusters: exact under exchange of the two
+    sides, McNemar's for single answers. Raises ValueError for unequal numbers of questions.
     """
     if first.n != second.n:
         raise ValueError(f"{first.n} and {second.n} questions cannot be paired")
     apart = second.mean - first.mean
     ids, units = second.ids, second.units
     value = float(apart.mean())
-    p_value, exact = sign_flips(np.bincount(ids, apart))
+    p_value, exact = sign_flips(np.bincount(ids, apart).astype(np.float64))
     noise = _noise(first, second)
     if units < 2:
         return Difference(Interval(value, None, None, "one cluster"), p_value, noise, None, None, None)
@@ -89,8 +89,8 @@ def sign_flips(totals: FloatArray) -> tuple[float, bool]:
     """Return the two-sided p-value of a sum under random signs of its terms, and whether it was counted.
 
     The law of the sum is the convolution of two-point laws on the grid that the terms share, through its
-    characteristic function; of terms that share no such grid ``DRAWS`` signs are drawn. Not for more than ``FEW`` terms
-    that are not 0.
+    characteristic function; of terms that share no such grid ``DRAWS`` signs are drawn. Not for more than
+    ``FEW`` terms that are not 0.
     """
     terms = np.abs(totals[np.abs(totals) > 1e-12])
     if terms.size == 0:
@@ -99,7 +99,7 @@ def sign_flips(totals: FloatArray) -> tuple[float, bool]:
         return math.nan, False
     seen = abs(float(totals.sum()))
     step = _grid(terms)
-    size = 0 if step is None else int(round(float(terms.sum()) / step)) * 2 + 2
+    size = 0 if step is None else round(float(terms.sum()) / step) * 2 + 2
     if step is None or size > MOST_STEPS:
         rng = np.random.default_rng(SEED)
         as_far = sum(
@@ -139,7 +139,7 @@ def _noise(first: Repeats, second: Repeats) -> float | None:
 
 
 def _same_model(value: float, first: Repeats, second: Repeats) -> float | None:
-    """Return P(|difference| of two runs >= that seen), with what both sides say of the noise of one answer."""
+    """Return P(|difference| of two runs >= that seen), by the noise of one answer that both sides show."""
     inside = [within(side) for side in (first, second)]
     known = [each.value for each in inside if each is not None]
     if not known:
@@ -173,7 +173,7 @@ def _repeats_needed(first: Repeats, second: Repeats, value: float, variance: flo
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
-    """Return p-values [m] adjusted for their number by Holm (1979): no false claim among them in 1 - level."""
+    """Return p-values [m] adjusted for their number by Holm (1979)."""
     p = np.asarray(p_values, np.float64)
     order = np.argsort(p, kind="stable")
     adjusted = np.maximum.accumulate(p[order] * (p.size - np.arange(p.size)))

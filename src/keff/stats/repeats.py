@@ -1,14 +1,16 @@
 """Repeated scores of the same questions: how noisy is their mean, and what would other repeats have shown.
 
-The model: question i has an unknown mean score theta_i and variance v_i of one answer; answers to a question are
-independent given both. c is then the intraclass correlation of answers, Var(theta) / (Var(theta) + mean v).
+The model: question i has an unknown mean score theta_i and variance v_i of one answer; answers to a question
+are independent given both. c is then the intraclass correlation of answers, Var(theta) / (Var(theta) + mean
+v).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,23 +25,25 @@ SCALES = ((0.0, 1.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
 """Scales that scores are on, the narrowest first that holds them all."""
 
 SCARCE = 10
-"""With fewer questions' worth of right or of wrong answers the spread seen among questions is no guide: then no
-share is taken to be better known than from one answer to each question."""
+"""With fewer questions' worth of right or of wrong answers the spread seen among questions is no guide: then
+no share is taken to be better known than from one answer to each question."""
 
 REPLICATES = 1000
 
 LAW_SD = 0.08
-"""Standard deviation of what the beta-binomial law errs in logit pass^k for each doubling of k beyond the repeats.
-Learned on 57 recorded workloads (``python -m benchmarks.repeats``); .066 to .087 without any one family."""
+"""Standard deviation of what the beta-binomial law errs in logit pass^k, for each doubling of k beyond the
+repeats. Learned on 57 recorded workloads (``python -m benchmarks.repeats``); .066 to .087 without any one
+family."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeats:
     """Repeated scores of n questions, as sufficient statistics on the scale 0 to 1.
 
-    ``count`` [n] repeats of each question, ``mean`` [n] of its scores, ``second`` and ``fourth`` [n] the sums of
-    squares and of fourth powers of deviations from that mean. ``clusters`` [n] are the independent units (None: the
-    questions). ``binary`` says that every score is 0 or 1. ``scale`` are the ends of the scale that scores were on.
+    ``count`` [n] repeats of each question, ``mean`` [n] of its scores, ``second`` and ``fourth`` [n] the sums
+    of squares and of fourth powers of deviations from that mean. ``clusters`` [n] are the independent units
+    (None: the questions). ``binary`` says that every score is 0 or 1. ``scale`` are the ends of the scale
+    that scores were on.
     """
 
     count: IntArray
@@ -61,14 +65,14 @@ class Repeats:
         """Return repeats from how many answers [n] of each question are right, and how many there are."""
         p = right / count
         wrong = count - right
-        return cls(count, p, right * (1 - p), right * (1 - p) ** 4 + wrong * p**4, clusters)
+        return cls(count, p, 1.0 * right * (1 - p), right * (1 - p) ** 4.0 + wrong * p**4.0, clusters)
 
     @classmethod
     def of_scores(cls, rows: Sequence[ArrayLike], clusters: IntArray | None = None) -> Repeats:
         """Return repeats of scores, one sequence of any length from 1 for each question.
 
-        Raises ValueError for a score that is not finite, or on none of the scales 0 to 1, 1 to 10, 0 to 10 and
-        0 to 100.
+        Raises ValueError for a score that is not finite, or on none of the scales 0 to 1, 1 to 10, 0 to 10
+        and 0 to 100.
         """
         values = [np.asarray(row, np.float64).ravel() for row in rows]
         flat = np.concatenate(values)
@@ -78,7 +82,7 @@ class Repeats:
         item = np.repeat(np.arange(count.size), count)
         mean = np.bincount(item, unit, count.size) / count
         apart = unit - mean[item]
-        second, fourth = (np.bincount(item, apart**power, count.size) for power in (2, 4))
+        second, fourth = (np.bincount(item, apart**power, count.size).astype(np.float64) for power in (2, 4))
         binary = bool(np.all((unit == 0) | (unit == 1)))
         return cls(count, mean, second, fourth, clusters, binary, scale)
 
@@ -131,13 +135,16 @@ def _scale(values: FloatArray) -> tuple[float, float]:
     for scale in SCALES:
         if scale[0] <= low and high <= scale[1]:
             return scale
-    raise ValueError(f"scores go from {low:g} to {high:g}: they must be on 0 to 1, 1 to 10, 0 to 10 or 0 to 100")
+    raise ValueError(
+        f"scores go from {low:g} to {high:g}: they must be on 0 to 1, 1 to 10, 0 to 10 or 0 to 100"
+    )
 
 
 def score(repeats: Repeats, level: float = 0.95) -> Estimate:
     """Return the mean score over questions (each counts alike) with an interval over questions like these.
 
-    Wilson's interval for the number of independent answers that would give the same cluster-robust standard error.
+    Wilson's interval for the number of independent answers that would give the same cluster-robust standard
+    error.
     """
     return share(repeats.mean, repeats, level)
 
@@ -159,11 +166,14 @@ def clustered_variance(values: FloatArray, ids: IntArray) -> float:
     return float(totals @ totals) * units / (units - 1) / values.size**2 if units > 1 else 0.0
 
 
-def wilson(value: float, variance: float, units: int, level: float = 0.95) -> tuple[float | None, float | None]:
+def wilson(
+    value: float, variance: float, units: int, level: float = 0.95
+) -> tuple[float | None, float | None]:
     """Return Wilson's limits of a share whose standard error is known, from ``units`` independent units.
 
-    The sample size is value (1 - value) / variance, as in design-based surveys (Korn and Graubard 1998; Franco et al.
-    2019), and the quantile that of t with units - 1 degrees of freedom. None for fewer than two units.
+    The sample size is value (1 - value) / variance, as in design-based surveys (Korn and Graubard 1998;
+    Franco et al. 2019), and the quantile that of t with units - 1 degrees of freedom. None for fewer than two
+    units.
     """
     if units < 2:
         return None, None
@@ -179,7 +189,7 @@ def wilson(value: float, variance: float, units: int, level: float = 0.95) -> tu
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The mean variance of one answer to a question: its estimate, the variance of that, and the largest share."""
+    """The mean variance of one answer to a question, the variance of that estimate, a typical share of it."""
 
     value: float
     variance: float
@@ -207,14 +217,14 @@ def _gamma(mean: float, variance: float, above: float) -> float:
 def within(repeats: Repeats) -> Within | None:
     """Return the mean variance of one answer given its question; None where no question has two repeats.
 
-    Its own variance is that over other repeats of these very questions, not over other questions: the variance of
-    each s^2 given its question, E(s^4) - v^2, with the unbiased estimate of v^2 from four repeats or more, and that of
-    the beta-binomial law (scores of 0 and 1) or mean(v)^2 <= mean(v^2) otherwise.
+    Its own variance is that over other repeats of these very questions, not over other questions: the
+    variance of each s^2 given its question, E(s^4) - v^2, with the unbiased estimate of v^2 from four repeats
+    or more, and that of the beta-binomial law (scores of 0 and 1) or mean(v)^2 <= mean(v^2) otherwise.
     """
     some = repeats.several
     if not np.any(some):
         return None
-    count, second, fourth = (part[some] for part in (repeats.count, repeats.second, repeats.fourth))
+    count, second, fourth = repeats.count[some], repeats.second[some], repeats.fourth[some]
     each = second / (count - 1)
     value, n = float(each.mean()), each.size
     square = np.full(n, value**2)
@@ -252,7 +262,7 @@ def _law_square(repeats: Repeats, value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Variance of one answer, split: between clusters (0 without any), between their questions, between repeats."""
+    """Variance of one answer: between clusters (0 without any), between their questions, between repeats."""
 
     clusters: float
     questions: float
@@ -262,8 +272,8 @@ class Components:
 def components(repeats: Repeats) -> Components | None:
     """Return the moment estimates of the variance components; None where no question has two repeats.
 
-    Between questions: the variance of question means less that of their repeats. Between clusters: the mean product of
-    the deviations of two questions of one cluster. Each question counts alike; none is below 0.
+    Between questions: the variance of question means less that of their repeats. Between clusters: the mean
+    product of the deviations of two questions of one cluster. Each question counts alike; none is below 0.
     """
     inside = within(repeats)
     if inside is None or repeats.n < 2:
@@ -275,7 +285,8 @@ def components(repeats: Repeats) -> Components | None:
         sums = np.bincount(repeats.ids, apart)
         sizes = np.bincount(repeats.ids)
         pairs = float(np.sum(sizes * (sizes - 1)))
-        # The mean is that of these very questions: products of deviations from it are low by its own variance.
+        # The mean is that of these very questions: products of deviations from it are low by its own
+        # variance.
         product = (float(sums @ sums) - float(apart @ apart)) / pairs if pairs else 0.0
         shared = min(max(product + clustered_variance(repeats.mean, repeats.ids), 0.0), max(between, 0.0))
     return Components(shared, max(between - shared, 0.0), inside.value)
@@ -309,8 +320,9 @@ def within_value(repeats: Repeats) -> float | None:
 def icc_interval(repeats: Repeats, level: float = 0.95) -> Interval | None:
     """Return the intraclass correlation with its interval; None where no question has two repeats.
 
-    Of scores of 0 and 1, equally many each: ``intervals.interval_c``. Otherwise a t interval on Fisher's scale
-    half log((1 + (m - 1) c) / (1 - c)), m the harmonic mean of repeats, from influence values summed by cluster.
+    Of scores of 0 and 1, equally many each: ``intervals.interval_c``. Otherwise a t interval on Fisher's
+    scale half log((1 + (m - 1) c) / (1 - c)), m the harmonic mean of repeats, from influence values summed by
+    cluster.
     """
     c = icc(repeats)
     if not np.any(repeats.several) or repeats.n < 2:
@@ -318,8 +330,12 @@ def icc_interval(repeats: Repeats, level: float = 0.95) -> Interval | None:
     if repeats.binary and repeats.k == int(repeats.count.max()):
         columns = np.arange(repeats.k) < repeats.right[:, None]
         if repeats.clusters is None:
-            return interval_c(np.bincount(repeats.right.astype(np.int64), minlength=repeats.k + 1), level=level).interval
-        return interval_c(Votes.from_correct(columns.astype(np.int64), repeats.clusters), level=level).interval
+            return interval_c(
+                np.bincount(repeats.right.astype(np.int64), minlength=repeats.k + 1), level=level
+            ).interval
+        return interval_c(
+            Votes.from_correct(columns.astype(np.int64), repeats.clusters), level=level
+        ).interval
     method = "delta, Fisher scale"
     if math.isnan(c) or repeats.units < 2:
         return Interval(c, None, None, method)
@@ -341,8 +357,8 @@ def icc_interval(repeats: Repeats, level: float = 0.95) -> Interval | None:
 def run_to_run(repeats: Repeats, level: float = 0.95) -> Interval | None:
     """Return the standard deviation of the mean score of one run on these very questions.
 
-    sqrt(mean v / n), which is sqrt(p(1-p)(1-c)/n) for right and wrong. Gamma interval over other repeats of the same
-    questions. None where no question has two repeats.
+    sqrt(mean v / n), which is sqrt(p(1-p)(1-c)/n) for right and wrong. Gamma interval over other repeats of
+    the same questions. None where no question has two repeats.
     """
     inside = within(repeats)
     if inside is None:
@@ -374,15 +390,13 @@ def moment(p: ArrayLike, c: ArrayLike, k: int) -> FloatArray:
     return out
 
 
-Moment = Callable[[FloatArray, IntArray, int], FloatArray]
-
-
 def all_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
-    """Return pass^k: the share of questions that k answers in a row would all get right, for questions like these.
+    """Return pass^k: the share of questions like these that k answers in a row would all get right.
 
-    Exact and unbiased up to the least number m of repeats. Beyond, pass^m times the ratio of the k-th and the m-th
-    moment of the beta law with the mean and correlation of the repeats; its variance adds that of a cluster bootstrap
-    and what the law erred on left-out recorded generations (``LAW_SD``). Needs scores of 0 and 1.
+    Exact and unbiased up to the least number m of repeats. Beyond, pass^m times the ratio of the k-th and the
+    m-th moment of the beta law with the mean and correlation of the repeats; its variance adds that of a
+    cluster bootstrap and what the law erred on left-out recorded generations (``LAW_SD``). Needs scores of 0
+    and 1.
     """
     return _moment_interval(repeats, k, level, ("right",))
 
@@ -397,8 +411,8 @@ def any_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
 def without_gradient(repeats: Repeats, size: int, level: float = 0.95) -> Interval:
     """Return the share of groups of ``size`` answers to a question that are all right or all wrong.
 
-    E[theta^G + (1 - theta)^G]: such a group has no spread of rewards, so no gradient where rewards are centred within
-    groups. As ``all_right``.
+    E[theta^G + (1 - theta)^G]: such a group has no spread of rewards, so no gradient where rewards are
+    centred within groups. As ``all_right``.
     """
     return _moment_interval(repeats, size, level, ("right", "wrong"))
 
@@ -408,28 +422,42 @@ EXACT, BEYOND = "unbiased; Wilson, clustered", "beta-binomial beyond the repeats
 
 def _moment_interval(repeats: Repeats, k: int, level: float, ends: Sequence[str]) -> Interval:
     m = min(k, repeats.k)
-    right = repeats.right
-    counted = {"right": right, "wrong": repeats.count - right}
-    parts = [chance_all(counted[end], repeats.count, m) for end in ends]
+    kinds, times, back = _kinds(repeats)
+    counted = {"right": kinds.right, "wrong": kinds.count - kinds.right}
+    parts = [chance_all(counted[end], kinds.count, m) for end in ends]
     if k <= repeats.k:
-        values = np.sum(parts, axis=0) if k > 1 or len(ends) == 1 else np.ones(repeats.n)
-        found = share(values, repeats, level)
+        found = share(np.sum(parts, axis=0)[back], repeats, level)
         return Interval(found.value, found.lo, found.hi, EXACT)
-    totals = np.stack([np.ones(repeats.n), repeats.mean, repeats.mean**2, _own(repeats), *parts], axis=1)
-    totals[:, 3] /= repeats.count
-    totals = np.concatenate([totals, _own(repeats)[:, None]], axis=1)
-    whole = totals.sum(axis=0)[:, None]
-    sums = totals if repeats.clusters is None else group_sums(totals, repeats.ids, repeats.units)
-    drawn = resampled_totals(sums, REPLICATES, np.random.default_rng(0)) if repeats.units > 1 else whole
-    value, each = (sum(_extended(t, i, end, m, k) for i, end in enumerate(ends)) for t in (whole, drawn))
+    own = _own(repeats)
+    inside = np.bincount(back, own, times.size) / times
+    rows = [np.ones(times.size), kinds.mean, kinds.mean**2, inside / kinds.count, *parts, inside]
+    totals = np.stack(rows, axis=1)
+    whole = (times @ totals)[:, None]
+    rng = np.random.default_rng(0)
+    if repeats.units == repeats.n:
+        drawn = resampled_totals(totals, REPLICATES, rng, times) if repeats.n > 1 else whole
+    else:
+        drawn = resampled_totals(group_sums(totals[back], repeats.ids, repeats.units), REPLICATES, rng)
+    value, each = np.zeros(1), np.zeros(drawn.shape[1])
+    for place, end in enumerate(ends):
+        value = value + _extended(whole, place, end, m, k)
+        each = each + _extended(drawn, place, end, m, k)
     at = float(np.clip(value[0], 0.0, 1.0))
     law = LAW_SD * math.log2(k / m) * at * (1 - at)
     lo, hi = wilson(at, float(np.var(each)) + law**2, repeats.units, level)
     return Interval(at, lo, hi, BEYOND)
 
 
+@lru_cache(maxsize=2)
+def _kinds(repeats: Repeats) -> tuple[Repeats, IntArray, IntArray]:
+    """Return one question of each kind [u] (right, repeats), how many there are, and the kind of each [n]."""
+    name = repeats.count * (int(repeats.count.max()) + 1) + repeats.right.astype(np.int64)
+    _, first, back, times = np.unique(name, return_index=True, return_inverse=True, return_counts=True)
+    return repeats.take(first), times.astype(np.int64), back.ravel()
+
+
 def _own(repeats: Repeats) -> FloatArray:
-    """Return the variance of one answer to each question [n]; where it has one repeat, the mean of the others."""
+    """Return the variance of one answer to each question [n]; of one repeat: the mean of the others."""
     own = np.full(repeats.n, within_value(repeats) or 0.0)
     own[repeats.several] = repeats.variances
     return own
@@ -459,5 +487,5 @@ def flips(repeats: Repeats, level: float = 0.95) -> Interval:
 
 
 def quantiles(power: float = 0.8, level: float = 0.95) -> float:
-    """Return how many standard errors a difference must measure to be found with this power: 2.80 for 80% at 5%."""
+    """Return how many standard errors a difference found with this power measures: 2.80 for 80% at 5%."""
     return float(ndtri((1 + level) / 2) + ndtri(power))

@@ -1,0 +1,41 @@
+"""Say how far to trust a score: noise, power, pass^k.
+
+Run-to-run noise, the smallest difference that can be found, pass@k and pass^k with intervals.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from keff.analysis.arms import open_scored
+from keff.analysis.noise import noise
+from keff.analysis.results.noise import Noise
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import LogOptions
+from keff.cli._json import print_json
+
+Log = Annotated[
+    str, typer.Argument(metavar="LOG", help="A run or log with repeats; PATH#SLOTS or PATH#PART.")
+]
+
+
+@grouped()
+def command(log: Log, *, reading: LogOptions, json: w.Json = False) -> None:
+    """Measure the noise of the score of LOG."""
+    found = [(each.path, noise(each)) for each in open_scored(log, reading.opening())]
+    if not json:
+        _show(found)
+    elif len(found) == 1:
+        print_json(found[0][1].to_dict())
+    else:
+        print_json({"runs": [{"path": path, **result.to_dict()} for path, result in found]})
+
+
+def _show(found: list[tuple[str, Noise]]) -> None:
+    from keff.cli._evals import print_noise
+
+    for path, result in found:
+        print_noise(path, result)

@@ -1,0 +1,153 @@
+"""Repeated scores of a log: every repeat of every question, graded or right and wrong, however many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keff.errors import LogError, UsageError
+from keff.log import Question
+from keff.reading.ballot import RaggedError, correct_of, with_answers
+from keff.reading.branches import names_in, split
+from keff.reading.open import Opening, Record, by_columns, gathered, naming, recorded
+from keff.reading.several import logs_in, one_model, parts_of
+from keff.records import Note
+from keff.sampling import RUN_FILE
+from keff.stats.repeats import Repeats
+from keff.stats.votes import IntArray, Votes
+
+LEFT_OUT = ("trimmed", "short_questions")
+"""Notes of a record that does not use every repeat of its questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Repeated scores of one model: the questions by ``ids``, with ``clusters`` by name where there are any.
+
+    ``record`` holds the votes where all repeats are among them, for what needs answers or columns.
+    """
+
+    path: str
+    ids: Sequence[str]
+    repeats: Repeats
+    notes: tuple[Note, ...] = ()
+    record: Record | None = None
+
+    @property
+    def votes(self) -> Votes | None:
+        """The votes by column, where every question has equally many repeats."""
+        return None if self.record is None else self.record.ballot.votes
+
+
+def scored_logs(path: Path, opening: Opening | None = None) -> list[Scored]:
+    """Return the repeated scores of a run, a log or a folder of logs, one for each part and model.
+
+    All repeats of a question count, however many, unless ``opening.trim`` says so or a policy stopped the
+    run. Raises LogError where a log has neither scores nor gold answers, UsageError where columns are several
+    models without names.
+    """
+    opening = opening or Opening()
+    files = [path] if opening.format or not path.is_dir() or (path / RUN_FILE).is_file() else logs_in(path)
+    return [scored for file in files for scored in _apart(file, opening)]
+
+
+def _apart(path: Path, opening: Opening) -> list[Scored]:
+    try:
+        whole = by_columns(path, opening)
+    except RaggedError:
+        whole = None
+    if whole is not None and not any(
+        note.code in LEFT_OUT for note in whole.ballot.notes if opening.trim is None
+    ):
+        return [of_record(whole)]
+    source = gathered(path, opening)
+    found: list[Scored] = []
+    with naming(path):
+        parts = parts_of(source.questions, opening.part)
+        for part, questions in parts.items():
+            models = names_in(questions)
+            for name in models or ("",):
+                own = split(questions, name) if models else questions
+                mark = "/".join(
+                    filter(None, (part if len(parts) > 1 else "", name if len(models) > 1 else ""))
+                )
+                sizes = {len(question.answers) for question in own}
+                ragged = len(sizes) > 1 and opening.trim is None and not source.info.stopped
+                if ragged or any(question.scores is not None for question in own):
+                    label = f"{path}#{mark}" if mark else str(path)
+                    found.append(_of_questions(own, source, opening.trim, label))
+                else:
+                    found.append(of_record(recorded(source, own, opening, mark)))
+    return found
+
+
+def of_record(record: Record) -> Scored:
+    """Return the repeats of a record whose paths are of one model; raises UsageError for one of several."""
+    votes = one_model(record).ballot.votes
+    if votes.correct is None:
+        raise UsageError(
+            f"{record.path} has neither scores nor gold answers: there is no score whose noise to tell"
+        )
+    return Scored(record.path, record.ballot.names, Repeats.of_votes(votes), record.ballot.notes, record)
+
+
+def of_rows(
+    rows: Sequence[Sequence[float | None]], name: str, cluster: Sequence[object] | None = None
+) -> Scored:
+    """Return the repeats of scores in memory, a list for each question; None and NaN are missing repeats."""
+    kept = [np.asarray([x for x in row if x is not None and x == x], np.float64) for row in rows]
+    places = [place for place, row in enumerate(kept) if row.size]
+    notes = () if len(places) == len(kept) else (_empty(len(kept) - len(places), len(kept)),)
+    if not places:
+        raise UsageError(f"{name}: there are no scores in it")
+    clusters = None if cluster is None else _numbered([str(cluster[place]) for place in places])
+    try:
+        repeats = Repeats.of_scores([kept[place] for place in places], clusters)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
+    return Scored(name, [str(place) for place in places], repeats, notes)
+
+
+def _of_questions(questions: Sequence[Question], source: Any, trim: int | None, name: str) -> Scored:
+    kept: list[Question] = []
+    rows: list[Sequence[float]] = []
+    for question in questions:
+        values = _scores(with_answers(question, source.reading), source.reading)[:trim]
+        if values:
+            kept.append(question)
+            rows.append(values)
+    if not rows:
+        raise LogError("it has neither scores nor gold answers: there is no score whose noise to tell")
+    clusters = _numbered([question.cluster or question.id for question in kept])
+    try:
+        repeats = Repeats.of_scores(rows, clusters if np.unique(clusters).size < len(kept) else None)
+    except ValueError as error:
+        raise LogError(str(error)) from None
+    notes = [*source.notes]
+    if len(kept) < len(questions):
+        notes.append(_empty(len(questions) - len(kept), len(questions)))
+    low, high = repeats.k, int(repeats.count.max())
+    if low < high:
+        notes.append(Note("ragged", f"questions have {low} to {high} repeats: all of them are used"))
+    return Scored(name, [question.id for question in kept], repeats, tuple(notes))
+
+
+def _scores(question: Question, reading: Any) -> Sequence[float]:
+    if question.scores is not None:
+        return [value for value in question.scores if value == value]
+    if question.correct is None and question.gold is None:
+        return ()
+    return correct_of(question, len(question.answers), reading)
+
+
+def _empty(count: int, total: int) -> Note:
+    return Note("unscored", f"{count} of {total} questions have no score and were left out")
+
+
+def _numbered(names: Sequence[str]) -> IntArray:
+    table: dict[str, int] = {}
+    return np.array([table.setdefault(name, len(table)) for name in names], np.int64)
