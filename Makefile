@@ -27,6 +27,7 @@ demo: $(DEMO)/ready  ## ask a real model real questions and see how many paths a
 # Types are checked only where this change touches src: the whole tree takes half a minute, and `make test` has it.
 # Property tests draw a quarter of their examples; `make test` draws all.
 quick: $(VENV)/ready-light  ## the contributor's minute: lint, types of changed files, layers, the quick tests
+	@$(BIN)/python scripts/house.py
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@{ git diff --name-only --diff-filter=d HEAD -- 'src/*.py'; git ls-files -o --exclude-standard -- 'src/*.py'; } \
@@ -42,6 +43,7 @@ suite: $(VENV)/ready-light
 	@$(BIN)/python -m pytest $(SPREAD) -m "not integration" $(ARGS)
 
 check: $(VENV)/ready-light
+	@$(BIN)/python scripts/house.py
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
