@@ -45,7 +45,8 @@ class Figure:
 
     def line(self) -> str:
         bound = "at least" if self.least else "at most"
-        return f"{self.name:28} {self.value:10,.6g}   {bound} {self.limit:,.6g}{'' if self.kept else '   <-- passed'}"
+        mark = "" if self.kept else "   <-- passed"
+        return f"{self.name:28} {self.value:10,.6g}   {bound} {self.limit:,.6g}{mark}"
 
 
 def tokens_and_comments(file: Path) -> tuple[int, int, int]:
