@@ -50,7 +50,6 @@ EXTRA = {
     "httptools": "serve",
     "prometheus_client": "serve",
     "opentelemetry": "otel",
-    "matplotlib": "report",
     "altair": "report",
     "vl_convert": "report",
     "jinja2": "report",

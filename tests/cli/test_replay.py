@@ -69,7 +69,7 @@ def test_the_default_policies_fit_the_record(log: Path) -> None:
 
 @pytest.mark.slow
 def test_the_figure_is_drawn_with_the_same_bytes_every_time(log: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     policies = ("--policy", "lead_k:3,cap=16", "--policy", "fixed:16", "--cap", 16, "--replicates", 100)
     for name in ("first.svg", "second.svg"):
         done = keff(log, *policies, "-o", tmp_path / name)

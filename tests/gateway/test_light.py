@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = {"scipy", "openai", "pandas", "matplotlib", "sympy", "rich"}
+HEAVY = {"scipy", "openai", "pandas", "sympy", "rich"}
 
 
 def test_the_server_loads_nothing_that_only_analysis_needs() -> None:

@@ -138,7 +138,7 @@ def script() -> Any:
 @pytest.fixture(scope="module")
 def again(shared: Path) -> Atlas:
     """Two lines of the published atlas, made again from their records."""
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     return script().collection(script().lines(shared / "data" / "recorded", AGAIN))
 
 

@@ -110,9 +110,10 @@ def _write(out: Path, replayed: Replay, fixed: FloatArray | None) -> None:
         return
     try:
         figures: Any = importlib.import_module("keff.report.figures")
+        vega: Any = importlib.import_module("keff.report.vega")
     except ImportError as error:
         raise missing_extra(error, "drawing the figure (or name a .md file)") from error
-    figures.save(figures.policies(replayed.policies, fixed), out.with_suffix(""))
+    vega.save(figures.policies(replayed.policies, fixed), out.with_suffix(""))
 
 
 def fitting(cap: int) -> list[str]:

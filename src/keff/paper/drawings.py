@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
-from keff.paper.reproduce import Reproduction, workers
+from keff.paper.reproduce import Reproduction
 from keff.paper.saturation import KS
-from keff.report import figures
+from keff.report import figures, vega
 
 Rows = Sequence[Mapping[str, Any]]
-Maker = Callable[[], Figure]
 
 MOST_LINES = 6
 """Lines that a legend of a column's width can name."""
@@ -28,21 +23,14 @@ def draw(reproduction: Reproduction, out: Path) -> list[Path]:
     ceiling, the sensitivities to pilot size and epsilon, the forest of delta rho, and the correlations of
     template slots.
     """
-    makers = _matrix(reproduction) | _saturation(reproduction)  # the slow ones first
-    # Matplotlib is slow, and its figures have nothing to do with each other.
-    with workers(min(os.cpu_count() or 1, 4)) as pool:
-        drawn = [pool.submit(_write, make, out / name) for name, make in makers.items()]
-        return [file for drawing in drawn for file in drawing.result()]
+    specs = _saturation(reproduction) | _matrix(reproduction)
+    return vega.save_all({out / name: spec for name, spec in specs.items()})
 
 
-def _write(make: Maker, stem: Path) -> list[Path]:
-    return figures.save(make(), stem)
-
-
-def _saturation(reproduction: Reproduction) -> dict[str, Maker]:
-    makers: dict[str, Maker] = {}
+def _saturation(reproduction: Reproduction) -> dict[str, figures.Spec]:
+    specs: dict[str, figures.Spec] = {}
     for name, rows in _parts("figure2", _named(reproduction.figures.get("figure2", []))):
-        makers[name] = partial(figures.calibration, rows)
+        specs[name] = figures.calibration(rows)
     for name, rows in _parts("figure_saturation", _named(_curves(reproduction))):
         curves: dict[str, Any] = {
             row["model"]: {"c": row["c"], "points": []} for row in rows if row["c"] is not None
@@ -50,12 +38,12 @@ def _saturation(reproduction: Reproduction) -> dict[str, Maker]:
         for row in rows:
             if row["model"] in curves and row.get("k") is not None:
                 curves[row["model"]]["points"].append((row["k"], row["k_eff"]))
-        makers[name] = partial(figures.saturation, curves, 32)
+        specs[name] = figures.saturation(curves, 32)
     for name, rows in _parts("figure_pilot", _named(reproduction.tables.get("table10", []))):
-        makers[name] = partial(figures.sensitivity, rows, "n", "c_mean", "c_std")
+        specs[name] = figures.sensitivity(rows, "n", "c_mean", "c_std")
     for name, rows in _parts("figure_epsilon", _named(reproduction.tables.get("table11", []))):
-        makers[name] = partial(figures.sensitivity, rows, "epsilon", "k_star")
-    return makers
+        specs[name] = figures.sensitivity(rows, "epsilon", "k_star")
+    return specs
 
 
 def _curves(reproduction: Reproduction) -> Rows:
@@ -80,9 +68,9 @@ def _parts(name: str, rows: Rows) -> list[tuple[str, Rows]]:
     ]
 
 
-def _matrix(reproduction: Reproduction) -> dict[str, Maker]:
+def _matrix(reproduction: Reproduction) -> dict[str, figures.Spec]:
     """Return the figures of each comparison of arms, which never share one."""
-    makers: dict[str, Maker] = {}
+    specs: dict[str, figures.Spec] = {}
     pairs = list(dict.fromkeys(_pair(cell) for cell in reproduction.cells))
     tests: Any = reproduction.headline.get("comparisons") or {}
     for pair in pairs:
@@ -95,16 +83,16 @@ def _matrix(reproduction: Reproduction) -> dict[str, Maker]:
         }
         if maps:
             slots = [str(slot) for slot in range(len(next(iter(maps.values()))))]
-            makers[f"figure_templates{ending}"] = partial(figures.heat_maps, maps, slots)
+            specs[f"figure_templates{ending}"] = figures.heat_maps(maps, slots)
         rows = [_interval(cell) for cell in reproduction.cells if cell["valid"] and _pair(cell) == pair]
         if rows:
-            makers[f"figure_forest{ending}"] = partial(figures.forest, rows)
+            specs[f"figure_forest{ending}"] = figures.forest(rows)
         points = [row for row in reproduction.figures.get("figure3", []) if _pair(row) == pair]
         if points:
             fit: Any = head.get("predictor")
             test = (fit["r"], fit["p"]) if fit else None
-            makers[f"figure3{ending}"] = partial(figures.predictor, points, test)
-    return makers
+            specs[f"figure3{ending}"] = figures.predictor(points, test)
+    return specs
 
 
 def _pair(row: Mapping[str, Any]) -> tuple[str | None, str | None]:

@@ -1,4 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 """The figure of the atlas: c against the accuracy of one path, and the share of paths saved against c."""
 
 from __future__ import annotations
@@ -7,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-
 from keff.analysis.atlas import AtlasEntry
 from keff.records import Interval
-from keff.report.figures import COLOURS, MARKS, STYLE
+from keff.report.figures import Spec, dressed, layer, quantity, series
+from keff.report.vega import save
+
+SIDE = 290
+"""Points on a side of each panel."""
 
 
 def draw_atlas(entries: Sequence[AtlasEntry], names: dict[str, str], file: Path) -> Path:
@@ -22,42 +20,50 @@ def draw_atlas(entries: Sequence[AtlasEntry], names: dict[str, str], file: Path)
 
     A filled mark was replayed on recorded paths, an open one is predicted from fewer than 32.
     """
-    look: Any = {**STYLE, "font.family": "DejaVu Sans", "font.size": 9, "svg.hashsalt": "keff atlas"}
-    with mpl.rc_context(look):
-        figure = Figure(figsize=(9.4, 4.3), layout="constrained", facecolor="white")
-        left, right = figure.subplots(1, 2)
-        for place, source in enumerate(dict.fromkeys(entry.source for entry in entries)):
-            own = [entry for entry in entries if entry.source == source]
-            label, colour, mark = names.get(source, source), COLOURS[place % 7], MARKS[place % 7]
-            for entry in own:
-                _point(left, entry.p, entry.c, colour, mark, filled=True, label=label)
-                if entry.paths_saved is not None:
-                    filled = entry.basis == "replayed"
-                    _point(right, entry.c, entry.paths_saved, colour, mark, filled=filled, label=label)
-                label = "_nolegend_"
-        left.set(xlabel="accuracy of one path", ylabel="c, correlation of two paths' correctness")
-        left.set(xlim=(0, 1), ylim=(0, 1))
-        right.set(xlabel="c", ylabel="share of 32 paths saved, 99% of the accuracy kept", ylim=(0, 1.02))
-        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
-    return file
+    sources = [names.get(entry.source, entry.source) for entry in entries]
+    of = list(dict.fromkeys(sources))
+    left = [
+        {"of": source, "replayed": True} | _ends("x", entry.p) | _ends("y", entry.c)
+        for source, entry in zip(sources, entries, strict=True)
+    ]
+    right = [
+        {"of": source, "replayed": entry.basis == "replayed"}
+        | _ends("x", entry.c)
+        | _ends("y", entry.paths_saved)
+        for source, entry in zip(sources, entries, strict=True)
+        if entry.paths_saved is not None
+    ]
+    saved = "share of 32 paths saved, 99% of the accuracy kept"
+    panels = [
+        _panel(left, of, "accuracy of one path", "c, correlation of two paths' correctness"),
+        _panel(right, of, "c", saved),
+    ]
+    look = dressed({"hconcat": panels, "spacing": 16})
+    look["config"]["legend"] |= {"columns": 3}
+    return save(look, file.with_suffix(""), ("svg",))[0]
 
 
-def _point(axes: Axes, x: Interval, y: Interval, colour: str, mark: str, *, filled: bool, label: str) -> None:
-    for across, value in ((True, x), (False, y)):
-        if value.limits is not None:
-            ends = list(value.limits)
-            line = (ends, [y.value] * 2) if across else ([x.value] * 2, ends)
-            axes.plot(*line, color=colour, linewidth=0.6, alpha=0.4)
-    face = colour if filled else "white"
-    axes.plot(
-        [x.value],
-        [y.value],
-        mark,
-        color=colour,
-        markerfacecolor=face,
-        markersize=5,
-        linestyle="",
-        label=label,
-    )
+def _ends(axis: str, value: Interval) -> dict[str, Any]:
+    lo, hi = value.limits or (None, None)
+    return {axis: value.value, f"{axis}_lo": lo, f"{axis}_hi": hi}
+
+
+def _panel(rows: Sequence[dict[str, Any]], of: Sequence[str], x_title: str, y_title: str) -> Spec:
+    """Return points with a filled or open mark, and their intervals both ways."""
+    whole: Spec = {"scale": {"domain": [0, 1]}}
+    x, y, colour = quantity("x", x_title, **whole), quantity("y", y_title, **whole), series("of", of)
+    across = {"x": quantity("x_lo", x_title, **whole), "x2": {"field": "x_hi"}, "y": y, "color": colour}
+    along = {"x": x, "y": quantity("y_lo", y_title, **whole), "y2": {"field": "y_hi"}, "color": colour}
+    thin = {"type": "rule", "opacity": 0.4, "strokeWidth": 0.6}
+    fill = {"condition": {"test": "datum.replayed", **colour}, "value": "white"}
+    points = {"x": x, "y": y, "stroke": colour, "fill": fill, "shape": colour}
+    limited = [[row for row in rows if row[f"{axis}_lo"] is not None] for axis in ("x", "y")]
+    return {
+        "width": SIDE,
+        "height": SIDE,
+        "layer": [
+            layer(thin, limited[0], across),
+            layer(thin, limited[1], along),
+            layer({"type": "point", "filled": False, "opacity": 1}, rows, points),
+        ],
+    }
