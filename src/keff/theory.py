@@ -2,14 +2,14 @@
 
 | name | is | where in the paper |
 | --- | --- | --- |
-| ``k_eff``, ``ceiling``, ``marginal_gain``, ``k_star`` | K/(1+(K-1)c), 1/c, its growth, K* | Eq. 3 and 12 |
-| ``k_eff_rank``, ``k_eff_rank_equal`` | effective rank of a covariance | Eq. 4, Theorem 1 |
+| ``k_eff``, ``ceiling``, ``marginal_gain``, ``k_star`` | K/(1+(K-1)c), 1/c, its growth, K* | Eq. 5 and 12 |
+| ``k_eff_rank``, ``k_eff_rank_equal`` | effective rank of a covariance | Eq. 4 and 6, Theorem 4.1 |
 | ``k_eff_block`` | p(1-p) over the variance of a vote share | appendix on block estimates |
 | ``multiclass_p`` | accuracy against the strongest wrong answer | multiclass appendix |
-| ``c_from_rho_d``, ``rho_d_from_c`` | Gaussian decision surrogate and its inverse | Proposition 1 |
-| ``gls_weights``, ``gls_risk``, ``gain_over_uniform`` | generalised least squares | Theorem 3, Corollary 2 |
-| ``mrc_weights``, ``symmetric_covariance`` | its special cases | Corollary 1 |
-| ``majority_binomial``, ``majority_beta_binomial`` | majority votes, independent and correlated | Section 3 |
+| ``c_from_rho_d``, ``rho_d_from_c`` | Gaussian decision surrogate and its inverse | Proposition 3.4 |
+| ``gls_weights``, ``gls_risk``, ``gain_over_uniform`` | generalised least squares | Theorem 4.4, Cor. 4.7 |
+| ``mrc_weights``, ``symmetric_covariance`` | its special cases | Corollary 4.5 |
+| ``majority_binomial``, ``majority_beta_binomial`` | majority votes, independent, correlated | Eq. 7 and 9 |
 | ``OneFactorCopula``, ``fit_copula`` | votes of unequal slots | ours: the surrogate for unequal accuracies |
 """
 

@@ -45,3 +45,13 @@ def test_everything_that_theory_names_is_there_with_its_place() -> None:
     for name in theory.__all__:
         assert getattr(theory, name).__doc__
         assert f"``{name}``" in (theory.__doc__ or "")
+
+
+def test_a_pilot_is_designed_when_asked_for_and_refused_where_there_is_nothing_to_measure() -> None:
+    told = predict(0.8, 0.51, 8, pilot=True)
+    assert told.pilot is not None
+    assert told.pilot.k == 3
+    assert told.to_dict()["pilot"]["loss"]["3"] == 0
+    assert predict(0.8, 0.51, 8).pilot is None
+    with pytest.raises(UsageError, match="a pilot is designed for"):
+        predict(0.8, 0.0, 8, pilot=True)

@@ -74,7 +74,7 @@ def test_combine_and_tables(arms: tuple[Path, Path], tmp_path: Path) -> None:
     assert found["gls_r"] is None
     assert {"summary", "table1", "table4", "table11"} == set(good("tables", *arms, "--replicates", 100))
     done = keff("tables", *arms, "--format", "latex", "--replicates", 100)
-    assert done.stdout.count(r"\toprule") == 4
+    assert done.stdout.count(r"\begin{table}") == 4
     done = keff("tables", *arms, "--format", "csv", "-o", tmp_path / "t", "--replicates", 100)
     assert sorted(file.name for file in (tmp_path / "t").iterdir()) == [
         "summary.csv",
@@ -102,7 +102,7 @@ def test_reproduce_does_what_it_can_and_says_what_is_missing(tmp_path: Path) -> 
     found = good("reproduce", tmp_path, "-o", tmp_path / "out", "--replicates", 100, "--no-figures")
     assert set(found["tables"]) == {"table1", "table2", "table4", "table10", "table11"}
     assert len(found["missing"]) == 61 - 1 + 1
-    assert (tmp_path / "out" / "table4.tex").read_text().count(r"\midrule") == 1
+    assert (tmp_path / "out" / "table4.tex").read_text().count(r"\label{tab:table4}") == 1
 
 
 def test_a_folder_that_cannot_be_written_is_wrong_use(tmp_path: Path) -> None:

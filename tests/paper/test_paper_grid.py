@@ -77,5 +77,5 @@ def test_figures_appendix_and_cells_are_the_papers(found: Reproduction, tmp_path
     assert all(row["truncated"] is not None for row in found.tables["arms"])
     names = {file.name for file in write(found, tmp_path)}
     assert names == {"numbers.json", "differences.md"} | {
-        f"{name}.{ending}" for name in (*claims.PRINTED, "arms") for ending in ("tex", "md")
+        f"{name}{ending}" for name in (*claims.PRINTED, "arms") for ending in (".tex", "_wide.tex", ".md")
     }

@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from keff.report.tables import Column, Table, render
+from keff.report.tables import Column, Span, Table, latex, render
 
 COLUMNS = (
     Column("name", "Name & more"),
@@ -28,8 +32,8 @@ def test_latex_has_booktabs_rules_and_escapes_text_but_not_its_own_headers() -> 
     lines = text.splitlines()
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 1
     assert r"\caption{50\% of \#1}" in lines
-    assert r"\begin{tabular}{lrr}" in lines
-    assert r"Name \& more & $\bar{p}$ & $\Delta$$\rho$ \\" in lines
+    assert r"\begin{tabular}{@{}lrr@{}}" in lines
+    assert r"\shortstack[l]{Name\\\&\\more} & $\bar{p}$ & $\Delta$$\rho$ \\" in lines
     assert r"a\_b|c & 50.0\% $\pm$ 1.2\% & $-$1.2 \\" in lines
     assert r"x & -- & $\infty$ \\" in lines
     assert lines.count(r"\midrule") == 3
@@ -48,6 +52,75 @@ def test_csv_keeps_full_precision_and_leaves_undefined_cells_empty() -> None:
     rows = list(csv.DictReader(io.StringIO(render(TABLE, "csv"))))
     assert rows[0] == {"name": "a_b|c", "p": "0.5", "sd": "0.0123", "d": "-1.25"}
     assert rows[1] == {"name": "x", "p": "", "sd": "", "d": "inf"}
+
+
+WIDE = Table(
+    "t2",
+    "wide",
+    (
+        Column("task", "Task"),
+        Column("model", "Model"),
+        *(Column(f"x{place}", f"accuracy at {place} paths", ".1%") for place in range(12)),
+    ),
+    [
+        {"task": task, "model": model} | {f"x{place}": 0.5 for place in range(12)}
+        for task in ("GSM8K (Math)", "HotpotQA (QA)")
+        for model in ("Qwen2.5-7B", "Mistral-7B")
+    ],
+)
+CLASSES = {
+    "column": (r"\documentclass[conference,compsoc]{IEEEtran}", r"\documentclass[twocolumn]{article}"),
+    "text": (r"\documentclass[conference,compsoc]{IEEEtran}", r"\documentclass{article}"),
+}
+
+
+@pytest.mark.parametrize("span", ["column", "text"])
+def test_columns_that_do_not_fit_go_on_below_and_name_their_rows(span: Span) -> None:
+    text = latex(WIDE, span)
+    parts = text.split(r"\begin{tabular}")[1:]
+    assert len(parts) > 1
+    assert all("Task & Model & " in part and part.count("Mistral-7B") == 2 for part in parts)
+    assert sum(part.count(r"50.0\%") for part in parts) == 4 * 12
+    told = re.search(r"At most (\d+) pt wide", text)
+    assert told is not None
+    # The widest column of each part, by what digits and capitals of Computer Modern take at 8 points.
+    assert 100 < int(told[1]) <= {"column": 229, "text": 345}[span]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX is installed")
+@pytest.mark.parametrize("span", ["column", "text"])
+def test_latex_sets_a_table_without_an_overfull_box(span: Span, tmp_path: Path) -> None:
+    for place, document in enumerate(CLASSES[span]):
+        file = tmp_path / f"{place}.tex"
+        body = "\n".join(latex(table, span) for table in (TABLE, WIDE))
+        file.write_text(
+            f"{document}\n\\usepackage{{booktabs}}\n\\begin{{document}}\nx\n{body}\\end{{document}}\n"
+        )
+        call = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", file.name]
+        done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-2000:]
+        assert "Overfull" not in done.stdout
+
+
+def test_counted_widths_are_no_less_than_those_of_times() -> None:
+    """Widths of Times-Roman (thousandths of an em), in which IEEEtran is set."""
+    times = {
+        "M": 889,
+        "i": 278,
+        "s": 389,
+        "t": 278,
+        "r": 333,
+        "a": 444,
+        "l": 278,
+        "-": 333,
+        "7": 500,
+        "B": 667,
+    }
+    table = Table("t", "c", [Column("model", "Model")], [{"model": "Mistral-7B"}])
+    told = re.search(r"At most (\d+) pt wide", latex(table))
+    assert told is not None
+    assert int(told[1]) >= 8 * sum(times[letter] for letter in "Mistral-7B") / 1000
 
 
 @pytest.mark.parametrize("form", ["latex", "markdown", "csv"])

@@ -121,7 +121,7 @@ def slot_table(votes: Votes) -> tuple[Slot, ...] | None:
 
 
 def gls_r(embeddings: FloatArray, how: Judging) -> GlsR:
-    """Return the GLS-R weights of slots with the ridge that held-out problems prefer (the paper's Eq. 14)."""
+    """Return the GLS-R weights of slots with the ridge that held-out problems prefer (the paper's Eq. 11)."""
     try:
         choice = choose_ridge(embeddings, how.rng(), folds=how.folds)
     except ValueError as error:

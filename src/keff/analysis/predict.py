@@ -14,6 +14,7 @@ from keff.stats.choose import k_star
 from keff.stats.copula import STRONGEST, OneFactorCopula
 from keff.stats.diversity import ceiling, k_eff, k_eff_rank_equal, marginal_gain, percent_of_ceiling
 from keff.stats.majority import majority_binomial, multiclass_p
+from keff.stats.pilot import PilotDesign, pilot_design
 from keff.stats.surrogate import rho_d_from_c
 
 
@@ -23,11 +24,12 @@ class Prediction(Finding):
 
     ``limit`` is the majority vote as K grows without bound (None for negative c). ``marginal_gain`` is what
     one path more adds to K_eff (Eq. 12 cuts it at epsilon). ``rho_d`` is the correlation of decision scores
-    that gives c (Proposition 1, inverted), ``k_eff_rank`` the effective rank of paths that correlate so
-    (Theorem 1), and ``copula`` the majority vote under that Gaussian surrogate; they are None where p is 0
+    that gives c (Proposition 3.4, inverted), ``k_eff_rank`` the effective rank of paths that correlate so
+    (Theorem 4.1), and ``copula`` the majority vote under that Gaussian surrogate; they are None where p is 0
     or 1, or the range of c at that p is left (``copula`` also for negative c). With ``answers`` M,
     ``p_multiclass`` is accuracy against the strongest wrong answer (the paper's multiclass appendix) and
-    ``multiclass`` the beta-binomial vote with it: a heuristic for the plurality.
+    ``multiclass`` the beta-binomial vote with it: a heuristic for the plurality. ``pilot`` is, if asked for,
+    the number of paths a question that measures c best.
     """
 
     p: float
@@ -49,6 +51,7 @@ class Prediction(Finding):
     answers: int | None = None
     p_multiclass: float | None = None
     multiclass: float | None = None
+    pilot: PilotDesign | None = None
 
     def line(self) -> str:
         """Return K_eff and both votes."""
@@ -70,17 +73,25 @@ class Prediction(Finding):
             ("correlation of decision scores", number(self.rho_d)),
             ("effective rank at that correlation", number(self.k_eff_rank)),
             ("majority vote, Gaussian surrogate", number(self.copula, ".2%")),
+            *([("pilot for c: paths a question", str(self.pilot.k))] if self.pilot else []),
             *([("majority vote among M answers", number(self.multiclass, ".2%"))] if self.answers else []),
         ]
 
 
 def predict(
-    p: float, c: float, k: int, *, epsilon: float = 0.025, k_max: int = 32, answers: int | None = None
+    p: float,
+    c: float,
+    k: int,
+    *,
+    epsilon: float = 0.025,
+    k_max: int = 32,
+    answers: int | None = None,
+    pilot: bool = False,
 ) -> Prediction:
     """Return what the formulas say for accuracy ``p``, correlation ``c`` and ``k`` paths.
 
-    ``answers`` is how many answers a question may have, for the multiclass heuristic. Raises UsageError for
-    values outside their ranges.
+    ``answers`` is how many answers a question may have, for the multiclass heuristic; ``pilot`` adds the best
+    pilot for c. Raises UsageError for values outside their ranges.
     """
     try:
         return Prediction(
@@ -103,6 +114,7 @@ def predict(
             multiclass=None
             if answers is None
             else float(majority_beta_binomial(k, float(multiclass_p(p, answers)), c)),
+            pilot=pilot_design(p, c) if pilot else None,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None

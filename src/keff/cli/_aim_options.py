@@ -111,3 +111,6 @@ AnswerCount = Annotated[
         "--answers", min=2, help="Answers that a question may have (multiclass).", show_default="two"
     ),
 ]
+Pilot = Annotated[
+    bool, typer.Option("--pilot", help="Also: paths a question with which a pilot measures c best.")
+]

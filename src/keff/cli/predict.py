@@ -9,6 +9,7 @@ from keff.cli import _aim_options as a
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._json import print_json
+from keff.stats.pilot import MOST, PilotDesign
 
 
 def command(
@@ -18,10 +19,11 @@ def command(
     epsilon: a.Epsilon = 0.025,
     cap: a.Cap = 32,
     answers: a.AnswerCount = None,
+    pilot: a.Pilot = False,
     json: w.Json = False,
 ) -> None:
     """Print what the formulas say, in full precision with --json."""
-    law = predict(p, c, k, epsilon=epsilon, k_max=cap, answers=answers)
+    law = predict(p, c, k, epsilon=epsilon, k_max=cap, answers=answers, pilot=pilot)
     if json:
         print_json(law.to_dict())
         return
@@ -38,3 +40,15 @@ def command(
             f"among {answers} answers (heuristic): p' = {law.p_multiclass:.3f}, vote {law.multiclass:.2%}"
         )
     typer.echo(f"K* = {law.k_star} (epsilon {epsilon}, at most {cap})")
+    if law.pilot is not None:
+        typer.echo(_pilot(law.pilot))
+
+
+def _pilot(design: PilotDesign) -> str:
+    """Say which pilot measures c best, what the paper's four paths cost, and what it is not for."""
+    best = f"at least {MOST}" if design.k == MOST else str(design.k)
+    return (
+        f"a pilot of a fixed number of paths measures c best with {best} a question ({design.exact:.1f}); "
+        f"4, as in the paper, make its error {design.loss[4]:.0%} larger, 8 {design.loss[8]:.0%}. "
+        "That is the best for c, not for the decision: to see how votes gain, draw at least 8"
+    )

@@ -20,9 +20,7 @@ from keff.errors import UsageError
 from keff.paper.tables import tables
 from keff.reading.open import open_record
 from keff.reading.several import pool_records
-from keff.report.tables import render
-
-ENDINGS = {"latex": "tex", "markdown": "md", "csv": "csv"}
+from keff.report.tables import files_of, render
 
 
 class Forms(StrEnum):
@@ -56,10 +54,10 @@ def command(
     if json:
         print_json({table.name: list(table.rows) for table in made})
         return
-    texts = {f"{table.name}.{ENDINGS[form]}": render(table, form.value) for table in made}
     if out is None:
-        typer.echo("\n".join(texts.values()), nl=False)
+        typer.echo("\n".join(render(table, form.value) for table in made), nl=False)
         return
+    texts = {name: text for table in made for name, text in files_of(table, form.value).items()}
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():

@@ -22,7 +22,7 @@ from keff.paper.page import differences
 from keff.paper.records import ArmSample, Loaded, load_matrix, load_series
 from keff.paper.saturation import SeriesEntry
 from keff.paper.tables import make
-from keff.report.tables import render
+from keff.report.tables import files_of
 from keff.result import Json, plain
 
 Rows: TypeAlias = list[dict[str, Json]]
@@ -116,13 +116,13 @@ def workers(processes: int) -> Generator[ProcessPoolExecutor]:
 
 
 def write(result: Reproduction, out: Path) -> list[Path]:
-    """Write numbers.json, every table as .tex and .md, and the page on where the paper and we differ."""
+    """Write numbers.json, every table as LaTeX and Markdown, and the page on differences."""
     out.mkdir(parents=True, exist_ok=True)
     numbers = result.numbers()
     files = {"numbers.json": json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False) + "\n"}
     for name, rows in result.tables.items():
         table = make(name, rows)
-        files |= {f"{name}.tex": render(table, "latex"), f"{name}.md": render(table, "markdown")}
+        files |= files_of(table, "latex") | files_of(table, "markdown")
     files["differences.md"] = differences(numbers)
     for name, content in files.items():
         (out / name).write_text(content, encoding="utf-8")

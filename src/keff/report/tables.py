@@ -1,12 +1,14 @@
-"""Tables: plain rows -> LaTeX (booktabs), Markdown and CSV."""
+"""Tables: plain rows -> LaTeX (booktabs) that fits its column, Markdown and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal
 
 Format = Literal["latex", "markdown", "csv"]
@@ -33,6 +35,35 @@ _LATEX = str.maketrans(
 )
 
 
+COLUMN, TEXT = 229, 345
+"""Points of the narrowest column (article in two columns; IEEEtran has 252) and text (article in one)."""
+
+GAP = 3
+"""Points on either side of a column (\\tabcolsep)."""
+
+SIZE, SMALLER = 8, 1.0625
+"""Points of \\footnotesize, and how much wider in ems its letters are than those of cmr10."""
+
+Span = Literal["column", "text"]
+
+_EM = {
+    **dict.fromkeys("il.,:;'|!", 0.278),
+    **dict.fromkeys("fj", 0.306),
+    **dict.fromkeys(" -", 0.333),
+    **dict.fromkeys("rst()", 0.394),
+    **dict.fromkeys("cez", 0.444),
+    **dict.fromkeys("ago0123456789/–", 0.5),
+    **dict.fromkeys("bdhknpquvxyρεJS", 0.556),
+    **dict.fromkeys("ILZ*", 0.625),
+    **dict.fromkeys("wABCDEFGHKNOPQRTUVXY&±+−=@Δ_", 0.785),
+    **dict.fromkeys("m%", 0.834),
+    **dict.fromkeys("MW", 1.028),
+}
+"""Widths of letters in cmr10, in ems, rounded up to that of a group; any other letter counts as one em."""
+
+_BREAK = r" (?![^$]*\$(?:[^$]*\$[^$]*\$)*[^$]*$)"
+"""A space outside mathematics."""
+
 FORMULA = ("=", "+", "-", "@")
 
 
@@ -57,6 +88,11 @@ class Column:
         return value if "–" in (value, spread) else f"{value} ± {spread}"
 
     @property
+    def head(self) -> list[str]:
+        """The lines of its header in LaTeX: one a word."""
+        return self.header.split(" ") if self.header else [""]
+
+    @property
     def number(self) -> bool:
         """Whether the column holds numbers."""
         return bool(self.style)
@@ -78,29 +114,99 @@ class Table:
 
 def render(table: Table, form: Format) -> str:
     """Return a table as text, ending with a newline."""
-    return {"latex": latex, "markdown": markdown, "csv": as_csv}[form](table)
+    writers: dict[str, Callable[[Table], str]] = {"latex": latex, "markdown": markdown, "csv": as_csv}
+    return writers[form](table)
 
 
-def latex(table: Table) -> str:
-    """Return a LaTeX table environment with booktabs rules."""
-    shape = "".join("r" if column.number else "l" for column in table.columns)
-    heads = [column.latex or column.header.translate(_LATEX) for column in table.columns]
+def files_of(table: Table, form: Format) -> dict[str, str]:
+    """Return the files of a table by name: LaTeX comes in two, for one column and for the whole text."""
+    ending = {"latex": "tex", "markdown": "md", "csv": "csv"}[form]
+    files = {f"{table.name}.{ending}": render(table, form)}
+    return files | ({f"{table.name}_wide.tex": latex(table, "text")} if form == "latex" else {})
+
+
+def latex(table: Table, span: Span = "column") -> str:
+    r"""Return a LaTeX float, sized to one column or to the text: columns that do not fit go on below.
+
+    Type is \footnotesize. What is told of the width is counted with the widths of Computer Modern, the
+    widest of the usual faces, so the float fits IEEEtran and article alike. Needs the package booktabs.
+    """
+    float_name, room = ("table", COLUMN) if span == "column" else ("table*", TEXT)
+    panels = list(_panels(table, room))
+    most = max(width for _, width in panels)
     lines = [
-        r"\begin{table}[t]",
+        r"% In the preamble: \usepackage{booktabs}",
+        f"% At most {most:.0f} pt wide; the narrowest {span} of IEEEtran and article has {room} pt.",
+        rf"\begin{{{float_name}}}[t]",
         rf"\caption{{{table.caption.translate(_LATEX)}}}",
         rf"\label{{tab:{table.name}}}",
         r"\centering",
-        rf"\begin{{tabular}}{{{shape}}}",
-        r"\toprule",
-        " & ".join(heads) + r" \\",
-        r"\midrule",
+        rf"\footnotesize\setlength{{\tabcolsep}}{{{GAP}pt}}",
     ]
+    for place, (columns, _) in enumerate(panels):
+        lines += [r"\par\smallskip"] if place else []
+        lines += _tabular(columns, table)
+    return "\n".join([*lines, rf"\end{{{float_name}}}"]) + "\n"
+
+
+def _tabular(columns: Sequence[Column], table: Table) -> Iterator[str]:
+    shape = "".join("r" if column.number else "l" for column in columns)
+    yield rf"\begin{{tabular}}{{@{{}}{shape}@{{}}}}"
+    yield r"\toprule"
+    yield " & ".join(map(_latex_head, columns)) + r" \\"
+    yield r"\midrule"
     for place, row in enumerate(table.rows):
         if place and table.group and row.get(table.group) != table.rows[place - 1].get(table.group):
-            lines.append(r"\midrule")
-        lines.append(" & ".join(_latex_cell(column, row) for column in table.columns) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-    return "\n".join(lines) + "\n"
+            yield r"\midrule"
+        yield " & ".join(_latex_cell(column, row) for column in columns) + r" \\"
+    yield r"\bottomrule"
+    yield r"\end{tabular}"
+
+
+def _panels(table: Table, room: float) -> Iterator[tuple[Sequence[Column], float]]:
+    """Yield columns that fit side by side, with their width; later ones begin with what names the rows."""
+    names = _names(table)
+    panel: list[Column] = []
+    for column in table.columns:
+        if _width([*panel, column], table) > room and len(panel) > len(names):
+            yield panel, _width(panel, table)
+            panel = [*names]
+        panel.append(column)
+    yield panel, _width(panel, table)
+
+
+def _names(table: Table) -> list[Column]:
+    """Return the fewest leading columns that tell all rows apart."""
+    values = [column for column in table.columns if column.style not in ("", "d", "g")]
+    leading = list(table.columns[: table.columns.index(values[0])] if values else table.columns[:1])
+    for size in range(1, len(leading)):
+        for some in combinations(leading, size):
+            if len({tuple(column.text(row) for column in some) for row in table.rows}) == len(table.rows):
+                return list(some)
+    return leading
+
+
+def _width(columns: Sequence[Column], table: Table) -> float:
+    """Return the points that columns take beside each other, without space at the ends."""
+    cells = [
+        max(_points(text) for text in (*column.head, *(column.text(row) for row in table.rows)))
+        for column in columns
+    ]
+    return sum(cells) + 2 * GAP * (len(cells) - 1)
+
+
+def _points(text: str) -> float:
+    return SIZE * SMALLER * sum(_EM.get(letter, 1.0) for letter in text)
+
+
+def _latex_head(column: Column) -> str:
+    heads = (
+        re.split(_BREAK, column.latex) if column.latex else [word.translate(_LATEX) for word in column.head]
+    )
+    if len(heads) == 1:
+        return heads[0]
+    side, lines = "r" if column.number else "l", r"\\".join(heads)
+    return rf"\shortstack[{side}]{{{lines}}}"
 
 
 def markdown(table: Table) -> str:

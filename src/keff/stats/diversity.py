@@ -36,7 +36,7 @@ def k_eff_rank(covariance: ArrayLike) -> float:
 
 
 def k_eff_rank_equal(k: ArrayLike, rho: ArrayLike) -> FloatArray:
-    """Return K/(1+(K-1)rho^2), the effective rank of K equally correlated gains (the paper's Theorem 1)."""
+    """Return K/(1+(K-1)rho^2), the effective rank of K equally correlated gains (Eq. 6 of the paper)."""
     return k_eff(k, np.square(np.asarray(rho, float)))
 
 

@@ -14,7 +14,7 @@ def gls_weights(sigma: ArrayLike, gains: ArrayLike | None = None) -> FloatArray:
     """Return the minimum-risk unbiased weights w = Sigma^-1 g / (g' Sigma^-1 g), [K].
 
     ``sigma`` [K, K] is the error covariance, ``gains`` [K] are the g of e_k = g_k s + error (default ones).
-    The paper's Theorem 3 (Aitken's generalised least squares). White noise gives g/(g'g), maximum ratio
+    The paper's Theorem 4.4 (Aitken's generalised least squares). White noise gives g/(g'g), maximum ratio
     combining; equal gains give covariance-aware averaging; a symmetric Sigma then gives uniform weights.
     Raises ValueError, suggesting a ridge, when sigma is singular, indefinite or not symmetric, or g is zero.
     """
@@ -44,14 +44,14 @@ def mrc_weights(gains: ArrayLike) -> FloatArray:
 
 
 def symmetric_covariance(k: int, rho: float, variance: float = 1.0) -> FloatArray:
-    """Return variance * ((1-rho) I + rho 11') [K, K], the symmetric model of the paper's Corollary 1."""
+    """Return variance * ((1-rho) I + rho 11') [K, K], the symmetric model of the paper's Corollary 4.5."""
     return variance * ((1.0 - rho) * np.eye(k) + rho * np.ones((k, k)))
 
 
 def gain_over_uniform(sigma: ArrayLike, gains: ArrayLike | None = None) -> float:
     """Return 1 - optimal risk / risk of equal weights, in [0, 1): the share of risk that GLS removes.
 
-    Equal weights are scaled to be unbiased, w = 1/(1'g). The paper's Corollary 2; zero exactly where
+    Equal weights are scaled to be unbiased, w = 1/(1'g). The paper's Corollary 4.7; zero exactly where
     ``uniform_is_optimal``. Raises ValueError as ``gls_weights``, and when the gains sum to zero.
     """
     matrix, g = _checked(sigma, gains)

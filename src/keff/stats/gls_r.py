@@ -44,7 +44,7 @@ def slot_covariance(embeddings: ArrayLike) -> FloatArray:
 
 
 def gls_r_weights(embeddings: ArrayLike, ridge: float, gains: ArrayLike | None = None) -> FloatArray:
-    """Return the paper's regularised empirical weights (Eq. 14), [K], from embeddings [T, K, D].
+    """Return the paper's regularised empirical weights (Eq. 11), [K], from embeddings [T, K, D].
 
     Sigma is ``slot_covariance``; ``ridge`` is lambda in units of the mean slot variance, infinite for no
     covariance at all (maximum ratio combining; uniform for equal gains). Raises ValueError for a negative

@@ -12,7 +12,7 @@ from keff.stats.votes import FloatArray, Votes, as_hist
 def majority_binomial(k: int, p: ArrayLike) -> FloatArray:
     """Return the majority-vote accuracy of K independent votes of accuracy p, half credit at a tie.
 
-    The paper's Theorem 2 (Condorcet).
+    The paper's Theorem 4.2, Eq. 7 (Condorcet).
     """
     return majority_curve(k, p, 0.0)[..., -1]
 
@@ -20,7 +20,7 @@ def majority_binomial(k: int, p: ArrayLike) -> FloatArray:
 def multiclass_p(p: ArrayLike, m: int) -> FloatArray:
     """Return the paper's pairwise accuracy p(M-1)/(pM-2p+1) for M answers with evenly spread wrong ones.
 
-    A heuristic (its Remark 1): put it in place of p in a majority formula. Raises ValueError for M < 2.
+    A heuristic (Remark 4.3): put it in place of p in a majority formula. Raises ValueError for M < 2.
     """
     if m < 2:
         raise ValueError("a vote needs at least two possible answers")

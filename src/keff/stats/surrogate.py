@@ -19,7 +19,7 @@ def c_from_rho_d(rho_d: float, p: float) -> float:
     """Return the correctness correlation c of two paths whose decision scores correlate by ``rho_d``.
 
     c = (Phi_2(h, h; rho_d) - p^2) / (p(1-p)) with h = Phi^-1(p): strictly increasing in rho_d (the paper's
-    Proposition 1). By Plackett's integral from 0 to asin(rho_d) of exp(-h^2/(1+sin x)) / (2 pi p(1-p)),
+    Proposition 3.4). By Plackett's integral from 0 to asin(rho_d) of exp(-h^2/(1+sin x)) / (2 pi p(1-p)),
     which keeps its digits at small rho_d; below -0.9, where that integrand turns sharply, by Owen's T.
     Raises ValueError unless 0 < p < 1 and -1 <= rho_d <= 1.
     """

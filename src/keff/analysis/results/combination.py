@@ -55,7 +55,7 @@ class Pruning(Result):
 
 @dataclass(frozen=True, slots=True)
 class GlsR(Result):
-    """Weights of slots from hidden states, with the ridge that held-out questions prefer (Eq. 14)."""
+    """Weights of slots from hidden states, with the ridge that held-out questions prefer (Eq. 11)."""
 
     ridge: float | None
     weights: tuple[float, ...]
