@@ -69,7 +69,9 @@ class LogInfo:
     ``task`` is a keff task name where one is known, ``space`` its answer space, ``model`` the model's name;
     ``config`` is the whole configuration. Where the log is a run of keff, ``options`` are the options of the
     task, never any that names code; ``code`` is what it records of the user's code; ``integrity`` counts
-    suspicious paths; ``stopped`` says that a policy decided how many paths each question has.
+    suspicious paths; ``stopped`` says that a policy decided how many paths each question has; ``scored`` that
+    keff found which paths are right. ``missing`` says what a log that was broken off lacks, and how to get
+    it ("" for a whole one).
     """
 
     task: str | None = None
@@ -80,6 +82,8 @@ class LogInfo:
     code: Mapping[str, Stamp] = field(default_factory=dict[str, Stamp])
     integrity: Integrity | None = None
     stopped: bool = False
+    scored: bool = False
+    missing: str = ""
 
 
 def unheard(note: Note) -> None:

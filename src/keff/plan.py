@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from keff import files
 from keff.errors import PlanError
 from keff.stats.patterns import patterns
 
@@ -113,7 +114,7 @@ class Plan(BaseModel):
 
     def write(self, file: Path) -> None:
         """Write the plan as JSON."""
-        file.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        files.write_text(file, self.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def read(cls, file: Path) -> Plan:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from command_line import keff
 from keff.errors import LogError, StoreError, UsageError
+from keff.reading import transfer
 from keff.reading.open import Opening, Record, open_record
 from keff.reading.transfer import AT_ONCE, export_log, export_votes, import_log
 
@@ -166,3 +169,72 @@ def test_a_name_as_long_as_a_file_system_allows_is_exported_to(log: Path, tmp_pa
     assert out.exists()
     with pytest.raises(UsageError, match="name too long"):
         export_log(log, tmp_path / ("x" * 300), "jsonl")
+
+
+def test_a_killed_import_is_not_taken_as_whole(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{**ROWS[1], "id": f"q{i}"} for i in range(3 * AT_ONCE + 5)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run, whole = tmp_path / "run", transfer._import
+    asked: list[object] = []
+
+    def killed(*given: Any) -> None:
+        asked.append(given)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        whole(*given)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(transfer, "_import", killed)
+        import_log(log, run)
+    line = f"{2 * AT_ONCE} of {len(rows)} questions; run import again"
+    out = ("-o", tmp_path / "out")
+    for command in (
+        ("analyze", run),
+        ("replay", run, "--policy", "fixed:2"),
+        ("report", run, *out),
+        ("export", run, *out),
+        ("export", run, "--votes", *out),
+        ("read", run),
+        ("tables", run),
+        ("join", log, run, *out),
+        ("import", run, "--run", tmp_path / "other"),
+    ):
+        done = keff(*command)
+        assert (done.returncode, line in done.stderr) == (2, True), (command, done.stderr)
+        assert not (tmp_path / "out").exists()
+    done = keff("export", run, "--partial", *out)
+    assert done.returncode == 0
+    assert line in done.stderr
+    assert (tmp_path / "out").read_text().count("\n") == 2 * AT_ONCE
+    done = keff("analyze", run, "--partial", "--json")
+    assert done.returncode == 0
+    assert {note["code"] for note in json.loads(done.stdout)["warnings"]} >= {"partial"}
+    assert len(open_record(run, Opening(partial=True)).ballot.questions) == 2 * AT_ONCE
+    import_log(log, run)
+    assert len(open_record(run).ballot.questions) == len(rows)
+
+
+def test_whose_verdicts_count_is_said(log: Path, tmp_path: Path) -> None:
+    """A grader that calls right what the gold answer does not: its word stays until asked otherwise."""
+    graded = [{**row, "all_texts": ["1", "", "7", "7.0"], "all_correct": [0, 0, 1, 1]} for row in ROWS[:1]]
+    log.write_text("".join(json.dumps(row) + "\n" for row in graded))
+    run = tmp_path / "run"
+    import_log(log, run)
+    for path in (log, run):
+        plain, asked = open_record(path), open_record(path, Opening(answer_space="numeric"))
+        again = open_record(path, Opening(answer_space="numeric", rescore=True))
+        assert plain.ballot.votes.p == asked.ballot.votes.p == 0.5
+        assert again.ballot.votes.p == 0.25
+        said = [{note.code for note in one.ballot.notes} for one in (plain, asked, again)]
+        assert [codes & {"verdicts_of_the_log", "rescored"} for codes in said] == [
+            set(),
+            {"verdicts_of_the_log"},
+            {"rescored"},
+        ]
+    for row in graded:
+        del row["gold_answer"]
+    log.write_text("".join(json.dumps(row) + "\n" for row in graded))
+    with pytest.raises(LogError, match="--rescore needs gold answers"):
+        open_record(log, Opening(rescore=True))

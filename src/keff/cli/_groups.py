@@ -28,6 +28,8 @@ class LogOptions:
     trim: r.Trim = None
     columns: r.Columns = None
     branches: r.BranchNames = None
+    partial: r.Partial = False
+    rescore: r.Rescore = False
 
     def opening(self, *, texts: bool = False) -> Opening:
         """Return how to open a log, with its texts or without."""
@@ -38,6 +40,8 @@ class LogOptions:
             texts=texts,
             columns=self.columns,
             branches=self.branches,
+            partial=self.partial,
+            rescore=self.rescore,
         )
 
 

@@ -67,6 +67,12 @@ AnswerKey = Annotated[
 Trim = Annotated[
     int | None, typer.Option("--trim", min=1, help="Use the first K paths; leave out questions with fewer.")
 ]
+Partial = Annotated[
+    bool, typer.Option("--partial", help="Take a run that was broken off as it is, and say so.")
+]
+Rescore = Annotated[
+    bool, typer.Option("--rescore", help="Find again which answers are right, whatever the log says.")
+]
 Pool = Annotated[bool, typer.Option("--pool", help="Read several PATHs as one record.")]
 Embeddings = Annotated[
     Path | None,

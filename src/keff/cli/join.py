@@ -13,6 +13,7 @@ from keff.cli import _write_options as w
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
+from keff.files import whole
 from keff.reading.join import align, joined_rows
 from keff.reading.open import open_record
 
@@ -30,7 +31,7 @@ def command(
     group = align([open_record(path, opening) for path in paths])
     for note in group.notes:
         _console.warn(note.message)
-    with out.open("w", encoding="utf-8") as file:
+    with whole(out) as draft, draft.open("w", encoding="utf-8") as file:
         file.writelines(jsons.dumps(row, ensure_ascii=False) + "\n" for row in joined_rows(group))
     if json:
         paths_of = {branch.name: branch.votes.k for branch in group.branches}

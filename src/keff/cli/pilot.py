@@ -49,7 +49,7 @@ def command(
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)
     analyses = analyze_records(
-        [open_record(wishes.run, Opening(texts=page is not None))], wanted, out, json=json
+        [open_record(wishes.run, Opening(texts=page is not None, partial=True))], wanted, out, json=json
     )
     if page is not None:
         write_runs(analyses, page)

@@ -29,6 +29,7 @@ def command(
     answer_key: r.AnswerKey = None,
     size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,
     format: r.Format = None,
+    partial: r.Partial = False,
     judge: Annotated[
         str | None,
         typer.Option("--judge", metavar="ENGINE", help="Let a model say which answers mean the same."),
@@ -53,7 +54,8 @@ def command(
     json: w.Json = False,
 ) -> None:
     """Read every text of LOG or RUN and show what was read."""
-    path, opening = named_part(path, r.opening(format, r.reading_of(answer_space, answer_key)))
+    opening = r.opening(format, r.reading_of(answer_space, answer_key), partial=partial)
+    path, opening = named_part(path, opening)
     if judge is not None:
         wishes = JudgeOptions(
             judge, model, base_url, engine_option, pairs, most_calls, max_tokens, prices, out

@@ -22,6 +22,7 @@ from keff.cli._groups import LogOptions, MoneyOptions
 from keff.cli._json import print_json
 from keff.cli._replay_tables import replay_tables
 from keff.errors import UsageError
+from keff.files import write_text
 from keff.plugins import missing_extra
 from keff.policy import policy_now
 from keff.policy_spec import PolicySpec
@@ -106,7 +107,7 @@ def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
 def _write(out: Path, replayed: Replay, fixed: FloatArray | None) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     if fixed is None:
-        out.write_text(markdown(replayed), encoding="utf-8")
+        write_text(out, markdown(replayed))
         return
     try:
         figures: Any = importlib.import_module("keff.report.figures")

@@ -17,6 +17,7 @@ from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
 from keff.errors import UsageError
+from keff.files import write_text
 from keff.paper.tables import tables
 from keff.reading.open import open_record
 from keff.reading.several import pool_records
@@ -61,7 +62,7 @@ def command(
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            (out / name).write_text(text, encoding="utf-8")
+            write_text(out / name, text)
             typer.echo(str(out / name))
     except OSError as error:
         raise UsageError(f"{out}: {error.strerror}") from None

@@ -153,6 +153,14 @@ class _Judge:
             return None
 
 
+def _missing(manifest: Manifest, done: int) -> str:
+    """Return what a run that was broken off lacks by its manifest."""
+    if done >= manifest.n:
+        return ""
+    again = "import" if manifest.config.imported else "sample"
+    return f"{done:,} of {manifest.n:,} questions; run {again} again, which goes on where it stopped"
+
+
 class RunLog:
     """Reader of run folders; paths come in launch order."""
 
@@ -167,7 +175,7 @@ class RunLog:
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
         with Run.open(path) as run:
-            manifest, integrity = run.manifest, run.integrity()
+            manifest, integrity, done = run.manifest, run.integrity(), run.done()
         config = manifest.config
         model = config.engine.get("model")
         return LogInfo(
@@ -179,6 +187,8 @@ class RunLog:
             code=manifest.code,
             stopped=manifest.policy is not None,
             integrity=integrity,
+            scored=not config.imported and "scorer" not in manifest.code,
+            missing=_missing(manifest, done),
         )
 
     def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:

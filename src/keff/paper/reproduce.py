@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from keff.errors import LogError
+from keff.files import write_text
 from keff.paper import claims, layout, matrix, saturation
 from keff.paper.cell import CellPlace, MatrixCell, measure
 from keff.paper.claims import check_reference
@@ -125,7 +126,7 @@ def write(result: Reproduction, out: Path) -> list[Path]:
         files |= files_of(table, "latex") | files_of(table, "markdown")
     files["differences.md"] = differences(numbers)
     for name, content in files.items():
-        (out / name).write_text(content, encoding="utf-8")
+        write_text(out / name, content)
     return [out / name for name in files]
 
 

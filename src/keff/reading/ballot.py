@@ -40,9 +40,9 @@ class Reading:
     (used where the record gives no correctness), ``closed`` says that the answer set is closed, ``space``
     names it, with its options. ``read`` reads a whole completion (None: the reading cannot). ``again`` says
     that the user asked for this reading: the answers and keys that a record holds were read otherwise, and
-    are read again from its texts, where it has them. ``rescore`` says that its correctness was found by keff
-    and is to be found again too. ``by_key`` says that an answer is right when it has the key of an acceptable
-    one.
+    are read again from its texts, where it has them. ``rescore`` says that its correctness is found again
+    too, where there is a gold answer. ``by_key`` says that an answer is right when it has the key of an
+    acceptable one.
     """
 
     key: Key
@@ -139,10 +139,10 @@ def admitted(
 
 def scored(codes: IntArray | None, correct: IntArray | None, notes: list[Note]) -> IntArray | None:
     """Return correctness [n, K] in which no abstention is right, and note where a record said so."""
-    if correct is not None and codes is not None and np.any(correct[codes < 0]):
-        notes.append(
-            Note("abstained_correct", "paths without an answer that the record calls correct count as wrong")
-        )
+    lost = 0 if correct is None or codes is None else int(np.count_nonzero(correct[codes < 0]))
+    if correct is not None and codes is not None and lost:
+        text = f"{lost} paths without an answer that the record calls correct count as wrong"
+        notes.append(Note("abstained_correct", text))
         correct[codes < 0] = 0
     return correct
 
@@ -158,10 +158,10 @@ def with_answers(row: Question, reading: Reading) -> Question:
 
 def read_again(row: Question, reading: Reading) -> Question:
     """Read a question as asked, whatever the record says: from its texts, else from its answers."""
+    if reading.rescore and row.gold is not None and row.form != "scores":
+        row = replace(row, correct=None)
     if not reading.again or row.form != "answers":
         return row
-    if reading.rescore and row.gold is not None:
-        row = replace(row, correct=None)
     if row.texts is not None and reading.read is not None:
         return _read(row, row.texts, reading.read)
     return replace(row, keys=None, rules=None)

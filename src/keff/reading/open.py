@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keff import answers, plugins
 from keff.errors import LogError, TaskError
-from keff.log import LogInfo, Question, find_log
+from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
 from keff.logs._bulk import BulkLog
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission
 from keff.reading.ballot import Ballot, Reading, ReadText, ballot, read_again
@@ -29,7 +29,9 @@ class Opening:
     Its format and answer space (None: detected), a trim, whether with texts, and the ``part`` of a log that
     holds several records. ``columns`` says which column means what (``id=question_id,answer=prediction``);
     ``scorer`` chooses among the scores of a log, and from ``threshold`` on a score is right; ``branches``
-    names the columns of a record of several models (``a,b,c`` or a JSON file).
+    names the columns of a record of several models (``a,b,c`` or a JSON file). ``partial`` takes a run that
+    was broken off as it is; ``rescore`` finds again which answers are right where there is a gold answer,
+    whatever the log says.
     """
 
     format: str | None = None
@@ -41,6 +43,8 @@ class Opening:
     scorer: str | None = None
     threshold: float | None = None
     branches: str | None = None
+    partial: bool = False
+    rescore: bool = False
 
     @property
     def options(self) -> dict[str, object]:
@@ -98,15 +102,67 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
     asked = opening.part is not None or opening.branches is not None
     if asked or not isinstance(log, BulkLog):
         return None
-    info = log.info(path)
+    notes: list[Note] = []
+    info = told(log, path, opening, notes.append)
     with naming(path):
         how = reading(info, opening)
         bulk = log.bulk(path, texts=opening.texts)
         most = EXACT_PATHS if opening.trim is None else MOST_PATHS
         if bulk is None or int(bulk.sizes.max()) > most or (how.again and bulk.has_texts):
             return None
+        if how.rescore and bulk.correct is not None:
+            return None
+        if how.again and bulk.correct is not None:
+            notes.append(_kept_verdicts(how))
         trim = None if opening.trim is None else min(opening.trim, EXACT_PATHS)
-        return Record(str(path), info, bulk_ballot(bulk, how, trim=trim))
+        votes = bulk_ballot(bulk, how, trim=trim)
+        return Record(str(path), info, replace(votes, notes=(*notes, *votes.notes)))
+
+
+def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInfo:
+    """Return what a log says about itself.
+
+    Raises LogError where it says that it was broken off; told instead where what is there was asked for.
+    """
+    info = log.info(path)
+    if info.missing and not opening.partial:
+        raise LogError(f"{path}: {info.missing}; --partial takes what is there")
+    if info.missing:
+        tell(Note("partial", f"{path} was broken off and is taken as it is: {info.missing}"))
+    return info
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """Lets questions through that are read otherwise than recorded, and tells whose verdicts count."""
+
+    how: Reading
+    opening: Opening
+    tell: Tell
+
+    def of(self, questions: Iterable[Question]) -> Iterator[Question]:
+        """Yield the questions; raises LogError where they are to be scored and none has a gold answer."""
+        said = golds = number = 0
+        for question in questions:
+            number += 1
+            said += question.correct is not None and question.form != "scores"
+            golds += question.gold is not None
+            yield question
+        if self.opening.rescore and not golds:
+            raise LogError("--rescore needs gold answers, and no question has one")
+        if self.opening.rescore:
+            rest = f"; {number - golds} questions without one keep the log's" if golds < number else ""
+            text = f"which answers are right was found again against the gold answers, as {self.how.space}"
+            self.tell(Note("rescored", f"{text}{rest}"))
+        elif self.how.again and said and not self.how.rescore:
+            self.tell(_kept_verdicts(self.how))
+
+
+def _kept_verdicts(how: Reading) -> Note:
+    text = "which paths are right is as the log says, however their answers are read now"
+    return Note(
+        "verdicts_of_the_log", f"{text}: --rescore compares them with the gold answers as {how.space}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +179,14 @@ class Gathered:
 def gathered(path: Path, opening: Opening) -> Gathered:
     """Read all questions of a log, as many paths of each as are analysed."""
     log = find_log(path, opening.format, opening.options)
-    info = log.info(path)
     notes: list[Note] = []
+    info = told(log, path, opening, notes.append)
     with naming(path):
         how = reading(info, opening)
         wanted = opening.texts or how.again
         admission = Admission(opening.trim, how.space)
         admitted = admission.of(log.questions(path, texts=wanted, tell=notes.append))
+        admitted = Verdicts(how, opening, notes.append).of(admitted)
         questions = list(_as_asked(admitted, how, opening))
         if how.read is None and any(question.form == "completions" for question in questions):
             questions, note = scores_only(questions)
@@ -241,10 +298,13 @@ def reading(info: LogInfo, opening: Opening) -> Reading:
     """
     asked = opening.answer_space and answers.from_command_line(opening.answer_space)
     asked = answers.settle(asked, info.space)
-    if asked is not None:
-        how = _by_space(asked)
-        scored = info.config is not None and "scorer" not in info.options
-        return replace(how, again=True, rescore=scored)
+    how = _by_space(asked) if asked is not None else _as_said(info)
+    # A grader knows more than the answer: only what keff itself found is found again unasked.
+    rescore = opening.rescore or (asked is not None and info.scored)
+    return replace(how, again=asked is not None, rescore=rescore)
+
+
+def _as_said(info: LogInfo) -> Reading:
     if info.space is None and info.task is not None and plugins.has("task", info.task):
         task = plugins.load("task", info.task)
         closed = task.space in ("choice", "binary")

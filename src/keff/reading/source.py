@@ -25,7 +25,8 @@ class How(TypedDict, total=False):
     """How a source is read.
 
     ``answer_space`` says how answers are compared (default: what a log names, else exact text), ``trim``
-    uses the first K paths; ``format`` and ``part`` are for logs. The others say what means what: the name
+    uses the first K paths; ``format``, ``part``, ``partial`` and ``rescore`` are for logs (``Opening``). The
+    others say what means what: the name
     of a column of a frame, or the data themselves beside an array or lists (one value per question for
     ``id``, ``gold_answer`` and ``cluster``, one list of paths per question for the others).
     """
@@ -34,6 +35,8 @@ class How(TypedDict, total=False):
     trim: int | None
     format: str | None
     part: str | None
+    partial: bool
+    rescore: bool
     id: object
     answer: object
     correct: object
@@ -47,7 +50,7 @@ class How(TypedDict, total=False):
     cluster: object
 
 
-OPENING = ("answer_space", "trim", "format", "part")
+OPENING = ("answer_space", "trim", "format", "part", "partial", "rescore")
 WORDS = tuple(word for word in How.__annotations__ if word not in OPENING)
 
 EXPECTED = (

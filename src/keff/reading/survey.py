@@ -13,7 +13,7 @@ from keff import answers
 from keff.errors import LogError
 from keff.log import Question, find_log
 from keff.reading.ballot import Reading
-from keff.reading.open import Opening, naming, one_part, reading
+from keff.reading.open import Opening, naming, one_part, reading, told
 from keff.result import Result
 
 LONGEST = 200
@@ -60,7 +60,7 @@ def survey(path: Path, opening: Opening, *, size: int = 20, seed: int = 0) -> Su
     """
     log = find_log(path, opening.format)
     with naming(path):
-        how = reading(log.info(path), opening)
+        how = reading(told(log, path, opening), opening)
         questions = one_part(log.questions(path, texts=True), opening.part)
         return _Surveyor(how, size, np.random.default_rng(seed)).over(questions)
 

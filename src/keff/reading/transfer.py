@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,16 +11,17 @@ from pathlib import Path
 from typing import Literal
 
 from keff.errors import LogError, StoreError, UsageError
+from keff.files import whole
 from keff.log import Log, LogInfo, Question, find_log
 from keff.logs.run import BRANCHES, CACHED_TOKENS, CONFIDENCES, PROMPT_TOKENS, SECONDS
 from keff.plugins import missing_extra
 from keff.reading.admit import Admission
 from keff.reading.ballot import Reading, read_again, with_answers
 from keff.reading.exported import judged_paths, numbers, question_rows, voted_rows
-from keff.reading.open import Opening, naming, one_part, reading
+from keff.reading.open import Opening, Verdicts, naming, one_part, reading, told
 from keff.records import Completion, Item, Note, path_seed, stable_hash
 from keff.records import Path as Drawn
-from keff.sampling.manifest import Config
+from keff.sampling.manifest import IMPORTED, Config
 from keff.sampling.store import Run
 
 Target = Literal["jsonl", "parquet"]
@@ -76,7 +76,7 @@ def _imported(path: Path, folder: Path, opening: Opening) -> Transfer:
     extent = _extent(path, opening)
     source = _open(path, opening, texts=True)
     config = Config(
-        engine={"engine": f"log {source.log.name}", "model": source.info.model},
+        engine={"engine": f"{IMPORTED}{source.log.name}", "model": source.info.model},
         task={
             "name": source.info.task or "imported",
             "version": f"recorded by {source.log.name}",
@@ -151,16 +151,13 @@ def write_questions(questions: Iterable[Question], info: LogInfo, how: Reading, 
 
 def _atomically(out: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool = False) -> None:
     """Write rows to a file that appears only when it is whole."""
-    draft = out.with_name(f".keff-export.{os.getpid()}")
     try:
         if out.exists():
             raise UsageError(f"{out} exists already: move it away, or name another file with -o")
-        _write(draft, to, rows, votes=votes)
-        draft.replace(out)
+        with whole(out) as draft:
+            _write(draft, to, rows, votes=votes)
     except OSError as error:
         raise UsageError(f"{out}: {error.strerror or error}") from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def export_votes(path: Path, out: Path, to: Target, opening: Opening | None = None) -> Transfer:
@@ -194,13 +191,14 @@ def _write(draft: Path, to: Target, rows: Iterator[dict[str, object]], *, votes:
 
 def _open(path: Path, opening: Opening, *, texts: bool) -> _Source:
     log = find_log(path, opening.format, opening.options)
-    info = log.info(path)
-    how = reading(info, opening)
     notes: list[Note] = []
+    info = told(log, path, opening, notes.append)
+    how = reading(info, opening)
     # Nothing is analysed here, so records of any length pass through.
     admission = Admission(space=how.space, most=None)
     parts = one_part(log.questions(path, texts=texts or how.again, tell=notes.append), opening.part)
-    answered = (_answered(path, question, how, texts=texts) for question in admission.of(parts))
+    verdicts = Verdicts(how, opening, notes.append)
+    answered = (_answered(path, question, how, texts=texts) for question in verdicts.of(admission.of(parts)))
     return _Source(log, info, how, answered, notes, admission)
 
 

@@ -13,6 +13,7 @@ from statistics import median
 
 from pydantic import TypeAdapter, ValidationError
 
+from keff import files
 from keff.analysis.atlas import CAP, PREDICTED, SHOWN, AtlasEntry
 from keff.errors import UsageError
 from keff.records import Interval
@@ -71,7 +72,7 @@ def write_atlas(atlas: Atlas, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"atlas.json": to_json(atlas), "atlas.csv": to_csv(atlas.entries), "index.md": to_page(atlas)}
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        files.write_text(folder / name, text)
     return [folder / name for name in texts]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from keff import files
 from keff.analysis.mix.findings import MixFindings
 from keff.records import Interval
 from keff.report.frontier import colour, frontier_figure
@@ -18,7 +19,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def write_mix_page(mix: MixFindings, file: Path) -> None:
     """Write the page: one HTML file without scripts; raises OSError when it cannot be written."""
-    file.write_text(render(mix), encoding="utf-8", errors="replace")
+    files.write_text(file, render(mix))
 
 
 def render(mix: MixFindings) -> str:

@@ -15,6 +15,7 @@ from typing import Any, cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from keff import files
 from keff.analysis.atlas import single
 from keff.analysis.combine import slot_table
 from keff.analysis.results.comparison import Comparison
@@ -64,7 +65,7 @@ def write_page(
         raise ValueError("a report needs at least one run")
     matched = [*replays, *[None] * (len(runs) - len(replays))]
     exhibits = [Exhibit(*run, replayed) for run, replayed in zip(runs, matched, strict=True)]
-    file.write_text(render(exhibits, comparison, bundle or make_bundle), encoding="utf-8", errors="replace")
+    files.write_text(file, render(exhibits, comparison, bundle or make_bundle))
 
 
 def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, bundled: Callable[[], str]) -> str:

@@ -16,6 +16,8 @@ from typing import Any
 
 import vl_convert
 
+from keff.files import whole
+
 KINDS = ("pdf", "svg")
 
 
@@ -41,7 +43,8 @@ def save(spec: Mapping[str, Any], stem: Path, kinds: Sequence[str] = KINDS) -> l
     written = {"pdf": lambda: _in_order(vl_convert.svg_to_pdf(svg)), "svg": lambda: svg.encode("utf-8")}
     files = files_of(stem, kinds)
     for file, kind in zip(files, kinds, strict=True):
-        file.write_bytes(written[kind]())
+        with whole(file) as draft:
+            draft.write_bytes(written[kind]())
     return files
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from keff.errors import StoreError, UsageError
+from keff.files import write_text
 from keff.narrow import fields, number
 from keff.sampling import RUN_FILE
 from keff.sampling.grid import Cell, Study
@@ -143,9 +144,7 @@ def read_note(folder: Path) -> dict[str, object]:
 def write_note(study: Study, cell: Cell, *, complete: bool) -> None:
     """Keep the settings that a cell was drawn under, and whether it is complete; written atomically."""
     note = {"complete": complete, "settings": {**settings(study, cell), "keff": _version()}}
-    draft = cell.folder / f".{NOTE}.part"
-    draft.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
-    draft.replace(cell.folder / NOTE)
+    write_text(cell.folder / NOTE, json.dumps(note, indent=1) + "\n")
 
 
 def refuse_changes(study: Study, grid: Iterable[Cell]) -> None:

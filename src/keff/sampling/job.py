@@ -11,6 +11,7 @@ import numpy as np
 
 from keff.engine import Engine
 from keff.errors import UsageError
+from keff.files import whole
 from keff.policy import for_one_model
 from keff.records import Item, Path, Sampling, stable_hash
 from keff.sampling.manifest import Config, sampling_config
@@ -140,12 +141,11 @@ def save_embeddings(run: Run) -> None:
     first = next(several, None)
     if first is None:
         return
-    draft = run.folder / f"{EMBEDDINGS}.part"
-    states = np.lib.format.open_memmap(draft, "w+", np.float16, (len(run.embedded()), *first[1].shape))
-    for place, (_, vectors) in enumerate(chain([first], several)):
-        states[place] = vectors
-    states.flush()
-    draft.replace(run.folder / EMBEDDINGS)
+    with whole(run.folder / EMBEDDINGS) as draft:
+        states = np.lib.format.open_memmap(draft, "w+", np.float16, (len(run.embedded()), *first[1].shape))
+        for place, (_, vectors) in enumerate(chain([first], several)):
+            states[place] = vectors
+        states.flush()
 
 
 async def execute(job: Job, watch: Watch | None = None) -> Progress:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Self
@@ -11,12 +10,16 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from keff.errors import StoreError
+from keff.files import write_text
 from keff.narrow import is_object
 from keff.records import Sampling, stable_hash
 from keff.sampling import RUN_FILE
 from keff.usercode import FLAGS, UNSAFE, Stamp, without_code
 
 SCHEMA = 1
+
+IMPORTED = "log "
+"""Begins the name of the engine of an imported run; the format of the log follows."""
 
 
 class Config(BaseModel):
@@ -34,6 +37,11 @@ class Config(BaseModel):
     sampling: dict[str, object]
     templates: tuple[int, ...] = (0,)
     prompt: str = ""
+
+    @property
+    def imported(self) -> bool:
+        """Whether the paths come from a recorded log."""
+        return str(self.engine.get("engine")).startswith(IMPORTED)
 
     @property
     def fingerprint(self) -> str:
@@ -105,15 +113,9 @@ class Manifest(BaseModel):
         return self.model_copy(update={"config": config, "code": self.code | {"scorer": scorer}})
 
     def write(self, folder: Path) -> None:
-        """Write the manifest atomically: a killed process leaves the old one or the new one."""
-        final = folder / RUN_FILE
+        """Write the manifest: a killed process leaves the old one or the new one."""
         stamped = self.model_copy(update={"fingerprint": self.config.fingerprint})
-        draft = folder / f".{RUN_FILE}.{os.getpid()}"
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(stamped.model_dump_json(indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(final)
+        write_text(folder / RUN_FILE, stamped.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from keff.files import write_text
+
 FILE = "rates.json"
 
 
@@ -36,7 +38,5 @@ def add_rate(runs: Path, model: str, tokens: int, paths: int, seconds: float) ->
     rates = read_rates(runs)
     old = rates.get(model, Rate())
     rates[model] = Rate(tokens=old.tokens + tokens, paths=old.paths + paths, seconds=old.seconds + seconds)
-    draft = runs / f".{FILE}.part"
     table = {name: rate.model_dump() for name, rate in sorted(rates.items())}
-    draft.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    draft.replace(runs / FILE)
+    write_text(runs / FILE, json.dumps(table, indent=1) + "\n")

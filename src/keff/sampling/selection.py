@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast, overload
 
 from keff.errors import StoreError
+from keff.files import write_text
 from keff.narrow import fields
 from keff.records import Item, stable_hash
 from keff.sampling.store import Run
@@ -106,9 +107,7 @@ def remember(run: Run, items: Selection) -> None:
         return
     rows = run.item_rows()
     if all(mine == next(rows, None) for part in items.parts(1000) for mine in part) and not any(rows):
-        draft = run.folder / f".{NOTE}.part"
-        draft.write_text(json.dumps({"key": items.key, "items": len(items)}) + "\n", encoding="utf-8")
-        draft.replace(run.folder / NOTE)
+        write_text(run.folder / NOTE, json.dumps({"key": items.key, "items": len(items)}) + "\n")
 
 
 def _noted(folder: Path, key: str) -> int:

@@ -29,6 +29,14 @@ SIGNS = (
     "(select count(*) from scores where key is null) as unread from paths"
 )
 
+ASKED = (
+    "select count(*) as items from (select item from paths where attempt = 0 group by item "
+    "having count(*) >= ? union select item from paths where error is not null)"
+)
+"""Questions with as many paths as wanted, or of which one was refused or failed."""
+
+READ = "select count(distinct item) as items from scores"
+
 SCORED = (
     "select (select count(*) from paths) - (select count(*) from paths where error is not null) as kept, "
     "(select count(*) from scores where version = ?) as scored"

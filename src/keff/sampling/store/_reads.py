@@ -169,6 +169,18 @@ class Reads:
         (row,) = self._rows("select count(*) as items from items", ())
         return row["items"]
 
+    def done(self) -> int:
+        """Return of how many questions all was done that the manifest says.
+
+        Imported: its answers are there. Sampled with K paths: each was asked for, whether it came or failed.
+        Sampled under a policy: it was begun, for only the policy knows how many paths it takes.
+        """
+        if self.manifest.policy is not None:
+            return self.count_items()
+        imported = self.manifest.config.imported
+        (row,) = self._rows(_counts.READ, ()) if imported else self._rows(_counts.ASKED, (self.manifest.k,))
+        return row["items"]
+
     def has_paths(self) -> bool:
         """Return whether the run holds a completed path."""
         return next(self._rows("select 1 from paths where error is null limit 1", ()), None) is not None

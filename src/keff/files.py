@@ -1,0 +1,53 @@
+"""Files that are whole or not there: written beside their place, forced to disk, and renamed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+_COUNT = itertools.count()
+
+
+@contextmanager
+def whole(file: Path) -> Generator[Path]:
+    """Give a draft to write, which then takes the place of a file.
+
+    An error or a kill leaves the file as it was. The draft stands in the same folder with the same ending:
+    a rename is one step within a file system. A link is followed, and the rights of an older file stay. What
+    is no plain file (a pipe, a terminal) is written in place. Raises OSError that names the file.
+    """
+    try:
+        target = file.resolve()
+        mode = target.stat().st_mode if target.exists() else None
+        if mode is not None and not stat.S_ISREG(mode):
+            yield file
+            return
+        draft = target.with_name(f".keff.{os.getpid()}.{next(_COUNT)}{target.suffix[:20]}")
+        try:
+            yield draft
+            if mode is not None:
+                draft.chmod(stat.S_IMODE(mode))
+            _force(draft)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(file)) from None
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a file as ``whole`` does, as UTF-8; half a surrogate pair becomes ``?``."""
+    with whole(file) as draft:
+        draft.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+
+
+def _force(file: Path) -> None:
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
