@@ -39,7 +39,9 @@ def command(
         branches = read_branches(branch, wishes)
         settings = MixSettings(cap, MixAim(retain=goal.retain), read_table(wishes.prices), seed=wishes.seed)
         outputs = Outputs(out, page, branch)
-        mix_runs(draw_branches(branches), settings, outputs, names=list(branches), json=json)
+        drawn = draw_branches(branches)
+        # What a spent budget left undrawn was said above.
+        mix_runs(drawn, settings, outputs, Opening(partial=True), names=list(branches), json=json)
         return
     priced = replace(money, prices=wishes.prices)
     terms = priced.terms(None, goal.budget_dollars)
