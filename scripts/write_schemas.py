@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from keff.analysis.predict import Prediction
 from keff.analysis.results.combination import Combination
-from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.noise import Noise
 from keff.analysis.results.replay import Replay
@@ -32,7 +32,8 @@ PRINTED: dict[str, type[Result]] = {
 
 def schema(command: str) -> dict[str, Any]:
     """Return the schema of what ``keff COMMAND --json`` prints."""
-    made = _strict(TypeAdapter(PRINTED[command]).json_schema(mode="serialization"))
+    kind: Any = Comparison | ScoreComparison if command == "compare" else PRINTED[command]
+    made = _strict(TypeAdapter(kind).json_schema(mode="serialization"))
     if command in ("analyze", "noise"):
         made = _one_or_several(made)
     return {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from keff.analysis.predict import Prediction, predict
     from keff.analysis.recommend import Aim
     from keff.analysis.results.combination import Combination
-    from keff.analysis.results.comparison import Comparison
+    from keff.analysis.results.comparison import Comparison, ScoreComparison
     from keff.analysis.results.decision import Decision
     from keff.analysis.results.estimates import Analysis
     from keff.analysis.results.noise import Noise
@@ -63,6 +63,7 @@ _HOME = {
     "Run": "keff.sampling.store",
     "Sample": "keff.policy",
     "Sampling": "keff.records",
+    "ScoreComparison": "keff.analysis.results.comparison",
     "Settings": "keff.analysis.estimates",
     "Stop": "keff.policy",
     "Terms": "keff.analysis.terms",
@@ -118,6 +119,7 @@ __all__ = [
     "Run",
     "Sample",
     "Sampling",
+    "ScoreComparison",
     "Settings",
     "Stop",
     "Terms",

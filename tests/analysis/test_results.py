@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keff.analysis.arms import Comparing, compare
+from keff.analysis.arms import Comparing, compare, compare_all
 from keff.analysis.combine import combine_record
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.noise import noise
@@ -85,6 +85,7 @@ def findings() -> list[tuple[str, Finding]]:
         ("noise", noise(of_rows([[0.5, 1], [0.25]] * 9, "scores"))),
         ("compare", compare(whole, record(slots=True), QUICK)),
         ("compare", compare(graded, graded, QUICK)),
+        ("compare", compare_all([of_record(one), of_record(one), of_record(whole)], 2)),
         ("combine", combine_record(record(slots=True))),
         ("combine", combine_record(whole, embeddings=np.random.default_rng(1).normal(size=(24, 6, 8)))),
         ("predict", predict(0.6, 0.3, 8)),

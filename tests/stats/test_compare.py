@@ -135,3 +135,16 @@ def test_arms_that_cannot_be_paired():
         compare_arms(first, Votes(None, second.correct, clusters=second.clusters + 100), rng)
     with pytest.raises(ValueError, match="two paths"):
         compare_arms(first.paths([0]), second, rng)
+
+
+def test_many_columns_go_by_sums_instead_of_pairs(monkeypatch):
+    first, second = arms(8, items=80, seeds=1)
+    pairs = arm_draws(first, second, np.random.default_rng(0), ArmPlan(replicates=2000))
+    monkeypatch.setattr("keff.stats.compare.PAIRED_CELLS", 0)
+    assert arm_c(first, "pearson") == pytest.approx(pearson_c(first)[0], rel=1e-9)
+    sums = arm_draws(first, second, np.random.default_rng(0), ArmPlan(replicates=2000))
+    for one, other in ((pairs.first, sums.first), (pairs.second, sums.second)):
+        assert np.std(one - other) < 0.1 * np.std(one)
+        np.testing.assert_allclose(
+            np.quantile(one, [0.025, 0.975]), np.quantile(other, [0.025, 0.975]), atol=0.006
+        )

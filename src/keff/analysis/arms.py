@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -12,12 +12,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from keff.analysis.combine import Judging, judged, slot_table
+from keff.analysis.contest import against, contest, pair, shared_rows
 from keff.analysis.results.combination import Pruning, Slot, WeightedVote
-from keff.analysis.results.comparison import ArmResult, Comparison, Corrected, Phi
+from keff.analysis.results.comparison import ArmResult, Comparison, Corrected, Phi, ScoreComparison
 from keff.errors import UsageError
 from keff.reading.ballot import Ballot
 from keff.reading.open import Opening, Record, open_record
-from keff.reading.repeated import Scored, of_record, scored_logs
+from keff.reading.repeated import Scored, as_scored, of_record, scored_logs
 from keff.records import Interval, Note
 from keff.stats import slots as audit
 from keff.stats.compare import ArmComparison, ArmPlan, Estimator, compare_arms
@@ -25,7 +26,7 @@ from keff.stats.correlation import agreement, anova_c, pearson_c, pooled_c
 from keff.stats.diversity import ceiling, k_eff, k_eff_block
 from keff.stats.intervals import interval_c, interval_mean
 from keff.stats.majority import majority_at_k_items
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.plurality import plurality_of_all
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 FAILURES_APART = 0.05
@@ -89,6 +90,21 @@ def open_scored(text: str, opening: Opening | None = None) -> list[Scored]:
     return [replace(each, path=text) for each in scored_logs(Path(path), replace(opening, part=choice))]
 
 
+def compare_all(
+    scored: Sequence[Scored], others: int, how: Comparing | None = None
+) -> Comparison | ScoreComparison:
+    """Compare scores: with the first where ``others`` sources were given beside it, else each with each.
+
+    Two with two or more paths of every question also as template arms.
+    """
+    if len(scored) == 2:
+        first, second = (each.record for each in scored)
+        if first is not None and second is not None and min(each.repeats.k for each in scored) > 1:
+            return compare(first, second, how)
+    level = (how or Comparing()).level
+    return against(scored[0], scored[1:], level) if others else contest(scored, level)
+
+
 def compare(first: Record, second: Record, how: Comparing | None = None) -> Comparison:
     """Compare two arms item by item.
 
@@ -99,6 +115,7 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
     """
     how = how or Comparing()
     arms, notes = matched(first, second)
+    better = pair(as_scored(first), as_scored(second), how.level)[0]
     if arms[0].votes.k < 2 or arms[0].votes.n < 2:
         raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
     rng = np.random.default_rng(how.seed)
@@ -124,35 +141,26 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
         delta_p=changes.p,
         delta_majority=changes.majority,
         delta_plurality=changes.plurality,
+        better=better,
         warnings=tuple(dict.fromkeys(notes)),
     )
 
 
 def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]:
     """Return both arms on their shared items in one order, clusters named alike, with equally many paths."""
-    rows = [
-        {question.id: row for row, question in enumerate(arm.ballot.questions)} for arm in (first, second)
-    ]
-    shared = [name for name in rows[0] if name in rows[1]]
-    if not shared:
-        heads = [", ".join(list(row)[:3]) for row in rows]
-        raise UsageError(
-            f"the arms share no item id ({heads[0]}, ... against {heads[1]}, ...): nothing to pair"
-        )
-    notes: list[Note] = []
-    for arm, row in zip((first, second), rows, strict=True):
-        notes += arm.ballot.notes
-        if len(row) > len(shared):
-            text = f"{arm.path}: {len(row) - len(shared)} of {len(row)} items are not in the other arm"
-            notes.append(Note("unpaired_items", text))
+    names = first.ballot.names, second.ballot.names
+    rows, notes = shared_rows(names, (first.path, second.path))
+    notes = [*first.ballot.notes, *second.ballot.notes, *notes]
     k = min(first.ballot.votes.k, second.ballot.votes.k)
     if first.ballot.votes.k != second.ballot.votes.k:
         notes.append(
             Note("unequal_paths", f"the arms have unequally many paths: the first {k} of each are used")
         )
-    clusters = _clusters(first, rows[0], shared)
+    votes = first.ballot.votes
+    clusters = (np.arange(votes.n) if votes.clusters is None else votes.clusters)[rows[0]]
+    shared = tuple(names[0][int(row)] for row in rows[0])
     arms = [
-        Arm(arm.path, _aligned(arm, [row[name] for name in shared], clusters, k), tuple(shared))
+        Arm(arm.path, _aligned(arm, row, clusters, k), shared)
         for arm, row in zip((first, second), rows, strict=True)
     ]
     return (arms[0], arms[1]), notes
@@ -181,7 +189,7 @@ def describe(arm: Arm, how: Comparing) -> ArmResult:
         k_eff_block=block,
         block_over_vote=block / float(k_eff(votes.k, rho)),
         majority=float(majority_at_k_items(votes)[:, -1].mean()),
-        plurality=float(plurality_at_k_items(votes)[:, -1].mean()) if answers else None,
+        plurality=float(plurality_of_all(votes).mean()) if answers else None,
         agreement=agreement(votes) if answers else None,
         answer_diversity=float(audit.answer_diversity(votes).mean()) if answers else None,
         slots=slot_table(votes),
@@ -227,20 +235,12 @@ def _only(record: Record, chosen: set[int]) -> Ballot:
     return replace(ballot, votes=votes, keys=tuple(tuple(row[at] for at in columns) for row in ballot.keys))
 
 
-def _clusters(record: Record, rows: Mapping[str, int], shared: Sequence[str]) -> IntArray:
-    table: dict[str, int] = {}
-    questions = (record.ballot.questions[rows[name]] for name in shared)
-    return np.array(
-        [table.setdefault(question.cluster or question.id, len(table)) for question in questions], np.int64
-    )
-
-
-def _aligned(record: Record, rows: list[int], clusters: IntArray, k: int) -> Votes:
+def _aligned(record: Record, rows: IntArray, clusters: IntArray, k: int) -> Votes:
     votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(f"{record.path} has no gold answers: correctness cannot be compared")
-    kept = votes.take(rows).paths(np.arange(k))
-    return replace(kept, clusters=clusters)
+    kept = votes if np.array_equal(rows, np.arange(votes.n)) else votes.take(rows)
+    return replace(kept if k == votes.k else kept.paths(np.arange(k)), clusters=clusters)
 
 
 class _Changes(NamedTuple):
@@ -262,7 +262,7 @@ def _accuracy(arms: tuple[Arm, Arm], level: float) -> _Changes:
     return _Changes(
         p=change(lambda votes: votes.scored().mean(axis=1)),
         majority=change(lambda votes: majority_at_k_items(votes)[:, -1]),
-        plurality=change(lambda votes: plurality_at_k_items(votes)[:, -1]) if answers else None,
+        plurality=change(lambda votes: plurality_of_all(votes)) if answers else None,
     )
 
 

@@ -17,7 +17,7 @@ from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.findings import MixFindings
 from keff.analysis.mix.study import TOLERANCE, MixSettings, combine_branches
 from keff.analysis.results.combination import Combination
-from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.noise import Noise
 from keff.analysis.results.replay import Replay
@@ -103,15 +103,20 @@ def scored(source: object, how: Any, most: int | None = None) -> list[Scored]:
 
 
 def compare(
-    first: object, second: object, settings: arms.Comparing | None = None, **how: Unpack[How]
-) -> Comparison:
-    """Compare two arms on the same questions, such as one prompt and templates; sources as in ``analyze``.
+    first: object, *others: object, settings: arms.Comparing | None = None, **how: Unpack[How]
+) -> Comparison | ScoreComparison:
+    """Say whether another model, prompt or version is better, on the questions that both answered.
 
-    Questions are matched by id (arrays and lists: by their place). Raises UsageError for arms without gold
-    answers or without shared questions.
+    Sources as in ``noise``, matched by id (arrays and lists: by their place). Of two records of right and
+    wrong paths, with two or more of each question, a ``Comparison``: whether the second is better, and how
+    their correlations, votes and template slots differ. Of several, of one log that holds several models
+    (each against each), of graded scores and of single repeats a ``ScoreComparison``. Raises UsageError for
+    sources without scores or shared questions.
     """
     try:
-        return arms.compare(one_model(read(first, how)), one_model(read(second, how)), settings)
+        return arms.compare_all(
+            [each for one in (first, *others) for each in scored(one, how)], len(others), settings
+        )
     except ValueError as error:
         raise UsageError(str(error)) from None
 

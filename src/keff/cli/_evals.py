@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from keff.analysis.results.comparison import Better, p_text
 from keff.analysis.results.noise import Noise
 from keff.cli._console import result_console, say, warn
 
@@ -67,6 +68,53 @@ def print_noise(path: str, found: Noise) -> None:
         table(("questions x repeats", "95%"), rows, "the same number of answers, split otherwise")
     for note in found.warnings:
         warn(note.message)
+
+
+def print_better(pairs: Sequence[Better]) -> None:
+    """Print whether the second of each pair is better, by how much, and what would decide it."""
+    for pair in pairs:
+        say(pair.line(), 0)
+    result_console.print()
+    headers = ("", *(f"{pair.second} / {pair.first}" for pair in pairs)) if len(pairs) > 1 else ("", "")
+    rows = [
+        (
+            "scores, first and second",
+            [" ".join(_score(pair, each) for each in pair.scores) for pair in pairs],
+        ),
+        ("difference", [pair.said(pair.difference.value) for pair in pairs]),
+        ("95% interval", [_limits(pair) for pair in pairs]),
+        ("p-value" + (", Holm" if len(pairs) > 1 else ""), [p_text(pair.p_adjusted) for pair in pairs]),
+        ("standard deviation by repeats alone", [_known(pair, pair.noise) for pair in pairs]),
+        ("two runs of one model differ as much", [_chance(pair.same_model_chance) for pair in pairs]),
+        ("questions that would find it (80% power)", [_count(pair.questions_needed) for pair in pairs]),
+        ("repeats that would find it", [_count(pair.repeats_needed) for pair in pairs]),
+        ("shared questions", [f"{pair.shared_questions:,}" for pair in pairs]),
+    ]
+    table(headers, [(name, *cells) for name, cells in rows])
+    result_console.print()
+
+
+def _score(pair: Better, value: float) -> str:
+    return f"{value:.1%}" if pair.scale == (0.0, 1.0) else f"{value:.2f}"
+
+
+def _limits(pair: Better) -> str:
+    limits = pair.difference.limits
+    return (
+        "–" if limits is None else f"[{pair.said(limits[0])}, {pair.said(limits[1])}]".replace(" points", "")
+    )
+
+
+def _known(pair: Better, value: float | None) -> str:
+    return "unknown" if value is None else pair.said(value).lstrip("+")
+
+
+def _chance(value: float | None) -> str:
+    return "unknown" if value is None else f"in {value:.1%}" if value >= 0.001 else "in under 0.1%"
+
+
+def _count(value: int | None) -> str:
+    return "none would" if value is None else f"{value:,}"
 
 
 def _split(rows: Sequence[tuple[str, str]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

@@ -1,30 +1,56 @@
-"""Compare two arms: do prompt templates decorrelate?
+"""Say whether B is better than A, and whether templates decorrelate.
 
-Delta rho, delta K_eff and accuracy, with paired intervals.
+The paired difference with its interval, p-value and noise; then delta rho, delta K_eff and accuracy.
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
 from rich.table import Table
 
-from keff.analysis.arms import Comparing, compare, open_arm
-from keff.analysis.results.comparison import Comparison
+from keff.analysis.arms import Comparing, compare_all, open_scored
+from keff.analysis.contest import worse_than
+from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._arms import print_slots, print_weights
+from keff.cli._evals import print_better
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
 from keff.errors import UsageError
-from keff.reading.several import one_model
+
+WORSE = 3
+"""Exit code where B is worse, for continuous integration."""
+
+Arms = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="A [B...]",
+        help="A and what is compared with it: PATH, PATH#SLOTS (run#0) or PATH#PART. Of one log with several "
+        "models: each with each.",
+        show_default=False,
+    ),
+]
+Tolerance = Annotated[
+    float, typer.Option("--tolerance", metavar="POINTS", min=0, help="B may be worse by so many points.")
+]
+FailIfWorse = Annotated[
+    bool,
+    typer.Option(
+        "--fail-if-worse", help="Exit with 3 where B is worse, by more than --tolerance, beyond chance."
+    ),
+]
 
 
 @grouped(without=("columns", "branches"))
 def command(
-    first: r.FirstArm,
-    second: r.SecondArm,
+    arms: Arms,
+    tolerance: Tolerance = 0.0,
+    fail_if_worse: FailIfWorse = False,
     replicates: a.Replicates = 10_000,
     unpaired_rows: a.UnpairedRows = False,
     *,
@@ -32,22 +58,34 @@ def command(
     seed: a.AnalysisSeed = 0,
     json: w.Json = False,
 ) -> None:
-    """Compare the second arm with the first."""
+    """Compare what follows with A."""
+    if (fail_if_worse or tolerance) and len(arms) < 2:
+        raise UsageError("--fail-if-worse compares B with A: give two logs")
     opening = log.opening()
     how = Comparing(replicates=replicates, design="rows" if unpaired_rows else "paired", seed=seed)
     try:
-        first_arm, second_arm = (one_model(open_arm(arm, opening)) for arm in (first, second))
-        compared = compare(first_arm, second_arm, how)
+        compared = compare_all(
+            [each for arm in arms for each in open_scored(arm, opening)], len(arms) - 1, how
+        )
     except ValueError as error:
         raise UsageError(str(error)) from None
     if json:
         print_json(compared.to_dict())
     else:
         _show(compared)
+    pairs = compared.pairs if isinstance(compared, ScoreComparison) else (compared.better,)
+    if fail_if_worse and any(worse_than(pair, tolerance) for pair in pairs):
+        raise typer.Exit(WORSE)
 
 
-def _show(compared: Comparison) -> None:
+def _show(compared: Comparison | ScoreComparison) -> None:
     out = _console.result_console
+    if isinstance(compared, ScoreComparison):
+        print_better(compared.pairs)
+        for warning in compared.warnings:
+            _console.warn(warning.message)
+        return
+    print_better((compared.better,))
     first, second = compared.arms
     out.print(f"{second.path} against {first.path}", style="bold", markup=False)
     out.print(f"  {compared.shared_items} shared items, {first.k} paths each\n", markup=False)

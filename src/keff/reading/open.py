@@ -12,7 +12,7 @@ from keff.errors import LogError, TaskError
 from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
 from keff.logs._bulk import BulkLog
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission
-from keff.reading.ballot import Ballot, Reading, ReadText, ballot, read_again
+from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import bulk_ballot
 from keff.records import Note
@@ -253,7 +253,8 @@ def naming(path: Path) -> Generator[None]:
     try:
         yield
     except (LogError, TaskError) as error:
-        raise error if str(path) in str(error) else LogError(f"{path}: {error}") from None
+        named = RaggedError if isinstance(error, RaggedError) else LogError
+        raise error if str(path) in str(error) else named(f"{path}: {error}") from None
 
 
 def one_part(questions: Iterator[Question], part: str | None) -> Iterator[Question]:

@@ -87,7 +87,12 @@ def _apart(path: Path, opening: Opening) -> list[Scored]:
 
 def of_record(record: Record) -> Scored:
     """Return the repeats of a record whose paths are of one model; raises UsageError for one of several."""
-    votes = one_model(record).ballot.votes
+    return as_scored(one_model(record))
+
+
+def as_scored(record: Record) -> Scored:
+    """Return the repeats of a record; raises UsageError without scores and gold answers."""
+    votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(
             f"{record.path} has neither scores nor gold answers: there is no score whose noise to tell"

@@ -19,6 +19,9 @@ FEW = 2000
 MOST_STEPS = 2**20
 """Cells of the law of a sum of signs; with more, as for graded scores, signs are drawn."""
 
+LEAST_P = 1e-12
+"""Rounding of the transform: no smaller p-value is told by counting."""
+
 DRAWS = 20_000
 SEED = 0
 
@@ -114,7 +117,7 @@ def sign_flips(totals: FloatArray) -> tuple[float, bool]:
         wave *= np.cos(angle * term) ** times
     law = np.fft.irfft(wave, size)
     reach = np.minimum(np.arange(size), size - np.arange(size))
-    return float(min(max(law[reach >= round(seen / step)].sum(), 0.0), 1.0)), True
+    return float(min(max(law[reach >= round(seen / step)].sum(), LEAST_P), 1.0)), True
 
 
 def _grid(terms: FloatArray) -> float | None:

@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 from keff.records import Estimate, Note
 from keff.stats.correlation import pooled_from_sums, unbias
 from keff.stats.diversity import k_eff
-from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.resampling import group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 Estimator = Literal["pearson", "pooled", "anova"]
+
+PAIRED_CELLS = 2**20
+"""Up to so many products of two columns each of them is resampled; beyond, their mean goes by three sums per
+question: the products of K columns would take K^2 / 2 numbers per question."""
 
 ACCURACY_FLOOR = 0.02
 FEWEST_MINORITY = 10
@@ -120,12 +124,18 @@ def arm_c(votes: Votes, estimator: Estimator) -> float:
     return float(c_from_totals(row_sums(votes, estimator).sum(axis=0)[:, None], votes.k, estimator)[0])
 
 
-def row_sums(votes: Votes, estimator: Estimator) -> IntArray:
-    """Return per row what c needs: 1, then S and S^2, or every column and every product of two columns."""
+def row_sums(votes: Votes, estimator: Estimator) -> NDArray[Any]:
+    """Return per row what c needs: 1, then S and S^2, or every column and every product of two columns.
+
+    Of many columns, or questions, sums of standardised columns stand for their products; see
+    ``_standardised``.
+    """
     y = votes.scored()
     if votes.k < 2:
         raise ValueError("correlation needs at least two paths per item")
     ones = np.ones((votes.n, 1), np.int64)
+    if estimator == "pearson" and votes.k > 2 and votes.n * votes.k * (votes.k - 1) // 2 > PAIRED_CELLS:
+        return _standardised(y)
     if estimator == "pearson":
         j, k = np.triu_indices(votes.k, 1)
         return np.concatenate([ones, y, y[:, j] * y[:, k]], axis=1)
@@ -136,7 +146,7 @@ def row_sums(votes: Votes, estimator: Estimator) -> IntArray:
 def c_from_totals(totals: NDArray[Any], k: int, estimator: Estimator) -> FloatArray:
     """Return c [B] from weighted totals [m, B] of ``row_sums``; NaN where degenerate."""
     if estimator == "pearson":
-        return _mean_pearson(totals, k)
+        return _mean_standardised(totals) if len(totals) == 4 and k > 2 else _mean_pearson(totals, k)
     pooled = pooled_from_sums(totals[0], totals[1], totals[2], k)
     return pooled if estimator == "pooled" else unbias(pooled, totals[0], k)
 
@@ -156,6 +166,33 @@ def _mean_pearson(totals: NDArray[Any], k: int) -> FloatArray:
     return np.where(pairs > 0, total / np.maximum(pairs, 1), np.nan)
 
 
+def _standardised(y: IntArray) -> FloatArray:
+    """Return per row 1, its mean standardised score, that of products of pairs, and of squares [n, 4].
+
+    Columns are standardised once, by their accuracy and spread in all rows; constant ones are left out.
+    """
+    p = y.mean(axis=0)
+    spread = p * (1 - p)
+    kept = max(int(np.sum(spread > 0)), 1)
+    scale = np.where(spread > 0, 1 / np.sqrt(np.where(spread > 0, spread, 1.0)), 0.0)
+    total = y @ scale - p @ scale
+    square = y @ ((1 - 2 * p) * scale**2) + np.sum((p * scale) ** 2)
+    pairs = (total * total - square) / max(kept * (kept - 1), 1)
+    return np.stack([np.ones(len(y)), total / kept, pairs, square / kept], axis=1)
+
+
+def _mean_standardised(totals: NDArray[Any]) -> FloatArray:
+    """Return the mean correlation [B] of resampled standardised columns; of all rows exactly Pearson's.
+
+    In a resample columns may shift together; that each also shifts on its own is averaged out over many
+    columns.
+    """
+    n, mean, pairs, square = totals
+    shift = (mean / n) ** 2
+    left = square / n - shift
+    return np.where(left > 1e-12, (pairs / n - shift) / np.where(left > 1e-12, left, 1.0), np.nan)
+
+
 def _groups(first: Votes, second: Votes) -> tuple[IntArray, IntArray]:
     """Number the clusters of both arms together."""
     if (first.clusters is None) != (second.clusters is None):
@@ -164,6 +201,9 @@ def _groups(first: Votes, second: Votes) -> tuple[IntArray, IntArray]:
         raise ValueError(f"arms of {first.n} and {second.n} rows need clusters to be paired")
     ids = np.arange(first.n) if first.clusters is None else first.clusters
     others = np.arange(second.n) if second.clusters is None else second.clusters
+    if np.array_equal(ids, others):
+        numbers = grouped(ids)[0]
+        return numbers, numbers
     if np.intersect1d(ids, others).size == 0:
         raise ValueError('the arms share no cluster: use design="rows"')
     numbers = np.unique(np.concatenate([ids, others]), return_inverse=True)[1].astype(np.int64)

@@ -60,14 +60,17 @@ def unbias(c: ArrayLike, n: ArrayLike, k: int) -> FloatArray:
     return (n * k * c + 1.0 - c) / (n * k - (1.0 - c) * (k - 1.0))
 
 
+@lru_cache(maxsize=2)
 def correlation_matrix(votes: Votes) -> FloatArray:
-    """Return the Pearson correlations [K, K] of path columns over items; NaN for a constant column."""
+    """Return the Pearson correlations [K, K] of path columns over items, read-only; NaN for constant ones."""
     # Single precision holds the counts exactly, in half the memory.
     scores = votes.scored().astype(np.float32 if votes.n < 2**24 else np.float64)
     n, sums = votes.n, scores.sum(axis=0, dtype=np.float64)
     spread = n * sums - sums * sums
     scale = np.where(spread > 0, np.sqrt(spread), np.nan)
-    return (n * (scores.T @ scores).astype(np.float64) - np.outer(sums, sums)) / np.outer(scale, scale)
+    found = (n * (scores.T @ scores).astype(np.float64) - np.outer(sums, sums)) / np.outer(scale, scale)
+    found.setflags(write=False)
+    return found
 
 
 def pearson_c(votes: Votes) -> tuple[float, int]:

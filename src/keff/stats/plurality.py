@@ -26,6 +26,20 @@ def plurality_items(votes: Votes, k: int) -> FloatArray:
 
 
 @lru_cache(maxsize=4)
+def plurality_of_all(votes: Votes) -> FloatArray:
+    """Return each item's accuracy by the plurality of all its K paths [n], without sums over subsets.
+
+    Ties and answers that are right in part count as in ``plurality_at_k_patterns``.
+    """
+    item, length, right, voting = answer_runs(votes.answered(), votes.scored())
+    size = np.where(voting, length, 0)
+    top = np.zeros(votes.n, np.int64)
+    np.maximum.at(top, item, size)
+    leads = voting & (size == top[item])
+    credit = np.bincount(item, np.where(leads, right / length, 0.0), votes.n)
+    return credit / np.maximum(np.bincount(item, leads, votes.n), 1)
+
+
 def plurality_at_k_patterns(votes: Votes) -> FloatArray:
     """Return the plurality accuracy at 1..K paths of each pattern [u, K], over all subsets of the K paths.
 

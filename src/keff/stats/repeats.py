@@ -126,6 +126,16 @@ class Repeats:
         parts = (self.count[places], self.mean[places], self.second[places], self.fourth[places])
         return Repeats(*parts, clusters, self.binary, self.scale)
 
+    def rescaled(self, scale: tuple[float, float]) -> Repeats:
+        """Return the same scores on a wider scale."""
+        wide = scale[1] - scale[0]
+        by = (self.scale[1] - self.scale[0]) / wide
+        mean = (self.scale[0] - scale[0]) / wide + by * self.mean
+        binary = False
+        return Repeats(
+            self.count, mean, by**2 * self.second, by**4 * self.fourth, self.clusters, binary, scale
+        )
+
 
 def _scale(values: FloatArray) -> tuple[float, float]:
     bad = values[~np.isfinite(values)]
@@ -178,7 +188,7 @@ def wilson(
     if units < 2:
         return None, None
     spread = value * (1 - value)
-    size = spread / variance if variance > 0 else float(units)
+    size = spread / variance if min(spread, variance) > 0 else float(units)
     if units * min(value, 1 - value) < SCARCE:
         size = min(size, float(units))
     t = float(stdtrit(units - 1, (1 + level) / 2)) ** 2

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from keff.analysis.results.combination import Pruning, Slot, WeightedVote
 from keff.records import Interval, Note
 from keff.result import Finding, Result, number
+
+SMALLEST_P = 1e-6
+
+
+def p_text(value: float) -> str:
+    """Return a p-value with its sign of comparison, such as ``= 0.03`` or ``< 1e-06``."""
+    return f"< {SMALLEST_P:g}" if value < SMALLEST_P else f"= {value:.2g}"
+
+
+Outcome = Literal["better", "worse", "not decided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,81 @@ class ArmResult(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class Better(Result):
+    """Whether the second score is better than the first: the paired difference on shared questions.
+
+    ``difference`` is second minus first on the ``scale`` of the scores, ``p_value`` that of no difference and
+    ``p_adjusted`` the same by Holm where several pairs were compared. ``noise`` is the standard deviation of
+    the difference from repeats alone, ``same_model_chance`` how often two runs of one model differ as much.
+    ``questions_needed`` and ``repeats_needed`` are how many in all would find a true difference of this size
+    with 80% power, each with the other as it is; None where no number would.
+    """
+
+    first: str
+    second: str
+    shared_questions: int
+    shared_clusters: int
+    verdict: Outcome
+    difference: Interval
+    p_value: float
+    p_adjusted: float
+    noise: float | None
+    same_model_chance: float | None
+    questions_needed: int | None
+    repeats_needed: int | None
+    scores: tuple[float, float]
+    scale: tuple[float, float]
+
+    def said(self, value: float) -> str:
+        """Return a difference in points, with its sign; on other scales than 0 to 1 as it is."""
+        return f"{100 * value:+.1f} points" if self.scale == (0.0, 1.0) else f"{value:+.2f}"
+
+    def line(self) -> str:
+        """Return the answer in one sentence."""
+        limits = self.difference.limits
+        reach = (
+            ""
+            if limits is None
+            else f" [{self.said(limits[0])}, {self.said(limits[1])}]".replace(" points", "")
+        )
+        what = {
+            "better": f"{self.second} is better than {self.first}",
+            "worse": f"{self.second} is worse than {self.first}",
+            "not decided": f"not decided whether {self.second} is better than {self.first}",
+        }[self.verdict]
+        return f"{what}: {self.said(self.difference.value)}{reach}, p {p_text(self.p_adjusted)}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScoreComparison(Finding):
+    """Scores of two or more models on the questions that each two share; ``better`` is the only pair of two.
+
+    What ``keff compare`` gives where template slots cannot be compared: more than two models, one repeat of
+    each question, graded scores.
+    """
+
+    better: Better | None
+    pairs: tuple[Better, ...]
+    warnings: tuple[Note, ...]
+
+    def line(self) -> str:
+        """Return the answer for the first pair, and how many others there are."""
+        more = len(self.pairs) - 1
+        return self.pairs[0].line() + (f"; {more} more" if more else "")
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return one row for each pair."""
+        head = ("second / first", "difference", "p (Holm)", "")
+        return [
+            head,
+            *(
+                (f"{p.second} / {p.first}", p.difference.text("+.3f"), p_text(p.p_adjusted), p.verdict)
+                for p in self.pairs
+            ),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class Corrected(Result):
     """The comparison by the bias-corrected c.
 
@@ -85,6 +171,7 @@ class Comparison(Finding):
     delta_p: Interval
     delta_majority: Interval
     delta_plurality: Interval | None
+    better: Better
     warnings: tuple[Note, ...]
 
     def line(self) -> str:
@@ -92,7 +179,7 @@ class Comparison(Finding):
         name, vote = (
             ("plurality", self.delta_plurality) if self.delta_plurality else ("majority", self.delta_majority)
         )
-        return (
+        return f"{self.better.line()}; " + (
             f"{self.shared_items} shared questions, rho {self.delta_rho.text('+.1%')}, {name} "
             f"{vote.text('+.1%')}"
         )
