@@ -91,7 +91,7 @@ def figures() -> Iterator[Figure]:
     tokens, lines, comments = (sum(column) for column in zip(*counted, strict=True))
     yield Figure("class names with two meanings", len(shared_names(files)), 26)
     yield Figure("tokens", tokens, 415_000)
-    yield Figure("files", len(files), 474)
+    yield Figure("files", len(files), 450)
     rooms = {file.relative_to(SOURCES).parts[0] for file in files} - {"__init__.py", "__main__.py"}
     yield Figure("rooms at the top", len(rooms), 40)
     yield Figure("comment lines, percent", round(100 * comments / lines, 2), 0.6, least=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from keff.analysis.atlas import CAP, AtlasEntry
-from keff.cli._beside import FILE
+from keff.cli.demo import FILE
 from keff.records import Interval
 from keff.report.atlas import EMPTY, read_atlas, to_json
 

@@ -66,7 +66,7 @@ def test_the_demo_goes_on_without_the_extra(log: Path, tmp_path: Path) -> None:
         "import sys; sys.modules['altair'] = None\n"
         "from pathlib import Path\n"
         "from keff.analysis.estimates import Settings, analyze\n"
-        "from keff.cli._page import write_report_if_possible\n"
+        "from keff.cli.demo import write_report_if_possible\n"
         "from keff.reading.open import open_record\n"
         "record = open_record(Path(sys.argv[1]))\n"
         "assert not write_report_if_possible([(record, analyze(record, Settings()))], Path(sys.argv[2]))\n"

@@ -18,8 +18,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_model import as_folder
-from keff.engines._seeded import SeededChoice
-from keff.engines.transformers import Transformers, engine
+from keff.engines.transformers import SeededChoice, Transformers, engine
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Sampling
 

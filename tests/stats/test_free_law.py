@@ -8,8 +8,7 @@ import scipy
 
 from keff.stats.alike import alike
 from keff.stats.answer_model import AnswerModel
-from keff.stats.free_law import free_gains
-from keff.stats.plurality_model import Forecaster
+from keff.stats.plurality_model import Forecaster, free_gains
 from keff.stats.votes import Votes
 
 LOW, HIGH, HARD = 0.35, 0.95, 0.6

@@ -19,8 +19,7 @@ from keff.errors import TaskError
 from keff.plugins import load
 from keff.records import Completion, Item
 from keff.tasks._code_driver import decode, encode
-from keff.tasks._code_tests import canonical, parse
-from keff.tasks.mbpp import Mbpp
+from keff.tasks.mbpp import Mbpp, canonical, parse
 
 
 @pytest.fixture(scope="module")

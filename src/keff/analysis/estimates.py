@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keff.analysis.curves import by_k, measured, predicted
-from keff.analysis.fixed_curve import fixed_curve
+from keff.analysis.curves import by_k, fixed_curve, measured, predicted
 from keff.analysis.matching import cautious, matching
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.recommend import Advice, Aim, recommend

@@ -5,20 +5,56 @@ It samples the starter task and says how many paths are worth paying for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from keff.analysis.atlas import CAP, AtlasEntry
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
 from keff.analysis.recommend import Aim
+from keff.analysis.results.estimates import Analysis
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
-from keff.cli._beside import beside
 from keff.cli._console import progress_console
-from keff.cli._page import write_report_if_possible
 from keff.cli._sampling import Wishes, draw, report
 from keff.cli.analyze import show
-from keff.reading.open import Opening, open_record
+from keff.errors import PluginError
+from keff.reading.open import Opening, Record, open_record
+from keff.report.atlas import read_atlas
 from keff.report.headline import headline
+from keff.report.write import write_runs
+
+
+def write_report_if_possible(runs: Sequence[tuple[Record, Analysis]], file: Path) -> bool:
+    """Write the page, or say which extra it needs and return False."""
+    try:
+        write_runs(runs, file)
+    except PluginError as error:
+        progress_console.print(f"No report page: {error}", markup=False, soft_wrap=True)
+        return False
+    return True
+
+
+FILE = Path(__file__).with_name("_beside.json")
+"""Five lines of docs/atlas, chosen and written by scripts/write_readme.py."""
+
+
+def beside() -> list[str]:
+    """Return what was measured on five recorded workloads, one sentence each."""
+    return [_told(entry) for entry in read_atlas(FILE).entries]
+
+
+def _told(entry: AtlasEntry) -> str:
+    all_paths = entry.plurality.get(CAP)
+    accuracy = f"one path is right {entry.p.percent()} of the time"
+    if all_paths is not None:
+        accuracy += f", the vote of {CAP} {all_paths.percent()}"
+    rule = f"{entry.model}, {entry.dataset}: {accuracy}"
+    if entry.kept is None or entry.mean_paths is None:
+        return f"{rule}."
+    paths = "1 path" if entry.mean_paths.value == 1 else f"{entry.mean_paths.text('.1f')} paths"
+    return f"{rule}; {entry.policy} keeps {entry.kept.percent()} of that with {paths} per question."
+
 
 MORE = 120
 """So many questions tell more often than not for the demo's model; they take longer than a demo may."""

@@ -5,22 +5,121 @@ Settles the reading before paying for more paths; draws and writes nothing, unle
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from keff import plugins
 from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._json import print_json
-from keff.cli._judge import JudgeOptions, show_judged
+from keff.cli._sample_options import parse_pairs
 from keff.errors import UsageError
-from keff.reading.open import named_part
+from keff.log import find_log
+from keff.reading.judge import JudgedRecord, Reliability, judge_record, read_pairs
+from keff.reading.judge.jury import MAX_TOKENS
+from keff.reading.judge.record import cache_of, refuse_scores
+from keff.reading.open import Opening, named_part, open_record
 from keff.reading.survey import Survey, survey
+from keff.sampling.cost import price_of
+from keff.sampling.price_table import read_prices
+
+if TYPE_CHECKING:
+    from keff.engine import Engine
+
+DEFAULT_SPACE = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeOptions:
+    """The options of the judge, as given."""
+
+    engine: str
+    model: str | None
+    base_url: str | None
+    engine_option: list[str] | None
+    pairs: Path | None
+    most_calls: int
+    max_tokens: int | None
+    prices: Path | None
+    out: Path | None
+
+    def make(self) -> Engine:
+        """Make the engine."""
+        given = {"model": self.model, "base_url": self.base_url}
+        given |= parse_pairs(self.engine_option, "--engine-option")
+        options = {name: value for name, value in given.items() if value is not None}
+        return plugins.load("engine", self.engine, **options)
+
+
+def show_judged(path: Path, opening: Opening, bench: JudgeOptions, *, json: bool) -> None:
+    """Judge a record, write it where asked, and print what came of it."""
+    pairs = None if bench.pairs is None else read_pairs(bench.pairs)
+    price = None
+    if bench.prices is not None:
+        price = price_of(bench.model, read_prices(bench.prices))
+    record = open_record(path, replace(opening, answer_space=_space(path, opening)))
+    refuse_scores(record)
+    engine = bench.make()
+    judged = judge_record(
+        record,
+        engine,
+        cache_of(path),
+        pairs=pairs,
+        out=bench.out,
+        most_calls=bench.most_calls,
+        max_tokens=bench.max_tokens or MAX_TOKENS,
+    )
+    dollars = None if price is None else judged.spent.usage.dollars(price)
+    if json:
+        print_json({**judged.to_dict(), "dollars": dollars})
+        return
+    for line in lines(judged, dollars):
+        _console.result_console.print(line, markup=False, soft_wrap=True)
+    if bench.out is not None:
+        _console.result_console.print(f"written: keff analyze {bench.out}", markup=False, soft_wrap=True)
+
+
+def _space(path: Path, opening: Opening) -> str | None:
+    """Return the space as asked; None where the record has one of its own, else short text."""
+    info = find_log(path, opening.format, opening.options).info(path)
+    own = info.space is not None or (info.task is not None and plugins.has("task", info.task))
+    return opening.answer_space or (None if own else DEFAULT_SPACE)
+
+
+def lines(judged: JudgedRecord, dollars: float | None) -> list[str]:
+    """Return what is said of a judged record."""
+    before, after = ("–" if share is None else f"{share:.0%}" for share in judged.agreement)
+    spent = judged.spent
+    cost = "" if dollars is None else f", ${dollars:.4f}"
+    said = [
+        f"{judged.distinct} different answers to {judged.questions} questions are {judged.clusters} by "
+        f"meaning; two of a question agree {after} of the time ({before} as written)",
+        f"{judged.pairs} pairs, each in both orders: {judged.flips} were judged differently in the other "
+        f"order and count as different; {judged.unread} got a reply that says neither",
+        f"{spent.calls} requests ({spent.cached} verdicts from the cache), {spent.prompt_tokens} prompt and "
+        f"{spent.tokens} output tokens{cost}",
+    ]
+    if judged.reliability is None:
+        said.append("the judge's error is not known: give labelled pairs with --pairs FILE (a, b, same)")
+    else:
+        said.append(_error(judged.reliability, judged.labels))
+    return said
+
+
+def _error(measured: Reliability, labels: str) -> str:
+    parts = [f"the judge errs on {measured.error.percent()} of {measured.pairs} labelled pairs ({labels})"]
+    if measured.joined is not None:
+        parts.append(f"calls different answers the same: {measured.joined.percent()}")
+    if measured.split is not None:
+        parts.append(f"calls equal answers different: {measured.split.percent()}")
+    return "; ".join(parts)
 
 
 def command(

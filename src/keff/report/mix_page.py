@@ -1,18 +1,179 @@
 """The page of ``keff mix``: the frontier, what each branch adds, and where questions go on."""
-# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+# pyright: reportUnknownMemberType=false
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from keff import files
-from keff.analysis.mix.findings import MixFindings
+from keff.analysis.mix.findings import MixFindings, PlanLine
 from keff.records import Interval
-from keff.report.frontier import colour, frontier_figure
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7f7f7f")
+"""The palette of the other figures, which colour-blind readers can tell apart."""
+
+WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM = 900.0, 440.0, 60.0, 190.0, 20.0, 50.0
+TICKS = 5
+LABEL_GAP = 15.0
+
+Place = Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Where costs (logarithmic) and accuracies stand."""
+
+    x: Place
+    y: Place
+    costs: tuple[float, ...]
+    accuracies: tuple[float, ...]
+
+
+def colour(place: int) -> str:
+    """Return the colour of a branch."""
+    return COLOURS[place % len(COLOURS)]
+
+
+def frontier_figure(mix: MixFindings) -> Markup:
+    """Return the figure: each branch's undominated plans as a curve, the frontier as steps, the choice.
+
+    Everything that comes from a record is escaped.
+    """
+    names = [branch.name for branch in mix.branches]
+    curves = [_undominated([p for p in mix.singles if p.branches == (name,)]) for name in names]
+    plans = [*mix.frontier, mix.advice.plan, *(plan for curve in curves for plan in curve)]
+    scales = _scales(plans)
+    parts = [_axes(scales, mix.cost_unit), _steps(mix.frontier, scales)]
+    ends = [(place, curve[-1]) for place, curve in enumerate(curves) if curve]
+    at = _spread([scales.y(plan.accuracy.value) for _, plan in ends])
+    for place, curve in enumerate(curves):
+        parts.append(_curve(curve, scales, colour(place)))
+    for (place, plan), y in zip(ends, at, strict=True):
+        parts.append(_label(names[place], scales.x(plan.cost.value), y, colour(place)))
+    parts += [_mark(plan, scales) for plan in mix.frontier if len(plan.branches) > 1]
+    parts.append(_choice(mix.advice.plan, scales))
+    title = f"Accuracy against cost of {len(names)} branches; recommended: {mix.advice.plan.policy}"
+    head = Markup('<svg viewBox="0 0 {} {}" role="img" class="frontier"><title>{}</title>').format(
+        f"{WIDE:g}", f"{HIGH:g}", title
+    )
+    return head + Markup("").join(parts) + Markup("</svg>")
+
+
+def _undominated(plans: Sequence[PlanLine]) -> list[PlanLine]:
+    best, kept = -1.0, list[PlanLine]()
+    for plan in sorted(plans, key=lambda each: (each.cost.value, -each.accuracy.value)):
+        if plan.accuracy.value > best + 1e-9:
+            best = plan.accuracy.value
+            kept.append(plan)
+    return kept
+
+
+def _scales(plans: Sequence[PlanLine]) -> Scales:
+    costs = [max(plan.cost.value, 1e-12) for plan in plans]
+    marks = [plan.accuracy.value for plan in plans]
+    low, high = math.log(min(costs)), math.log(max(costs))
+    bottom, top = min(marks), max(marks)
+    wide, tall = max(high - low, 1e-9), max(top - bottom, 1e-9)
+
+    def x(cost: float) -> float:
+        return LEFT + (WIDE - LEFT - RIGHT) * (math.log(max(cost, 1e-12)) - low) / wide
+
+    def y(accuracy: float) -> float:
+        return HIGH - BOTTOM - (HIGH - TOP - BOTTOM) * (accuracy - bottom) / tall
+
+    steps = [place / (TICKS - 1) for place in range(TICKS)]
+    return Scales(
+        x,
+        y,
+        tuple(math.exp(low + wide * step) for step in steps),
+        tuple(bottom + tall * step for step in steps),
+    )
+
+
+def _axes(scales: Scales, unit: str) -> Markup:
+    base = HIGH - BOTTOM
+    lines = [
+        Markup('<line x1="{0:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{2:.1f}" class="grid"/>').format(
+            LEFT, WIDE - RIGHT, scales.y(value)
+        )
+        + _text(f"{100 * value:.1f}%", LEFT - 8, scales.y(value) + 4, "end")
+        for value in scales.accuracies
+    ]
+    lines += [_text(f"{value:.3g}", scales.x(value), base + 20, "middle") for value in scales.costs]
+    lines.append(_text(f"{unit} per question (logarithmic)", (LEFT + WIDE - RIGHT) / 2, HIGH - 8, "middle"))
+    return Markup("").join(lines)
+
+
+def _text(text: str, x: float, y: float, anchor: str) -> Markup:
+    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, text)
+
+
+def _curve(plans: Sequence[PlanLine], scales: Scales, stroke: str) -> Markup:
+    points = " ".join(f"{scales.x(p.cost.value):.1f},{scales.y(p.accuracy.value):.1f}" for p in plans)
+    line = Markup('<polyline points="{}" fill="none" stroke="{}" stroke-width="2.5"/>').format(points, stroke)
+    dots = (_dot(plan, scales, 3.5, stroke) for plan in plans)
+    return line + Markup("").join(dots)
+
+
+def _dot(plan: PlanLine, scales: Scales, radius: float, fill: str) -> Markup:
+    return Markup('<circle cx="{:.1f}" cy="{:.1f}" r="{}" fill="{}"><title>{}</title></circle>').format(
+        scales.x(plan.cost.value), scales.y(plan.accuracy.value), radius, fill, told(plan)
+    )
+
+
+def _mark(plan: PlanLine, scales: Scales) -> Markup:
+    x, y = scales.x(plan.cost.value), scales.y(plan.accuracy.value)
+    shape = Markup('<path d="M{0:.1f} {1:.1f}l5 5l-5 5l-5 -5z" class="step"><title>{2}</title></path>')
+    return shape.format(x, y - 5, told(plan))
+
+
+def _steps(frontier: Sequence[PlanLine], scales: Scales) -> Markup:
+    path, last = list[str](), None
+    for plan in frontier:
+        x, y = scales.x(plan.cost.value), scales.y(plan.accuracy.value)
+        path.append(f"M{x:.1f} {y:.1f}" if last is None else f"H{x:.1f}V{y:.1f}")
+        last = plan
+    return Markup('<path d="{}" class="steps"/>').format("".join(path))
+
+
+def _choice(plan: PlanLine, scales: Scales) -> Markup:
+    x, y = scales.x(plan.cost.value), scales.y(plan.accuracy.value)
+    ring = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="10" class="choice"><title>{}</title></circle>')
+    word = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="middle" class="choice">recommended</text>')
+    return ring.format(x, y, told(plan)) + word.format(min(max(x, LEFT + 40), WIDE - RIGHT - 40), y - 16)
+
+
+def _label(name: str, x: float, y: float, fill: str) -> Markup:
+    shown = name if len(name) <= 24 else f"{name[:23]}…"
+    return Markup('<text x="{:.1f}" y="{:.1f}" fill="{}" class="name">{}</text>').format(
+        x + 9, y + 4, fill, shown
+    )
+
+
+def _spread(heights: Sequence[float]) -> list[float]:
+    """Return the heights of labels, moved down where they would overlap."""
+    out = list(heights)
+    order = sorted(range(len(out)), key=lambda place: out[place])
+    for before, after in pairwise(order):
+        out[after] = max(out[after], out[before] + LABEL_GAP)
+    return out
+
+
+def told(plan: PlanLine) -> str:
+    """Return a plan in one line: its policy, accuracy with interval, and cost."""
+    accuracy = plan.accuracy
+    limits = "" if accuracy.lo is None or accuracy.hi is None else f" [{accuracy.lo:.1%}, {accuracy.hi:.1%}]"
+    return f"{plan.policy}: {accuracy.value:.1%}{limits} at {plan.cost.value:.4g}"
+
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -1,17 +1,23 @@
 """One self-contained HTML page that shows runs: what to do, why, what it rests on, and every question."""
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
+import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -26,11 +32,47 @@ from keff.reading.open import Record
 from keff.records import Interval
 from keff.report import advice_series, money_series, series
 from keff.report.alternatives import alternatives
-from keff.report.bundle import make_bundle
 from keff.report.headline import Headline, arms_sentence, headline, points
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
-from keff.report.numbers import fixed, pair, percent, within
+from keff.report.series import fixed, pair, percent, within
 from keff.report.specs import specs
+
+SNIPPET = "window.vegaEmbed=vegaEmbed;"
+
+_bundles: list[str] = []  # The bundle, once it was made: it is the same for every page.
+
+
+def make_bundle() -> str:
+    """Return the chart libraries as one script."""
+    if not _bundles:
+        _bundles.append(vl_convert.javascript_bundle(SNIPPET))
+    return _bundles[0]
+
+
+@contextmanager
+def bundle_beside() -> Generator[Callable[[], str]]:
+    """Make the bundle in a process beside this one, and give a function that waits for it.
+
+    It takes two seconds of one processor and holds the interpreter's lock, so a thread would gain nothing.
+    """
+    if _bundles:
+        yield make_bundle
+        return
+    code = (
+        f"import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle({SNIPPET!r}).encode())"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+
+        def wait() -> str:
+            text = process.communicate()[0].decode("utf-8")
+            _bundles.extend([text] if process.returncode == 0 else [])
+            return make_bundle()
+
+        try:
+            yield wait
+        finally:
+            process.kill()
+
 
 TEMPLATES = Path(__file__).parent / "templates"
 VOTES_LIMIT, TEXTS_LIMIT = 280_000, 160_000

@@ -17,6 +17,27 @@ from keff.stats.betabinomial import betabinom_logpmf, majority_curve, majority_l
 from keff.stats.diversity import k_eff
 from keff.stats.votes import FloatArray, Votes
 
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """Format a share in percent."""
+    return number(value, f".{digits}%")
+
+
+def fixed(value: float | None, digits: int = 2) -> str:
+    """Format a number with thousands apart."""
+    return number(value, f",.{digits}f")
+
+
+def within(value: Interval | None, digits: int = 2) -> str:
+    """Format a value with its interval."""
+    return "–" if value is None else value.text(f".{digits}f")
+
+
+def pair(value: Interval | None, digits: int = 1) -> str:
+    """Format a share with its interval, in percent."""
+    return "–" if value is None else value.percent(digits)
+
+
 Value: TypeAlias = float | str | bool | None
 Row: TypeAlias = Mapping[str, Value]
 Rows: TypeAlias = list[Row]

@@ -62,7 +62,7 @@ def write_runs(
     """Write the page of analysed records; raises PluginError where the ``report`` extra is missing."""
     try:
         page: Any = importlib.import_module("keff.report.page")
-        libraries: Any = importlib.import_module("keff.report.bundle")
+        libraries: Any = importlib.import_module("keff.report.page")
     except ImportError as error:
         raise missing_extra(error, "the report page") from error
     with libraries.bundle_beside() as bundle:

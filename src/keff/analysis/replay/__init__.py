@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.money import Pace, Rates, Tariff, complete, rates
-from keff.analysis.replay.changes import change, mean_of, seconds_of
 from keff.analysis.replay.compare import Fixed, Judged, bootstrap, item_columns, means_of, with_frontier
 from keff.analysis.replay.outcomes import (
     PolicyOutcome,
@@ -20,6 +19,7 @@ from keff.analysis.replay.outcomes import (
     run,
 )
 from keff.analysis.replay.refit import Pilot, Refitter
+from keff.analysis.results.money import Change, Seconds
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, parse_policy
@@ -28,8 +28,45 @@ from keff.records import Interval, Note
 from keff.stats.alike import alike
 from keff.stats.crowding import ALONE, Crowding
 from keff.stats.draws import Draws, permuted
+from keff.stats.intervals import interval_mean
+from keff.stats.latency import quantile
 from keff.stats.plurality import plurality_at_k_patterns, plurality_items
-from keff.stats.votes import IntArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+
+def mean_of(values: FloatArray, clusters: IntArray) -> Interval:
+    """Return the mean of one value per question [n] with its 95% cluster-robust interval."""
+    return interval_mean(values, clusters).interval
+
+
+def change(
+    against: str, outcome: PolicyOutcome, today: PolicyOutcome, clusters: IntArray, *, fitted: bool
+) -> Change:
+    """Return a policy minus the baseline on the same questions.
+
+    Paired by question; without limits for a policy that was fitted to pilots, whose own variance the
+    questions do not show.
+    """
+
+    def minus(mine: FloatArray | None, other: FloatArray | None) -> Interval | None:
+        if mine is None or other is None:
+            return None
+        difference = mean_of(mine - other, clusters)
+        return Interval(difference.value, None, None, "mean over pilots") if fitted else difference
+
+    paths = minus(outcome.paths, today.paths)
+    assert paths is not None
+    return Change(
+        against, minus(outcome.accuracy, today.accuracy), paths, minus(outcome.dollars, today.dollars)
+    )
+
+
+def seconds_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
+    """Return the median and the 95th percentile of times to answer [n, R]; None where they are unknown."""
+    if times is None or not np.all(np.isfinite(times)):
+        return None
+    return Seconds(p50=quantile(times, 0.5, clusters), p95=quantile(times, 0.95, clusters))
+
 
 ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 2
 """So many orders over all questions leave the mean of a rule a random error of about a tenth of a point,

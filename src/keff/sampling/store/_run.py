@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path as File
 from types import TracebackType
@@ -19,11 +20,46 @@ from keff.errors import StoreError
 from keff.records import Item, Path
 from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store._database import DATABASE, clear_errors, connect, take_lock
-from keff.sampling.store._disk import Disk
 from keff.sampling.store._reads import Reads
 from keff.sampling.store.rows import item_row, path_row, storable
 from keff.task import ScoredText
 from keff.usercode import UNSAFE, stamps, without_code
+
+BATCH = 64
+"""Paths between two forced writes to disk."""
+
+
+class Disk:
+    """Forces the log of a run to disk in a thread of its own, once a batch."""
+
+    def __init__(self, folder: File) -> None:
+        self._folder = folder
+        self._unsynced = 0
+        self._syncer = ThreadPoolExecutor(1, thread_name_prefix="sync")
+        self._syncing: Future[None] = Future()
+        self._syncing.set_result(None)
+
+    def committed(self, paths: int) -> None:
+        """Count paths; after a batch start to force the log to disk, unless that is still under way."""
+        self._unsynced += paths
+        if self._unsynced < BATCH or not self._syncing.done():
+            return
+        with clear_errors(self._folder):
+            self._syncing.result()
+            self._syncing = self._syncer.submit(_force, self._folder / f"{DATABASE}-wal")
+        self._unsynced = 0
+
+    def close(self) -> None:
+        """Wait for what is under way; safe to call twice."""
+        self._syncer.shutdown()
+
+
+def _force(file: File) -> None:
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class Run(Reads):
