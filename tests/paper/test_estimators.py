@@ -194,3 +194,22 @@ def test_known_p_and_c_come_back_within_their_intervals() -> None:
         found = adaptive_k(sample(0.7, 0.5, 100, seed), 200, np.random.default_rng(seed))
         inside += abs(found["c_corrected"] - 0.5) < 0.15
     assert inside >= 19
+
+
+def test_k_star_at_the_lower_limit_is_capped_as_little_as_k_star_itself() -> None:
+    """Four drawn paths: a K* of more is no promise of theirs, and being surer never takes fewer."""
+    drawn = sample(p=0.7, c=0.25, instances=30)
+    four = ArmSample(drawn.votes.paths(np.arange(4)), drawn.seeds, drawn.names, None)
+    row = adaptive_k(four, 50, np.random.default_rng(0))
+    assert row["k_star"] > 4
+    assert row["k_star_conservative"] >= row["k_star"]
+
+
+def test_the_shorthand_is_within_a_path_and_never_above_where_the_paper_says_so() -> None:
+    for c in np.linspace(0.5, 0.7, 2001):
+        short = math.ceil(2 / c**2 - 1e-9)
+        assert operating_point(c) - 1 <= short <= operating_point(c), c
+
+
+def test_outside_that_range_the_shorthand_is_wrong_by_several_paths() -> None:
+    assert (math.ceil(2 / 0.33**2), operating_point(0.33)) == (19, 14)

@@ -73,7 +73,7 @@ def test_the_bias_of_eq_3_is_not_blamed_for_what_pearson_drops() -> None:
     chance = np.random.default_rng(1).beta(1, 1, (300, 1))
     usual = (np.random.default_rng(2).random((300, 8)) < chance).astype(int)
     found = part(page(tables=table1(usual)), "c: mean Pearson")
-    assert "The latter is the bias of Eq. 3" in found
+    assert "The latter is the bias that Eq. 3 has at even odds" in found
     assert "larger than that" not in found
 
 

@@ -228,7 +228,8 @@ def adaptive_k(
         "cost_at_1000": choose.amortised_cost(star, QUERIES, votes.k, PILOT_PATHS),
         "c_corrected": anova_c(prefix(votes, PILOT_K)),
         "c_cross_run": _cross_run(votes),
-        "k_star_conservative": choose.k_star_conservative(pilot, epsilon, votes.k),
+        # Capped as little as K* is, which it can then not fall below.
+        "k_star_conservative": max(star, choose.k_star_conservative(pilot, epsilon, UNCAPPED)),
         "average_star": float(averages[:, at].mean()),
         "average": float(averages[:, -1].mean()),
         "average_retained": ratio(averages[:, at].mean(), averages[:, -1].mean()),

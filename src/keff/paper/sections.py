@@ -78,7 +78,10 @@ def estimators(numbers: Numbers) -> str | None:
         return section(TITLE, f"{text}.")
     text += f", and the corrected value minus Eq. 3 is {span(corrections, '+.4f')}."
     if min(corrections) > 0:
-        text += " The latter is the bias of Eq. 3, about -(1-c)(1+(K-1)c)/(nK), taken out."
+        text += (
+            " The latter is the bias that Eq. 3 has at even odds, -(1-c)(1+(K-1)c)/(nK), taken out; towards "
+            "0% and 100% its bias is several times that (`keff.stats.bias`)."
+        )
     if max(map(abs, gaps)) > max(map(abs, corrections)):
         text += " The gap to Pearson is larger than that: it has another cause, such as constant columns."
     return section(TITLE, text)
@@ -102,9 +105,19 @@ def subsets(numbers: Numbers) -> str | None:
         "over all does "
         "not hang on one choice, so it varies less or as much. A retention above 100% from the "
         "first paths can be "
-        "that choice alone. Even K buy nothing that the odd K before them does not buy when ties "
-        "count one half. "
-        "Both intervals resample instances.\n\n" + "\n".join(lines),
+        f"that choice alone. {_even(rows)}Both intervals resample instances.\n\n" + "\n".join(lines),
+    )
+
+
+def _even(rows: Sequence[Numbers]) -> str:
+    """Say what the last path of an even K* buys a majority vote: nothing."""
+    even = sum(row["k_star"] % 2 == 0 for row in rows)
+    return (
+        "With half credit at ties MV(2m) = MV(2m-1) over all subsets: the last path of "
+        f"{'all' if even == len(rows) else f'{even} of the {len(rows)}'} K* here, which are even, buys a "
+        "majority vote nothing (a plurality it may). "
+        if even
+        else ""
     )
 
 
@@ -147,8 +160,8 @@ def conservative(numbers: Numbers) -> str | None:
         "K* from a point estimate, or from its lower limit",
         "K* falls with c, so an overestimated c draws too few paths. The conservative K* uses the "
         "one-sided 90% "
-        "lower limit of c. K* without a cap, as in the paper's tables, can also explode for small c; the "
-        "conservative one is capped at the paths recorded.\n\n" + "\n".join(lines),
+        "lower limit of c, taken as at least 0.05. Neither is capped, as in the paper's tables: where c "
+        "is small, both can pass the paths recorded.\n\n" + "\n".join(lines),
     )
 
 
