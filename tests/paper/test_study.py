@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from keff import plugins, sandbox
 from keff.cli.study import Actions, command
 from keff.engines.fake import Fake
-from keff.errors import RunError, UsageError
+from keff.errors import RunError, SandboxError, UsageError
 from keff.paper.records import ArmSample
 from keff.paper.reproduce import Reproducing, write
 from keff.paper.saturation import adaptive_k
@@ -118,29 +119,76 @@ def test_an_engine_starts_once_per_model_and_not_for_complete_cells(
     assert len(starts) == 1
 
 
-def test_a_data_set_a_model_and_a_cell_that_fail_are_listed_and_the_others_run(
+def test_cells_that_cannot_be_drawn_are_refused_before_the_first_path(
     study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = study.read_text().replace("models = [", 'models = [{ name = "odd", engine = "warp" }, ')
     text += '[[tasks]]\nname = "gone"\ndata = "gone.jsonl"\n'
     study.write_text(text + '[[tasks]]\nname = "short"\ndata = "sums.jsonl"\nn = 21\n')
+    for dry in (True, False):
+        with pytest.raises(UsageError, match="20 of 24 cells cannot be drawn, so nothing was") as refused:
+            command(Actions.run, study, dry_run=dry)
+        said = str(refused.value)
+        assert "odd sums sc seed 1 and 3 more: unknown engine 'warp'" in said
+        assert "gone.jsonl does not exist" in said
+        assert "task short has 20 questions and the study wants n = 21" in said
+        assert said.count("\n") == 0
+    assert not (study.parent / "runs").exists()
+    command(Actions.run, study, only=["model=toy,task=sums"])  # the others, as the message says
+    assert "all 4 runs are complete" in capsys.readouterr().err
+
+
+def test_templates_that_do_not_divide_k_a_missing_extra_and_a_missing_jail_are_refused(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = study.read_text()
+    study.write_text(text.replace('templates = "all", k = 8', 'templates = "all", k = 12'))
+    with pytest.raises(UsageError, match="arm pt has k = 12 for 8 templates: make k a multiple of 8"):
+        command(Actions.run, study)
+
+    def absent(kind: str, name: str) -> None:
+        raise plugins.missing_extra(ImportError(name="vllm"), f"the {kind} {name}")
+
+    study.write_text(text)
+    monkeypatch.setattr(plugins, "factory", absent)
+    with pytest.raises(UsageError, match=r"needs the package vllm: pip install 'keff\[vllm\]'"):
+        command(Actions.run, study, dry_run=True)
+    monkeypatch.undo()
+
+    def broken() -> None:
+        raise SandboxError("the sandbox does not hold")
+
+    rows = [
+        {"task_id": i, "prompt": "p", "code": "def f(): pass", "test_list": ["assert f() is None"],
+         "test_imports": []} for i in range(12)
+    ]  # fmt: skip
+    (study.parent / "mbpp.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    study.write_text(text + '\n[[tasks]]\nname = "mbpp"\ndata = "mbpp.jsonl"\n')
+    monkeypatch.setattr(sandbox, "preflight", broken)
+    with pytest.raises(UsageError, match=r"4 of 8 cells cannot be drawn.*the sandbox does not hold"):
+        command(Actions.run, study, dry_run=True)
+
+
+def test_a_run_folder_that_cannot_be_read_stops_no_other_cell(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = study.parent / "runs" / "toy" / "sums" / "sc-1"
     broken.mkdir(parents=True)
     (broken / "manifest.json").write_text("{}")
     (broken / "paths.sqlite").write_text("")
-    with pytest.raises(RunError, match="21 of 24 runs are incomplete"):
+    with pytest.raises(RunError, match="1 of 4 runs are incomplete"):
         command(Actions.run, study, json=True)
-    said = capsys.readouterr()
-    rows = json.loads(said.out)["runs"]
-    errors = {row["cell"]: row.get("error", "") for row in rows}
-    assert [row["cell"] for row in rows if row["complete"]] == [
-        f"toy sums {arm} seed {seed}" for arm, seed in (("sc", 2), ("pt", 1), ("pt", 2))
-    ]
-    assert "is not a manifest of keff" in errors["toy sums sc seed 1"]
-    assert "gone.jsonl does not exist" in errors["toy gone sc seed 1"]
-    assert "task short has 20 questions and the study wants n = 21" in errors["toy short sc seed 2"]
-    assert "unknown engine 'warp'" in errors["odd sums pt seed 1"]
-    assert "odd gone sc seed 1 and 7 more cells: " in said.err.replace("\n", " ")
+    rows = json.loads(capsys.readouterr().out)["runs"]
+    assert [row["cell"] for row in rows if not row["complete"]] == ["toy sums sc seed 1"]
+    assert "is not a manifest of keff" in rows[0]["error"]
+
+
+def test_a_study_without_one_right_path_says_so(study: Path) -> None:
+    study.write_text(study.read_text().replace("p = 0.7, c = 0.4", "p = 0.0, c = 0.4"))
+    command(Actions.run, study)
+    assert any(
+        line.startswith("no path of every arm is right") for line in report(read_study(study), QUICK).problems
+    )
 
 
 def test_changed_settings_of_cells_with_paths_are_refused_and_named(

@@ -15,7 +15,7 @@ from keff import plugins
 from keff.cli._console import result_console
 from keff.cli._preflight import is_paid
 from keff.cli._sampling import Wishes
-from keff.cli._study_desk import Desk, Place
+from keff.cli._study_jobs import Place, StudyJobs
 from keff.errors import KeffError, UsageError
 from keff.sampling.cells import CellState, state
 from keff.sampling.cost import FREE, Price, Usage, price_of
@@ -67,11 +67,11 @@ def forecast(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) ->
     prompts only where paths tell how long they are. Hours come from the rate that earlier sessions measured,
     and are None before there was one. Raises KeffError for data or folders that cannot be used.
     """
-    rates, desk = read_rates(place.runs), Desk(place)
+    rates, jobs = read_rates(place.runs), StudyJobs(place)
     rows: list[Row] = []
     for model, group in groupby(grid, key=lambda cell: cell.model):
         states = [state(place.study, cell) for cell in group]
-        row: Row = _forecast_model(desk, model, states, prices)
+        row: Row = _forecast_model(jobs, model, states, prices)
         row |= {"hours": None, "tokens_per_second": None}
         rate = rates.get(model.name)
         if rate and rate.tokens:
@@ -82,7 +82,7 @@ def forecast(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) ->
 
 
 def _forecast_model(
-    desk: Desk, model: ModelEntry, states: Sequence[CellState], prices: Mapping[str, Price]
+    jobs: StudyJobs, model: ModelEntry, states: Sequence[CellState], prices: Mapping[str, Price]
 ) -> Row:
     tokens = prompts = 0.0
     bounded = False
@@ -91,7 +91,7 @@ def _forecast_model(
         drawn = sum(other.paths for other in like)
         bounded |= bool(held.owed) and not drawn
         if held.owed:
-            limit = 0 if drawn else desk.limit(held.cell)
+            limit = 0 if drawn else jobs.limit(held.cell)
             tokens += held.owed * (sum(other.tokens for other in like) / drawn if drawn else limit)
             prompts += held.owed * (sum(other.prompt_tokens for other in like) / drawn if drawn else 0)
     price = FREE if plugins.declares("engine", model.engine, "local") else price_of(model.model, prices)

@@ -16,7 +16,7 @@ from keff.cli import _console
 from keff.cli._oracle import Oracle
 from keff.cli._sampling import on_cluster, refusals
 from keff.cli._study_bar import Bar
-from keff.cli._study_desk import Desk, Place, trusted
+from keff.cli._study_jobs import Place, StudyJobs, trusted
 from keff.engine import Engine
 from keff.engines._context import longest
 from keff.errors import KeffError, RunError, UsageError
@@ -55,12 +55,12 @@ def run(place: Place, grid: Sequence[Cell]) -> list[Outcome]:
         trusted(place, task)
     refuse_changes(place.study, grid)
     outcomes = [Outcome(cell) for cell in grid]
-    desk = Desk(place)
+    made = StudyJobs(place)
     with Bar() as bar:
         for model, group in groupby(outcomes, key=lambda outcome: outcome.cell.model):
             owing = list(_owing(place.study, list(group)))
             if owing:
-                _draw_model(place, model, desk, owing, bar)
+                _draw_model(place, model, made, owing, bar)
     return outcomes
 
 
@@ -79,14 +79,14 @@ def _owing(study: Study, outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome,
 
 
 def _draw_model(
-    place: Place, model: ModelEntry, desk: Desk, owing: Sequence[tuple[Outcome, CellState]], bar: Bar
+    place: Place, model: ModelEntry, made: StudyJobs, owing: Sequence[tuple[Outcome, CellState]], bar: Bar
 ) -> None:
     """Draw all cells of a model on one engine."""
     ready: list[tuple[Outcome, Job]] = []
     unmade: Any = None  # the engine of all jobs, which is made when their prompts are known
     for outcome, _ in owing:
         try:
-            ready.append((outcome, desk.job(outcome.cell, unmade)))
+            ready.append((outcome, made.job(outcome.cell, unmade)))
         except KeffError as error:
             outcome.error = str(error)
     if not ready:

@@ -17,7 +17,7 @@ from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._json import print_json
-from keff.cli._study_desk import Place
+from keff.cli._study_jobs import Place, refuse_undrawable
 from keff.cli._study_plan import confirm, forecast, show_forecast, show_status, status
 from keff.cli._tables import write_all
 from keff.errors import UsageError
@@ -70,6 +70,7 @@ def command(
         print_json({"study": study.name, "cells": rows}) if json else show_status(rows)
     else:
         place = Place(study, file, root, on, workers, unsafe_exec)
+        refuse_undrawable(place, grid)
         table = read_prices(prices) if prices else {}
         if dry_run:
             rows = forecast(place, grid, table)

@@ -176,6 +176,7 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
     _fill_single(study, arms, result, how)
     _fill_pairs([_compared(study, arm.name, arms, result, how) for arm in study.arms if arm.against], result)
     _say_unused(study, result)
+    _say_all_wrong(arms, result)
     return result
 
 
@@ -294,6 +295,17 @@ def _say_unused(study: Study, result: Reproduction) -> None:
         for arm in study.arms
         if not arm.enters and arm.tables is None and arm.name not in named
     ]
+
+
+def _say_all_wrong(arms: Sequence[StudyArm], result: Reproduction) -> None:
+    """Warn of arms without one right path: a task, its gold answers or its reading is likelier wrong."""
+    dead = [f"{arm.model.name} {arm.task.name} {arm.entry.name}" for arm in arms if arm.sample.votes.p == 0]
+    if dead:
+        which = "every arm" if len(dead) == len(arms) else ", ".join(dead)
+        result.problems.append(
+            f"no path of {which} is right: look at what is read and at the gold answers (keff read RUN) "
+            "before you draw more"
+        )
 
 
 def _enters(study: Study, arm: StudyArm, table: str) -> bool:

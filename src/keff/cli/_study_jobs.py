@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from keff import plugins
+from keff import plugins, sandbox
 from keff.cli._sampling import load_task
 from keff.engine import Engine
-from keff.errors import UsageError
+from keff.errors import KeffError, UsageError
 from keff.policy import parse_policy
 from keff.records import Item, Sampling
-from keff.sampling.cells import settings
+from keff.sampling.cells import settings, state
 from keff.sampling.grid import Cell, Study, TaskEntry
 from keff.sampling.job import Job, parse_templates
 from keff.sampling.orders import Order
 from keff.task import Task, select
 from keff.usercode import UNSAFE, without_code
+
+SHOWN = 5
+"""Reasons that a refusal names."""
+
+_UNMADE: Any = None
+"""The engine of jobs that are only checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,7 @@ class Place:
     unsafe_exec: bool = False
 
 
-class Desk:
+class StudyJobs:
     """Makes the tasks and chooses the questions of a study, each once."""
 
     def __init__(self, place: Place) -> None:
@@ -96,6 +104,51 @@ class Desk:
         if data.suffix == ".jsonl" and not plugins.has("task", entry.name):
             return str(data), options
         return entry.name, options | {"data": str(data.resolve())}
+
+
+def refuse_undrawable(place: Place, grid: Sequence[Cell]) -> None:
+    """Raise UsageError for cells that owe paths and cannot be drawn, before the first path is paid for.
+
+    Checked are data, templates and questions, that K paths fall evenly on the templates, that an engine of
+    this machine can be imported, and that there is a jail for a task that runs programs. A run folder that
+    cannot be read is left to sampling, which names it and draws the others.
+    """
+    jobs = StudyJobs(place)
+    wrong: dict[str, list[str]] = {}
+    for cell in grid:
+        try:
+            owed = state(place.study, cell).owed
+        except KeffError:
+            continue
+        try:
+            if owed:
+                _refuse(jobs.job(cell, _UNMADE), cell, here=place.on is None)
+        except KeffError as error:
+            wrong.setdefault(str(error), []).append(cell.name)
+    if wrong:
+        count = sum(map(len, wrong.values()))
+        told = [
+            f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {why}"
+            for why, names in list(wrong.items())[:SHOWN]
+        ]
+        more = f"; and {len(wrong) - SHOWN} more reasons" if len(wrong) > SHOWN else ""
+        raise UsageError(
+            f"{count} of {len(grid)} cells cannot be drawn, so nothing was ({'; '.join(told)}{more}): "
+            "mend the study, or name the others with --only"
+        )
+
+
+def _refuse(job: Job, cell: Cell, *, here: bool) -> None:
+    slots = len(job.order.slots)
+    if cell.arm.policy is None and cell.arm.k % slots:
+        raise UsageError(
+            f"arm {cell.arm.name} has k = {cell.arm.k} for {slots} templates: make k a multiple of {slots}"
+        )
+    if here:
+        plugins.factory("engine", cell.model.engine)
+    # A task that runs programs says so by this attribute; what is off needs the jail.
+    if getattr(job.task, "unsafe_exec", None) is False:
+        sandbox.preflight()
 
 
 def trusted(place: Place, task: TaskEntry) -> dict[str, object]:
