@@ -141,13 +141,13 @@ def oracle(numbers: Numbers) -> str | None:
         return None
     return section(
         "The oracle bound under one prompt",
-        f"Over {gains['cells']} self-consistency cells with slot CV up to 0.24 the in-sample oracle gains at "
-        f"most {gains['largest_gain']:+.2%} and {gains['mean_gain']:+.2%} on average. Slots that do not "
-        f"differ at all would give {gains['mean_expected_of_equal_slots']:+.2%}, because the "
-        "weights decide ties in favour of the instances that they were learned from. Cross-fitted, the mean "
-        f"gain is {gains['mean_gain_cross_fitted']:+.2%}. The paper states it for any weights, those by confidence "
-        "included. What is measured are weights of slots, one number a column: weights that differ from path "
-        "to path are not among them, and not bounded by it.",
+        f"Over {gains['cells']} self-consistency cells with slot CV up to 0.24 the in-sample oracle gains "
+        f"at most {gains['largest_gain']:+.2%} and {gains['mean_gain']:+.2%} on average. Slots that do not "
+        f"differ at all would give {gains['mean_expected_of_equal_slots']:+.2%} on average, because the "
+        "weights decide ties in favour of the instances that they were learned from. Cross-fitted, the "
+        f"mean gain is {gains['mean_gain_cross_fitted']:+.2%}. The paper states the bound for any weights, "
+        "those by confidence included. What is measured are weights of slots, one number a column: "
+        "weights that differ from path to path are not among them, and not bounded by it.",
     )
 
 
