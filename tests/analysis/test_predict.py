@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from keff import theory
 from keff.analysis.predict import predict
 from keff.errors import UsageError
+from keff.stats import theory
 
 
 @pytest.mark.parametrize(("p", "c", "k"), [(0.5, 0.4, 8), (0.9, 0.1, 32), (0.2, 0.0, 5)])

@@ -24,12 +24,12 @@ from keff.sampling.cells import CellState, refuse_changes, state, write_note
 from keff.sampling.grid import Cell, ModelEntry, Study
 from keff.sampling.job import Job
 from keff.sampling.orders import Progress
-from keff.sampling.pool import Drawn, draw_all
+from keff.sampling.pool import JobResult, draw_all
 from keff.sampling.rates import add_rate
 
 
 @dataclass(slots=True)
-class Outcome:
+class CellOutcome:
     """One cell after a session: its paths before and now, failed attempts, and the error that ended it."""
 
     cell: Cell
@@ -46,7 +46,7 @@ class Outcome:
         return row | {"complete": self.complete} | ({"error": self.error} if self.error else {})
 
 
-def run(place: Place, grid: Sequence[Cell]) -> list[Outcome]:
+def run(place: Place, grid: Sequence[Cell]) -> list[CellOutcome]:
     """Draw what every cell still owes, model by model; what fails is in the outcomes and stops nothing else.
 
     Raises UsageError, before anything is drawn, when cells have paths under other settings.
@@ -54,7 +54,7 @@ def run(place: Place, grid: Sequence[Cell]) -> list[Outcome]:
     for task in {cell.task.name: cell.task for cell in grid}.values():
         trusted(place, task)
     refuse_changes(place.study, grid)
-    outcomes = [Outcome(cell) for cell in grid]
+    outcomes = [CellOutcome(cell) for cell in grid]
     made = StudyJobs(place)
     with Bar() as bar:
         for model, group in groupby(outcomes, key=lambda outcome: outcome.cell.model):
@@ -64,7 +64,7 @@ def run(place: Place, grid: Sequence[Cell]) -> list[Outcome]:
     return outcomes
 
 
-def _owing(study: Study, outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, CellState]]:
+def _owing(study: Study, outcomes: Sequence[CellOutcome]) -> Iterator[tuple[CellOutcome, CellState]]:
     """Yield the cells that are not complete; the others are told from their stores alone."""
     for outcome in outcomes:
         try:
@@ -79,10 +79,10 @@ def _owing(study: Study, outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome,
 
 
 def _draw_model(
-    place: Place, model: ModelEntry, made: StudyJobs, owing: Sequence[tuple[Outcome, CellState]], bar: Bar
+    place: Place, model: ModelEntry, made: StudyJobs, owing: Sequence[tuple[CellOutcome, CellState]], bar: Bar
 ) -> None:
     """Draw all cells of a model on one engine."""
-    ready: list[tuple[Outcome, Job]] = []
+    ready: list[tuple[CellOutcome, Job]] = []
     unmade: Any = None  # the engine of all jobs, which is made when their prompts are known
     for outcome, _ in owing:
         try:
@@ -99,14 +99,14 @@ def _draw_model(
     except Stopped:
         raise
     except KeffError as error:
-        drawn = [Drawn(error=error) for _ in jobs]
+        drawn = [JobResult(error=error) for _ in jobs]
     finally:
         add_rate(place.runs, model.name, watch.tokens, watch.paths, watch.seconds)
     for (outcome, job), result in zip(ready, drawn, strict=True):
         _settle(place.study, outcome, job, result)
 
 
-def _settle(study: Study, outcome: Outcome, job: Job, result: Drawn) -> None:
+def _settle(study: Study, outcome: CellOutcome, job: Job, result: JobResult) -> None:
     """Write down what became of a cell, in its outcome and in its folder."""
     if result.progress is not None:
         progress = result.progress
@@ -123,7 +123,7 @@ def _settle(study: Study, outcome: Outcome, job: Job, result: Drawn) -> None:
 class _Watch:
     """Follows the cells of one model: their notes, the bar, and what the engine gives per second."""
 
-    def __init__(self, place: Place, outcomes: Sequence[Outcome], told: Callable[..., None]) -> None:
+    def __init__(self, place: Place, outcomes: Sequence[CellOutcome], told: Callable[..., None]) -> None:
         self._place, self._outcomes, self._told = place, outcomes, told
         self._counts: dict[int, tuple[int, int, int]] = {}
         self._begun: float | None = None
@@ -178,14 +178,16 @@ def _engine(place: Place, model: ModelEntry, jobs: Sequence[Job]) -> Engine:
     return plugins.load("engine", model.engine, **options)
 
 
-def _supervised(engine: Engine, jobs: Sequence[Job], watch: Callable[[int, Progress], None]) -> list[Drawn]:
+def _supervised(
+    engine: Engine, jobs: Sequence[Job], watch: Callable[[int, Progress], None]
+) -> list[JobResult]:
     """Draw all jobs in an event loop; Ctrl-C and SIGTERM keep what was received."""
     return asyncio.run(_until_signal(engine, [replace(job, engine=engine) for job in jobs], watch))
 
 
 async def _until_signal(
     engine: Engine, jobs: Sequence[Job], watch: Callable[[int, Progress], None]
-) -> list[Drawn]:
+) -> list[JobResult]:
     work = asyncio.ensure_future(draw_all(engine, jobs, watch))
     loop = asyncio.get_running_loop()
     signals = signal.SIGINT, signal.SIGTERM
@@ -206,7 +208,7 @@ class Stopped(RunError):
     """The user ended the study: no other model begins."""
 
 
-def check(outcomes: Sequence[Outcome], file: Path) -> None:
+def check(outcomes: Sequence[CellOutcome], file: Path) -> None:
     """Say what comes next, or list what failed and raise RunError."""
     wrong = [outcome for outcome in outcomes if not outcome.complete]
     by_error: dict[str, list[str]] = {}

@@ -26,7 +26,7 @@ DEAD_AFTER = 3
 
 
 @dataclass(slots=True)
-class Drawn:
+class JobResult:
     """What became of one job: its counts, or why it failed."""
 
     progress: Progress | None = None
@@ -128,13 +128,13 @@ class Seated:
         """Nothing: others may still draw."""
 
 
-async def draw_all(engine: Engine, jobs: Sequence[Job], watch: Watch | None = None) -> list[Drawn]:
+async def draw_all(engine: Engine, jobs: Sequence[Job], watch: Watch | None = None) -> list[JobResult]:
     """Start the engine, draw what every job owes, close it; jobs that fail do not stop the others.
 
     The engines of the jobs are replaced by ``engine``. Returns one outcome per job, in order. When the engine
     cannot start, or fails several jobs in a row without one path, the jobs that are left carry that error.
     """
-    outcomes = [Drawn() for _ in jobs]
+    outcomes = [JobResult() for _ in jobs]
     try:
         await engine.start()
         await _Pool(engine, jobs, outcomes, watch).run()
@@ -151,7 +151,7 @@ class _Pool:
     """One call of ``draw_all``, once the engine runs."""
 
     def __init__(
-        self, engine: Engine, jobs: Sequence[Job], outcomes: list[Drawn], watch: Watch | None
+        self, engine: Engine, jobs: Sequence[Job], outcomes: list[JobResult], watch: Watch | None
     ) -> None:
         self._engine, self._jobs, self._outcomes, self._watch = engine, jobs, outcomes, watch
         self._seats = Seats(max(_seats_of(engine.capabilities, job) for job in jobs))
