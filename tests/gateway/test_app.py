@@ -17,7 +17,7 @@ from keff.sampling.cost import Price
 
 def test_the_official_client_gets_a_voted_answer_with_its_cost(serve: Serve) -> None:
     script = Script(answer=says("8", "7", "7", "7", "7"))
-    rig = serve(script, options=Options(price=Price(prompt=1, output=2)))
+    rig = serve(script, options=Options(prices={"": Price(prompt=1, output=2)}))
     reply = ask(rig)
     told = reply.model_extra["keff"]
     assert "answer is 7" in reply.choices[0].message.content

@@ -62,7 +62,7 @@ def test_odd_answers_of_the_upstream_become_valid_json_and_no_absurd_count() -> 
     with ExitStack() as stack:
         url = stack.enter_context(raw_server(lambda *_: given(**now[0])))
         rigs = [
-            stack.enter_context(gateway(url, plan=plan, options=Options(price=price)))
+            stack.enter_context(gateway(url, plan=plan, options=Options(prices={"": price})))
             for plan in (weighted, make_plan("fixed:2"))
         ]
         for rig, odd in itertools.product(rigs, ODD_ANSWERS.values()):
@@ -149,20 +149,20 @@ def test_what_failed_refused_and_abandoned_requests_cost_is_counted(serve: Serve
     price = Price(prompt=1e6, output=0)
 
     failing = Script(answer=lambda *_: SEVEN, fault=lambda number, _: "500" if number >= 3 else None)
-    rig = serve(failing, plan=make_plan("fixed:8"), options=Options(replacements=0, price=price))
+    rig = serve(failing, plan=make_plan("fixed:8"), options=Options(replacements=0, prices={"": price}))
     assert rig.post().json()["keff"]["stop"] == "failures"
     assert rig.metric('keff_tokens_total{kind="prompt"}') == 3 * 7
     assert rig.metric('keff_tokens_total{kind="completion"}') == 3 * words
 
     refused = serve(
-        Script(answer=lambda *_: "Once upon a time"), options=Options(free_text="refuse", price=price)
+        Script(answer=lambda *_: "Once upon a time"), options=Options(free_text="refuse", prices={"": price})
     )
     assert refused.post().status_code == 422
     assert refused.metric('keff_tokens_total{kind="prompt"}') == 3 * 7
     assert refused.metric("keff_dollars_total") == 3 * 7
 
     script = Script(answer=lambda *_: SEVEN, fault=lambda number, _: "hang" if number >= 23 else None)
-    left = serve(script, plan=make_plan("fixed:24"), options=Options(price=price))
+    left = serve(script, plan=make_plan("fixed:24"), options=Options(prices={"": price}))
     with connect(left, {"messages": QUESTION}) as client:
         until(lambda: left.metric('keff_tokens_total{kind="prompt"}') == 23 * 7)
         client.shutdown(socket.SHUT_RDWR)

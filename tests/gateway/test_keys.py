@@ -16,18 +16,18 @@ import pytest
 from fault_server import Script
 from gateway_rig import QUESTION, Rig, gateway
 from keff.errors import UsageError
-from keff.gateway import spend as spending
-from keff.gateway.keys import Client, read_keys
+from keff.gateway import accounts as accounting
+from keff.gateway.accounts import Account, AccountLedger, Balance, read_accounts
+from keff.gateway.errors import Problem
 from keff.gateway.options import Options
-from keff.gateway.spend import Spend, Spent
 from keff.sampling.cost import Price
 
 Serve = Callable[..., Rig]
 SEVEN = Script(answer=lambda *_: "The answer is 7.")
 
 
-def client(name: str, **limits: Any) -> Client:
-    return Client(name, hashlib.sha256(f"key-of-{name}".encode()).digest(), **limits)
+def client(name: str, **limits: Any) -> Account:
+    return Account(name, hashlib.sha256(f"key-of-{name}".encode()).digest(), **limits)
 
 
 def as_key(name: str) -> dict[str, str]:
@@ -38,13 +38,13 @@ def as_key(name: str) -> dict[str, str]:
 def noon(monkeypatch: pytest.MonkeyPatch) -> float:
     """Stop the clock of the spend at the noon of some day (UTC)."""
     now = 20_000 * 86_400 + 43_200.0
-    monkeypatch.setattr(spending.time, "time", lambda: now)
+    monkeypatch.setattr(accounting.time, "time", lambda: now)
     return now
 
 
 def test_a_key_over_its_limit_is_told_when(serve: Serve, tmp_path: Path, noon: float) -> None:
     clients = (client("alice", paths=4), client("bob"))
-    rig = serve(SEVEN, options=Options(clients=clients), spend=tmp_path / "spend.sqlite")
+    rig = serve(SEVEN, options=Options(accounts=clients), spend=tmp_path / "spend.sqlite")
     assert rig.post().status_code == 401
     assert rig.post(headers={"authorization": "Bearer wrong"}).status_code == 401
     assert [rig.post(headers=as_key("alice")).status_code for _ in range(3)] == [200, 200, 429]
@@ -59,23 +59,27 @@ def test_a_key_over_its_limit_is_told_when(serve: Serve, tmp_path: Path, noon: f
             model="stub",
             messages=QUESTION,  # type: ignore[arg-type]
         )
-    book = Spend(tmp_path / "spend.sqlite")
-    assert (book.today("alice"), book.today("bob")) == (Spent(5, 6, 0.0), Spent(1, 3, 0.0))
+    book = AccountLedger(tmp_path / "spend.sqlite")
+    assert (book.today("alice"), book.today("bob")) == (Balance(2, 6, 0.0), Balance(1, 3, 0.0))
     assert noon
 
 
 def test_the_next_day_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    book, alice = Spend(tmp_path / "s"), client("alice", paths=4)
-    book.add(alice, 4, 0.0)
-    with pytest.raises(Exception, match="4 of 4 paths"):
-        book.admit(alice)
+    book, alice = AccountLedger(tmp_path / "s"), client("alice", paths=4)
+    held = book.reserve(alice, 4, 0.0)
+    book.settle(held, 4, 0.0)
+    with pytest.raises(Problem, match="4 of 4 paths"):
+        book.reserve(alice, 1, 0.0)
     tomorrow = time.time() + 86_400
-    monkeypatch.setattr(spending.time, "time", lambda: tomorrow)
-    book.admit(alice)
+    monkeypatch.setattr(accounting.time, "time", lambda: tomorrow)
+    over_midnight = book.reserve(alice, 3, 0.0)
+    monkeypatch.setattr(accounting.time, "time", lambda: tomorrow + 86_400)
+    book.settle(over_midnight, 2, 0.0)
+    assert book.today("alice") == Balance(), "what is drawn counts on the day on which it was reserved"
 
 
 def test_dollars_are_limited_and_survive_a_restart(serve: Serve, tmp_path: Path) -> None:
-    options = Options(clients=(client("alice", dollars=2.0),), price=Price(prompt=0, output=1e6 / 4))
+    options = Options(accounts=(client("alice", dollars=2.0),), prices={"": Price(prompt=0, output=1e6 / 4)})
     deployed: dict[str, Any] = {"options": options, "spend": tmp_path / "spend.sqlite"}
     first = serve(Script(answer=lambda *_: "The answer is 7."), **deployed)
     assert first.post(headers=as_key("alice")).status_code == 200
@@ -86,10 +90,10 @@ def test_dollars_are_limited_and_survive_a_restart(serve: Serve, tmp_path: Path)
 
 
 def test_what_is_passed_through_counts_as_one_path(serve: Serve, tmp_path: Path) -> None:
-    options = Options(clients=(client("alice", paths=5),), admin_token="op")
+    options = Options(accounts=(client("alice", paths=5),), admin_token="op")
     rig = serve(SEVEN, options=options, spend=tmp_path / "spend.sqlite")
     assert httpx2.get(f"{rig.url}/files", headers=as_key("alice")).status_code == 404
-    assert rig.service.spend is not None
+    assert rig.service.ledger is not None
     assert httpx2.get(f"{rig.url}/models", headers=as_key("alice")).status_code == 200
     rig.post(headers=as_key("alice"))
     metrics = rig.url.removesuffix("/v1") + "/metrics"
@@ -100,12 +104,15 @@ def test_what_is_passed_through_counts_as_one_path(serve: Serve, tmp_path: Path)
     assert 'keff_key_requests_total{key="alice"} 2.0' in text
 
 
-def test_a_book_that_cannot_be_written_stops_nobody(serve: Serve, tmp_path: Path) -> None:
-    file, options = tmp_path / "spend.sqlite", Options(clients=(client("alice", paths=100),), token="t")
+def test_a_ledger_that_cannot_be_written_stops_only_keys_with_limits(serve: Serve, tmp_path: Path) -> None:
+    accounts = (client("alice", paths=100), client("bob"))
+    file, options = tmp_path / "spend.sqlite", Options(accounts=accounts, token="t")
     rig = serve(SEVEN, options=options, spend=file)
     holder = sqlite3.connect(file, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    assert rig.post(headers=as_key("alice")).status_code == 200
+    refused = rig.post(headers=as_key("alice"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "account_unavailable")
+    assert rig.post(headers=as_key("bob")).status_code == 200
     holder.close()
     metrics = rig.url.removesuffix("/v1") + "/metrics"
     text = httpx2.get(metrics, headers={"authorization": "Bearer t"}).text
@@ -113,11 +120,24 @@ def test_a_book_that_cannot_be_written_stops_nobody(serve: Serve, tmp_path: Path
 
 
 def test_two_processes_share_one_book(tmp_path: Path) -> None:
-    one, two, alice = Spend(tmp_path / "s"), Spend(tmp_path / "s"), client("alice")
+    one, two, alice = AccountLedger(tmp_path / "s"), AccountLedger(tmp_path / "s"), client("alice")
     for _ in range(50):
-        one.add(alice, 1, 0.5)
-        two.add(alice, 2, 0.25)
-    assert one.today("alice") == two.today("alice") == Spent(100, 150, 37.5)
+        one.settle(one.reserve(alice, 9, 9.0), 1, 0.5)
+        two.settle(two.reserve(alice, 9, 9.0), 2, 0.25)
+    assert one.today("alice") == two.today("alice") == Balance(100, 150, 37.5)
+
+
+def test_a_book_of_the_version_before_keeps_what_was_spent(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "s") as db:
+        db.execute(
+            "CREATE TABLE spend (day INTEGER NOT NULL, key TEXT NOT NULL, requests INTEGER NOT NULL, paths "
+            "INTEGER NOT NULL, dollars REAL NOT NULL, PRIMARY KEY (day, key)) STRICT, WITHOUT ROWID"
+        )
+        db.execute("INSERT INTO spend VALUES (?, 'alice', 3, 9, 1.5)", (int(time.time()) // 86_400,))
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    assert AccountLedger(tmp_path / "s").today("alice") == Balance(3, 9, 1.5)
+    assert AccountLedger(tmp_path / "s").today("alice") == Balance(3, 9, 1.5)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +152,7 @@ def test_two_processes_share_one_book(tmp_path: Path) -> None:
         (f'[keys.a]\nsha256 = "{"0" * 64}"\ndollars_per_day = inf', "dollars_per_day"),
         (f'[keys.a]\nsha256 = "{"0" * 64}"\npaths = 3', "keys.a.paths"),
         (f'[keys.a]\nsha256 = "{"0" * 64}"\n[keys.b]\nsha256 = "{"0" * 64}"', "same key"),
+        (f'[keys.a]\nsha256 = "{hashlib.sha256(b"").hexdigest()}"', "empty key"),
         (f'[keys."a b"]\nsha256 = "{"0" * 64}"', "no name"),
         ("[keys", "TOML"),
     ],
@@ -139,7 +160,7 @@ def test_two_processes_share_one_book(tmp_path: Path) -> None:
 def test_a_wrong_key_file_is_refused_with_one_line(tmp_path: Path, text: str, line: str) -> None:
     (tmp_path / "keys.toml").write_text(text)
     with pytest.raises(UsageError, match=line) as caught:
-        read_keys(tmp_path / "keys.toml")
+        read_accounts(tmp_path / "keys.toml")
     assert "\n" not in str(caught.value)
 
 
@@ -149,20 +170,20 @@ def test_a_key_file_need_not_hold_the_keys(tmp_path: Path, monkeypatch: pytest.M
     limits = "paths_per_day = 10\ndollars_per_day = 2"
     text = f'[keys.alice]\nsha256 = "{digest}"\n{limits}\n[keys.bob]\nenv = "BOBS_KEY"\n'
     (tmp_path / "keys.toml").write_text(text)
-    assert read_keys(tmp_path / "keys.toml") == (client("alice", paths=10, dollars=2.0), client("bob"))
+    assert read_accounts(tmp_path / "keys.toml") == (client("alice", paths=10, dollars=2.0), client("bob"))
     with pytest.raises(UsageError, match="--keys"):
-        read_keys(tmp_path / "none.toml")
+        read_accounts(tmp_path / "none.toml")
 
 
 def test_limits_in_dollars_need_prices_and_a_book_of_this_version(tmp_path: Path) -> None:
-    limited = Options(clients=(client("alice", dollars=1.0),))
+    limited = Options(accounts=(client("alice", dollars=1.0),))
     with pytest.raises(UsageError, match="--prices"), gateway("http://127.0.0.1:9", options=limited):
         pass
-    Spend(tmp_path / "s").close()
+    AccountLedger(tmp_path / "s").close()
     with sqlite3.connect(tmp_path / "s") as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(UsageError, match="another version"):
-        Spend(tmp_path / "s")
+        AccountLedger(tmp_path / "s")
     (tmp_path / "t").write_text("no database at all, only a text of some length")
     with pytest.raises(UsageError, match="--spend"):
-        Spend(tmp_path / "t")
+        AccountLedger(tmp_path / "t")

@@ -18,7 +18,7 @@ from responses_rig import call, post, response, says, served, text
 
 def test_a_text_is_voted_and_the_usage_is_that_of_all_paths() -> None:
     give = says("The answer is 41.", "So the answer is 42.", "The answer is 42", "Final answer: 42", "42")
-    priced = Options(price=Price(prompt=1e6, output=1e6))
+    priced = Options(prices={"": Price(prompt=1e6, output=1e6)})
     asked = {"model": "stub", "input": "How many is 6 times 7?", "instructions": "Be brief."}
     with served(give, planless=True, options=priced) as (rig, bodies, paths):
         reply = rig.client().responses.create(**asked)  # type: ignore[call-overload]

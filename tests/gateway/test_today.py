@@ -75,7 +75,7 @@ def test_the_plan_says_what_its_figures_are_against_unless_something_else_is_sta
 def test_the_page_the_metrics_and_the_headers_say_it_with_its_sign(serve: Serve) -> None:
     price = Price(prompt=1, output=2)
     for now, sign, paths in (("8", "-", "-5"), ("2", "+", "+1")):
-        rig = serve(SEVEN, planless=True, options=Options(now=now, price=price))
+        rig = serve(SEVEN, planless=True, options=Options(now=now, prices={"": price}))
         for number in range(4):
             body = {"model": "m", "messages": [{"role": "user", "content": f"What is {number}?"}]}
             assert rig.post(body).headers["x-keff-change"] == f"{paths} paths against fixed:{now}"

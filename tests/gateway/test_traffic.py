@@ -88,7 +88,7 @@ def test_a_profile_holds_the_patterns_and_votes_of_its_requests() -> None:
 
 def test_the_page_tells_what_was_seen_and_what_is_saved(serve: Serve) -> None:
     price = Price(prompt=1, output=2)
-    rig = serve(Script(answer=numbers(1.0)), planless=True, options=Options(now="32", price=price))
+    rig = serve(Script(answer=numbers(1.0)), planless=True, options=Options(now="32", prices={"": price}))
     ask_many(rig, 5)
     told = get(rig, "/keff", headers=JSON).json()
     assert told["requests"] == 5

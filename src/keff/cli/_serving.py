@@ -9,9 +9,9 @@ from pathlib import Path
 from keff.cli._serve_groups import AccessOptions, BookOptions, PlanOptions, ServerOptions, VoteOptions
 from keff.cli._served import key_names
 from keff.errors import UsageError
+from keff.gateway.accounts import read_accounts
 from keff.gateway.deployment import POLICY, Deployment
 from keff.gateway.deployment import check as check_only
-from keff.gateway.keys import read_keys
 from keff.gateway.lines import log_to_stderr
 from keff.gateway.options import Options
 from keff.gateway.plan_defaults import terms_of
@@ -51,7 +51,7 @@ def deployment_of(
         address=address_of(servers.upstream, servers.upstream_key_env, "--upstream", servers),
         fallback=address_of(servers.fallback, servers.fallback_key_env, "--fallback", servers),
         keys={name: secret(name, "the plan's branch names") for name in key_names(plan)},
-        options=options_of(served, votes, access, books, price_of(plan, served.model, served.prices, prices)),
+        options=options_of(served, votes, access, books, checked_prices(plan, served, prices or {})),
         host=listen.host,
         port=listen.port,
         model=served.model,
@@ -66,7 +66,11 @@ def deployment_of(
 
 
 def options_of(
-    served: PlanOptions, votes: VoteOptions, access: AccessOptions, books: BookOptions, price: Price | None
+    served: PlanOptions,
+    votes: VoteOptions,
+    access: AccessOptions,
+    books: BookOptions,
+    prices: dict[str, Price],
 ) -> Options:
     """Return how requests are answered."""
     return Options(
@@ -83,10 +87,10 @@ def options_of(
         tool_ignore=tuple(votes.tool_ignore or ()),
         shadow_budget=books.shadow_budget,
         shadow_paths=books.cap or DEFAULT_CAP,
-        price=price,
+        prices=prices,
         forward_headers=tuple(name.lower() for name in access.forward_header or ()),
         cors=tuple(access.cors_origin or ()),
-        clients=() if access.keys is None else read_keys(access.keys),
+        accounts=() if access.keys is None else read_accounts(access.keys),
         token=secret(access.token_env, "--token-env"),
         admin_token=secret(access.admin_token_env, "--admin-token-env"),
     )
@@ -132,15 +136,9 @@ def collector_of(url: str) -> str:
     return base_url(url, "--otlp", "OTEL_EXPORTER_OTLP_HEADERS").removesuffix("/v1")
 
 
-def price_of(
-    plan: Plan | None, model: str | None, prices: Path | None, table: dict[str, Price] | None
-) -> Price | None:
-    if table is None or (plan is not None and plan.branches):
-        return None
-    name = model if plan is None else terms_of(plan, model).upstream
-    if name is None:
-        raise UsageError("--prices needs the model's name: set --model")
-    price = listed_price(name, table)
-    if price is None:
-        raise UsageError(f"{prices} has no price for the model {name!r}")
-    return price
+def checked_prices(plan: Plan | None, served: PlanOptions, table: dict[str, Price]) -> dict[str, Price]:
+    """Return the prices; raises UsageError where the one model that is served has none."""
+    name = served.model if plan is None else None if plan.branches else terms_of(plan, served.model).upstream
+    if table and name is not None and listed_price(name, table) is None:
+        raise UsageError(f"{served.prices} has no price for the model {name!r}")
+    return table

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from keff.gateway.chat import RESPONSES, Chat
 from keff.gateway.errors import Problem
-from keff.gateway.exchange import CLIENT, JSON, Receive, Scope, Send
+from keff.gateway.exchange import ACCOUNT, JSON, Receive, Scope, Send
 from keff.gateway.live import LIVE, METRICS, OPERATOR, PLAN, Viewer
 from keff.gateway.passage import passes
 from keff.gateway.routes import Pages
@@ -54,12 +54,12 @@ class Front:
                 elif scope["path"] == METRICS:
                     self.guard.check_metrics(headers)
                 else:
-                    scope[CLIENT] = self.guard.check(headers)
+                    scope[ACCOUNT] = self.guard.check(headers)
             except Problem as problem:
                 await self._refuse(problem, scope, receive, send)
                 return
-            # With a slash too many it would be passed on, and silently not voted.
-            if (path := scope["path"].rstrip("/")) in VOTED:
+            # With a slash too many, or in other letters, it would be passed on, and silently not voted.
+            if (path := scope["path"].rstrip("/").lower()) in VOTED:
                 scope = {**scope, "path": path}
             if path in VOTED and scope["method"] == "POST":
                 await self.chat(scope, receive, send)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from keff.errors import UsageError
 from keff.gateway.branches import Body, Branch
 from keff.gateway.errors import Problem
+from keff.gateway.metering import PriceList
 from keff.gateway.metrics import Metrics
 from keff.gateway.options import BranchDown
 from keff.gateway.outcome import Drawn, Outcome
@@ -28,15 +29,15 @@ class Site:
     """What the operator says of all branches.
 
     The upstream of those that name none (``address``), its ``fallback``, the ``keys`` of the environment
-    variables that branches name, the most paths per call, the ``price`` where a branch has none, and what a
-    branch that is down does.
+    variables that branches name, the most paths per call, the ``prices`` of models where a branch has none of
+    its own, and what a branch that is down does.
     """
 
     address: Address | None
     fallback: Address | None
     keys: Mapping[str, str]
     upstream_n: int
-    price: Price | None
+    prices: PriceList
     branch_down: BranchDown
 
 
@@ -59,7 +60,7 @@ def board_of(plan: Plan, policy: Policy, site: Site) -> Board | None:
         branches[branch.name] = Branch(
             plan=branch,
             upstream=servers[server],
-            price=_price_of(branch, site.price),
+            price=_price_of(branch, site.prices),
             sharing=Sharing(site.upstream_n),
             open=branch.upstream is None,
         )
@@ -84,9 +85,9 @@ def _key(branch: BranchPlan, site: Site) -> str:
     return site.keys[branch.key_env]
 
 
-def _price_of(branch: BranchPlan, price: Price | None) -> Price | None:
+def _price_of(branch: BranchPlan, prices: PriceList) -> Price | None:
     if branch.prompt_price is None and branch.output_price is None:
-        return price
+        return prices.of(branch.model)
     return Price(prompt=branch.prompt_price or 0, output=branch.output_price or 0)
 
 

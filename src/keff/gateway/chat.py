@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 from keff.gateway import passage, relay, stream
+from keff.gateway.accounts import REFUSED, Account
 from keff.gateway.errors import Gone, Problem
-from keff.gateway.exchange import CLIENT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.exchange import ACCOUNT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
 from keff.gateway.job import Job
-from keff.gateway.keys import Client
 from keff.gateway.request import read_ask, read_response_ask
 from keff.gateway.response_stream import response_events, response_failure
 from keff.gateway.security import Guard, read_body
@@ -48,7 +48,7 @@ class Chat:
 
     async def _answer(self, serve: Serve, scope: Scope, receive: Receive, send: Send) -> None:
         name = f"keff-{secrets.token_hex(12)}"
-        exchange = Exchange(name, dict(scope["headers"]), receive, send, scope[LINE], scope.get(CLIENT))
+        exchange = Exchange(name, dict(scope["headers"]), receive, send, scope[LINE], scope.get(ACCOUNT))
         task = cast("asyncio.Task[object]", asyncio.current_task())
         service, begun = self.service, time.perf_counter()
         service.in_flight += 1
@@ -56,11 +56,12 @@ class Chat:
         if service.tracer is not None:
             exchange.span = service.tracer.begin(f"{scope['method']} {scope['path']}"[:200], exchange.headers)
         try:
-            self._admit(exchange)
             await serve(exchange, scope)
         except Gone:
             exchange.status = 499
         except Problem as problem:
+            if exchange.account is not None and problem.code in REFUSED:
+                service.metrics.count("keff_key_limited_total", key=exchange.account.name)
             await exchange.fail(problem)
         except UpstreamError as error:
             await exchange.fail(error.problem())
@@ -78,16 +79,6 @@ class Chat:
         """Answer all requests in flight with 503, now."""
         for task in self._running:
             task.cancel()
-
-    def _admit(self, exchange: Exchange) -> None:
-        client, spend = exchange.client, self.service.spend
-        if client is None or spend is None:
-            return
-        try:
-            spend.admit(client)
-        except Problem:
-            self.service.metrics.count("keff_key_limited_total", key=client.name)
-            raise
 
     def _check_room(self) -> None:
         options = self.service.options
@@ -121,6 +112,7 @@ class Chat:
             await passage.passed(self.service, exchange, "POST", RESPONSES, caller, raw)
             return
         job = await self.service.job(exchange.name, ask, self._caller(exchange, scope))
+        exchange.held = self.service.reserve(exchange.account, job)
         exchange.job, job.span = job, exchange.span
         if not ask.stream:
             reply = await until_gone(exchange, self.service.run(job))
@@ -160,8 +152,8 @@ class Chat:
 
     def _account(self, exchange: Exchange, seconds: float) -> None:
         metrics, job = self.service.metrics, exchange.job
-        if exchange.client is not None:
-            self._spend(exchange.client, exchange)
+        if exchange.account is not None:
+            self._settle(exchange.account, exchange)
         if exchange.span is not None:
             exchange.span.end(facts_of(exchange), None if exchange.status < 500 else exchange.code or "error")
         if exchange.passed:
@@ -170,28 +162,29 @@ class Chat:
         metrics.count("keff_requests_total", status=str(exchange.status))
         metrics.observe("keff_request_seconds", seconds)
         if job is not None and exchange.status == 200:
-            self.service.books.answered(job.stop, job.spent(seconds, priced=self.service.priced))
+            self.service.books.answered(
+                job.stop, job.spent(seconds, priced=self.service.priced and job.priced)
+            )
         for name in job.stale if job is not None else ():
             metrics.count("keff_stale_total", by=1, differs=name if name.isidentifier() else "other")
         if log.isEnabledFor(logging.INFO):
             log.info(json.dumps(log_line(exchange, seconds, priced=self.service.priced)))
 
-    def _spend(self, client: Client, exchange: Exchange) -> None:
-        """Count what a request cost its key; what is passed through counts as one path."""
-        job, service = exchange.job, self.service
-        paths = int(exchange.passed and exchange.status < 400) if job is None else job.drawn
-        dollars = 0.0 if job is None else job.dollars
-        service.metrics.count("keff_key_requests_total", key=client.name)
-        service.metrics.count("keff_key_paths_total", paths, key=client.name)
+    def _settle(self, account: Account, exchange: Exchange) -> None:
+        """Enter what a request cost its account, and give back the rest of what was reserved."""
+        service, job = self.service, exchange.job
+        paths, dollars = exchange.cost if job is None else job.account()
+        service.metrics.count("keff_key_requests_total", key=account.name)
+        service.metrics.count("keff_key_paths_total", paths, key=account.name)
         if service.priced:
-            service.metrics.count("keff_key_dollars_total", dollars, key=client.name)
-        if service.spend is None:
+            service.metrics.count("keff_key_dollars_total", dollars, key=account.name)
+        if service.ledger is None or exchange.held is None:
             return
         try:
-            service.spend.add(client, paths, dollars)
+            service.ledger.settle(exchange.held, paths, dollars)
         except sqlite3.Error as error:
             service.metrics.count("keff_spend_errors_total")
-            log.warning(json.dumps({"event": "spend not written", "message": str(error)}))
+            log.warning(json.dumps({"event": "account not settled", "message": str(error)}))
 
 
 def facts_of(exchange: Exchange) -> dict[str, Fact]:
@@ -223,8 +216,8 @@ def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
     }
     if exchange.span is not None:
         line["trace"] = exchange.span.trace
-    if exchange.client is not None:
-        line["key"] = exchange.client.name
+    if exchange.account is not None:
+        line["key"] = exchange.account.name
     if exchange.code is not None:
         line["error"] = exchange.code
     if job is None:

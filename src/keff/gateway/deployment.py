@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from keff.errors import UsageError
+from keff.gateway.accounts import AccountLedger
 from keff.gateway.board import Board, Site, board_of
 from keff.gateway.books import Books, OwnBooks
 from keff.gateway.extraction import reader_of
 from keff.gateway.kinds import KindReader
 from keff.gateway.live import Kept, Numbers, Views
+from keff.gateway.metering import PriceList
 from keff.gateway.metrics import series
 from keff.gateway.monitor import SHADOW_DRAWS, Monitor, StateFile, saved_profile
 from keff.gateway.options import Options
@@ -23,7 +25,6 @@ from keff.gateway.security import check_exposure
 from keff.gateway.service import Service
 from keff.gateway.shadows import Shadows
 from keff.gateway.spans import Tracer
-from keff.gateway.spend import Spend
 from keff.gateway.today import Baseline, Change
 from keff.gateway.traffic import PER_REQUEST, Learner, Traffic, first_draw
 from keff.gateway.upstream import Address, Upstream
@@ -82,8 +83,8 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: Books | 
     options, ignored = deployment.options, frozenset(deployment.options.tool_ignore)
     plan, policy = _plan(deployment), policy_of(deployment)
     board = board_of(plan, policy, _site(deployment))
-    priced = options.price is not None or (board is not None and board.priced)
-    if not priced and any(client.dollars for client in options.clients):
+    priced = options.prices or (board is not None and board.priced)
+    if not priced and any(account.dollars for account in options.accounts):
         raise UsageError("limits in dollars need prices: name a price list with --prices")
     reader = None
     if deployment.answer_space is not None or plan.space != PER_REQUEST:
@@ -106,7 +107,8 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: Books | 
         books=kept,
         shadows=Shadows(options, kept, rng),
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
-        spend=None if deployment.spend is None else Spend(deployment.spend),
+        prices=PriceList(options.prices),
+        ledger=None if deployment.spend is None else AccountLedger(deployment.spend),
         tracer=None if deployment.otlp is None else _tracer(deployment.otlp),
         sharing=Sharing(deployment.upstream_n),
         baseline=Baseline.of(options.now, deployment.plan),
@@ -169,7 +171,9 @@ def kept_of(service: Service) -> Kept:
 
 def _site(deployment: Deployment) -> Site:
     spare, keys, options = deployment.fallback, deployment.keys, deployment.options
-    return Site(deployment.address, spare, keys, deployment.upstream_n, options.price, options.branch_down)
+    return Site(
+        deployment.address, spare, keys, deployment.upstream_n, PriceList(options.prices), options.branch_down
+    )
 
 
 def _upstream(deployment: Deployment) -> Upstream:

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapp
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from keff.gateway.accounts import Account, Reservation
 from keff.gateway.errors import Gone, Problem
 from keff.gateway.job import Job
-from keff.gateway.keys import Client
 from keff.gateway.spans import Span
 
-CLIENT = "keff.client"
+ACCOUNT = "keff.account"
 """Where a connection scope says whose key was shown."""
 
 JSON, EVENTS = "application/json", "text/event-stream"
@@ -42,14 +42,20 @@ class Line:
 
 @dataclass(slots=True)
 class Exchange:
-    """One chat request with its connection: what was sent so far, and the job once it is known."""
+    """One request with its connection: what was sent so far, and the job once it is known.
+
+    ``held`` is what was reserved on the caller's account; ``cost`` are the paths and dollars of a request
+    that is passed through.
+    """
 
     name: str
     headers: dict[bytes, bytes]
     receive: Receive
     send: Send
     line: Line
-    client: Client | None = None
+    account: Account | None = None
+    held: Reservation | None = None
+    cost: tuple[int, float] = (0, 0.0)
     status: int = 0
     job: Job | None = None
     passed: bool = False

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import contextlib
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 
 from keff.gateway.board import Tab
 from keff.gateway.branches import Branch
 from keff.gateway.kinds import Asked
+from keff.gateway.metering import FREE, Ceiling
 from keff.gateway.request import Ask
 from keff.gateway.spans import Span
 from keff.gateway.today import Baseline, Spent, longest_of
@@ -20,10 +23,12 @@ from keff.policy import Policy
 class Job:
     """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
 
-    ``drawn`` paths came back (after ``times``) and ``tokens`` were billed so far; ``limits`` are the rate
-    limits that the upstream told last. ``asked`` is what the prompt says of its answer, where no plan says
-    how it is read, and ``kind`` what it came to be. ``tab`` is its account with the branches of a plan that
-    has several, of which ``first`` is asked first. ``baseline`` is what is deployed without the gateway.
+    ``drawn`` paths came back (after ``times``) and ``tokens`` were billed so far (at a price if ``priced``);
+    ``lost`` paths were broken off and may have cost anything, as may the prompts of ``hidden_prompts``.
+    ``most`` is what a path can cost at the most. ``limits`` are the rate limits that the upstream told last.
+    ``asked`` is what the prompt says of its answer, where no plan says how it is read, and ``kind`` what it
+    came to be. ``tab`` is its account with the branches of a plan that has several, of which ``first`` is
+    asked first. ``baseline`` is what is deployed without the gateway.
     """
 
     name: str
@@ -39,8 +44,11 @@ class Job:
     stop: str = ""
     paths: int = 0
     drawn: int = 0
+    lost: int = 0
+    hidden_prompts: int = 0
     tokens: int = 0
     dollars: float = 0.0
+    priced: bool = True
     share: float | None = None
     asked: Asked | None = None
     kind: str | None = None
@@ -48,8 +56,27 @@ class Job:
     span: Span | None = None
     times: list[float] = field(default_factory=list[float])
     baseline: Baseline | None = None
+    most: Ceiling = FREE
     tab: Tab | None = None
     first: Branch | None = None
+
+    @contextlib.contextmanager
+    def launched(self, n: int) -> Generator[None]:
+        """Note ``n`` paths as lost if the call that is made here is broken off."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.lost += n
+            raise
+
+    def account(self) -> tuple[int, float]:
+        """Return the paths and dollars that this request is charged with.
+
+        A path that was broken off costs what those that came back did on average, or the most that one can.
+        """
+        most = self.most
+        each = self.dollars / self.drawn if self.drawn else most.path
+        return self.drawn + self.lost, self.dollars + self.lost * each + self.hidden_prompts * most.prompt
 
     @property
     def change(self) -> str | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from keff.errors import UsageError
-from keff.gateway.keys import Client
+from keff.gateway.accounts import Account
 from keff.sampling.cost import Price
 
 HEADER = re.compile(r"x-[a-z0-9-]+")
@@ -34,8 +35,8 @@ class Options:
     that the upstream gets too. ``tool_ignore`` are arguments of tool calls that do not count in a vote.
     ``now`` is what the operator does without the gateway, a policy or a number of paths (None: what the
     plan's figures are against). ``branch_down``: a branch that is down is skipped, or fails the request.
-    ``clients`` are the named keys; ``admin_token`` opens the operator's pages. Web pages of the
-    ``cors`` origins may ask.
+    ``prices`` are those of models, ``accounts`` the named keys; ``admin_token`` opens the operator's pages.
+    Web pages of the ``cors`` origins may ask.
     """
 
     strict: bool = False
@@ -53,13 +54,13 @@ class Options:
     body_seconds: float = 30.0
     quiet_seconds: float = 1.0
     comment_seconds: float = 5.0
-    price: Price | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     branch_down: BranchDown = "skip"
     forward_headers: tuple[str, ...] = ()
     tool_ignore: tuple[str, ...] = ()
     now: str | None = None
     cors: tuple[str, ...] = ()
-    clients: tuple[Client, ...] = ()
+    accounts: tuple[Account, ...] = ()
     token: str = field(default="", repr=False)
     admin_token: str = field(default="", repr=False)
 

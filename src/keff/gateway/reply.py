@@ -11,10 +11,9 @@ from keff.gateway.options import Reply
 from keff.gateway.outcome import Drawn, Outcome
 from keff.narrow import fields
 from keff.protocol.responses import response_usage
-from keff.protocol.tokens import Counts, counts_of
+from keff.protocol.tokens import counts_of
 from keff.protocol.values import MOST_TOKENS, Object, count, text_of
 from keff.records import stable_hash
-from keff.sampling.cost import Price, Usage
 
 LONGEST_KEY = 200
 
@@ -87,7 +86,7 @@ def vote_share(outcome: Outcome) -> float:
 
 
 def vote_object(
-    outcome: Outcome, policy: str, stale: Sequence[str], usage: Mapping[str, object], price: Price | None
+    outcome: Outcome, policy: str, stale: Sequence[str], usage: Mapping[str, object], dollars: float | None
 ) -> Object:
     """Return the ``keff`` object of a reply."""
     stop, bill = outcome.stop, counts_of(usage)
@@ -111,7 +110,7 @@ def vote_object(
             "cached_tokens": bill.cached,
             "completion_tokens": bill.output or 0,
             "uncounted_answers": uncounted((*outcome.paths, *outcome.unused)),
-            "dollars": None if price is None else _usage(bill).dollars(price),
+            "dollars": dollars,
         },
     }
 
@@ -126,10 +125,6 @@ def all_paths(paths: Sequence[Drawn]) -> list[Object]:
         }
         for path in paths
     ]
-
-
-def _usage(bill: Counts) -> Usage:
-    return Usage(bill.prompt, bill.cached, bill.output or 0)
 
 
 def completion(name: str, path: Drawn, usage: Mapping[str, object], vote: Mapping[str, object]) -> Object:

@@ -12,8 +12,8 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from keff.errors import UsageError
+from keff.gateway.accounts import Account
 from keff.gateway.errors import Gone, Problem
-from keff.gateway.keys import Client
 from keff.gateway.options import Options
 from keff.gateway.upstream import NOBODY, Caller
 
@@ -43,7 +43,7 @@ def is_loopback(host: str) -> bool:
 
 def check_exposure(host: str, options: Options) -> None:
     """Raise UsageError when others could reach the gateway without a token or a key."""
-    if not options.token and not options.clients and not is_loopback(host):
+    if not options.token and not options.accounts and not is_loopback(host):
         raise UsageError(f"--host {host} can be reached by others: require a token (--token-env) or --keys")
 
 
@@ -56,17 +56,17 @@ class Guard:
     name of its own that resolves to 127.0.0.1 is not accepted as a host.
     """
 
-    def __init__(self, token: str, admin: str = "", clients: Collection[Client] = ()) -> None:
+    def __init__(self, token: str, admin: str = "", accounts: Collection[Account] = ()) -> None:
         self._hash = _digest(token)
         self._admin = _digest(admin)
-        self._clients = {client.digest: client for client in clients}
+        self._accounts = {account.digest: account for account in accounts}
 
     @property
     def has_token(self) -> bool:
         """Whether callers must show a token."""
-        return self._hash is not None or bool(self._clients)
+        return self._hash is not None or bool(self._accounts)
 
-    def check(self, headers: Mapping[bytes, bytes]) -> Client | None:
+    def check(self, headers: Mapping[bytes, bytes]) -> Account | None:
         """Return whose key the caller shows (None: the token's, or none is wanted); raises Problem."""
         if not self.has_token:
             _check_local(headers)
@@ -81,8 +81,8 @@ class Guard:
             if hmac.compare_digest(digest, self._hash or b""):
                 return None
             # By its hash: how long the look-up takes says nothing about a key.
-            if digest in self._clients:
-                return self._clients[digest]
+            if digest in self._accounts:
+                return self._accounts[digest]
         raise Problem(401, "the token is missing or wrong", code="invalid_api_key")
 
     def check_operator(self, headers: Mapping[bytes, bytes]) -> None:

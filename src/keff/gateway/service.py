@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from keff.gateway.accounts import Account, AccountLedger, Reservation
 from keff.gateway.board import Board, Tab, shown_path
 from keff.gateway.books import Books, Voted
 from keff.gateway.branches import Branch
@@ -16,6 +17,7 @@ from keff.gateway.errors import Problem
 from keff.gateway.extraction import Read, Reader
 from keff.gateway.job import Job
 from keff.gateway.kinds import KindReader, asked, is_tiny
+from keff.gateway.metering import Bound, Ceiling, PriceList, bound_of, charge, usage_of
 from keff.gateway.metrics import Metrics
 from keff.gateway.options import Options
 from keff.gateway.outcome import Drawn, Outcome
@@ -25,7 +27,6 @@ from keff.gateway.request import Ask
 from keff.gateway.request_policy import Maker
 from keff.gateway.shadows import Shadows
 from keff.gateway.spans import Tracer
-from keff.gateway.spend import Spend
 from keff.gateway.today import Baseline
 from keff.gateway.upstream import CHAT, RESPONSES, Answer, Caller, Upstream, UpstreamError
 from keff.gateway.vote import Rules, Vote
@@ -35,7 +36,7 @@ from keff.policy import Policy, parse_policy
 from keff.protocol.sharing import Sharing
 from keff.protocol.tokens import counts_of, summarize, token_logprobs
 from keff.protocol.values import Object
-from keff.sampling.cost import Usage
+from keff.sampling.cost import Price, Usage
 
 SINGLE = parse_policy("fixed:1")
 """The policy of requests too short to hold an answer."""
@@ -60,7 +61,8 @@ class Service:
     trusted: bool = True
     board: Board | None = None
     baseline: Baseline | None = None
-    spend: Spend | None = None
+    prices: PriceList = field(default_factory=lambda: PriceList({}))
+    ledger: AccountLedger | None = None
     tracer: Tracer | None = None
     kinds: KindReader = field(default_factory=KindReader)
     sharing: Sharing = field(default_factory=lambda: Sharing(1))
@@ -72,7 +74,7 @@ class Service:
     @property
     def priced(self) -> bool:
         """Whether what is drawn has a price."""
-        return self.options.price is not None or (self.board is not None and self.board.priced)
+        return bool(self.prices) or (self.board is not None and self.board.priced)
 
     async def job(self, name: str, ask: Ask, caller: Caller) -> Job:
         """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
@@ -101,6 +103,35 @@ class Service:
         job.tab, job.first = self.board.tab(ask.body, caller), self.board.first(policy)
         job.head, job.headers = job.tab.head(job.first), job.tab.headers(job.first)
         return job
+
+    def reserve(self, account: Account | None, job: Job) -> Reservation | None:
+        """Hold on the caller's account what a job may draw at the most; raises Problem."""
+        if account is None or self.ledger is None:
+            return None
+        paths = max(job.policy.cap, 1)
+        if self.priced and (most := self._most(job)) is not None:
+            job.most = most
+        elif account.dollars is not None:
+            raise no_price(account, job.ask.body.get("model"))
+        return self.ledger.reserve(account, paths, paths * job.most.path)
+
+    def _most(self, job: Job) -> Ceiling | None:
+        """Return what a path of a job costs at the most; None where it, or a branch, has no price."""
+        if job.tab is None:
+            return self.most(bound_of(job.ask.view, job.head), job.ask.body.get("model"))
+        ceilings: list[Ceiling] = []
+        for branch in job.tab.board.branches.values():
+            if branch.price is None:
+                return None
+            head = job.tab.head(branch)
+            bound = bound_of(branch.body(job.ask.body), head)
+            ceilings.append(bound.at(branch.price, branch.upstream.address.path_seconds))
+        return max(ceilings, key=lambda ceiling: ceiling.path)
+
+    def most(self, bound: Bound, model: object) -> Ceiling | None:
+        """Return what a path of this model costs at the most at the upstream; None without a price."""
+        price = self.prices.of(model)
+        return None if price is None else bound.at(price, self.upstream.address.path_seconds)
 
     def _shadowed(self, policy: Policy) -> bool:
         return policy is self.policy and self.board is None and self.shadows.chosen()
@@ -147,13 +178,12 @@ class Service:
             if job.tab is not None:
                 return await self._draw(job, job.tab, job.tab.branch(branch, job.policy), start, n)
             try:
-                answer = await called(job, self.upstream, job.body(start, n), job.headers)
+                with job.launched(n):
+                    answer = await called(job, self.upstream, job.body(start, n), job.headers)
             except UpstreamError as error:
                 self.charge(job, error.usage)
                 raise
-            self.charge(job, answer.body.get("usage"))
-            job.drawn += len(answer.choices)
-            job.limits = answer.limits or job.limits
+            self.take(job, answer)
             return answer
 
         desk = None if self.reader is None else Desk(self.reader, self.pool, as_json=job.as_json)
@@ -174,40 +204,61 @@ class Service:
         """Make one call to a branch of the plan."""
         body, begun = job.body(start, n, tab.head(branch)), time.perf_counter()
         try:
-            answer = await called(job, branch.upstream, body, tab.headers(branch))
+            with job.launched(n):
+                answer = await called(job, branch.upstream, body, tab.headers(branch))
         except UpstreamError as error:
-            self.charge(job, error.usage, branch)
+            self.charge(job, error.usage, branch=branch)
             self.metrics.count("keff_branch_failures_total", branch=branch.name)
             raise tab.lost(branch, error) from None
-        self.charge(job, answer.body.get("usage"), branch)
+        self.take(job, answer, branch)
         self.metrics.count("keff_branch_seconds_total", time.perf_counter() - begun, branch=branch.name)
         self.metrics.count("keff_branch_paths_total", len(answer.choices), branch=branch.name)
-        job.drawn += len(answer.choices)
         branch.note_model(answer.body.get("model"))
-        job.limits = answer.limits or job.limits
         return answer
 
-    def charge(self, job: Job, usage: object, branch: Branch | None = None) -> None:
-        """Count what one upstream answer was billed at, at the price of its branch."""
+    def take(self, job: Job, answer: Answer, branch: Branch | None = None) -> None:
+        """Count the paths of an answer that came, and what they cost."""
+        paths, said = len(answer.choices), answer.body
+        seconds = sum(job.times[-paths:])
+        self.charge(job, said.get("usage"), said.get("model"), branch=branch, paths=paths, seconds=seconds)
+        job.drawn += paths
+        job.limits = answer.limits or job.limits
+
+    def charge(
+        self,
+        job: Job,
+        usage: object,
+        model: object = None,
+        *,
+        branch: Branch | None = None,
+        paths: int = 0,
+        seconds: float = 0.0,
+    ) -> None:
+        """Count what one upstream answer was billed at: by its branch, or by the model that answered."""
         given = counts_of(usage)
-        bill = Usage(given.prompt, given.cached, given.output or 0)
+        bill = usage_of(given)
         job.tokens += bill.prompt + bill.output
         count = self.metrics.count
-        count("keff_tokens_total", bill.prompt, kind="prompt")
-        count("keff_tokens_total", bill.output, kind="completion")
         if given.odd:
             count("keff_odd_usage_total")
-        price = self.options.price if branch is None else branch.price
-        dollars = 0.0 if price is None else bill.dollars(price)
+        price = self.prices.of(model, job.ask.body.get("model")) if branch is None else branch.price
+        dollars = 0.0 if price is None else charge(bill, price, paths, seconds)
         job.dollars += dollars
-        if price is not None:
-            count("keff_dollars_total", dollars)
+        job.priced = job.priced and (price is not None or not paths)
+        self.count(bill, price, dollars)
         if job.tab is not None and branch is not None:
             job.tab.bill(branch).add(bill)
             count("keff_branch_tokens_total", bill.prompt, branch=branch.name, kind="prompt")
             count("keff_branch_tokens_total", bill.output, branch=branch.name, kind="completion")
             if price is not None:
                 count("keff_branch_dollars_total", dollars, branch=branch.name)
+
+    def count(self, bill: Usage, price: Price | None, dollars: float) -> None:
+        """Count the tokens and dollars of an answer."""
+        self.metrics.count("keff_tokens_total", bill.prompt, kind="prompt")
+        self.metrics.count("keff_tokens_total", bill.output, kind="completion")
+        if price is not None:
+            self.metrics.count("keff_dollars_total", dollars)
 
     def _path(self, job: Job, choice: Object, body: Object, read: Read) -> Drawn:
         if "confidence" not in job.policy.needs:
@@ -228,7 +279,9 @@ class Service:
             line = "no path holds an answer that this plan can read; keff.policy: off passes text through"
             raise Problem(422, line, code="no_answer")
         usage = total_usage((*outcome.paths, *outcome.unused))
-        told = vote_object(outcome, job.policy.spec, job.stale, usage, self.options.price)
+        told = vote_object(
+            outcome, job.policy.spec, job.stale, usage, job.dollars if self.priced and job.priced else None
+        )
         if job.tab is not None:
             told |= job.tab.told(outcome, job.policy)
             job.tab.count(self.metrics, outcome, job.policy)
@@ -278,8 +331,8 @@ class Service:
         await self.books.close()
         if self.vote_log is not None:
             self.vote_log.close()
-        if self.spend is not None:
-            self.spend.close()
+        if self.ledger is not None:
+            self.ledger.close()
         if self.tracer is not None:
             await asyncio.to_thread(self.tracer.close)
         self.pool.close()
@@ -296,3 +349,10 @@ class Service:
         """The servers that requests go to, each once."""
         branches = () if self.board is None else self.board.servers
         return (*branches, *(() if self.upstream in branches else (self.upstream,)))
+
+
+def no_price(account: Account, model: object) -> Problem:
+    """Return why a key that is limited in dollars is refused what has no price."""
+    named = f"the model {model!r:.100}" if isinstance(model, str) else "this request"
+    line = f"the key {account.name} is limited in dollars, and {named} has no price at this gateway"
+    return Problem(403, line, code="no_price", param="model")

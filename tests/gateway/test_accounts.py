@@ -1,0 +1,325 @@
+"""Accounts that hold: what a request may draw is reserved before it draws, and what it drew is charged."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given as over
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from app_rig import port, until
+from fault_server import Script
+from gateway_rig import QUESTION, Rig, gateway
+from how_many import examples
+from keff.gateway.accounts import Account, AccountLedger, Balance
+from keff.gateway.errors import Problem
+from keff.gateway.metering import AnswerMeter, Bound, PriceList, bound_of, paths_asked
+from keff.gateway.options import Options
+from keff.sampling.cost import Price
+from raw_server import answer, http, raw_server
+
+Serve = Callable[..., Rig]
+DEAR = {"dear": Price(prompt=1e6, output=1e6), "cheap": Price(prompt=1, output=1)}
+
+
+def account(name: str = "carol", **limits: Any) -> Account:
+    return Account(name, hashlib.sha256(name.encode()).digest(), **limits)
+
+
+def bearer(name: str = "carol") -> dict[str, str]:
+    return {"authorization": f"Bearer {name}"}
+
+
+def balance(folder: Path, name: str = "carol") -> Balance:
+    """Look from a connection of its own, as another process would."""
+    ledger = AccountLedger(folder / "s")
+    try:
+        return ledger.today(name)
+    finally:
+        ledger.close()
+
+
+async def flood(url: str, n: int, body: dict[str, Any], path: str = "chat/completions") -> list[int]:
+    limits = httpx2.Limits(max_connections=None)
+    async with httpx2.AsyncClient(timeout=60, limits=limits, headers=bearer()) as client:
+        replies = await asyncio.gather(*(client.post(f"{url}/{path}", json=body) for _ in range(n)))
+    return [reply.status_code for reply in replies]
+
+
+@pytest.mark.slow
+def test_parallel_requests_go_past_a_limit_by_one_reservation_at_most(serve: Serve, tmp_path: Path) -> None:
+    script = Script(answer=lambda *_: "The answer is 7.", latency=0.2)
+    options = Options(accounts=(account(paths=13),))
+    rig = serve(script, options=options, spend=tmp_path / "s")
+    codes = asyncio.run(flood(rig.url, 90, {"messages": QUESTION, "keff": {"k": 6}}))
+    assert codes.count(200) == 3 and codes.count(429) == 87
+    assert len(script.requests) == 18 < 13 + 6
+    assert balance(tmp_path) == Balance(3, 18, 0.0)
+
+
+@pytest.mark.slow
+def test_many_processes_reserve_at_one_limit(tmp_path: Path) -> None:
+    """Threads with a connection each, as the workers of a gateway have: one transaction decides."""
+    who, admitted, lock = account(paths=100, dollars=50.0), [0], threading.Lock()
+
+    def work(_: int) -> None:
+        ledger = AccountLedger(tmp_path / "s")
+        for _ in range(20):
+            try:
+                held = ledger.reserve(who, 7, 0.5)
+            except Problem as problem:
+                assert problem.code == "key_limit_reserved"
+                continue
+            with lock:
+                admitted[0] += 1
+            assert held.paths == 7
+        ledger.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    assert admitted[0] == 15, "14 reservations of 7 paths are below 100, and one more passes it"
+    assert AccountLedger(tmp_path / "s").today("carol").held_paths == 105
+
+
+def test_what_was_not_drawn_is_given_back(serve: Serve, tmp_path: Path) -> None:
+    rig = serve(
+        Script(answer=lambda *_: "The answer is 7."),
+        options=Options(accounts=(account(paths=20),)),
+        spend=tmp_path / "s",
+    )
+    for spent in (3, 6, 9):
+        assert rig.post(headers=bearer()).status_code == 200, "32 may be drawn, and 3 are"
+        assert balance(tmp_path) == Balance(spent // 3, spent, 0.0)
+
+
+def test_the_rest_in_flight_is_no_limit_reached(tmp_path: Path) -> None:
+    ledger, who = AccountLedger(tmp_path / "s"), account(paths=10)
+    held = ledger.reserve(who, 32, 0.0)
+    with pytest.raises(Problem, match="reserved what is left") as refused:
+        ledger.reserve(who, 1, 0.0)
+    assert refused.value.headers == {"retry-after": "1"}
+    ledger.settle(held, 2, 0.0)
+    assert ledger.reserve(who, 1, 0.0).paths == 1
+
+
+COMPLETION = {
+    "model": "dear",
+    "choices": [{"text": "a"}] * 5,
+    "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+}
+
+
+def test_passed_bodies_are_charged_by_their_answers_and_the_model_that_answered(tmp_path: Path) -> None:
+    options = Options(accounts=(account(paths=9, dollars=1e9),), prices=DEAR)
+    reply = json.dumps(COMPLETION).encode()
+    with (
+        raw_server(lambda *_: http(reply)) as url,
+        gateway(url, planless=True, options=options, spend=tmp_path / "s") as rig,
+    ):
+        body = {"model": "cheap", "prompt": ["x", "y"], "n": 7, "max_tokens": 4}
+        for _ in range(2):
+            assert httpx2.post(f"{rig.url}/completions", json=body, headers=bearer()).status_code == 200
+        assert balance(tmp_path) == Balance(2, 10, 10.0), "5 choices, 5 tokens at its price"
+        over_limit = httpx2.post(f"{rig.url}/completions", json=body, headers=bearer())
+        assert (over_limit.status_code, over_limit.json()["error"]["code"]) == (429, "key_limit_reached")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("responses", {"model": "cheap", "input": "x", "background": True}),
+        ("responses", {"model": "cheap", "input": "x", "conversation": "conv_1"}),
+        ("audio/speech", {"model": "cheap", "input": "x"}),
+    ],
+)
+def test_an_answer_that_states_no_cost_is_charged_at_the_most_it_may(
+    path: str, body: dict[str, Any], tmp_path: Path
+) -> None:
+    queued = b'{"id": "resp_1", "status": "queued", "output": []}'
+    options = Options(accounts=(account(dollars=0.001),), prices=DEAR)
+    with (
+        raw_server(lambda *_: http(queued)) as url,
+        gateway(url, planless=True, options=options, spend=tmp_path / "s") as rig,
+    ):
+        assert httpx2.post(f"{rig.url}/{path}", json=body, headers=bearer()).status_code == 200
+        assert balance(tmp_path).dollars >= 16_384 / 1e6
+        assert httpx2.post(f"{rig.url}/{path}", json=body, headers=bearer()).status_code == 429
+
+
+def test_a_key_limited_in_dollars_is_refused_what_has_no_price(tmp_path: Path) -> None:
+    options = Options(accounts=(account(dollars=5.0), account("dave", paths=50)), prices=DEAR)
+    with (
+        raw_server(lambda *_: http(json.dumps(answer()).encode())) as url,
+        gateway(url, planless=True, options=options, spend=tmp_path / "s") as rig,
+    ):
+        for path, body in (
+            ("chat/completions", {"model": "other", "messages": QUESTION}),
+            ("embeddings", {"model": "other", "input": "x"}),
+            ("batches", {"input_file_id": "file-1"}),
+        ):
+            refused = httpx2.post(f"{rig.url}/{path}", json=body, headers=bearer())
+            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "no_price"), path
+            assert httpx2.post(f"{rig.url}/{path}", json=body, headers=bearer("dave")).status_code == 200
+        priced = {"model": "cheap-2026-01-01", "messages": QUESTION, "max_tokens": 99}
+        assert rig.post(priced, headers=bearer()).status_code == 200
+        assert httpx2.get(f"{rig.url}/files", headers=bearer()).status_code == 200, "a look costs nothing"
+
+
+def send(rig: Rig, path: str, body: dict[str, Any]) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port(rig)))
+    raw = json.dumps(body).encode()
+    head = f"POST /v1/{path} HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n"
+    head += "authorization: Bearer carol\r\n"
+    client.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(raw) + raw)
+    return client
+
+
+def test_a_vote_that_is_left_counts_every_path_that_was_launched(serve: Serve, tmp_path: Path) -> None:
+    script = Script(fault=lambda *_: "hang")
+    options = Options(accounts=(account(paths=100, dollars=1e9),), prices={"": Price(prompt=0, output=1e6)})
+    rig = serve(script, options=options, spend=tmp_path / "s")
+    for left in range(1, 4):
+        with send(rig, "chat/completions", {"messages": QUESTION, "max_tokens": 11, "keff": {"k": 5}}):
+            until(lambda n=5 * left: len(script.requests) == n)  # type: ignore[misc]
+        until(lambda n=left: balance(tmp_path).requests == n)  # type: ignore[misc]
+    assert balance(tmp_path) == Balance(3, 15, 15 * 11.0)
+
+
+@pytest.mark.parametrize("path", ["completions", "Chat/Completions"])
+def test_a_body_that_is_read_and_hung_up_on_counts(path: str, tmp_path: Path) -> None:
+    options, body = Options(accounts=(account(paths=3),)), {"model": "x", "messages": QUESTION}
+    whole = http(json.dumps(answer()).encode(), **({} if "C" in path else {"content_length": "9999"}))
+    with (
+        raw_server(lambda *_: whole) as url,
+        gateway(url, planless=True, options=options, spend=tmp_path / "s") as rig,
+    ):
+        for left in range(3):
+            with send(rig, path, body | {"keff": {"k": 1}}) as client:
+                client.recv(99)
+            until(lambda n=left + 1: balance(tmp_path).requests == n)  # type: ignore[misc]
+        assert balance(tmp_path).paths == 3
+        assert httpx2.get(f"{rig.url}/files", headers=bearer()).status_code == 429
+
+
+def test_a_stream_that_is_left_is_charged_for_its_prompt_and_its_events(tmp_path: Path) -> None:
+    def give(*_: Any) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+        for word in range(400):
+            yield b'data: {"choices": [{"delta": {"content": "%d"}}]}\n\n' % word
+            time.sleep(0.02)
+
+    options = Options(accounts=(account(dollars=1e9),), prices={"": Price(prompt=1e6, output=1e6)})
+    prompt = [{"role": "user", "content": "z" * 3000}]
+    with raw_server(give) as url, gateway(url, planless=True, options=options, spend=tmp_path / "s") as rig:
+        for path in ("chat/completions", "completions"):
+            before = balance(tmp_path)
+            body = {"messages": prompt, "stream": True, "max_tokens": 500}
+            with send(rig, path, body | {"keff": {"k": 1}} if path != "completions" else body) as client:
+                while b"data" not in client.recv(999):
+                    pass
+            until(lambda b=before: balance(tmp_path).requests == b.requests + 1)  # type: ignore[misc]
+            assert 3000 < balance(tmp_path).dollars - before.dollars < 3000 + 600
+        assert balance(tmp_path).held_dollars == 0
+
+
+@settings(max_examples=examples(60), deadline=None)
+@over(
+    st.lists(
+        st.tuples(st.integers(1, 40), st.floats(0, 1), st.floats(0, 1), st.integers(0, 3)),
+        max_size=40,
+    ),
+    st.integers(1, 60),
+)
+def test_any_order_of_reserving_and_settling_keeps_the_limit(
+    steps: list[tuple[int, float, float, int]], limit: int
+) -> None:
+    """Against a model in Python: held and spent paths, and never more than one reservation past the limit."""
+    ledger, who = AccountLedger(Path(":memory:")), account(paths=limit)
+    flying: list[Any] = []
+    spent = 0
+    for paths, share, dollars, finish in steps:
+        held = sum(each.paths for each in flying)
+        try:
+            flying.append(ledger.reserve(who, paths, dollars))
+        except Problem:
+            assert spent + held >= limit
+        else:
+            assert spent + held < limit
+        for _ in range(min(finish, len(flying))):
+            done = flying.pop(0)
+            drawn = int(done.paths * share)
+            ledger.settle(done, drawn, done.dollars * share)
+            spent += drawn
+        now = ledger.today("carol")
+        assert (now.paths, now.held_paths) == (spent, sum(each.paths for each in flying))
+        assert now.held_dollars == pytest.approx(sum(each.dollars for each in flying), abs=1e-9)
+        assert spent < limit + 40
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ({}, 1),
+        ({"n": 100}, 100),
+        ({"n": "64"}, 64),
+        ({"n": 2, "best_of": 9, "prompt": ["a", "b", "c"]}, 27),
+        ({"prompt": [1, 2, 3], "n": 4.0}, 4),
+        ({"prompt": [[1], [2]]}, 2),
+        ({"n": -5}, 1),
+        ({"n": 10**40}, 1),
+        ({"n": 10**12}, 10**6),
+        ({"n": True}, 1),
+    ],
+)
+def test_how_many_answers_a_body_asks_for(body: dict[str, Any], paths: int) -> None:
+    assert paths_asked(body) == paths
+
+
+def test_a_bound_holds_whatever_a_body_states() -> None:
+    assert bound_of({"max_tokens": 9, "max_completion_tokens": 70}, b"12345") == Bound(5, 70)
+    assert bound_of({"max_tokens": -1}, b"12345") == Bound(5)
+    named = b'{"messages": [{"content": [{"type": "input_file", "file_id" : "f"}]}]}'
+    assert bound_of({}, named).prompt > 100_000
+    assert bound_of({}, b'{"content": "what is a file_id?"}').prompt < 100
+    assert Bound(2, 3).at(Price(prompt=1e6, output=2e6, path=0.5, second=0.25), 4.0).path == 2 + 6 + 0.5 + 1
+
+
+def test_prices_are_those_of_the_model_that_answered() -> None:
+    prices = PriceList({"a": Price(prompt=1), "a-big": Price(prompt=2)})
+    assert prices.of("a-big-2026", "a") == Price(prompt=2)
+    assert prices.of("/models/x.gguf", "a") == Price(prompt=1)
+    assert prices.of("b", None, 3) is None and not PriceList({})
+
+
+MESSAGE = [
+    b'event: message_start\ndata: {"type": "message_start", "message": {"model": "m", "usage": '
+    b'{"input_tokens": 5, "cache_read_input_tokens": 20, "output_tokens": 1}}}\n\n',
+    b'event: content_block_delta\ndata: {"delta": {"text": "hi"}}\n\n',
+    b'event: message_delta\ndata: {"usage": {"output_tokens": 9}}\n\n',
+]
+
+
+def test_usage_is_found_in_streams_of_other_protocols() -> None:
+    meter = AnswerMeter("text/event-stream; charset=utf-8")
+    for part in MESSAGE:
+        meter.feed(part)
+    usage, model = meter.stated()
+    assert (usage, model) == (
+        {"prompt_tokens": 25, "cache_read_input_tokens": 20, "completion_tokens": 9},
+        "m",
+    )
+    left = AnswerMeter("text/event-stream")
+    left.feed(MESSAGE[1])
+    assert (left.stated()[0], left.deltas) == (None, 1)
