@@ -105,7 +105,7 @@ def gateway(
         books = books_of(deployment, policy_of(deployment))
         service = service_of(deployment, np.random.default_rng(0), books)
         made.append(service)
-        guard = Guard(options.token, options.admin_token, options.accounts)
+        guard = Guard(options.token, options.admin_token, options.accounts, options.cors)
         return uvicorn.Config(
             application(service, guard, views_of(service, books)),
             port=0,

@@ -130,6 +130,9 @@ def _outside(part: str, sign: str, text: str) -> Iterator[str]:
 def _scalar(text: str) -> Scalar:
     """Read a number where the text is one; ``8.0`` and ``8`` are the same integer."""
     bare = text.strip()
+    # Python reads other scripts' digits and underscores as numbers too: a reader of the spec does not.
+    if not bare.isascii() or "_" in bare:
+        return bare
     try:
         number = float(bare)
     except ValueError:

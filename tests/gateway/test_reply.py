@@ -9,7 +9,6 @@ from keff.gateway.outcome import Drawn, Outcome
 from keff.gateway.reply import completion, total_usage, vote_object, winner
 from keff.gateway.stream import chunks
 from keff.policy import Stop
-from keff.sampling.cost import Price
 
 
 def path(text: str, key: str | None, **usage: Any) -> Drawn:
@@ -49,13 +48,13 @@ def test_usage_is_the_sum_and_a_shared_response_counts_once() -> None:
 def test_the_vote_is_told_in_full() -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 500, "prompt_tokens_details": {"cached_tokens": 400}}
     voted = outcome(OTHER, LONG, SILENT, SHORT, answer="7", unused=(OTHER,))
-    told = vote_object(voted, "lead_k:3", ["top_p"], usage, Price(prompt=2, output=10, cached=1))
+    told = vote_object(voted, "lead_k:3", ["top_p"], usage, 0.25)
     assert told["votes"] == {"7": 2, "8": 1}
     assert told["share"] == 2 / 3
     assert told["weight"] == {"value": 0.97, "kind": "posterior"}
     assert (told["paths"], told["abstentions"], told["unused"]) == (4, 1, 1)
     assert (told["failed"], told["cancelled"], told["stale_plan"]) == (1, 2, ["top_p"])
-    assert told["cost"]["dollars"] == (600 * 2 + 400 * 1 + 500 * 10) / 1e6
+    assert told["cost"]["dollars"] == 0.25
 
 
 def test_long_answers_are_shortened_but_stay_apart() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from keff.errors import UsageError
 from keff.protocol.address import Mask, base_url, checked_key
-from keff.protocol.events import Events, data_of
+from keff.protocol.events import LONGEST_EVENT, Events, data_of
 from keff.protocol.patience import LONGEST_ASKED, asked_wait, pause
 from keff.protocol.refusals import LONGEST, UNKNOWN, refusal_of
 from keff.protocol.sharing import ODD, Sharing
@@ -234,3 +234,35 @@ def test_numbers_and_depths_that_json_does_not_have() -> None:
     assert [count(value) for value in (3, 3.0, 3.5, -1, True, "3", None, 1e30, float("nan"))] == [3, 3] + [
         None
     ] * 7
+
+
+@pytest.mark.parametrize("key", ["t", "length", "exceede", "context_length"])
+def test_a_short_key_corrupts_no_word(key: str) -> None:
+    said = "maximum context_length_exceeded: t exceeded"
+    assert Mask([key])(said) == said
+
+
+def test_a_key_of_some_length_is_hidden_as_a_word() -> None:
+    assert (
+        Mask(["hunter2-now"])("bad key 'hunter2-now', not hunter2-nowhere")
+        == "bad key '***', not hunter2-nowhere"
+    )
+    assert Mask(["a" * 20])("x" + "a" * 20) == "x***"
+
+
+@pytest.mark.parametrize("gap", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
+def test_events_come_whole_however_they_are_cut(gap: bytes, size: int) -> None:
+    whole = [b"data: %d" % number + gap for number in range(9)]
+    raw, events = b"".join(whole) + b"data: open", Events()
+    came = [event for start in range(0, len(raw), size) for event in events.feed(raw[start : start + size])]
+    assert came == whole
+    assert events.rest == b"data: open"
+
+
+def test_a_stream_without_an_empty_line_takes_bounded_memory() -> None:
+    events, given = Events(), 0
+    for _ in range(200):
+        given += sum(map(len, events.feed(b"x" * 40_960)))
+        assert len(events.rest) <= LONGEST_EVENT
+    assert given + len(events.rest) == 200 * 40_960

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
@@ -19,6 +20,9 @@ JSON, EVENTS = "application/json", "text/event-stream"
 
 LINE = "keff.line"
 """Where a connection scope has the line to its client."""
+
+_NAME, _CONTROL = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+"), re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""What a header may be called, and what it cannot hold (RFC 9110, 5.1 and 5.5)."""
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]
@@ -82,8 +86,12 @@ class Exchange:
             told["x-keff-not-voted"] = self.not_voted
         if job is not None and job.stale:
             told["x-keff-stale-plan"] = ", ".join(job.stale)
-        # A name in a plan may be in any script; a header is Latin-1.
-        head = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in told.items()]
+        # A name in a plan may be in any script; a header is Latin-1. What the upstream told may be anything.
+        head = [
+            (name.encode("latin-1"), value.encode("latin-1", "replace"))
+            for name, value in told.items()
+            if _NAME.fullmatch(name) and not _CONTROL.search(value)
+        ]
         await self.send({"type": "http.response.start", "status": status, "headers": head})
 
     async def whole(self, status: int, body: bytes, more: Mapping[str, str]) -> None:

@@ -14,12 +14,12 @@ from keff.gateway.call import Call
 from keff.gateway.errors import Problem
 from keff.gateway.exchange import Exchange, until_gone
 from keff.gateway.metering import FREE, AnswerMeter, Ceiling, bound_of, charge, paths_asked, usage_of
-from keff.gateway.security import received
+from keff.gateway.security import check_type, received
 from keff.gateway.service import Service, no_price
 from keff.gateway.upstream import Caller, Upstream, UpstreamError, broken
 from keff.gateway.wire import BROKEN, limited
 from keff.narrow import fields
-from keff.protocol.address import SHOWN
+from keff.protocol.address import hidden
 from keff.protocol.tokens import counts_of
 from keff.protocol.unpack import ENCODINGS
 from keff.protocol.values import Object, decoded
@@ -48,6 +48,8 @@ async def passed(
     options = service.options
     if body is None:
         body = await received(exchange.receive, options.max_body, options.body_seconds)
+    if body:
+        check_type(exchange.headers)
     demand = _reserved(service, exchange, method, body)
     sent = {
         name.decode(): exchange.headers[name].decode("latin-1")
@@ -152,7 +154,7 @@ async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None
         raw = await limited(response)
     except BROKEN as error:
         raise broken(error) from None
-    raw = raw.replace(key.encode(), SHOWN.encode()) if key else raw
+    raw = hidden(raw.decode("latin-1"), key).encode("latin-1")
     kind, told = _told(response)
     told.pop("content-encoding", None)
     await exchange.begin(response.status, kind, told, len(raw))

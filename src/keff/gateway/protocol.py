@@ -89,7 +89,7 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     _write_timer: asyncio.TimerHandle | None = None
     # Of uvicorn, which takes it away when the connection is lost: nothing is parsed after that.
     parser: httptools.HttpRequestParser
-    _head = _came = 0
+    _head = _came = _begun = 0
     _in_head, _whole = False, True
 
     def connection_made(self, transport: Any) -> None:
@@ -103,7 +103,8 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         """Begin a request."""
-        self._in_head, self._whole = True, False
+        self._in_head, self._whole, self._came = True, False, 0
+        self._begun += 1
         super().on_message_begin()
         cast("Scope", self.scope)[LINE] = self._line
 
@@ -113,9 +114,10 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
+        """Take a header; one that comes after the body is none."""
         self._grow(len(name) + len(value))
-        super().on_header(name, value)
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Begin to answer, unless another protocol is offered: then ``data_received`` takes that away."""
@@ -153,19 +155,26 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         For the parser such a request ends with its head, and its body would be lost.
         """
         self._unset_keepalive_if_required()
+        left: bytes | memoryview | None = data
+        while left is not None and not self.transport.is_closing():
+            left = self._parsed(left)
+
+    def _parsed(self, data: bytes | memoryview) -> bytes | None:
+        """Parse data; return what is to be parsed next where another protocol was offered."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
             method = self.parser.get_method()
             if method == b"CONNECT":
                 self.send_400_response("This is no proxy.")
-                return
+                return None
             head = [method + b" " + self.url + b" HTTP/1.1"]
             head += [name + b": " + value for name, value in self.headers if name not in OFFERS]
-            self._take(b"\r\n".join([*head, b"", data[offer.args[0] :]]))
+            return b"\r\n".join([*head, b"", data[offer.args[0] :]])
         except httptools.HttpParserError:
             self.logger.warning("Invalid HTTP request received.")
             self.send_400_response("This is not a request in HTTP/1.1.")
+        return None
 
     def pause_writing(self) -> None:
         """Watch whether the client reads."""
@@ -207,8 +216,10 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         """Stop the clock while a request is being answered."""
         if self.transport.is_closing():
             return
+        begun = self._begun
         self._take(data)
-        if self._in_head:
+        # Of what holds the end of one request and the beginning of the next, nobody knows whose it is.
+        if self._in_head and self._begun == begun:
             self._bound_head(len(data))
         if self._answering():
             self._stop_timer()

@@ -37,7 +37,8 @@ class Sink(Protocol):
 
 
 async def relay(service: Service, job: Job, sink: Sink) -> None:
-    """Relay a streamed call; a call that fails before its first byte is made again."""
+    """Relay a streamed call; a call that fails before its first byte is made again, within the deadline."""
+    until = asyncio.get_running_loop().time() + service.deadline(job)
     options: Object = {**(job.ask.stream_options or {}), "include_usage": True}
     # Responses always tell their usage at the end.
     metered = job.ask.api is CHAT
@@ -47,7 +48,7 @@ async def relay(service: Service, job: Job, sink: Sink) -> None:
         # Without its options where a server does not know them: then the events are counted.
         more = {"stream": True, "stream_options": options if metered else job.ask.stream_options}
         try:
-            await _relayed(service, job, sink, {name: value for name, value in more.items() if value})
+            await _relayed(service, job, sink, {name: value for name, value in more.items() if value}, until)
             return
         except UpstreamError as error:
             service.metrics.count("keff_upstream_failures_total")
@@ -60,13 +61,17 @@ async def relay(service: Service, job: Job, sink: Sink) -> None:
                 await asyncio.sleep(rest_after(error, tries))
 
 
-async def _relayed(service: Service, job: Job, sink: Sink, more: Mapping[str, object]) -> None:
+async def _relayed(service: Service, job: Job, sink: Sink, more: Mapping[str, object], until: float) -> None:
     body = job.body(0, 1)[:-1] + b"," + json.dumps(more).encode()[1:]
     headers = job.headers if job.span is None else {**job.headers, **job.span.headers()}
     async with contextlib.AsyncExitStack() as stack:
         with job.launched(1):
             call = service.upstream_of(job).relay(body, headers, job.caller.query, job.ask.api)
-            response = await stack.enter_async_context(call)
+            try:
+                async with asyncio.timeout_at(until):
+                    response = await stack.enter_async_context(call)
+            except TimeoutError:
+                raise Problem(504, "no path began before the deadline", code="deadline") from None
         job.stop, job.paths, job.drawn = "off", 1, 1
         meter = EventMeter(pass_usage=job.ask.include_usage)
         try:

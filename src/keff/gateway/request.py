@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn, TypedDict, TypeVar, cast
@@ -23,6 +24,10 @@ HEADERS = {
     b"x-keff-k": "k",
     b"x-keff-deadline": "deadline_s",
 }
+
+_WHOLE = re.compile(r"[+-]?\d{1,300}", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+"""Numbers as JSON has them: Python would read other scripts' digits and underscores too."""
 
 Headers = Mapping[bytes, bytes]
 T = TypeVar("T")
@@ -224,10 +229,10 @@ def _wish(given: object, headers: Headers) -> Wish:
 
 
 def _number(text: str, name: str) -> float | int:
-    try:
-        return float(text) if name == "deadline_s" else int(text)
-    except ValueError:
-        raise Problem(400, f"keff.{name} must be a number", param=f"keff.{name}") from None
+    whole = name != "deadline_s"
+    if not (_WHOLE if whole else _DECIMAL).fullmatch(text.strip()):
+        raise Problem(400, f"keff.{name} must be a number", param=f"keff.{name}")
+    return int(text) if whole else float(text)
 
 
 def _checked(wish: Object) -> Wish:

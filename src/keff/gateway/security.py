@@ -7,9 +7,9 @@ import base64
 import hashlib
 import hmac
 import ipaddress
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 from keff.errors import UsageError
 from keff.gateway.accounts import Account
@@ -25,6 +25,12 @@ KEY_HEADERS = (b"api-key", b"x-api-key")
 CALLER_KEYS = (b"authorization", *KEY_HEADERS)
 
 HANDED_ON = frozenset({b"traceparent", b"tracestate", b"openai-organization", b"openai-project"})
+
+NEEDS_NO_CONSENT = frozenset({b"", b"text/plain", b"application/x-www-form-urlencoded"})
+"""Types of bodies that any web page may send anywhere (multipart too, which uploads need)."""
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?", re.I)
+"""A host with a port, and nothing else: ``[::1].evil`` and ``evil@localhost`` are none."""
 
 DISCARD = 8
 """A body up to this many times too large is read to its end and refused; beyond, the connection closes."""
@@ -50,13 +56,19 @@ def check_exposure(host: str, options: Options) -> None:
 class Guard:
     """The bearer token and the named keys, kept as hashes only.
 
-    Without any, only callers that name this machine may ask.
-
-    A web page cannot pass: it may not send JSON across origins without a consent that is never given, and a
-    name of its own that resolves to 127.0.0.1 is not accepted as a host.
+    Without any, only callers that name this machine may ask, and no web page but those of ``origins``: what a
+    browser sends names its page's origin or says that it comes from another site, and a name of the page's
+    own that resolves to 127.0.0.1 is not accepted as a host.
     """
 
-    def __init__(self, token: str, admin: str = "", accounts: Collection[Account] = ()) -> None:
+    def __init__(
+        self,
+        token: str,
+        admin: str = "",
+        accounts: Collection[Account] = (),
+        origins: Collection[str] = (),
+    ) -> None:
+        self._origins = frozenset(origin.encode("latin-1", "replace") for origin in origins)
         self._hash = _digest(token)
         self._admin = _digest(admin)
         self._accounts = {account.digest: account for account in accounts}
@@ -69,15 +81,15 @@ class Guard:
     def check(self, headers: Mapping[bytes, bytes]) -> Account | None:
         """Return whose key the caller shows (None: the token's, or none is wanted); raises Problem."""
         if not self.has_token:
-            _check_local(headers)
+            self._check_local(headers)
             return None
         kind, _, token = headers.get(b"authorization", b"").partition(b" ")
         shown = [
             token if kind.lower() == b"bearer" else b"",
             *(headers.get(name, b"") for name in KEY_HEADERS),
         ]
-        for given in shown:
-            digest = hashlib.sha256(given.strip()).digest()
+        for given in filter(None, map(bytes.strip, shown)):
+            digest = hashlib.sha256(given).digest()
             if hmac.compare_digest(digest, self._hash or b""):
                 return None
             # By its hash: how long the look-up takes says nothing about a key.
@@ -93,7 +105,7 @@ class Guard:
         if self._admin is None:
             if self.has_token:
                 raise Problem(403, "this page is the operator's: start keff serve with --admin-token-env")
-            _check_local(headers)
+            self._check_local(headers)
             return
         if not self._is_operator(headers):
             asks = {"www-authenticate": 'Basic realm="keff"'}
@@ -107,6 +119,17 @@ class Guard:
         if self._is_operator(headers) or self.check(headers) is None:
             return
         raise Problem(403, "metrics are the operator's: show the token of --admin-token-env or --token-env")
+
+    def _check_local(self, headers: Mapping[bytes, bytes]) -> None:
+        host = headers.get(b"host", b"")
+        if not is_loopback(_hostname(host)):
+            raise Problem(403, "without a token the gateway answers to 127.0.0.1 and localhost only")
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", b"none")
+        own = (None, b"http://" + host)
+        if origin in self._origins or (origin in own and site in (b"none", b"same-origin")):
+            return
+        line = "web pages of other origins may not ask: start keff serve with --cors-origin ORIGIN"
+        raise Problem(403, line, code="foreign_origin")
 
     def _is_operator(self, headers: Mapping[bytes, bytes]) -> bool:
         kind, _, token = headers.get(b"authorization", b"").partition(b" ")
@@ -133,11 +156,6 @@ def _digest(token: str) -> bytes | None:
     return hashlib.sha256(token.encode()).digest() if token else None
 
 
-def _check_local(headers: Mapping[bytes, bytes]) -> None:
-    if not is_loopback(_hostname(headers.get(b"host", b""))):
-        raise Problem(403, "without a token the gateway answers to 127.0.0.1 and localhost only")
-
-
 def _password(token: bytes) -> bytes:
     try:
         return base64.b64decode(token, validate=True).partition(b":")[2]
@@ -147,10 +165,8 @@ def _password(token: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def _hostname(host: bytes) -> str:
-    try:
-        return urlsplit("//" + host.decode("latin-1")).hostname or ""
-    except ValueError:
-        return ""
+    named = _HOST.fullmatch(host.decode("latin-1"))
+    return "" if named is None else named[1].lower()
 
 
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int, seconds: float) -> bytes:
@@ -161,6 +177,13 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int,
     if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(415, "send the request as content-type: application/json")
     return await received(receive, most, seconds)
+
+
+def check_type(headers: Mapping[bytes, bytes]) -> None:
+    """Raise Problem for a body of a type that a web page may send without asking for leave."""
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind in NEEDS_NO_CONSENT:
+        raise Problem(415, "send the request as content-type: application/json (multipart for files)")
 
 
 async def received(receive: Receive, most: int, seconds: float) -> bytes:

@@ -69,7 +69,7 @@ def run(
 ) -> None:
     """Serve one process's share of the connections until told to stop; ``beside`` runs on the same loop."""
     options = deployment.options
-    guard = Guard(options.token, options.admin_token, options.accounts)
+    guard = Guard(options.token, options.admin_token, options.accounts, options.cors)
     front = application(service, guard, viewer)
     config = uvicorn.Config(
         with_cors(front, options.cors),

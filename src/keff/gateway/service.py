@@ -162,11 +162,10 @@ class Service:
         return reply
 
     def _vote(self, job: Job) -> Vote:
-        options, limit = self.options, job.ask.wish.deadline_s
-        deadlines = [seconds for seconds in (options.deadline, limit) if seconds is not None]
+        options = self.options
         rules = Rules(
             job.policy,
-            min(deadlines) if deadlines else None,
+            self.deadline(job),
             options.replacements,
             options.in_flight,
             options.free_text,
@@ -199,6 +198,15 @@ class Service:
         greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
         shares = {} if self.board is None or greedy else self.board.shares
         return Vote(rules, call, judge, Sharing(1) if greedy else self.sharing, shares)
+
+    def deadline(self, job: Job) -> float:
+        """Return within how many seconds a job is answered.
+
+        By default what one path may take, at every server in turn: each may hang once.
+        """
+        given = (self.options.deadline, job.ask.wish.deadline_s)
+        stated = [seconds for seconds in given if seconds is not None]
+        return min(stated) if stated else sum(server.path_seconds for server in self.servers)
 
     async def _draw(self, job: Job, tab: Tab, branch: Branch, start: int, n: int) -> Answer:
         """Make one call to a branch of the plan."""

@@ -146,6 +146,11 @@ class Upstream:
         self.client = Client(address.url, address.connections, address.connect_seconds, address.path_seconds)
         self._chat = self.client.target(CHAT.path)
 
+    @property
+    def path_seconds(self) -> float:
+        """The most seconds of one path."""
+        return self.address.path_seconds
+
     async def start(self) -> None:
         """Make the pool of connections ready."""
         self.client.start()

@@ -93,6 +93,12 @@ class Watched(Upstream):
             await self.fallback.close()
 
     @property
+    def path_seconds(self) -> float:
+        """The most seconds of one path: here, and then at the fallback."""
+        spare = 0.0 if self.fallback is None else self.fallback.path_seconds
+        return super().path_seconds + spare
+
+    @property
     def serves(self) -> bool:
         """Whether this server or its fallback is not known to be down."""
         return not self.health.down or (self.fallback is not None and self.fallback.serves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -11,8 +12,10 @@ SHOWN = "***"
 
 SEARCHED = 100
 
-TELLING = 8
-"""Characters of a key from which its beginning alone is masked too: servers quote keys that they have cut."""
+SHORTEST, LONG = 8, 20
+"""Characters of a key: fewer are no secret and may be any part of a word ("x" stands in "context"). So many
+are no word that anybody writes: such a key is masked wherever it stands, and so is a beginning of it of the
+first length, for servers quote keys that they have cut."""
 
 
 def base_url(url: str, option: str, key_option: str) -> str:
@@ -58,19 +61,26 @@ class Mask:
             # Enough to fill the line whatever is hidden; a body of many megabytes is not searched.
             text = text[: SEARCHED * most + SEARCHED]
         for key in self._keys:
-            text = text.replace(key, SHOWN)
-            if len(key) > TELLING:
-                text = _without_beginnings(text, key)
+            text = hidden(text, key)
         line = " ".join(text.split())
         return line if most is None else line[:most]
 
 
+def hidden(text: str, key: str) -> str:
+    """Return a text without a key: a long one and its beginnings anywhere, a shorter one as a whole word."""
+    if len(key) >= LONG:
+        return _without_beginnings(text.replace(key, SHOWN), key)
+    if len(key) < SHORTEST or key not in text:
+        return text
+    return re.sub(rf"(?<![\w-]){re.escape(key)}(?![\w-])", SHOWN, text)
+
+
 def _without_beginnings(text: str, key: str) -> str:
-    start = text.find(key[:TELLING])
+    start = text.find(key[:SHORTEST])
     while start >= 0:
-        end = start + TELLING
+        end = start + SHORTEST
         while end < len(text) and end - start < len(key) and text[end] == key[end - start]:
             end += 1
         text = text[:start] + SHOWN + text[end:]
-        start = text.find(key[:TELLING], start + len(SHOWN))
+        start = text.find(key[:SHORTEST], start + len(SHOWN))
     return text
