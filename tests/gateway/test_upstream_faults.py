@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app_rig import Serve
 from fault_server import Script, running
 from gateway_rig import QUESTION, gateway
 from keff.errors import UsageError
@@ -172,3 +173,12 @@ def test_a_profile_of_another_version_is_refused_too(tmp_path: Path) -> None:
         gateway("http://127.0.0.1:9", planless=True, state=tmp_path / "s"),
     ):
         pass
+
+
+def test_an_upstream_that_hangs_is_asked_once_by_a_relay_and_bounded_by_default(serve: Serve) -> None:
+    script = Script(fault=lambda *_: "hang")
+    rig = serve(script, path_seconds=0.4, options=Options(replacements=0))
+    relayed = rig.post({"messages": QUESTION, "stream": True, "keff": {"k": 1}})
+    assert (relayed.status_code, len(script.requests)) == (504, 1)
+    voted = rig.post({"messages": QUESTION})
+    assert voted.status_code in (502, 504) and len(script.requests) == 4
