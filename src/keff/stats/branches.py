@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from keff.records import Interval
 from keff.stats.resampling import group_sums
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import FloatArray, IntArray, Votes
 
 SCARCE = 10
 """Fewer right or wrong answers than these, in independent questions, make a normal limit hopeless."""
@@ -111,6 +111,99 @@ def correlation_intervals(
         ]
         for a in range(len(k))
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCorrelation:
+    """Two levels of correlation of correctness: paths of one template, and paths of different templates.
+
+    ``within`` and ``between`` are covariances over the mean variance of a path, so that the mean of K = T r
+    paths, r of each of T templates, has the variance of K_eff independent ones (``k_eff``) whatever the
+    templates' accuracies. ``difference`` is within minus between: what another template adds over another
+    path of the same one. ``paths`` [T] are those of each template; one path each leaves ``within`` unknown.
+    """
+
+    templates: int
+    paths: tuple[int, ...]
+    within: Interval
+    between: Interval
+    difference: Interval
+
+    def k_eff(self, templates: ArrayLike, paths: ArrayLike) -> FloatArray:
+        """Return T r / (1 + (r-1) c_within + (T-1) r c_between), T templates of r paths each."""
+        t, r = np.asarray(templates, float), np.asarray(paths, float)
+        inside = np.where(r > 1, (r - 1) * self.within.value, 0.0)
+        return t * r / (1 + inside + (t - 1) * r * self.between.value)
+
+
+def block_correlation(votes: Votes, level: float = 0.95) -> BlockCorrelation:
+    """Return c within and between the templates of an arm, with cluster jackknife intervals.
+
+    ``votes`` name the template of each column (``slots``); columns of one template are exchangeable, and
+    templates stand for a pool from which they could have been drawn. Intervals are on atanh c (the
+    difference on its own scale), t with G - 1; none with fewer than ten independent questions' worth of
+    right or of wrong answers. Raises ValueError without labels, with one template, or with fewer than three
+    independent questions.
+    """
+    names = votes.slots if votes.slots is not None else np.zeros(votes.k, np.int64)
+    columns = [np.flatnonzero(names == name) for name in np.unique(names)]
+    if len(columns) < 2:
+        raise ValueError("the correlation between templates needs at least two of them")
+    correct = [votes.scored()[:, own] for own in columns]
+    means, k, ids = _means(correct, votes.clusters)
+    units = int(ids.max()) + 1
+    if units < 3:
+        raise ValueError("the correlation of templates needs at least three independent questions")
+    sums = _sums(means, correct, ids, units)
+    whole = _Sums(*(np.asarray(part.sum(axis=0)) for part in _parts(sums)))
+    others = _Sums(*(np.asarray(part.sum(axis=0) - part) for part in _parts(sums)))
+    values = _levels(whole, k, units)
+    drawn = _levels(others, k, units - 1)
+    half = float(stdtrit(units - 1, (1 + level) / 2))
+    p = float(whole.y.sum() / whole.n / len(k))
+    scarce = units * min(p, 1 - p) < SCARCE
+    within, apart = (
+        _jackknifed(float(values[at]), drawn[:, at], half, np.arctanh, np.tanh, scarce=scarce)
+        for at in range(2)
+    )
+    gap, gaps = float(values[0] - values[1]), drawn[:, 0] - drawn[:, 1]
+    difference = _jackknifed(gap, gaps, half, np.positive, np.positive, scarce=scarce)
+    return BlockCorrelation(len(k), tuple(int(each) for each in k), within, apart, difference)
+
+
+def _levels(total: _Sums, k: IntArray, units: int) -> FloatArray:
+    """Return c within and between [..., 2], over the mean variance of a path."""
+    _, variance, latent = _covariance(total, k, units)
+    own, several = np.diagonal(latent, axis1=-2, axis2=-1), k > 1
+    row, column = np.triu_indices(len(k), 1)
+    apart = _divided(latent[..., row, column].mean(axis=-1), variance.mean(axis=-1))
+    inside: FloatArray | float = np.nan
+    if several.any():
+        inside = _divided(own[..., several].mean(axis=-1), variance[..., several].mean(axis=-1))
+    return np.stack(np.broadcast_arrays(inside, apart), axis=-1)
+
+
+def _jackknifed(
+    value: float,
+    left_out: FloatArray,
+    half: float,
+    forth: Callable[[FloatArray], FloatArray],
+    back: Callable[[FloatArray], FloatArray],
+    *,
+    scarce: bool,
+) -> Interval:
+    """Return an interval from values with one cluster left out, on a scale where they are near normal."""
+    if not np.isfinite(value) or scarce:
+        return Interval(
+            value, None, None, "undefined" if not scarce else "no interval: too few right or wrong"
+        )
+    edge = 1 - 1e-9 if forth is np.arctanh else np.inf
+    z = forth(np.clip(left_out, -edge, edge))
+    units = left_out.size
+    error = float(np.sqrt((units - 1) / units * np.square(z - z.mean()).sum()))
+    centre = forth(np.clip(np.asarray(value), -edge, edge))
+    lo, hi = (float(back(centre + sign * half * error)) for sign in (-1, 1))
+    return Interval(value, lo, hi, JACKKNIFE if forth is np.arctanh else "cluster jackknife")
 
 
 def _interval(c: float, half: float, possible: tuple[float, float], *, scarce: bool) -> Interval:
