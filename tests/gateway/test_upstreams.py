@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 
+import httpx2
 import pytest
 
+from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION, Rig, gateway
+from keff.gateway.options import Options
 from keff.gateway.upstream import Address, UpstreamError
-from keff.gateway.upstreams import FAILURES, LONGEST_REST, REST, TRIAL, Health, Watched
+from keff.gateway.upstreams import FAILURES, LONGEST_REST, REST, CircuitBreaker, Watched
 from keff.protocol.refusals import Refusal
 
 UNREACHABLE = "http://127.0.0.1:9/v1"
@@ -26,68 +30,139 @@ def error(status: int) -> UpstreamError:
     return UpstreamError("no", Refusal(status, "no"))
 
 
-def test_a_server_is_down_after_failures_in_a_row_and_tried_by_single_calls() -> None:
+def test_requests_that_differ_make_a_trial_due_and_the_trial_decides() -> None:
     clock = Clock()
-    health = Health(clock)
-    for _ in range(FAILURES - 1):
-        health.failed(error(500))
-    health.answered()
-    for _ in range(FAILURES):
-        assert health.admits()
-        health.failed(error(0))
-    assert health.down and not health.admits()
+    breaker = CircuitBreaker(clock)
+    for _ in range(5 * FAILURES):
+        breaker.failed(error(500), request=1)
+    assert not breaker.due, "one request, however often it is asked, says nothing of others"
+    breaker.answered()
+    for request in range(FAILURES):
+        assert not breaker.due
+        breaker.failed(error(500), request)
+    assert breaker.due and not breaker.down
+    breaker.tried(None)
+    assert not breaker.down and not breaker.due
+    for request in range(FAILURES):
+        breaker.failed(error(503), request)
+    assert not breaker.due, "a server that just passed its trial is left alone for a while"
     clock.now = REST
-    assert health.admits() and not health.admits()
-    health.failed(error(503))
-    clock.now += REST + TRIAL
-    assert not health.admits()
+    assert breaker.due
+    breaker.tried("it answers with HTTP 500")
+    assert breaker.down and breaker.why and not breaker.due
+    breaker.answered()
+    assert breaker.down, "only a trial brings it back"
     clock.now += REST
-    assert health.admits()
-    health.answered()
-    assert not health.down and health.admits() and health.why == ""
+    assert breaker.due
+    breaker.tried(None)
+    assert not breaker.down and breaker.why == ""
 
 
 def test_rests_grow_to_a_limit() -> None:
     clock = Clock()
-    health = Health(clock)
+    breaker = CircuitBreaker(clock)
     for _ in range(20):
-        health.failed(error(500))
+        breaker.tried("no")
     clock.now = LONGEST_REST
-    assert health.admits()
+    assert breaker.due
+
+
+def test_what_cannot_be_reached_is_no_request_s_fault() -> None:
+    breaker = CircuitBreaker()
+    for _ in range(FAILURES):
+        breaker.failed(UpstreamError("it cannot be reached", unreachable=True), request=1)
+    assert breaker.due
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 429])
-def test_no_request_of_a_client_takes_a_server_down(status: int) -> None:
+def test_a_refusal_says_nothing_of_other_requests(status: int) -> None:
     """Refused prompts, models, keys and rates say nothing of other requests; the gateway's own key does."""
     server, keyed = Watched(Address(url=UNREACHABLE)), Watched(Address(url=UNREACHABLE, key="own"))
-    for _ in range(2 * FAILURES):
-        for each in (server, keyed):
-            each._noted(each.refusal(status, b"{}", {}, {}))
-    assert server.serves and server.health.admits()
-    assert keyed.serves == (status != 401)
+    for each in (server, keyed):
+        each.health.tried(None)
+        for request in range(2 * FAILURES):
+            each._noted(each.refusal(status, b"{}", {}, {}), b'{"messages":"%d","seed":7}' % request)
+        each.health.clock = lambda: 1e12
+    assert server.serves and not server.health.due
+    assert keyed.health.due == (status == 401)
+
+
+def test_paths_of_one_request_are_one_request() -> None:
+    server = Watched(Address(url=UNREACHABLE))
+    server.health.tried(None)
+    for seed in range(9):
+        server._noted(error(500), b'{"messages":["x"],"n":2,"seed":%d}' % seed)
+    server.health.clock = lambda: 1e12
+    assert not server.health.due
+
+
+@pytest.mark.slow
+def test_one_client_s_poisoned_prompt_takes_no_server_down_for_others() -> None:
+    """Both servers answer whatever holds the poison with 500, however it is varied; all else they serve."""
+
+    def poisoned(_: int, body: dict[str, Any]) -> str | None:
+        return "500" if "poison" in str(body["messages"]) else None
+
+    scripts = [Script(fault=poisoned), Script(fault=poisoned)]
+    with ExitStack() as stack:
+        url, spare = (stack.enter_context(running(script)) for script in scripts)
+        rig = stack.enter_context(gateway(url, fallback=Address(url=spare), options=Options(replacements=0)))
+        for number in range(8):
+            for k in (1, 3):
+                bad = [{"role": "user", "content": f"poison {number}"}]
+                stream = {"stream": True} if k == 1 and number < 2 else {}
+                assert rig.post({"messages": bad, "keff": {"k": k}, **stream}).status_code == 502
+            assert rig.post({"messages": QUESTION}).status_code == 200
+        servers = rig.service.servers[0]
+        assert isinstance(servers, Watched) and servers.fallback is not None
+        assert not servers.health.down and not servers.fallback.health.down
+        ready = httpx2.get(rig.url.removesuffix("/v1") + "/readyz")
+        assert ready.status_code == 200
+
+
+def test_a_server_that_fails_every_chat_is_not_ready_though_it_lists_its_models() -> None:
+    broken = Script(fault=lambda *_: "500")
+    with ExitStack() as stack:
+        urls = [stack.enter_context(running(broken)) for _ in range(2)]
+        rig = stack.enter_context(
+            gateway(urls[0], fallback=Address(url=urls[1]), options=Options(replacements=0))
+        )
+        base = rig.url.removesuffix("/v1")
+        server = rig.service.servers[0]
+        assert isinstance(server, Watched)
+        for number in range(2 * FAILURES):
+            asked = [{"role": "user", "content": str(number)}]
+            assert rig.post({"messages": asked, "keff": {"k": 1}}).status_code == 502
+        until(lambda: not server.serves)
+        until(lambda: httpx2.get(base + "/readyz").status_code == 503)
 
 
 def test_the_fallback_is_asked_where_the_first_fails_and_gets_its_own_key_only() -> None:
-    def stumbles(number: int, _: object) -> str | None:
-        return "500" if number < FAILURES else None
-
-    first, second = Script(fault=stumbles, key="first-key"), Script(key="second-key")
+    first, second = Script(fault=lambda *_: "500", key="first-key"), Script(key="second-key")
     with ExitStack() as stack:
         url, spare = (stack.enter_context(running(script)) for script in (first, second))
         rig: Rig = stack.enter_context(
             gateway(url, key="first-key", fallback=Address(url=spare, key="second-key"))
         )
-        replies = [rig.post({"messages": QUESTION, "seed": seed}) for seed in range(3)]
+        replies = [
+            rig.post({"messages": [{"role": "user", "content": f"How many of {number}?"}]})
+            for number in range(FAILURES)
+        ]
+        server = rig.service.servers[0]
+        assert isinstance(server, Watched)
+        until(lambda: server.health.down)
+        before = len(first.requests)
         events = list(
             rig.client().chat.completions.create(
                 model="keff", messages=QUESTION, stream=True, extra_body={"keff": {"policy": "off"}}
             )
         )
-    assert [reply.status_code for reply in replies] == [200] * 3 and events
+    assert [reply.status_code for reply in replies] == [200] * FAILURES and events
     assert {headers["authorization"] for headers in second.headers} == {"Bearer second-key"}
     assert {headers["authorization"] for headers in first.headers} == {"Bearer first-key"}
     # Down, the first server rests: what comes later goes to the fallback without asking it.
-    assert len(first.requests) == FAILURES and len(second.requests) >= 7
+    assert len(first.requests) == before and len(second.requests) >= 7
+    assert {body["max_tokens"] for body in first.requests} == {64, 1}, "the trial asks for one token"
 
 
 def test_a_client_s_key_never_reaches_the_fallback() -> None:

@@ -15,7 +15,7 @@ from keff.gateway.live import Viewer
 from keff.gateway.live_page import POLICY
 from keff.gateway.security import Guard
 from keff.gateway.service import Service
-from keff.gateway.upstream import NOBODY, Upstream, UpstreamError
+from keff.gateway.upstream import UpstreamError
 from keff.narrow import entries
 
 READY_SECONDS = 2.0
@@ -68,7 +68,7 @@ class Pages:
         return Response(body, 200 if ready else 503, media_type=JSON)
 
     async def _upstream_answers(self) -> bool:
-        answers = await asyncio.gather(*map(_answers, self.service.servers))
+        answers = await asyncio.gather(*(server.ready() for server in self.service.servers))
         board = self.service.board
         return all(answers) if board is None or not board.skip else any(answers)
 
@@ -81,14 +81,6 @@ class Pages:
         return Response(
             shown.body, shown.status, {"content-type": shown.kind, "content-security-policy": POLICY}
         )
-
-
-async def _answers(server: Upstream) -> bool:
-    try:
-        await server.models(NOBODY)
-    except UpstreamError as error:
-        return 400 <= error.status < 500
-    return True
 
 
 def _told(problem: Problem) -> Response:

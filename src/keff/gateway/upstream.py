@@ -12,7 +12,7 @@ from typing import cast
 
 from keff.errors import EngineError
 from keff.gateway.call import Call
-from keff.gateway.client import Client
+from keff.gateway.client import Client, UnreachableError
 from keff.gateway.errors import Problem
 from keff.gateway.wire import BROKEN, limited, plain
 from keff.narrow import fields
@@ -67,8 +67,8 @@ class UpstreamError(Exception):
     """One upstream call failed.
 
     ``refusal`` is what it answered (status 0: nothing over HTTP). ``transient`` says whether the same call
-    may work later, ``repeated`` that it gave one path twice; ``usage`` is what a useless answer was billed
-    at.
+    may work later, ``repeated`` that it gave one path twice, ``unreachable`` that no connection could be
+    made; ``usage`` is what a useless answer was billed at.
     """
 
     def __init__(
@@ -78,11 +78,13 @@ class UpstreamError(Exception):
         *,
         transient: bool = True,
         repeated: bool = False,
+        unreachable: bool = False,
         usage: object = None,
     ) -> None:
         super().__init__(message)
         self.refusal = refusal or Refusal(0, message)
         self.transient, self.repeated, self.usage = transient, repeated, usage
+        self.unreachable = unreachable
 
     @property
     def status(self) -> int:
@@ -255,6 +257,14 @@ class Upstream:
         except BROKEN as error:
             raise broken(error) from None
 
+    async def ready(self) -> bool:
+        """Return whether the server answers."""
+        try:
+            await Upstream.models(self, NOBODY)
+        except UpstreamError as error:
+            return 400 <= error.status < 500
+        return True
+
     async def models(self, caller: Caller) -> bytes:
         """Return the list of models as the upstream gives it; raises UpstreamError."""
         headers = self.headers(caller)
@@ -276,7 +286,11 @@ class Upstream:
 
 def broken(error: Exception) -> UpstreamError:
     """Return the error for what went wrong on the wire; TLS that fails will not do better the next time."""
-    return UpstreamError(plain(error), transient=not isinstance(error, ssl.SSLError))
+    return UpstreamError(
+        plain(error),
+        transient=not isinstance(error, ssl.SSLError),
+        unreachable=isinstance(error, UnreachableError),
+    )
 
 
 def _is_stream(response: Call) -> bool:
