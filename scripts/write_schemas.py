@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from keff.analysis.predict import Prediction
+from keff.analysis.results.audit import Audit
 from keff.analysis.results.combination import Combination
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
@@ -25,6 +26,7 @@ PRINTED: dict[str, type[Result]] = {
     "replay": Replay,
     "noise": Noise,
     "compare": Comparison,
+    "audit": Audit,
     "combine": Combination,
     "predict": Prediction,
 }

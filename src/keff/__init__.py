@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keff.analysis.estimates import Settings
     from keff.analysis.formulas import c, k_eff, k_star, majority, plurality
-    from keff.analysis.front import analyze, combine, compare, mix, noise, replay
+    from keff.analysis.front import analyze, audit, combine, compare, mix, noise, replay
     from keff.analysis.mix.findings import MixFindings
     from keff.analysis.predict import Prediction, predict
     from keff.analysis.recommend import Aim
+    from keff.analysis.results.audit import Audit
     from keff.analysis.results.combination import Combination
     from keff.analysis.results.comparison import Comparison, ScoreComparison
     from keff.analysis.results.decision import Decision
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Aim": "keff.analysis.recommend",
     "Analysis": "keff.analysis.results.estimates",
+    "Audit": "keff.analysis.results.audit",
     "Combination": "keff.analysis.results.combination",
     "Comparison": "keff.analysis.results.comparison",
     "Completion": "keff.records",
@@ -72,6 +74,7 @@ _HOME = {
     "Votes": "keff.stats.votes",
     "Wanted": "keff.analysis.wanted",
     "analyze": "keff.analysis.front",
+    "audit": "keff.analysis.front",
     "c": "keff.analysis.formulas",
     "combine": "keff.analysis.front",
     "compare": "keff.analysis.front",
@@ -96,6 +99,7 @@ _HOME = {
 __all__ = [
     "Aim",
     "Analysis",
+    "Audit",
     "Combination",
     "Comparison",
     "Completion",
@@ -128,6 +132,7 @@ __all__ = [
     "Votes",
     "Wanted",
     "analyze",
+    "audit",
     "c",
     "combine",
     "compare",

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from keff.analysis.arms import Comparing, compare, compare_all
+from keff.analysis.audit import audit
 from keff.analysis.combine import combine_record
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.noise import noise
@@ -86,6 +87,7 @@ def findings() -> list[tuple[str, Finding]]:
         ("compare", compare(whole, record(slots=True), QUICK)),
         ("compare", compare(graded, graded, QUICK)),
         ("compare", compare_all([of_record(one), of_record(one), of_record(whole)], 2)),
+        ("audit", audit([whole, record(slots=True)])),
         ("combine", combine_record(record(slots=True))),
         ("combine", combine_record(whole, embeddings=np.random.default_rng(1).normal(size=(24, 6, 8)))),
         ("predict", predict(0.6, 0.3, 8)),

@@ -19,6 +19,7 @@ from keff.errors import UsageError
 from keff.reading.ballot import Ballot
 from keff.reading.open import Opening, Record, open_record
 from keff.reading.repeated import Scored, as_scored, of_record, scored_logs
+from keff.reading.several import open_records
 from keff.records import Interval, Note
 from keff.stats import slots as audit
 from keff.stats.compare import ArmComparison, ArmPlan, Estimator, compare_arms
@@ -88,6 +89,13 @@ def open_scored(text: str, opening: Opening | None = None) -> list[Scored]:
     if _SLOTS.fullmatch(choice):
         return [of_record(open_arm(text, opening))]
     return [replace(each, path=text) for each in scored_logs(Path(path), replace(opening, part=choice))]
+
+
+def open_branches(text: str, opening: Opening | None = None) -> list[Record]:
+    """Read all records of ``PATH``, or the one of ``PATH#SLOTS`` or ``PATH#PART``: one for each model."""
+    if "#" in text and not Path(text).exists():
+        return [open_arm(text, opening)]
+    return open_records(Path(text), opening)
 
 
 def compare_all(

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from keff.analysis import arms, estimates
+from keff.analysis import audit as audits
 from keff.analysis import noise as noises
 from keff.analysis import replay as replaying
 from keff.analysis.combine import combine_record
@@ -16,6 +17,7 @@ from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.findings import MixFindings
 from keff.analysis.mix.study import TOLERANCE, MixSettings, combine_branches
+from keff.analysis.results.audit import Audit
 from keff.analysis.results.combination import Combination
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
@@ -119,6 +121,18 @@ def compare(
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def audit(*sources: object, **how: Unpack[How]) -> Audit:
+    """Find questions whose gold answer is suspect; sources as in ``analyze``, one per model.
+
+    Raises UsageError for records without answers or gold answers.
+    """
+    records: list[Record] = []
+    for source in sources:
+        text = isinstance(source, str | Path)
+        records += arms.open_branches(str(source), opening_of(how)) if text else [record_of(source, how)]
+    return audits.audit(records)
 
 
 def mix(

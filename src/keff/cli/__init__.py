@@ -25,6 +25,7 @@ COMMANDS = (
     "analyze",
     "noise",
     "compare",
+    "audit",
     "combine",
     "mix",
     "join",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from keff.analysis.results.audit import SHOWN, Audit
 from keff.analysis.results.comparison import Better, p_text
 from keff.analysis.results.noise import Noise
 from keff.cli._console import result_console, say, warn
@@ -70,6 +71,18 @@ def print_noise(path: str, found: Noise) -> None:
         warn(note.message)
 
 
+def print_audit(found: Audit) -> None:
+    """Print suspect gold answers, the score with theirs, and the ceiling."""
+    say(found.line(), 0)
+    result_console.print()
+    if found.suspects:
+        table(*_split(found.rows()))
+    if len(found.suspects) > SHOWN:
+        say(f"and {len(found.suspects) - SHOWN} more (--json and --report have all)")
+    for note in found.warnings:
+        warn(note.message)
+
+
 def print_better(pairs: Sequence[Better]) -> None:
     """Print whether the second of each pair is better, by how much, and what would decide it."""
     for pair in pairs:
@@ -117,5 +130,5 @@ def _count(value: int | None) -> str:
     return "none would" if value is None else f"{value:,}"
 
 
-def _split(rows: Sequence[tuple[str, str]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def _split(rows: Sequence[tuple[str, ...]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     return rows[0], rows[1:]

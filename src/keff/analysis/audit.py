@@ -1,0 +1,237 @@
+"""Records -> Audit: questions whose gold answer is suspect, and what no vote can pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from keff import answers
+from keff.analysis.results.audit import Audit, Suspect
+from keff.errors import UsageError
+from keff.reading.open import Record
+from keff.records import Interval, Note
+from keff.stats.repeats import clustered_variance, wilson
+from keff.stats.suspects import posterior_wrong, unsolved_yet
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+STRONG = 0.5
+"""A branch right this often is strong: most of its paths alone make a gold answer suspect."""
+
+WIDER = ("text", "math", "quantity", "date", "set")
+"""Answer spaces in which a suspect gold answer may equal the one agreed on, the plainest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """What one branch says of a question: the share of its paths that are right, and of another key."""
+
+    right: float
+    key: str | None
+    share: float
+    row: int
+
+    @property
+    def leads(self) -> bool:
+        """Whether the other answer has more paths than the gold one."""
+        return self.key is not None and self.share > self.right
+
+
+def audit(records: Sequence[Record]) -> Audit:
+    """Return the questions whose gold answer is suspect, over the branches of one or several records.
+
+    Suspect is a question where the most frequent answer of two branches or more is the same other one, or
+    where most paths of a branch that is right in at least half of its paths agree on one. Branches weigh by
+    their accuracy. Raises UsageError for records without answers or gold answers.
+    """
+    if not records:
+        raise UsageError("there is nothing to audit: give a log")
+    branches = [_rivals(record) for record in records]
+    ids = list(dict.fromkeys(name for each in branches for name in each))
+    weights = [max(record.ballot.votes.p, 0.01) for record in records]
+    strong = [record.ballot.votes.p >= STRONG for record in records]
+    lead = np.zeros(len(ids))
+    marked, agreed = np.zeros_like(lead), np.zeros_like(lead)
+    found: list[_Case] = []
+    for place, name in enumerate(ids):
+        said = [(i, each[name]) for i, each in enumerate(branches) if name in each]
+        case = _case(said, weights, strong)
+        lead[place] = case.share - case.right
+        marked[place] = np.mean([rival.right for _, rival in said])
+        agreed[place] = np.mean([rival.share if rival.key == case.key else 0.0 for _, rival in said])
+        found.append(case)
+    posterior = posterior_wrong(lead)
+    suspects = [
+        _suspect(name, case, float(posterior[place]), records)
+        for place, (name, case) in enumerate(zip(ids, found, strict=True))
+        if case.suspect
+    ]
+    better = np.where([case.suspect for case in found], agreed, marked)
+    clusters = _clusters(records, ids)
+    return Audit(
+        n=len(ids),
+        suspects=tuple(
+            sorted(suspects, key=lambda each: (each.equal_under is None, -each.posterior, -each.share))
+        ),
+        score=_mean(marked, clusters),
+        score_if_right=_mean(better, clusters),
+        ceiling=ceiling(_solved(records, ids), clusters),
+        never_right=float(np.mean(_solved(records, ids) == 0)),
+        branches=tuple(record.info.model or record.path for record in records),
+        warnings=tuple(
+            dict.fromkeys((*_notes(records), *(n for record in records for n in record.ballot.notes)))
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A question over its branches: weighted shares of the gold answer and of the strongest other key."""
+
+    right: float
+    share: float
+    key: str | None
+    branches: int
+    suspect: bool
+    source: tuple[int, int]
+
+
+def _case(said: Sequence[tuple[int, Rival]], weights: Sequence[float], strong: Sequence[bool]) -> _Case:
+    total = sum(weights[i] for i, _ in said)
+    support: dict[str, float] = {}
+    for i, rival in said:
+        if rival.key is not None:
+            support[rival.key] = support.get(rival.key, 0.0) + weights[i] * rival.share
+    right = sum(weights[i] * rival.right for i, rival in said) / total
+    if not support:
+        return _Case(right, 0.0, None, 0, suspect=False, source=(0, 0))
+    key = max(support, key=lambda each: support[each])
+    agree = [(i, rival) for i, rival in said if rival.key == key and rival.leads]
+    alone = any(strong[i] and rival.share > 0.5 for i, rival in agree)
+    source = next((i, rival.row) for i, rival in said if rival.key == key)
+    return _Case(right, support[key] / total, key, len(agree), len(agree) > 1 or alone, source)
+
+
+def _rivals(record: Record) -> dict[str, Rival]:
+    """Return what a branch says of each question, by id; UsageError without answers or gold answers."""
+    votes = record.ballot.votes
+    if votes.answers is None or votes.correct is None:
+        lacking = "answers" if votes.answers is None else "gold answers"
+        raise UsageError(f"{record.path} has no {lacking}: nothing says which of them are suspect")
+    item, column, size, right = _answers(votes)
+    share = np.bincount(item, size * right, votes.n) / votes.k
+    other = right < 0.5
+    order = np.lexsort((-size, item))
+    order = order[other[order]]
+    rows, first = np.unique(item[order], return_index=True)
+    top = {int(row): int(order[place]) for row, place in zip(rows, first, strict=True)}
+    rivals: dict[str, Rival] = {}
+    for row, name in enumerate(record.ballot.names):
+        place = top.get(row)
+        key = None if place is None else record.ballot.keys[row][int(column[place])]
+        rivals[name] = Rival(
+            float(share[row]), key, 0.0 if place is None else float(size[place]) / votes.k, row
+        )
+    return rivals
+
+
+def _answers(votes: Votes) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """Return all answers [m]: row, a column that holds it, its paths, and how many of these are right."""
+    codes, k = votes.answered(), votes.k
+    flat = np.flatnonzero(codes.ravel() >= 0)
+    name = (flat // k) * (int(codes.max(initial=0)) + 1) + codes.ravel()[flat]
+    _, first, back, size = np.unique(name, return_index=True, return_inverse=True, return_counts=True)
+    right = np.bincount(back.ravel(), votes.scored().ravel()[flat], size.size) / size
+    return flat[first] // k, flat[first] % k, size.astype(np.int64), right
+
+
+def _suspect(name: str, case: _Case, posterior: float, records: Sequence[Record]) -> Suspect:
+    branch, row = case.source
+    record = records[branch]
+    question = record.ballot.questions[row]
+    gold = question.gold
+    shown = ", ".join(answers.golds(gold)) if gold is not None else ""
+    agreed = _as_written(record, row, str(case.key))
+    return Suspect(
+        id=name,
+        question=question.question,
+        gold_answer=shown,
+        agreed=agreed,
+        share=case.share,
+        branches=case.branches,
+        posterior=posterior,
+        equal_under=None if gold is None else _equal_under(agreed, gold),
+    )
+
+
+def _as_written(record: Record, row: int, key: str) -> str:
+    """Return the answer as the first path with its key wrote it."""
+    keys, written = record.ballot.keys[row], record.ballot.questions[row].answers
+    return next((text for text, own in zip(written, keys, strict=False) if own == key and text), key)
+
+
+def _equal_under(answer: str, gold: object) -> str | None:
+    """Return the plainest answer space in which an answer equals a gold one."""
+    for name in WIDER:
+        space = answers.space(name)
+        own = space.key(answer)
+        if own is not None and any(space.key(each) == own for each in answers.golds(gold)):
+            return name
+    return None
+
+
+def _solved(records: Sequence[Record], ids: Sequence[str]) -> FloatArray:
+    """Return how many paths of all branches are right for each question [n]."""
+    places = {name: place for place, name in enumerate(ids)}
+    solved = np.zeros(len(ids))
+    for record in records:
+        rows = np.array([places[name] for name in record.ballot.names], np.int64)
+        np.add.at(solved, rows, record.ballot.votes.counts)
+    return solved
+
+
+def ceiling(solved: FloatArray, clusters: IntArray) -> Interval:
+    """Return the share of questions that some path gets right, from the right paths of each [n].
+
+    Wilson's interval over questions; above, also what a jackknife says that
+    more paths of the same branches would solve.
+    """
+    value = float(np.mean(solved > 0))
+    lo, hi = _mean((solved > 0).astype(np.float64), clusters).limits or (None, None)
+    if hi is not None:
+        more, spread = unsolved_yet(solved)
+        reach = math.hypot(hi - value, 1.96 * spread / solved.size)
+        hi = min(max(hi, value + more / solved.size + reach), 1.0)
+    return Interval(value, lo, hi, "Wilson, clustered; jackknife above")
+
+
+def _mean(values: FloatArray, clusters: IntArray) -> Interval:
+    value, units = float(values.mean()), int(clusters.max()) + 1
+    return Interval(value, *wilson(value, clustered_variance(values, clusters), units), "Wilson, clustered")
+
+
+def _clusters(records: Sequence[Record], ids: Sequence[str]) -> IntArray:
+    """Return the cluster of each question [n], as the first record that has it says."""
+    names: dict[str, tuple[int, int]] = {}
+    for number, record in enumerate(records):
+        own = record.ballot.votes.cluster_ids
+        for row, name in enumerate(record.ballot.names):
+            names.setdefault(name, (number, int(own[row])))
+    table: dict[tuple[int, int], int] = {}
+    return np.array([table.setdefault(names[name], len(table)) for name in ids], np.int64)
+
+
+def _notes(records: Sequence[Record]) -> list[Note]:
+    notes: list[Note] = []
+    if len(records) == 1:
+        text = "one branch audits its own errors: logs of other models on these questions say more"
+        notes.append(Note("one_branch", text))
+    spaces = {record.ballot.reading.space for record in records}
+    if len(spaces) > 1:
+        text = (
+            f"the logs compare answers differently ({', '.join(sorted(spaces))}): say how with --answer-space"
+        )
+        notes.append(Note("several_spaces", text))
+    return notes

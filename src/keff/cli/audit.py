@@ -1,0 +1,37 @@
+"""Find questions whose gold answer is suspect.
+
+Branches that agree on another answer, whether it equals the gold one, and the score that no vote passes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from keff.analysis.arms import open_branches
+from keff.analysis.audit import audit
+from keff.cli import _write_options as w
+from keff.cli._grouped import grouped
+from keff.cli._groups import LogOptions
+from keff.cli._json import print_json
+
+Logs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="LOG...", help="Logs of one or more models on the same questions.", show_default=False
+    ),
+]
+
+
+@grouped()
+def command(logs: Logs, *, reading: LogOptions, json: w.Json = False) -> None:
+    """Audit the gold answers of LOG."""
+    opening = reading.opening()
+    found = audit([record for log in logs for record in open_branches(log, opening)])
+    if json:
+        print_json(found.to_dict())
+        return
+    from keff.cli._evals import print_audit
+
+    print_audit(found)
