@@ -70,6 +70,7 @@ def audit(records: Sequence[Record]) -> Audit:
     ]
     better = np.where([case.suspect for case in found], agreed, marked)
     clusters = _clusters(records, ids)
+    highest = ceiling(_solved(records, ids), clusters)
     return Audit(
         n=len(ids),
         suspects=tuple(
@@ -77,8 +78,8 @@ def audit(records: Sequence[Record]) -> Audit:
         ),
         score=_mean(marked, clusters),
         score_if_right=_mean(better, clusters),
-        ceiling=ceiling(_solved(records, ids), clusters),
-        never_right=float(np.mean(_solved(records, ids) == 0)),
+        ceiling=highest,
+        never_right=1 - highest.value,
         branches=tuple(record.info.model or record.path for record in records),
         warnings=tuple(
             dict.fromkeys((*_notes(records), *(n for record in records for n in record.ballot.notes)))
@@ -195,8 +196,8 @@ def _solved(records: Sequence[Record], ids: Sequence[str]) -> FloatArray:
 def ceiling(solved: FloatArray, clusters: IntArray) -> Interval:
     """Return the share of questions that some path gets right, from the right paths of each [n].
 
-    Wilson's interval over questions; above, also what a jackknife says that
-    more paths of the same branches would solve.
+    Wilson's interval over questions; the upper limit also grants what more paths of the same branches would
+    solve, by ``unsolved_yet``.
     """
     value = float(np.mean(solved > 0))
     lo, hi = _mean((solved > 0).astype(np.float64), clusters).limits or (None, None)
