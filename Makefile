@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test suite check coverage test-integration bench docs clean
+.PHONY: help demo quick test suite check coverage test-integration bench new docs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ coverage: $(VENV)/ready-light  ## the test suite with line coverage
 
 bench: $(VENV)/ready-$(EXTRAS)  ## measure speed and scale; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
+
+new: $(VENV)/ready-light  ## begin a KIND (task, engine, policy, log, space) called NAME from its example
+	@$(BIN)/python scripts/new.py "$(KIND)" "$(NAME)"
 
 docs: $(VENV)/ready-docs  ## build the documentation site, strictly, and follow every link in it
 	@$(BIN)/zensical build --strict

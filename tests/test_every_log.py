@@ -87,6 +87,8 @@ def example(name: str, folder: Path) -> Path:  # noqa: C901 (one branch per form
         return FIXTURES / "real" / "inspect_samples_df.parquet"
     elif name == "run":
         import_log(example("keff_jsonl", folder), file)
+    elif text := getattr(plugins.load("log", name), "EXAMPLE", None):
+        file.write_text(text)
     else:
         pattern = {"lm_eval": "samples*.jsonl", "inspect_ai": "*.eval"}[name]
         return next(FIXTURES.glob(pattern))

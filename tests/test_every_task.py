@@ -10,13 +10,21 @@ from pathlib import Path
 
 import pytest
 
+import keff.tasks
 from keff import plugins
 from keff.errors import TaskError
 from keff.records import Completion
 from keff.task import Task, items, select
 from keff.tasks._base import Benchmark
 
-BENCHMARKS = sorted(set(plugins.names("task")) - {"starter", "jsonl"})
+BENCHMARKS = sorted(
+    file.stem
+    for file in Path(keff.tasks.__file__).parent.glob("*.py")
+    if "Benchmark)" in file.read_text("utf-8")
+)
+"""Tasks that read a published data set; the others bring their rows."""
+
+OTHERS = sorted(set(plugins.names("task")) - {*BENCHMARKS, "jsonl"})
 FILES = {"math": "math500"}
 FEW = {"mbpp": 2, "math": 12}
 """Tasks whose scorer starts processes are checked on the first few rows only."""
@@ -34,11 +42,11 @@ def write(path: Path, rows: list[dict]) -> str:
     return str(path)
 
 
-@pytest.fixture(params=[*BENCHMARKS, "starter", "jsonl"])
+@pytest.fixture(params=[*BENCHMARKS, *OTHERS, "jsonl"])
 def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
     """Every task, on real rows where it is a benchmark."""
     name = request.param
-    if name == "starter":
+    if name in OTHERS:
         return plugins.load("task", name)
     if name == "jsonl":
         rows = [{"id": i, "question": f"What is {i} + {i}?", "answer": 2 * i} for i in range(20)]
@@ -126,7 +134,7 @@ def test_messages_of_every_slot(task: Task) -> None:
             assert item.messages[-1]["content"] in messages[-1]["content"]
         with pytest.raises(TaskError, match=f"slots 0 to {len(task.templates) - 1}"):
             task.messages(item, len(task.templates))
-    if task.name in plugins.names("task"):
+    if task.name in (*BENCHMARKS, "starter"):
         assert len(task.templates) == 8
 
 
