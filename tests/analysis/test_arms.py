@@ -57,6 +57,12 @@ def test_the_changes_are_those_of_the_plain_computation_and_truth_lies_in_the_in
     assert found.corrected.delta_c.lo < truth < found.corrected.delta_c.hi
     assert [one.slot for one in found.arms[1].slots] == list(range(1, 9))
     assert found.arms[0].weights is None
+    assert found.arms[0].blocks is None
+    blocks = found.arms[1].blocks
+    assert (blocks.templates, blocks.paths) == (8, (1,) * 8)
+    assert blocks.between.value == pytest.approx(b, abs=0.02)
+    assert blocks.between.lo < _binary(0.4) < blocks.between.hi
+    assert found.to_dict()["arms"][1]["blocks"]["within"]["value"] is None
     assert {one.rule for one in found.arms[1].weights} == {"binary", "plurality"}
 
 

@@ -22,6 +22,7 @@ from keff.reading.repeated import Scored, as_scored, of_record, scored_logs
 from keff.reading.several import open_records
 from keff.records import Interval, Note
 from keff.stats import slots as audit
+from keff.stats.branches import BlockCorrelation, block_correlation
 from keff.stats.compare import ArmComparison, ArmPlan, Estimator, compare_arms
 from keff.stats.correlation import agreement, anova_c, pearson_c, pooled_c
 from keff.stats.diversity import ceiling, k_eff, k_eff_block
@@ -205,7 +206,15 @@ def describe(arm: Arm, how: Comparing) -> ArmResult:
         phi=_phi(votes),
         weights=weights,
         pruning=pruning,
+        blocks=_blocks(votes, how),
     )
+
+
+def _blocks(votes: Votes, how: Comparing) -> BlockCorrelation | None:
+    """Return c within and between templates; None under one prompt or with hardly a question."""
+    if votes.slots is None or len(np.unique(votes.slots)) < 2 or votes.n_clusters < how.folds:
+        return None
+    return block_correlation(votes, how.level)
 
 
 def _weights(

@@ -9,6 +9,7 @@ from rich.table import Table
 from keff.analysis.results.combination import Pruning, Slot, WeightedVote
 from keff.cli._console import result_console
 from keff.cli._summary import percent
+from keff.stats.branches import BlockCorrelation
 
 
 def _table(title: str, headers: Sequence[str]) -> Table:
@@ -26,6 +27,17 @@ def print_slots(slots: Sequence[Slot] | None) -> None:
     for slot in slots:
         table.add_row(str(slot.slot), percent(slot.accuracy), percent(slot.extraction_failures))
     result_console.print(table)
+
+
+def print_blocks(blocks: BlockCorrelation | None) -> None:
+    """Print c within and between templates, and what they say one template more is worth."""
+    if blocks is None:
+        return
+    within = f"{blocks.within.text()} within a template, " if max(blocks.paths) > 1 else ""
+    line = f"  c {within}{blocks.between.text()} between templates"
+    if within:
+        line += f"; difference {blocks.difference.text('+.2f')}"
+    result_console.print(f"{line} (95%, cluster jackknife)", markup=False)
 
 
 def print_weights(weights: Sequence[WeightedVote] | None, pruning: Sequence[Pruning] | None) -> None:

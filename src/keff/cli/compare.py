@@ -1,4 +1,4 @@
-"""Say whether B is better than A, and whether templates decorrelate.
+"""Say whether B is better than A; do templates decorrelate?
 
 The paired difference with its interval, p-value and noise; then delta rho, delta K_eff and accuracy.
 """
@@ -16,7 +16,7 @@ from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.cli import _aim_options as a
 from keff.cli import _console
 from keff.cli import _write_options as w
-from keff.cli._arms import print_slots, print_weights
+from keff.cli._arms import print_blocks, print_slots, print_weights
 from keff.cli._evals import print_better
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
@@ -97,6 +97,7 @@ def _show(compared: Comparison | ScoreComparison) -> None:
     out.print(table)
     if second.slots is not None:
         print_slots(second.slots)
+        print_blocks(second.blocks)
         print_weights(second.weights, second.pruning)
     for warning in compared.warnings:
         _console.warn(warning.message)

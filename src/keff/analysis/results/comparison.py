@@ -8,6 +8,7 @@ from typing import Literal
 from keff.analysis.results.combination import Pruning, Slot, WeightedVote
 from keff.records import Interval, Note
 from keff.result import Finding, Result, number
+from keff.stats.branches import BlockCorrelation
 
 SMALLEST_P = 1e-6
 
@@ -35,7 +36,8 @@ class ArmResult(Result):
     """What one arm is worth.
 
     ``rho`` is the mean pairwise Pearson correlation, without ``rho_dropped`` constant pairs; ``k_eff`` and
-    ``ceiling`` go with it, as in the paper. ``weights`` and ``pruning`` are None under one prompt.
+    ``ceiling`` go with it, as in the paper. ``weights``, ``pruning`` and ``blocks`` (c within and
+    between templates) are None under one prompt.
     """
 
     path: str
@@ -61,6 +63,7 @@ class ArmResult(Result):
     phi: Phi
     weights: tuple[WeightedVote, ...] | None
     pruning: tuple[Pruning, ...] | None
+    blocks: BlockCorrelation | None
 
 
 @dataclass(frozen=True, slots=True)
