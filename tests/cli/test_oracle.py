@@ -32,6 +32,8 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
     name = request.param
     if name == "starter":
         return plugins.load("task", name)
+    if name == "mbpp":
+        request.getfixturevalue("bwrap")
     return beginning(name, request.getfixturevalue("shared"), tmp_path, FEW.get(name, 60))
 
 
