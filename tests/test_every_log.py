@@ -19,6 +19,11 @@ from published_records import Truth, series_rows
 FIXTURES = Path(__file__).parent / "logs" / "fixtures"
 ROWS = [{"id": f"q{i}", "gold_answer": "4", "all_answers": ["4", None, "5"]} for i in range(3)]
 NAMES = sorted(plugins.names("log"))
+RECORDED = {
+    "promptfoo": "promptfoo.json",
+    "mlflow": "mlflow_traces.jsonl",
+    "opentelemetry": "otel_otlp.jsonl",
+}
 
 
 def example(name: str, folder: Path) -> Path:  # noqa: C901 (one branch per format)
@@ -83,6 +88,31 @@ def example(name: str, folder: Path) -> Path:  # noqa: C901 (one branch per form
             for i in range(3)
         ]
         file.write_text(json.dumps({"adapter_spec": {"model": "m"}, "request_states": states}))
+    elif name == "openai_batch":
+        body = {"model": "m", "choices": [{"message": {"content": "It is 4"}, "finish_reason": "stop"}] * 2}
+        rows = [
+            {"id": f"b{i}", "custom_id": f"request-{i}", "response": {"status_code": 200, "body": body}}
+            for i in range(3)
+        ]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif name == "vllm":
+        outputs = [
+            {"index": j, "text": "It is 4", "token_ids": [1, 2], "finish_reason": "stop"} for j in range(2)
+        ]
+        rows = [{"request_id": str(i), "prompt": f"{i}?", "outputs": outputs} for i in range(3)]
+        file.write_text(json.dumps(rows))
+    elif name == "tau_bench":
+        runs = [
+            {"task_id": i, "reward": 1.0, "info": {}, "traj": [], "trial": j}
+            for j in range(2)
+            for i in range(3)
+        ]
+        file.write_text(json.dumps(runs, indent=2))
+    elif name == "bfcl":
+        rows = [{"id": f"simple_{i}", "result": [{"add": '{"a": 1}'}], "latency": 0.5} for i in range(3)]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif name in RECORDED:
+        return FIXTURES / "real" / RECORDED[name]
     elif name == "inspect_samples":
         return FIXTURES / "real" / "inspect_samples_df.parquet"
     elif name == "run":

@@ -9,6 +9,7 @@ from typing import BinaryIO, cast
 
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16, unheard
+from keff.narrow import items
 from keff.records import Note, mended
 
 MOST_LINE = 64 * 2**20
@@ -92,6 +93,54 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
         if len(line) == MOST_LINE:
             raise LogError(f"{file.name}: {TOO_LONG}")
         yield line
+
+
+MOST_JSON = 2**30
+"""A file that must be read as a whole is read up to this many bytes."""
+
+HEAD = 2**22
+"""So much of a file is read to see what its first entry is."""
+
+
+def whole_json(path: Path) -> object:
+    """Return the one JSON value that a file holds; raises LogError above 1 GiB, and for what is not JSON."""
+    if path.stat().st_size > MOST_JSON:
+        raise LogError(f"{path}: above 1 GiB: not read")
+    try:
+        return loads(path.read_bytes().decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise LogError(f"{path}: {_reason(error)}") from None
+
+
+def head_of(path: Path) -> bytes:
+    """Return the first bytes of a file, b"" for what is no file."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
+
+
+def first_object(path: Path) -> Row | str:
+    """Return the first object of JSON lines or of a JSON array of objects, or why there is none."""
+    head = head_of(path)
+    if not head.startswith(b"["):
+        return first_row(path)
+    try:
+        row, _ = _DECODER.raw_decode(head[1:].decode("utf-8", "ignore").lstrip())
+    except (ValueError, RecursionError):
+        return "the first entry is not JSON"
+    return cast("Row", row) if isinstance(row, dict) else "the first entry is not a JSON object"
+
+
+def objects(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    """Yield (place, object) of JSON lines, or of a JSON array of objects; raises LogError for others."""
+    if not head_of(path).startswith(b"["):
+        yield from json_lines(path, tell)
+        return
+    for number, row in enumerate(items(whole_json(path)), 1):
+        if not isinstance(row, dict):
+            raise LogError(f"{path}: entry {number} is not a JSON object")
+        yield f"{path}: entry {number}", row
 
 
 BLOCK_BYTES = 2**16

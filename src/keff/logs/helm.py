@@ -9,14 +9,13 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import loads
+from keff.logs._lines import whole_json
 from keff.logs._narrow import inner, number_or_none
 from keff.logs._tasks import known_task
 from keff.logs._values import optional_text
 from keff.narrow import fields, items
 from keff.records import Note
 
-MOST_JSON = 2**30
 ALIASES = {"gsm": "gsm8k"}
 """Scenarios of HELM that keff knows as a task by another name."""
 
@@ -84,12 +83,7 @@ class Helm:
 
 
 def _content(path: Path) -> Entry:
-    if path.stat().st_size > MOST_JSON:
-        raise LogError(f"{path}: above 1 GiB: not read")
-    try:
-        return fields(loads(path.read_bytes().decode("utf-8-sig")))
-    except (ValueError, RecursionError) as error:
-        raise LogError(f"{path}: not JSON ({error})") from None
+    return fields(whole_json(path))
 
 
 def _add(

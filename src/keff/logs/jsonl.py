@@ -19,6 +19,9 @@ OTHERS = (
     ("all_answers",),
     ("doc_id", "resps"),
     ("task", "method", "instance_id", "K"),
+    ("custom_id", "response"),
+    ("request_id", "outputs"),
+    ("task_id", "reward", "trial"),
 )
 """First lines of formats that have readers of their own."""
 

@@ -1,4 +1,4 @@
-"""Write logs with the real inspect_ai, lm_eval and HELM, and check that keff reads them.
+"""Write logs with inspect_ai, lm_eval, HELM, MLflow and OpenTelemetry, and check that keff reads them.
 
     python -m tests.logs.real [--tools VENV] [--keep FOLDER]
 
@@ -17,7 +17,15 @@ import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PACKAGES = ("inspect_ai>=0.3.285,<0.4", "lm_eval[api]>=0.4.13,<0.5", "pandas", "pyarrow")
+FRAMES = ("pandas", "pyarrow")
+PACKAGES = (
+    "inspect_ai>=0.3.285,<0.4",
+    "lm_eval[api]>=0.4.13,<0.5",
+    "mlflow-skinny>=3.17,<4",
+    "opentelemetry-sdk>=1.45,<2",
+    "opentelemetry-exporter-otlp-proto-common>=1.45,<2",
+    *FRAMES,
+)
 """None of them needs torch."""
 BARE = ("crfm-helm>=0.5.16,<0.6",)
 """Without its dependencies, which are many: only its data classes are used, with these two beside them."""
@@ -29,7 +37,16 @@ def tools(folder: Path) -> Path:
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-    names = ("inspect_ai", "lm_eval", "pandas", "pyarrow", "helm", *BESIDE)
+    names = (
+        "inspect_ai",
+        "lm_eval",
+        "mlflow",
+        "opentelemetry.exporter",
+        "pandas",
+        "pyarrow",
+        "helm",
+        *BESIDE,
+    )
     if subprocess.run([python, "-c", f"import {', '.join(names)}"], capture_output=True).returncode:
         install = [python, "-m", "pip", "install", "-q", "--no-compile"]
         subprocess.run([*install, *PACKAGES, *BESIDE], check=True)
@@ -40,7 +57,9 @@ def tools(folder: Path) -> Path:
 def write(python: Path, out: Path) -> None:
     """Run the writers, which ask nothing of the network."""
     quiet = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "PYTHONPATH": ""}
-    for script in ("write_inspect.py", "write_lm_eval.py", "write_helm.py"):
+    # Traces are asked for as soon as they are written, in a folder.
+    quiet |= {"MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "false", "MLFLOW_ALLOW_FILE_STORE": "1"}
+    for script in ("write_inspect.py", "write_lm_eval.py", "write_helm.py", "write_traces.py"):
         subprocess.run([python, HERE / script, out], check=True, env=quiet)
 
 
@@ -52,7 +71,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         out = asked.keep or Path(scratch)
         write(tools(asked.tools), out)
-        checks = [sys.executable, "-m", "pytest", "-q", str(HERE.parent / "test_real_logs.py")]
+        files = [str(HERE.parent / name) for name in ("test_real_logs.py", "test_doors.py")]
+        checks = [sys.executable, "-m", "pytest", "-q", *files]
         return subprocess.run(checks, env={**os.environ, "KEFF_REAL_LOGS": str(out.resolve())}).returncode
 
 

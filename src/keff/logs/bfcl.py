@@ -1,0 +1,79 @@
+"""Results of the Berkeley Function Calling Leaderboard: one answer per line, and the score file beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._foreign import Kept, spoken
+from keff.logs._lines import first_row, json_lines
+from keff.logs._narrow import number_or_none
+
+SUFFIX = "_result.json"
+
+
+class Bfcl:
+    """Reader of ``result/MODEL/.../BFCL_*_result.json``, as bfcl-eval writes it.
+
+    One file is one run, with one path per question: put repeats side by side with ``keff join``. Correctness
+    is that of the score file of the same name under ``score`` instead of ``result``, which lists what failed;
+    without it there is none. Calls that failed to be made are answers like any other.
+    """
+
+    name = "bfcl"
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        row = first_row(path)
+        if isinstance(row, str):
+            return row
+        return None if "id" in row and "result" in row else "the first line has no id with a result"
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself: the model, by the folder of results."""
+        folders = path.resolve().parts[:-1]
+        known = folders.index("result") + 1 if "result" in folders else len(folders)
+        return LogInfo(model=folders[known] if known < len(folders) else None)
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        kept, failed = Kept(), _failed(path)
+        for where, row in json_lines(path, tell):
+            if row.get("id") is None or "result" not in row:
+                raise LogError(f"{where}: it has no id with a result")
+            name, seconds = row["id"], number_or_none(row.get("latency"))
+            kept.add(
+                where,
+                {
+                    "id": name,
+                    "answer": spoken(row["result"]),
+                    "correct": None if failed is None else int(name not in failed),
+                    "tokens": number_or_none(row.get("output_token_count")),
+                    "prompt_tokens": number_or_none(row.get("input_token_count")),
+                    "seconds": seconds,
+                },
+            )
+        yield from kept.questions(tell, texts=texts)
+
+
+def _failed(path: Path) -> set[object] | None:
+    """Return the ids that the score file lists, None where there is none for these results."""
+    *above, name = path.resolve().parts
+    if "result" not in above or not name.endswith(SUFFIX):
+        return None
+    place = len(above) - 1 - above[::-1].index("result")
+    folder = Path(*above[:place], "score", *above[place + 1 :])
+    score = folder / f"{name.removesuffix(SUFFIX)}_score.json"
+    if not score.is_file():
+        return None
+    rows = [row for _, row in json_lines(score)]
+    if not rows or "total_count" not in rows[0]:
+        raise LogError(f"{score}: its first line has no total_count: is it a score file of bfcl-eval?")
+    return {row.get("id") for row in rows[1:] if row.get("valid") is not True}
+
+
+def log() -> Bfcl:
+    """Make the reader."""
+    return Bfcl()

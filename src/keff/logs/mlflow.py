@@ -1,0 +1,141 @@
+"""Traces of MLflow as JSON (``trace.to_json()``): traces of one input are the paths of a question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._foreign import Kept, mark, spoken, verdict
+from keff.logs._lines import Row, first_object, objects
+from keff.logs._narrow import inner, number_or_none
+from keff.narrow import entries, fields, text
+
+
+class Mlflow:
+    """Reader of exported traces, one JSON object per line or in an array, of MLflow 2.14 and later.
+
+    Traces with equal inputs of their root span are repeats. The verdict is the feedback that ``scorer``
+    names, else the first that says yes or no (from ``threshold`` on where it is a number); an expectation is
+    the gold answer. Traces that ended in an error are left out and counted.
+    """
+
+    name = "mlflow"
+
+    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
+        self.scorer = scorer
+        self.threshold = threshold
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        row = first_object(path)
+        if isinstance(row, str):
+            return row
+        info = inner(row, "info")
+        if not {"trace_id", "request_id"} & set(info) or "data" not in row:
+            return "the first object has no info with a trace_id, and data"
+        return None
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
+        del path
+        return LogInfo()
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        kept = Kept()
+        for where, row in objects(path, tell):
+            self._add(kept, where, row)
+        yield from kept.questions(tell, texts=texts)
+
+    def _add(self, kept: Kept, where: str, row: Row) -> None:
+        info = inner(row, "info")
+        if str(info.get("state", info.get("status", "OK"))) != "OK":
+            kept.left_out["ended in an error"] += 1
+            return
+        asked, said = _exchange(row)
+        if said is None:
+            kept.left_out["has no output"] += 1
+            return
+        usage = fields(_parsed(inner(info, "trace_metadata").get("mlflow.trace.tokenUsage")))
+        milliseconds = number_or_none(info.get("execution_duration_ms", info.get("execution_time_ms")))
+        kept.add(
+            where,
+            {
+                "id": mark(asked),
+                "question": _question(asked),
+                "text": _answer(said),
+                "correct": self._verdict(where, info),
+                "gold_answer": next(
+                    (
+                        inner(each, "expectation").get("value")
+                        for each in _assessments(info)
+                        if "expectation" in each
+                    ),
+                    None,
+                ),
+                "tokens": usage.get("output_tokens"),
+                "prompt_tokens": usage.get("input_tokens"),
+                "seconds": None if milliseconds is None else milliseconds / 1000,
+            },
+        )
+
+    def _verdict(self, where: str, info: Mapping[str, object]) -> int | None:
+        for each in _assessments(info):
+            value = inner(each, "feedback").get("value")
+            if value is None or (self.scorer and _name(each) != self.scorer):
+                continue
+            try:
+                return verdict(value, self.threshold)
+            except ValueError as error:
+                if self.scorer or self.threshold is not None:
+                    raise LogError(f"{where}: the feedback {_name(each)}: {error}") from None
+        return None
+
+
+def _assessments(info: Mapping[str, object]) -> list[dict[str, object]]:
+    return [each for each in entries(info.get("assessments")) if each.get("valid") is not False]
+
+
+def _name(assessment: Mapping[str, object]) -> object:
+    return assessment.get("assessment_name", assessment.get("name"))
+
+
+def _exchange(row: Row) -> tuple[object, object]:
+    """Return what went into and came out of a trace: its root span's, else what the trace itself keeps."""
+    data, info = inner(row, "data"), inner(row, "info")
+    for span in entries(data.get("spans")):
+        held = inner(span, "attributes")
+        if not (span.get("parent_span_id") or span.get("parent_id")) and "mlflow.spanOutputs" in held:
+            return _parsed(held.get("mlflow.spanInputs")), _parsed(held["mlflow.spanOutputs"])
+    asked = data.get("request", info.get("request_preview"))
+    return _parsed(asked), _parsed(data.get("response", info.get("response_preview")))
+
+
+def _parsed(value: object) -> object:
+    """Return what a text holds as JSON, else the text."""
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
+
+
+def _question(asked: object) -> str | None:
+    """Return the text of an input: that of its only argument, or of the last message."""
+    values = list(fields(asked).values()) or [asked]
+    messages = entries(fields(asked).get("messages"))
+    return spoken(messages[-1] if messages else values[0] if len(values) == 1 else asked)
+
+
+def _answer(said: object) -> str | None:
+    """Return the text of an output: of the first choice of a chat completion, else of what was returned."""
+    choices = entries(fields(said).get("choices"))
+    return spoken(choices[0].get("message")) if choices else text(said) or spoken(said)
+
+
+def log(scorer: str | None = None, threshold: float | None = None) -> Mlflow:
+    """Make the reader; ``scorer`` names a feedback, and from ``threshold`` on a number is right."""
+    return Mlflow(scorer, threshold)

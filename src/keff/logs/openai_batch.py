@@ -1,0 +1,88 @@
+"""Output files of batches (OpenAI's Batch API, ``vllm run-batch`` and others): one request per line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._foreign import Kept, spoken
+from keff.logs._lines import Row, first_row, json_lines
+from keff.logs._narrow import inner
+from keff.logs._values import optional_text
+from keff.narrow import entries, text
+from keff.records import Note
+
+NUMBERED = re.compile(r"(.+?)(?:[#/:@]|__|[-_](?:repeat|sample|epoch|trial|path|rep|run)[-_]?)(\d+)")
+"""A ``custom_id`` that numbers the repeats of a question, such as q7#2 or q7-sample-2; never request-2."""
+
+
+class OpenaiBatch:
+    """Reader of batch output files, of chat completions, completions and responses.
+
+    The choices of a request are paths, and so are requests whose ``custom_id`` is one name with numbers
+    after ``#``, ``/``, ``:``, ``@``, ``__`` or a word such as ``-sample-``, where all are written like that.
+    The file holds no gold answers. Failed requests are left out and counted.
+    """
+
+    name = "openai_batch"
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        row = first_row(path)
+        if isinstance(row, str):
+            return row
+        if "custom_id" not in row or not {"response", "error"} & set(row):
+            return "the first line has no custom_id with a response"
+        return None
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
+        models = (inner(row, "response", "body").get("model") for _, row in json_lines(path))
+        return LogInfo(model=next((str(model) for model in models if model), None))
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        kept, torn = Kept(), list[Note]()
+        named = [(where, row, str(row.get("custom_id"))) for where, row in json_lines(path, torn.append)]
+        repeats = [NUMBERED.fullmatch(name) for _, _, name in named]
+        grouped = all(repeats) and len({found[1] for found in repeats if found}) < len(named)
+        for (where, row, name), found in zip(named, repeats, strict=True):
+            _add(kept, where, row, found[1] if grouped and found else name)
+        for note in torn:
+            tell(note)
+        yield from kept.questions(tell, texts=texts)
+
+
+def _add(kept: Kept, where: str, row: Row, name: str) -> None:
+    body = inner(row, "response", "body")
+    said = list(_said(body))
+    if row.get("error") or inner(row, "response").get("status_code", 200) != 200 or not said:
+        kept.left_out["failed" if row.get("error") or not said else "has a status that is not 200"] += 1
+        return
+    usage = inner(body, "usage")
+    for content, cut in said:
+        measured = {
+            "tokens": usage.get("completion_tokens", usage.get("output_tokens")),
+            "prompt_tokens": usage.get("prompt_tokens", usage.get("input_tokens")),
+        }
+        # Usage is of the whole request: with several choices nobody knows the share of each.
+        known = measured if len(said) == 1 else {}
+        kept.add(where, {"id": name, "text": content, "truncated": int(cut), **known})
+
+
+def _said(body: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
+    """Yield the text of each choice, and whether it was cut at the token limit."""
+    for choice in entries(body.get("choices")):
+        message = choice.get("message", choice.get("text"))
+        yield spoken(message) or "", choice.get("finish_reason") == "length"
+    answers = [part for part in entries(body.get("output")) if part.get("type") == "message"]
+    if answers:
+        content = "".join(optional_text(spoken(part)) or "" for part in answers)
+        yield content, text(body.get("status")) == "incomplete"
+
+
+def log() -> OpenaiBatch:
+    """Make the reader."""
+    return OpenaiBatch()

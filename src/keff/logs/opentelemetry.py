@@ -1,0 +1,154 @@
+"""Spans of OpenTelemetry with the GenAI conventions, as OTLP JSON or as its SDKs write single spans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._foreign import Kept, mark, spoken, verdict
+from keff.logs._lines import Row, first_object, head_of, loads, objects, whole_json
+from keff.logs._narrow import inner
+from keff.logs._values import optional_text
+from keff.narrow import entries, fields, text
+
+Attributes = Mapping[str, object]
+
+FLAT = re.compile(r"gen_ai\.(prompt|completion)\.(\d+)\.content")
+"""How OpenLLMetry wrote messages before the conventions had attributes for them."""
+EVALUATION = "gen_ai.evaluation."
+
+
+class OpenTelemetry:
+    """Reader of exported GenAI spans, of the current conventions and of OpenLLMetry's earlier ones.
+
+    Spans with equal input messages are the paths of a question, and so are the output messages of one span;
+    each model is a branch. The verdict is the evaluation event of the span that ``scorer`` names, else its
+    first: its label (pass, fail) or score (from ``threshold`` on). Spans that are no calls of a model are
+    passed over; calls that kept no messages, which is the default of most tools, are left out and counted.
+    """
+
+    name = "opentelemetry"
+
+    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
+        self.scorer = scorer
+        self.threshold = threshold
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        if head_of(path).startswith(b"{") and b'"resourceSpans"' in head_of(path)[:4096]:
+            return None
+        row = first_object(path)
+        if isinstance(row, str):
+            return row
+        if "context" in row and "attributes" in row:
+            return None
+        return "neither resourceSpans nor a span with context and attributes"
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
+        models = {_model(held) for _, _, held in _spans(path, unheard) if _is_call(held)}
+        return LogInfo(model=next(iter(models)) if len(models) == 1 else None)
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        kept = Kept()
+        for where, span, held in _spans(path, tell):
+            if _is_call(held):
+                self._add(kept, where, span, held)
+        yield from kept.questions(tell, texts=texts)
+
+    def _add(self, kept: Kept, where: str, span: Row, held: Attributes) -> None:
+        asked, said = _messages(held, "input", "prompt"), _messages(held, "output", "completion")
+        if not asked or not said:
+            kept.left_out["kept no messages (tools keep them only when asked to)"] += 1
+            return
+        measured = {
+            "tokens": held.get("gen_ai.usage.output_tokens", held.get("gen_ai.usage.completion_tokens")),
+            "prompt_tokens": held.get("gen_ai.usage.input_tokens", held.get("gen_ai.usage.prompt_tokens")),
+        }
+        correct = self._verdict(where, span)
+        for message in said:
+            row = {
+                "id": mark(asked),
+                "question": spoken(asked[-1]),
+                "model": _model(held),
+                "text": spoken(message),
+                "correct": correct,
+                "truncated": int(message.get("finish_reason") == "length"),
+            }
+            # Usage is of the whole call.
+            kept.add(where, row | measured if len(said) == 1 else row)
+
+    def _verdict(self, where: str, span: Row) -> int | None:
+        for event in entries(span.get("events")):
+            held = _attributes(event.get("attributes"))
+            if self.scorer not in (None, held.get(f"{EVALUATION}name")) or f"{EVALUATION}name" not in held:
+                continue
+            label, score = held.get(f"{EVALUATION}score.label"), held.get(f"{EVALUATION}score.value")
+            try:
+                return verdict(
+                    score if label is None or self.threshold is not None else label, self.threshold
+                )
+            except ValueError as error:
+                raise LogError(f"{where}: the evaluation {held[f'{EVALUATION}name']}: {error}") from None
+        return None
+
+
+def _spans(path: Path, tell: Tell) -> Iterator[tuple[str, Row, Attributes]]:
+    """Yield place, span and attributes of every span."""
+    try:
+        rows = list(objects(path, tell))
+    except LogError:
+        # One document over several lines.
+        rows = [(str(path), fields(whole_json(path)))]
+    for where, row in rows:
+        inside = [
+            span
+            for resource in entries(row.get("resourceSpans"))
+            for scope in entries(resource.get("scopeSpans"))
+            for span in entries(scope.get("spans"))
+        ]
+        for span in inside or [row]:
+            yield where, span, _attributes(span.get("attributes"))
+
+
+def _attributes(value: object) -> Attributes:
+    """Return attributes by name: an object in the SDKs' form, a list of keys and typed values in OTLP's."""
+    listed = {
+        str(each.get("key")): next(iter(inner(each, "value").values()), None) for each in entries(value)
+    }
+    return listed or inner(value)
+
+
+def _is_call(held: Attributes) -> bool:
+    """Return whether a span is a call of a model."""
+    operation = held.get("gen_ai.operation.name")
+    calls = operation in ("chat", "text_completion", "generate_content")
+    return calls or (operation is None and any(name.startswith("gen_ai.") for name in held))
+
+
+def _model(held: Attributes) -> str | None:
+    return optional_text(held.get("gen_ai.request.model") or held.get("gen_ai.response.model"))
+
+
+def _messages(held: Attributes, now: str, before: str) -> list[dict[str, object]]:
+    value = held.get(f"gen_ai.{now}.messages")
+    if isinstance(value, str):
+        try:
+            return entries(loads(value))
+        except (ValueError, RecursionError):
+            return []
+    flat = {
+        int(found[2]): text(held[found[0]])
+        for name in held
+        if (found := FLAT.fullmatch(name)) and found[1] == before
+    }
+    return entries(value) or [{"content": flat[place]} for place in sorted(flat)]
+
+
+def log(scorer: str | None = None, threshold: float | None = None) -> OpenTelemetry:
+    """Make the reader; ``scorer`` names an evaluation, and from ``threshold`` on its score is right."""
+    return OpenTelemetry(scorer, threshold)

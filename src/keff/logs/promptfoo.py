@@ -1,0 +1,82 @@
+"""Results of promptfoo (``promptfoo eval -o results.json``): repeats of a test case are its paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._foreign import Kept, mark, spoken
+from keff.logs._lines import head_of, whole_json
+from keff.logs._narrow import inner, number_or_none
+from keff.narrow import entries, items
+
+ERROR = 2
+"""``failureReason`` of a call that failed; 1 is a failed assertion, which is a verdict."""
+
+
+class Promptfoo:
+    """Reader of promptfoo's results, as JSON.
+
+    ``--repeat`` writes every repeat as a test of its own, so tests with equal variables and assertions are
+    one question. Each provider, or each provider and prompt where there are several prompts, is a branch.
+    ``success`` is the verdict. Calls that failed are left out and counted.
+    """
+
+    name = "promptfoo"
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        head = head_of(path)
+        if not head.startswith(b"{") or b'"evalId"' not in head[:4096] or b'"results"' not in head:
+            return 'no object with "evalId" and "results"'
+        return None
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
+        models = {_provider(result) for result in _results(path)}
+        return LogInfo(model=next(iter(models)) if len(models) == 1 else None)
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        kept, results = Kept(), _results(path)
+        prompts = len({result.get("promptIdx") for result in results})
+        for number, result in enumerate(results):
+            output = inner(result, "response").get("output")
+            if result.get("failureReason") == ERROR or output is None:
+                kept.left_out["failed"] += 1
+                continue
+            case, branch = inner(result, "testCase"), _provider(result)
+            usage = inner(result, "response", "tokenUsage")
+            latency = number_or_none(result.get("latencyMs"))
+            asked = mark([result.get("vars"), case.get("assert"), case.get("description")])
+            kept.add(
+                f"{path}: result {number}",
+                {
+                    "id": asked,
+                    "model": branch if prompts == 1 else f"{branch} prompt {result.get('promptIdx')}",
+                    "text": spoken(output),
+                    "correct": result.get("success"),
+                    "question": inner(result, "prompt").get("raw") if prompts == 1 else None,
+                    "tokens": usage.get("completion"),
+                    "prompt_tokens": usage.get("prompt"),
+                    "seconds": None if latency is None else latency / 1000,
+                },
+            )
+        yield from kept.questions(tell, texts=texts)
+
+
+def _results(path: Path) -> list[dict[str, object]]:
+    content = inner(whole_json(path))
+    # Older versions wrote the list without an object around it.
+    return entries(inner(content, "results").get("results")) or entries(items(content.get("results")))
+
+
+def _provider(result: Mapping[str, object]) -> str:
+    provider = inner(result, "provider")
+    return str(provider.get("label") or provider.get("id") or result.get("provider"))
+
+
+def log() -> Promptfoo:
+    """Make the reader."""
+    return Promptfoo()

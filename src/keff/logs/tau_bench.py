@@ -1,0 +1,83 @@
+"""Results of tau-bench and tau2-bench: the trials of a task, right or wrong by their reward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from keff.errors import LogError
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._foreign import Kept
+from keff.logs._lines import Row, first_object, head_of, objects, whole_json
+from keff.logs._narrow import inner, number_or_none
+from keff.logs._values import optional_text
+from keff.narrow import entries
+
+FIRST = ("task_id", "reward", "trial")
+SECOND = (b'"agent_info"', b'"user_info"')
+NEARLY = 1e-6
+"""Both benches call a reward this near to 1 a success."""
+
+
+class TauBench:
+    """Reader of tau-bench's list of runs and of tau2-bench's ``results.json`` with its simulations.
+
+    A conversation has no answer to vote on, so correctness alone is kept: a reward of 1, or of at least
+    ``threshold``, is right. Simulations without a reward are left out and counted.
+    """
+
+    name = "tau_bench"
+
+    def __init__(self, threshold: float | None = None) -> None:
+        self.threshold = 1 - NEARLY if threshold is None else threshold
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        head = head_of(path)
+        if head.startswith(b"{") and all(name in head for name in SECOND):
+            return None
+        row = first_object(path) if head.startswith(b"[") else "not an array"
+        if isinstance(row, str) or not set(FIRST) <= set(row):
+            return "neither an array of task_id, reward and trial nor an object with agent_info and user_info"
+        return None
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
+        if not head_of(path).startswith(b"{"):
+            return LogInfo()
+        return LogInfo(model=optional_text(inner(whole_json(path), "info", "agent_info").get("llm")))
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        kept = Kept()
+        for where, run in _runs(path, tell):
+            reward = number_or_none(inner(run, "reward_info").get("reward", run.get("reward")))
+            if run.get("task_id") is None:
+                raise LogError(f"{where}: it has no task_id")
+            if reward is None:
+                kept.left_out["has no reward"] += 1
+                continue
+            kept.add(
+                where,
+                {
+                    "id": run["task_id"],
+                    "correct": int(reward >= self.threshold),
+                    "seconds": number_or_none(run.get("duration")),
+                },
+            )
+        yield from kept.questions(tell, texts=texts)
+
+
+def _runs(path: Path, tell: Tell) -> Iterator[tuple[str, Row]]:
+    if head_of(path).startswith(b"["):
+        runs = list(objects(path, tell))
+    else:
+        simulations = entries(inner(whole_json(path)).get("simulations"))
+        runs = [(f"{path}: simulation {number}", run) for number, run in enumerate(simulations, 1)]
+    # Files are written as conversations end: trials in the order of their numbers.
+    yield from sorted(runs, key=lambda run: number_or_none(run[1].get("trial")) or 0.0)
+
+
+def log(threshold: float | None = None) -> TauBench:
+    """Make the reader; from ``threshold`` on a reward is right."""
+    return TauBench(threshold)

@@ -1,0 +1,71 @@
+"""Outputs of vLLM's offline engine: ``RequestOutput`` objects written as JSON, in lines or in an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs._foreign import Kept, mark
+from keff.logs._lines import Row, first_object, objects
+from keff.logs._narrow import number_or_none
+from keff.narrow import entries, items
+
+
+class Vllm:
+    """Reader of dumped ``RequestOutput`` (``vars`` of it and of its ``outputs``, or the same by hand).
+
+    The outputs of a request are paths, and requests of one prompt are one question: request numbers are
+    counted anew in every session, so a question is named by a hash of its prompt. The confidence of a path is
+    its mean log-probability. There are no gold answers in such a file.
+    """
+
+    name = "vllm"
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        row = first_object(path)
+        if isinstance(row, str):
+            return row
+        if "request_id" not in row or not any("text" in each for each in entries(row.get("outputs"))):
+            return "the first object has no request_id with outputs"
+        return None
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself: nothing but its texts."""
+        del path
+        return LogInfo()
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        kept = Kept()
+        for where, row in objects(path, tell):
+            _add(kept, where, row)
+        yield from kept.questions(tell, texts=texts)
+
+
+def _add(kept: Kept, where: str, row: Row) -> None:
+    prompt, prompt_ids = row.get("prompt"), items(row.get("prompt_token_ids"))
+    for output in entries(row.get("outputs")):
+        if output.get("finish_reason") in (None, "abort", "error"):
+            kept.left_out["did not finish"] += 1
+            continue
+        tokens, total = len(items(output.get("token_ids"))), number_or_none(output.get("cumulative_logprob"))
+        kept.add(
+            where,
+            {
+                "id": mark(prompt if prompt is not None else prompt_ids),
+                "question": prompt,
+                "text": output.get("text"),
+                "tokens": tokens or None,
+                "prompt_tokens": len(prompt_ids) or None,
+                "cached_tokens": row.get("num_cached_tokens"),
+                "confidence": total / tokens if total is not None and tokens else None,
+                "truncated": int(output.get("finish_reason") == "length"),
+            },
+        )
+
+
+def log() -> Vllm:
+    """Make the reader."""
+    return Vllm()

@@ -1,0 +1,238 @@
+"""Logs of batches, agents, traces and evaluations in other languages, against what is known to be in them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai.types.chat import ChatCompletion
+
+from command_line import keff
+from keff.errors import LogError
+from keff.reading.open import Opening, Record, open_record
+from keff.reading.several import open_records
+
+RECORDED = Path(__file__).parent / "fixtures" / "real"
+REAL = Path(os.environ.get("KEFF_REAL_LOGS") or RECORDED)
+
+
+def lines(file: Path, rows: list[Any]) -> Path:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def notes(record: Record) -> dict[str, str]:
+    return {note.code: note.message for note in record.ballot.notes}
+
+
+def chat(*texts: str, cut: bool = False) -> dict[str, Any]:
+    """Return a chat completion as the openai package writes it."""
+    choices = [
+        {
+            "index": place,
+            "finish_reason": "length" if cut else "stop",
+            "message": {"role": "assistant", "content": text},
+        }
+        for place, text in enumerate(texts)
+    ]
+    usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+    made = {"id": "c", "created": 1, "model": "m-1", "object": "chat.completion", "usage": usage}
+    return ChatCompletion.model_validate({**made, "choices": choices}).model_dump(mode="json")
+
+
+def batch(name: str, body: dict[str, Any] | None, status: int = 200) -> dict[str, Any]:
+    response = None if body is None else {"status_code": status, "request_id": "r", "body": body}
+    error = {"code": "batch_expired", "message": "late"} if body is None else None
+    return {"id": "batch_req_1", "custom_id": name, "response": response, "error": error}
+
+
+@pytest.mark.parametrize("name", ["otel_spans.jsonl", "otel_otlp.jsonl", "mlflow_traces.jsonl"])
+def test_traces_are_what_was_said(name: str) -> None:
+    truth = json.loads((REAL / f"{name.split('_')[0]}.truth").read_text())
+    record = open_record(REAL / name, Opening(answer_space="numeric"))
+    found = {
+        (question.question, answer, right)
+        for question, row in zip(record.ballot.questions, record.ballot.votes.scored(), strict=True)
+        for answer, right in zip(question.answers, row, strict=True)
+    }
+    assert found == {(question, said.split()[-1], right) for question, said, right in truth}
+    assert (record.ballot.votes.n, record.ballot.votes.k) == (3, 3)
+    assert record.ballot.votes.p == pytest.approx(sum(right for *_, right in truth) / len(truth))
+    if name.startswith("mlflow"):
+        assert {question.gold for question in record.ballot.questions} == {"6", "8", "10"}
+    else:
+        assert record.info.model == "toy-1"
+        assert record.ballot.votes.tokens is not None
+
+
+def test_an_otlp_document_over_many_lines_is_read_too(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in (REAL / "otel_otlp.jsonl").read_text().splitlines()]
+    whole = {"resourceSpans": [each for row in rows for each in row["resourceSpans"]]}
+    file = tmp_path / "spans.json"
+    file.write_text(json.dumps(whole, indent=2))
+    votes = open_record(file, Opening(answer_space="numeric")).ballot.votes
+    first = open_record(REAL / "otel_otlp.jsonl", Opening(answer_space="numeric")).ballot.votes
+    assert votes.scored().tolist() == first.scored().tolist()
+
+
+def test_calls_that_kept_no_messages_are_counted(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in (REAL / "otel_spans.jsonl").read_text().splitlines()]
+    del rows[0]["attributes"]["gen_ai.output.messages"]
+    rows.append({"name": "GET /", "context": {}, "attributes": {"http.method": "GET"}})
+    record = open_record(lines(tmp_path / "spans.jsonl", rows), Opening(answer_space="numeric", trim=2))
+    assert notes(record)["left_out"].startswith("1 paths are left out: each kept no messages")
+    for row in rows:
+        row["attributes"] = {"gen_ai.operation.name": "chat"}
+    with pytest.raises(LogError, match="10 times it kept no messages"):
+        open_record(lines(tmp_path / "none.jsonl", rows))
+
+
+def test_repeats_of_promptfoo_are_paths_of_one_test() -> None:
+    results = json.loads((RECORDED / "promptfoo.json").read_text())["results"]["results"]
+    record = open_record(RECORDED / "promptfoo.json", Opening(answer_space="numeric"))
+    said: dict[str, list[tuple[str, bool]]] = {}
+    for result in results:
+        answer = result["response"]["output"].split()[-1]
+        said.setdefault(result["prompt"]["raw"], []).append((answer, result["success"]))
+    assert {
+        question.question: list(zip(question.answers, row, strict=True))
+        for question, row in zip(
+            record.ballot.questions, record.ballot.votes.scored().astype(bool).tolist(), strict=True
+        )
+    } == said
+    assert record.info.model == "mock-model"
+
+
+def test_several_providers_of_promptfoo_are_branches(tmp_path: Path) -> None:
+    content = json.loads((RECORDED / "promptfoo.json").read_text())
+    results = content["results"]["results"]
+    others = json.loads(json.dumps(results))
+    for result in others:
+        result["provider"]["label"] = "other"
+    for result in others[::3]:
+        result |= {"failureReason": 2, "success": False}
+    content["results"]["results"] = results + others
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(content))
+    records = open_records(file, Opening(answer_space="numeric"))
+    assert [record.info.model for record in records] == ["mock-model", "other"]
+    assert [record.ballot.votes.k for record in records] == [3, 2]
+    assert "3 paths are left out: each failed" in notes(records[0])["left_out"]
+
+
+def test_choices_and_numbered_requests_of_a_batch_are_paths(tmp_path: Path) -> None:
+    several = lines(tmp_path / "n.jsonl", [batch(f"request-{i}", chat("It is 4", "so 5")) for i in range(3)])
+    record = open_record(several, Opening(answer_space="numeric"))
+    assert [question.answers for question in record.ballot.questions] == [("4", "5")] * 3
+    assert record.info.model == "m-1"
+    assert record.ballot.votes.tokens is None
+    names = [f"q{i}-sample-{j}" for j in range(3) for i in range(2)]
+    rows = [batch(name, chat(f"It is {len(name)}", cut=name == "q1-sample-2")) for name in names]
+    numbered = open_record(lines(tmp_path / "one.jsonl", rows), Opening(answer_space="numeric"))
+    assert (numbered.ballot.votes.n, numbered.ballot.votes.k) == (2, 3)
+    assert [question.id for question in numbered.ballot.questions] == ["q0", "q1"]
+    assert numbered.ballot.questions[1].truncated == (0, 0, 1)
+    assert numbered.ballot.votes.tokens is not None
+
+
+def test_failed_requests_of_a_batch_are_counted_and_advice_names_what_to_do(tmp_path: Path) -> None:
+    rows = [
+        batch("a#0", chat("4")),
+        batch("a#1", chat("5")),
+        batch("a#2", None),
+        batch("a#3", {"error": "busy"}, 500),
+    ]
+    file = lines(tmp_path / "batch.jsonl", rows)
+    record = open_record(file, Opening(answer_space="numeric"))
+    assert notes(record)["left_out"].startswith("2 paths are left out")
+    done = keff("analyze", file)
+    assert "answer-space json" not in done.stderr
+    assert (done.returncode, "--answer-space" in done.stderr) == (2, True)
+    with pytest.raises(LogError, match="no path can be used: 1 times it failed"):
+        open_record(lines(tmp_path / "none.jsonl", rows[2:3]), Opening(answer_space="numeric"))
+
+
+def test_responses_and_completions_of_a_batch_are_read(tmp_path: Path) -> None:
+    part = {"type": "output_text", "text": "It is 4"}
+    output = [{"type": "reasoning", "summary": []}, {"type": "message", "content": [part]}]
+    response = {"object": "response", "model": "m", "output": output, "usage": {"output_tokens": 5}}
+    completion = {"object": "text_completion", "choices": [{"text": "It is 5", "finish_reason": "stop"}]}
+    rows = [batch("a", response), batch("b", completion)]
+    record = open_record(lines(tmp_path / "batch.jsonl", rows), Opening(answer_space="numeric"))
+    assert [question.answers for question in record.ballot.questions] == [("4",), ("5",)]
+
+
+def test_requests_of_one_prompt_are_one_question_of_vllm(tmp_path: Path) -> None:
+    def output(place: int, text: str, finish: str | None = "stop") -> dict[str, Any]:
+        ids = list(range(len(text)))
+        made = {"index": place, "text": text, "token_ids": ids, "cumulative_logprob": -0.5 * len(ids)}
+        return {**made, "logprobs": None, "finish_reason": finish, "stop_reason": None}
+
+    def request(number: int, prompt: str, *outputs: dict[str, Any]) -> dict[str, Any]:
+        made = {"request_id": str(number), "prompt": prompt, "prompt_token_ids": [1, 2, 3], "finished": True}
+        return {**made, "outputs": list(outputs), "num_cached_tokens": 1}
+
+    rows = [
+        request(0, "2+2?", output(0, "It is 4"), output(1, "5", "length")),
+        request(1, "3+3?", output(0, "6"), output(1, "7"), output(2, "6")),
+        request(2, "2+2?", output(0, "4"), output(1, "4", None)),
+    ]
+    array = tmp_path / "outputs.json"
+    array.write_text(json.dumps(rows, indent=1))
+    for file in (array, lines(tmp_path / "outputs.jsonl", rows)):
+        record = open_record(file, Opening(answer_space="numeric"))
+        assert [question.question for question in record.ballot.questions] == ["2+2?", "3+3?"]
+        assert record.ballot.questions[0].answers == ("4", None, "4")  # cut before it said so
+        assert record.ballot.questions[1].answers == ("6", "7", "6")
+        assert record.ballot.questions[0].truncated == (0, 1, 0)
+        assert record.ballot.questions[0].confidences == pytest.approx((-0.5, -0.5, -0.5))
+        assert "1 paths are left out: each did not finish" in notes(record)["left_out"]
+
+
+def test_trials_of_tau_bench_and_tau2_are_right_or_wrong(tmp_path: Path) -> None:
+    rewards = {("a", 0): 1.0, ("a", 1): 0.0, ("b", 0): 0.9999999, ("b", 1): 0.4}
+    first = tmp_path / "runs.json"
+    runs = [
+        {"task_id": task, "reward": reward, "info": {}, "traj": [{"role": "user"}], "trial": trial}
+        for (task, trial), reward in reversed(rewards.items())
+    ]
+    first.write_text(json.dumps(runs, indent=2))
+    second = tmp_path / "results.json"
+    agent = {"implementation": "llm_agent", "llm": "m-2"}
+    info = {"num_trials": 2, "user_info": {}, "agent_info": agent, "environment_info": {}}
+    simulations = [
+        {"id": "s", "task_id": task, "trial": trial, "reward_info": {"reward": reward}, "duration": 2.5}
+        for (task, trial), reward in rewards.items()
+    ]
+    lost = {"id": "s", "task_id": "b", "trial": 2, "reward_info": None}
+    content = {"timestamp": "t", "info": info, "tasks": [], "simulations": [*simulations, lost]}
+    second.write_text(json.dumps(content, indent=4))
+    for file in (first, second):
+        record = open_record(file)
+        rows = {question.id: question.correct for question in record.ballot.questions}
+        assert rows == {"a": (1, 0), "b": (1, 0)}
+        assert open_record(file, Opening(threshold=0.4)).ballot.votes.p == 0.75
+    record = open_record(second)
+    assert record.info.model == "m-2"
+    assert "has no reward" in notes(record)["left_out"]
+
+
+def test_results_of_bfcl_are_scored_by_the_file_beside_them(tmp_path: Path) -> None:
+    results = tmp_path / "result" / "m" / "non_live" / "BFCL_v4_simple_python_result.json"
+    score = tmp_path / "score" / "m" / "non_live" / "BFCL_v4_simple_python_score.json"
+    for file in (results, score):
+        file.parent.mkdir(parents=True)
+    rows = [{"id": f"simple_python_{i}", "result": [{"add": '{"a": 1}'}], "latency": 0.5} for i in range(4)]
+    lines(results, rows)
+    assert open_record(results).ballot.votes.correct is None
+    failed = {"id": "simple_python_2", "valid": False, "error": ["wrong count"]}
+    lines(score, [{"accuracy": 0.75, "correct_count": 3, "total_count": 4}, failed])
+    record = open_record(results)
+    assert record.ballot.votes.scored().tolist() == [[1], [1], [0], [1]]
+    assert record.info.model == "m"
+    lines(score, [failed])
+    with pytest.raises(LogError, match="is it a score file"):
+        open_record(results)
