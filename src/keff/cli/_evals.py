@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -11,8 +13,17 @@ from keff.analysis.results.audit import SHOWN, Audit
 from keff.analysis.results.comparison import Better, p_text
 from keff.analysis.results.noise import Noise
 from keff.cli._console import result_console, say, warn
+from keff.plugins import missing_extra
 
 SHOWN_REPEATS = 5
+
+
+def pages() -> Any:
+    """Return what writes the pages; raises PluginError where the ``report`` extra is missing."""
+    try:
+        return importlib.import_module("keff.report.evals")
+    except ImportError as error:
+        raise missing_extra(error, "the page") from error
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:

@@ -11,6 +11,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on std
 PlanOut = Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")]
 PageOut = Annotated[Path | None, typer.Option("--report", help="Write the report page here.")]
 
+EvalPage = Annotated[Path | None, typer.Option("-o", "--report", help="Write the page here.")]
 JoinOut = Annotated[Path, typer.Option("-o", "--out", help="The joined JSONL to write.")]
 ReportOut = Annotated[Path, typer.Option("-o", "--out", help="The page to write.")]
 ReplayOut = Annotated[

@@ -25,10 +25,14 @@ Logs = Annotated[
 
 
 @grouped()
-def command(logs: Logs, *, reading: LogOptions, json: w.Json = False) -> None:
+def command(logs: Logs, report: w.EvalPage = None, *, reading: LogOptions, json: w.Json = False) -> None:
     """Audit the gold answers of LOG."""
     opening = reading.opening()
     found = audit([record for log in logs for record in open_branches(log, opening)])
+    if report is not None:
+        from keff.cli._evals import pages
+
+        pages().write_audit_page(found, report)
     if json:
         print_json(found.to_dict())
         return

@@ -17,7 +17,7 @@ from keff.cli import _aim_options as a
 from keff.cli import _console
 from keff.cli import _write_options as w
 from keff.cli._arms import print_blocks, print_slots, print_weights
-from keff.cli._evals import print_better
+from keff.cli._evals import pages, print_better
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
@@ -51,6 +51,7 @@ def command(
     arms: Arms,
     tolerance: Tolerance = 0.0,
     fail_if_worse: FailIfWorse = False,
+    report: w.EvalPage = None,
     replicates: a.Replicates = 10_000,
     unpaired_rows: a.UnpairedRows = False,
     *,
@@ -69,11 +70,13 @@ def command(
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+    pairs = compared.pairs if isinstance(compared, ScoreComparison) else (compared.better,)
+    if report is not None:
+        pages().write_comparison_page(pairs, compared.warnings, report)
     if json:
         print_json(compared.to_dict())
     else:
         _show(compared)
-    pairs = compared.pairs if isinstance(compared, ScoreComparison) else (compared.better,)
     if fail_if_worse and any(worse_than(pair, tolerance) for pair in pairs):
         raise typer.Exit(WORSE)
 

@@ -23,9 +23,13 @@ Log = Annotated[
 
 
 @grouped()
-def command(log: Log, *, reading: LogOptions, json: w.Json = False) -> None:
+def command(log: Log, report: w.EvalPage = None, *, reading: LogOptions, json: w.Json = False) -> None:
     """Measure the noise of the score of LOG."""
     found = [(each.path, noise(each)) for each in open_scored(log, reading.opening())]
+    if report is not None:
+        from keff.cli._evals import pages
+
+        pages().write_noise_page(found, report)
     if not json:
         _show(found)
     elif len(found) == 1:

@@ -30,9 +30,9 @@ no share is taken to be better known than from one answer to each question."""
 
 REPLICATES = 1000
 
-LAW_SD = 0.08
+LAW_SD = 0.095
 """Standard deviation of what the beta-binomial law errs in logit pass^k, for each doubling of k beyond the
-repeats. Learned on 57 recorded workloads (``python -m benchmarks.repeats``); .066 to .087 without any one
+repeats. Learned on 57 recorded workloads (``python -m benchmarks.repeats``); .080 to .107 without any one
 family."""
 
 

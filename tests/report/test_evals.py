@@ -1,0 +1,54 @@
+"""The pages of noise, compare and audit: what a record says is escaped, and the picture is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jinja2")
+
+from keff.analysis.audit import audit
+from keff.analysis.contest import contest
+from keff.analysis.noise import noise
+from keff.errors import UsageError
+from keff.log import LogInfo, Question
+from keff.reading.ballot import ballot
+from keff.reading.open import Opening, Record, reading
+from keff.reading.repeated import as_scored, of_rows
+from keff.report.evals import write_audit_page, write_comparison_page, write_noise_page
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def record(seed: int) -> Record:
+    rng = np.random.default_rng(seed)
+    questions = [
+        Question(f"q{i}{HOSTILE}", tuple(rng.choice([HOSTILE, "1"], 4)), gold="1", question=HOSTILE)
+        for i in range(20)
+    ]
+    info = LogInfo(model=HOSTILE)
+    return Record(HOSTILE, info, ballot(questions, reading(info, Opening())))
+
+
+def test_pages_have_one_picture_and_escape_what_a_record_says(tmp_path: Path) -> None:
+    one, two = record(1), record(2)
+    scored = [as_scored(one), as_scored(two)]
+    compared = contest(scored)
+    write_noise_page([(HOSTILE, noise(scored[0]))], tmp_path / "noise.html")
+    write_comparison_page(compared.pairs, compared.warnings, tmp_path / "compare.html")
+    write_audit_page(audit([one, two]), tmp_path / "audit.html")
+    for file in tmp_path.iterdir():
+        text = file.read_text()
+        assert "<script" not in text and text.count("<svg") == 1, file.name
+        assert "&lt;script&gt;" in text
+        assert "95%" in text or "80% power" in text
+
+
+def test_one_repeat_has_no_picture_and_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    found = noise(of_rows([[1], [0]] * 10, "x"))
+    write_noise_page([("x", found)], tmp_path / "noise.html")
+    assert "<svg" not in (tmp_path / "noise.html").read_text()
+    with pytest.raises(UsageError, match="nowhere"):
+        write_noise_page([("x", found)], tmp_path / "nowhere" / "noise.html")
