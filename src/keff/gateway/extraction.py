@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, cast
@@ -16,10 +16,14 @@ from keff.answers import (
     canonical_json,
     is_document,
     members_of,
+    names,
+    schema_of,
     space,
     strip_thinking,
 )
-from keff.errors import PlanError, TaskError
+from keff.answers.json import JsonSpace
+from keff.errors import KeffError, PlanError, TaskError
+from keff.gateway.errors import Problem
 from keff.narrow import fields, items
 from keff.plan import Plan
 from keff.protocol.reply import finish_reason
@@ -34,6 +38,9 @@ WHOLE_DOCUMENTS = frozenset({"text", "exact"})
 
 ANSWER_FIELDS = ("answer", "final_answer", "final answer")
 """Members of a JSON reply that hold what the plan's own space reads."""
+
+RUNS_CODE = frozenset({"code", "python", "key"})
+"""Spaces that run programs, or a function of the operator's."""
 
 LETTERS = ("A", "B", "C", "D", "E")
 
@@ -67,8 +74,9 @@ class Reader:
     def read(self, choice: Mapping[str, object], *, as_json: bool) -> Read:
         """Return the vote of one choice of a response.
 
-        A tool call votes on its name and arguments. With ``as_json`` (the client asked for JSON) the whole
-        visible text votes as canonical JSON. A refusal and a cut text without an explicit answer abstain.
+        A tool call votes on its name and arguments. With ``as_json`` (the client asked for JSON) a text is
+        read as a document: by the plan's own space where that reads JSON, exactly as in the pilot. A refusal
+        and a cut text without an explicit answer abstain.
         """
         message = fields(choice.get("message"))
         finish = finish_reason(choice.get("finish_reason"))
@@ -78,15 +86,18 @@ class Reader:
         if message.get("tool_calls"):
             return Read(None if truncated else tool_key(message["tool_calls"], self.tool_ignore), truncated)
         text = text_of(message.get("content"))
-        if as_json:
-            return Read(None if truncated else canonical_json(strip_thinking(text)), truncated)
+        if as_json and not self._reads_by_itself:
+            return Read(None if truncated else self.document_key(strip_thinking(text)), truncated)
         if not truncated and self._is_document(visible := strip_thinking(text)):
             return Read(self.document_key(visible), truncated)
         return Read(self.key(text, truncated), truncated)
 
+    @property
+    def _reads_by_itself(self) -> bool:
+        return self.regex is not None or self.task is not None or self.space.name in READ_DOCUMENTS
+
     def _is_document(self, text: str) -> bool:
-        reads_by_itself = self.regex is not None or self.task is not None or self.space.name in READ_DOCUMENTS
-        return not reads_by_itself and is_document(text)
+        return not self._reads_by_itself and is_document(text)
 
     def document_key(self, text: str) -> str | None:
         """Return the vote key of a reply that is one JSON object or array; None for one that is not valid.
@@ -176,6 +187,34 @@ def reader_of(
     if options.get("scorer") or "scorer" in fields(task.get("code")):
         raise PlanError("the plan's answers were read by a scorer, which needs gold answers: --answer-space")
     return Reader(_space(name), _compiled(options.get("answer_regex")), _foreign(options), tool_ignore)
+
+
+def reader_asked(name: str | None, named: Sequence[str], tool_ignore: frozenset[str] = frozenset()) -> Reader:
+    """Return the reader that a request asks for by the name of a space, or of the JSON fields that vote.
+
+    Names only: no request chooses code or a file. Raises Problem (400).
+    """
+    known = sorted(set(names()) - RUNS_CODE)
+    if name is not None and name not in known:
+        line = f"keff.answer_space is one of {', '.join(known)}, not {name!r:.40}"
+        raise Problem(400, line, param="keff.answer_space")
+    if named and name not in (None, "json"):
+        raise Problem(400, "keff.fields goes with the answer space json", param="keff.fields")
+    try:
+        made = space("json", fields=tuple(named)) if named else _space(str(name))
+    except KeffError as error:
+        raise Problem(400, str(error)[:300], param="keff.fields" if named else "keff.answer_space") from None
+    return Reader(made, tool_ignore=tool_ignore)
+
+
+def lacking(reader: Reader | None, view: Mapping[str, object]) -> list[str]:
+    """Return ``fields`` where a plan votes by JSON fields that the schema of a request does not have."""
+    space = None if reader is None else reader.space
+    if not isinstance(space, JsonSpace) or not space.fields:
+        return []
+    members = fields(fields(schema_of(view.get("response_format"))).get("properties"))
+    heads = (re.split(r"[.\[]", field.removeprefix("$."), maxsplit=1)[0] for field in space.fields)
+    return ["fields"] if members and any(head not in members for head in heads) else []
 
 
 def _compiled(regex: Any) -> re.Pattern[str] | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from keff.gateway.board import Tab
 from keff.gateway.branches import Branch
+from keff.gateway.extraction import Reader
 from keff.gateway.kinds import Asked
 from keff.gateway.metering import FREE, Ceiling
 from keff.gateway.request import Ask
@@ -26,9 +27,9 @@ class Job:
     ``drawn`` paths came back (after ``times``) and ``tokens`` were billed so far (at a price if ``priced``);
     ``lost`` paths were broken off and may have cost anything, as may the prompts of ``hidden_prompts``.
     ``most`` is what a path can cost at the most. ``limits`` are the rate limits that the upstream told last.
-    ``asked`` is what the prompt says of its answer, where no plan says how it is read, and ``kind`` what it
-    came to be. ``tab`` is its account with the branches of a plan that has several, of which ``first`` is
-    asked first. ``baseline`` is what is deployed without the gateway.
+    ``reader`` reads its answers; without one ``asked`` is what the prompt says of its answer, and ``kind``
+    what it came to be. ``tab`` is its account with the branches of a plan that has several, of which
+    ``first`` is asked first. ``baseline`` is what is deployed without the gateway.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Job:
     dollars: float = 0.0
     priced: bool = True
     share: float | None = None
+    reader: Reader | None = None
     asked: Asked | None = None
     kind: str | None = None
     limits: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -6,14 +6,23 @@ the prompt asks for that kind. All else is free text, on which a vote means noth
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from keff.answers import Extracted, Space, canonical_json, space, strip_thinking
+from keff.answers import (
+    Extracted,
+    Space,
+    VotingFields,
+    canonical_json,
+    space,
+    strip_thinking,
+    voting_fields,
+)
 from keff.gateway.extraction import LETTERS, Read, tool_key
-from keff.narrow import fields
+from keff.narrow import entries, fields, items
 from keff.protocol.reply import finish_reason
 from keff.protocol.values import Object, text_of
 
@@ -29,6 +38,9 @@ NO_CALL, NO_CALL_KEY = "no call", '{"tool_calls":[]}'
 
 TINY = 16
 """A request for at most this many tokens is a health check or a probe: it gets one path."""
+
+SETTLED = 4
+"""Paths on which a request's kind and fields are settled; texts that all differ by then are given up."""
 
 TAIL = 4000
 LONGEST_LINE, LONGEST_TEXT, LONGEST_SPAN = 12, 5, 12
@@ -191,8 +203,93 @@ def kind_of(paths: Sequence[Mapping[str, str]]) -> Kind | None:
     return best if counts[best] else None
 
 
-def key_as(readings: Mapping[str, str], kind: str | None) -> str | None:
-    """Return the vote of a path in a request of that kind; None abstains."""
-    if kind is None:
-        return None
-    return readings.get(kind) or (readings.get(NO_CALL) if kind == "tool" else None)
+@dataclass(slots=True)
+class Settlement:
+    """What the paths of one request are taken to answer: their kind, and which members of JSON vote.
+
+    It is settled on the first ``SETTLED`` paths and on the ``schema`` that they were asked to follow (of a
+    tool call that of its tool among ``tools``); until they are there, it may change with each of them.
+    """
+
+    schema: object = None
+    tools: object = None
+    kind: Kind | None = None
+    voting: VotingFields | None = None
+    _space: Space | None = None
+    _tool: str | None = None
+    _is_settled: bool = False
+
+    def settle(self, paths: Sequence[Mapping[str, str]]) -> None:
+        """Take what the paths say that were consumed so far."""
+        if self._is_settled or not paths:
+            return
+        first = paths[:SETTLED]
+        self.kind, self._is_settled = kind_of(first), len(first) == SETTLED
+        said = [path[self.kind] for path in first if self.kind in path] if self.kind is not None else []
+        self.voting = self._space = self._tool = None
+        if len(set(said)) < 2:
+            return
+        if self.kind == "json":
+            self.voting = voting_fields(said, self.schema)
+        elif self.kind == "tool" and (calls := _same_tool(said)) is not None:
+            self._tool, arguments = calls
+            self.voting = voting_fields(arguments, _tool_schema(self.tools, self._tool))
+        if self.voting is not None and self.voting.left_out and self.voting.space is not None:
+            self._space = space(self.voting.space)
+
+    def key(self, readings: Mapping[str, str]) -> str | None:
+        """Return the vote of a path; None abstains."""
+        if self.kind is None:
+            return None
+        said = readings.get(self.kind)
+        if self.kind == "tool":
+            return self._tool_key(said or readings.get(NO_CALL))
+        if self.kind != "json" or said is None or self.voting is None or not self.voting.left_out:
+            return said
+        return None if self._space is None else self._space.key(said)
+
+    def _tool_key(self, said: str | None) -> str | None:
+        calls = _same_tool([said]) if said is not None and self._space is not None else None
+        if calls is None or calls[0] != self._tool or self._space is None:
+            return said
+        return self._space.key(calls[1][0]) or said
+
+    def agrees_on_nothing(self, keys: Sequence[str | None]) -> bool:
+        """Return whether these paths hold no answer that others repeat, as texts do that are made up.
+
+        Never of numbers, options, yes and no or tool calls: there paths that differ are a hard question.
+        """
+        if not self._is_settled:
+            return False
+        if self.kind == "json":
+            return self.voting is not None and self.voting.space is None
+        voted = [key for key in keys if key is not None]
+        return self.kind == "text" and len(voted) >= SETTLED and len(set(voted)) == len(voted)
+
+    def told(self) -> Object | None:
+        """Return which members voted and why others did not; None where all did."""
+        if self.voting is None or not self.voting.left_out:
+            return None
+        note = {"note": self.voting.note} if self.voting.note else {}
+        return {"voted": list(self.voting.fields), "left_out": dict(self.voting.left_out), **note}
+
+
+def _same_tool(keys: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the one tool that all of these calls name, and the arguments of each; None for any others."""
+    names: set[str] = set()
+    arguments: list[str] = []
+    for key in keys:
+        calls = items(fields(json.loads(key)).get("tool_calls"))
+        if len(calls) != 1:
+            return None
+        name, given = items(calls[0])
+        names.add(str(name))
+        arguments.append(json.dumps(given))
+    return (names.pop(), arguments) if len(names) == 1 else None
+
+
+def _tool_schema(tools: object, name: str) -> object:
+    for tool in entries(tools):
+        if fields(tool.get("function")).get("name", tool.get("name")) == name:
+            return tool
+    return None

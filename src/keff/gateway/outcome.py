@@ -10,7 +10,7 @@ from keff.gateway.metrics import Metrics
 from keff.policy import Stop, tally
 from keff.protocol.values import Object
 
-Cause = Literal["policy", "deadline", "failures", "free_text"]
+Cause = Literal["policy", "deadline", "failures", "free_text", "no_agreement"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ class Outcome:
 
 
 def cut_short(paths: Sequence[Drawn], cause: Cause) -> Stop:
-    """Return the plurality of paths whose policy did not stop."""
+    """Return the plurality of paths whose policy did not stop; none where nothing can agree."""
+    if cause == "no_agreement":
+        return Stop(None, 0.0, "vote_share", REASONS[cause])
     seen = tally([path.key for path in paths])
     share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
     return Stop(seen.leader, share, "vote_share", REASONS[cause])
@@ -70,5 +72,6 @@ def cut_short(paths: Sequence[Drawn], cause: Cause) -> Stop:
 REASONS: dict[Cause, str] = {
     "deadline": "the deadline: the paths that were there voted",
     "failures": "too many paths failed: those that were there voted",
+    "no_agreement": "no agreement: the first paths hold no answer that could repeat",
     "free_text": "free text: no path of the first round holds an answer",
 }

@@ -23,8 +23,10 @@ def winner(outcome: Outcome, reply: Reply) -> Drawn:
 
     ``shortest`` is by characters of the visible text, the first among equals.
     """
+    if outcome.stop.answer is None:
+        return outcome.paths[0]
     holders = [path for path in outcome.paths if path.key == outcome.stop.answer] or list(outcome.paths)
-    if reply == "first" or outcome.stop.answer is None:
+    if reply == "first":
         return holders[0]
     return min(holders, key=lambda path: len(text_of(fields(path.choice["message"]).get("content"))))
 

@@ -17,7 +17,8 @@ from keff.protocol.values import Object, encoded
 LONGEST_DEADLINE = 1_000_000
 
 OWN = "keff"
-OWN_FIELDS = ("policy", "cap", "k", "deadline_s", "return_paths")
+OWN_FIELDS = ("policy", "cap", "k", "deadline_s", "return_paths", "answer_space", "fields")
+MOST_FIELDS, LONGEST_FIELD = 64, 200
 HEADERS = {
     b"x-keff-policy": "policy",
     b"x-keff-cap": "cap",
@@ -39,6 +40,8 @@ class _Wished(TypedDict, total=False):
     k: int | None
     deadline_s: float | None
     return_paths: bool
+    answer_space: str | None
+    fields: tuple[str, ...]
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -57,6 +60,8 @@ class Wish:
     k: int | None = None
     deadline_s: float | None = None
     return_paths: bool = False
+    answer_space: str | None = None
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -251,6 +256,22 @@ def _checked(wish: Object) -> Wish:
             raise Problem(400, line, param="keff.deadline_s")
     if not isinstance(wish.get("return_paths", False), bool):
         raise Problem(400, "keff.return_paths must be true or false", param="keff.return_paths")
+    _check_reading(wish)
     if wish.get("k") is not None and (policy is not None or wish.get("cap") is not None):
         raise Problem(400, "keff.k stands alone: leave keff.policy and keff.cap out", param="keff.k")
     return Wish(**cast("_Wished", wish))
+
+
+def _check_reading(wish: Object) -> None:
+    """Check the names by which a request says how it is read; raises Problem."""
+    if wish.get("answer_space") is not None and not isinstance(wish["answer_space"], str):
+        raise Problem(400, "keff.answer_space must be a name such as numeric", param="keff.answer_space")
+    given = wish.get("fields")
+    if given is None:
+        wish.pop("fields", None)
+        return
+    named = [name for name in items(given) if isinstance(name, str) and 0 < len(name) <= LONGEST_FIELD]
+    if not named or len(named) != len(items(given)) or len(named) > MOST_FIELDS:
+        line = f'keff.fields must be a list of 1 to {MOST_FIELDS} names, such as ["answer"]'
+        raise Problem(400, line, param="keff.fields")
+    wish["fields"] = tuple(named)

@@ -14,9 +14,9 @@ from keff.gateway.branches import Branch
 from keff.gateway.desk import Desk, Pool
 from keff.gateway.drawing import called
 from keff.gateway.errors import Problem
-from keff.gateway.extraction import Read, Reader
+from keff.gateway.extraction import Read, Reader, lacking, reader_asked
 from keff.gateway.job import Job
-from keff.gateway.kinds import KindReader, asked, is_tiny
+from keff.gateway.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.metering import Bound, Ceiling, PriceList, bound_of, charge, usage_of
 from keff.gateway.metrics import Metrics
 from keff.gateway.options import Options
@@ -79,22 +79,25 @@ class Service:
     async def job(self, name: str, ask: Ask, caller: Caller) -> Job:
         """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
         view = ask.view
-        stale = self.terms.apply(view) + ask.fill()
+        stale = self.terms.apply(view) + lacking(self.reader, view) + ask.fill()
         if stale and self.options.strict:
             line = f"this gateway serves its plan only; the request differs in {', '.join(stale)}"
             raise Problem(404 if stale[0] == "model" else 400, line, param=stale[0], code="stale_plan")
         most = max(self.options.max_paths, self.policy.cap)
         policy = await self.maker.settled(self.policy, ask.wish, most)
-        about = None
-        if self.reader is None:
+        about, reader, wish = None, self.reader, ask.wish
+        if wish.answer_space is not None or wish.fields:
+            reader = reader_asked(wish.answer_space, wish.fields, frozenset(self.options.tool_ignore))
+        if reader is None:
             about = asked(view)
             if policy is self.policy and is_tiny(view):
                 policy = SINGLE
         as_json = str(fields(view.get("response_format")).get("type")).startswith("json")
-        appends = self.options.append_answer_format and self.reader is not None
-        if appends and self.reader is not None and not as_json and not view.get("tools"):
-            ask.end_with(self.reader.space.contract)
-        job = Job(name, ask, policy, stale, self._shadowed(policy), as_json, caller, asked=about)
+        if self.options.append_answer_format and reader is not None and not as_json and not view.get("tools"):
+            ask.end_with(reader.space.contract)
+        job = Job(
+            name, ask, policy, stale, self._shadowed(policy), as_json, caller, reader=reader, asked=about
+        )
         job.baseline = self.baseline
         if self.board is None:
             job.head = ask.head("confidence" in policy.needs)
@@ -154,9 +157,9 @@ class Service:
         finally:
             # A vote calls for its job: held by it in turn, both would wait for the garbage collector.
             job.vote = None
-        job.kind = vote.kind
+        job.kind = vote.settlement.kind
         self._note(job, outcome)
-        reply = self._reply(job, outcome)
+        reply = self._reply(job, outcome, vote.settlement.told())
         if job.shadow and outcome.cause == "policy":
             self.shadows.start(self._shadow(job, vote))
         return reply
@@ -169,6 +172,7 @@ class Service:
             options.replacements,
             options.in_flight,
             options.free_text,
+            give_up=job.asked is not None and job.policy is self.policy and options.free_text != "draw",
             probe=job.asked is not None and not job.asked.known,
             skip=self.board is None or self.board.skip,
         )
@@ -185,7 +189,7 @@ class Service:
             self.take(job, answer)
             return answer
 
-        desk = None if self.reader is None else Desk(self.reader, self.pool, as_json=job.as_json)
+        desk = None if job.reader is None else Desk(job.reader, self.pool, as_json=job.as_json)
 
         async def judge(answer: Answer) -> list[Drawn]:
             if desk is None:
@@ -197,7 +201,10 @@ class Service:
         # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
         greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
         shares = {} if self.board is None or greedy else self.board.shares
-        return Vote(rules, call, judge, Sharing(1) if greedy else self.sharing, shares)
+        view = job.ask.view
+        settlement = Settlement(view.get("response_format"), view.get("tools"))
+        sharing = Sharing(1) if greedy else self.sharing
+        return Vote(rules, call, judge, sharing, shares, settlement=settlement)
 
     def deadline(self, job: Job) -> float:
         """Return within how many seconds a job is answered.
@@ -282,7 +289,7 @@ class Service:
         read, readings = self.kinds.read(choice, job.asked)
         return replace(self._path(job, choice, body, read), readings=readings)
 
-    def _reply(self, job: Job, outcome: Outcome) -> Object:
+    def _reply(self, job: Job, outcome: Outcome, voted_on: Object | None) -> Object:
         if outcome.cause == "free_text" and self.options.free_text == "refuse":
             line = "no path holds an answer that this plan can read; keff.policy: off passes text through"
             raise Problem(422, line, code="no_answer")
@@ -290,6 +297,8 @@ class Service:
         told = vote_object(
             outcome, job.policy.spec, job.stale, usage, job.dollars if self.priced and job.priced else None
         )
+        if voted_on is not None:
+            told["fields"] = voted_on
         if job.tab is not None:
             told |= job.tab.told(outcome, job.policy)
             job.tab.count(self.metrics, outcome, job.policy)
@@ -322,7 +331,7 @@ class Service:
 
     def _regular(self, job: Job) -> bool:
         """Return whether a request is one of those that the plan describes."""
-        return not job.stale and job.policy is self.policy
+        return not job.stale and job.policy is self.policy and job.reader is self.reader
 
     async def _shadow(self, job: Job, vote: Vote) -> None:
         """Draw a request on after its reply, and log all of its votes."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from keff.gateway.errors import Problem
-from keff.gateway.kinds import holds, key_as, kind_of
+from keff.gateway.kinds import SETTLED, Settlement, holds
 from keff.gateway.options import FreeText
 from keff.gateway.outcome import Cause, Drawn, Outcome, cut_short
 from keff.gateway.upstream import Answer, UpstreamError
@@ -34,6 +34,7 @@ Judge = Callable[[Answer], Awaitable[list[Drawn]]]
 class Rules:
     """How one vote is run: the policy and what bounds it; see ``Options``.
 
+    ``give_up`` stops where the first paths show that they hold no answer which could repeat.
     ``probe`` waits for the first path before the rest of the first round: free text ends there. ``skip``: a
     path that a branch cannot draw abstains, so that the policy goes on without it; else the request fails.
     """
@@ -43,6 +44,7 @@ class Rules:
     replacements: int = 16
     in_flight: int = 1
     free_text: FreeText = "draw"
+    give_up: bool = False
     probe: bool = False
     skip: bool = True
 
@@ -68,7 +70,7 @@ class Vote:
     _running: dict[asyncio.Task[None], int] = field(default_factory=dict[asyncio.Task[None], int])
     _error: UpstreamError | None = None
     _stop: Stop | None = None
-    kind: str | None = None
+    settlement: Settlement = field(default_factory=Settlement)
 
     async def run(self) -> Outcome:
         """Draw until the policy stops, the deadline comes or too much fails.
@@ -110,17 +112,22 @@ class Vote:
             first = consumed == 0
             if first and self.rules.probe and decision.m > 1 and (early := await self._probed()):
                 return 1, early
-            consumed += decision.m
+            m = decision.m
+            if self.rules.give_up and consumed < SETTLED:
+                m = min(m, SETTLED - consumed) if consumed else m
+            consumed += m
             self.asked += decision.branches
             # Which branch comes next is known only where one is asked: nothing is drawn ahead of several.
             ahead = 0 if self.asked else self.rules.in_flight
-            self._launch(max(consumed, min(policy.cap, consumed - decision.m + ahead)))
+            self._launch(max(consumed, min(policy.cap, consumed - m + ahead)))
             await self._settled(consumed)
             if self._failed_within(consumed):
                 return consumed, "failures"
             self._read_as_one_kind(consumed)
             if first and self._is_free_text(consumed):
                 return consumed, "free_text"
+            if self.rules.give_up and self.settlement.agrees_on_nothing(self._keys(consumed)):
+                return consumed, "no_agreement"
 
     def _failed_within(self, consumed: int) -> bool:
         """Return whether a path was lost that the policy cannot do without.
@@ -155,14 +162,16 @@ class Vote:
         return whole and all(path.key is None for path in paths)
 
     def _read_as_one_kind(self, consumed: int) -> None:
-        """Settle the kind of answer on the first round, and give all paths their keys of that kind."""
+        """Settle what the first paths answer, and give all paths their keys of that kind."""
         paths = [self.drawn[index] for index in range(consumed) if index in self.drawn]
         if not paths or paths[0].readings is None:
             return
-        if self.kind is None:
-            self.kind = kind_of([path.readings or {} for path in paths])
+        self.settlement.settle([path.readings or {} for path in paths])
         for index, path in self.drawn.items():
-            self.drawn[index] = replace(path, key=key_as(path.readings or {}, self.kind))
+            self.drawn[index] = replace(path, key=self.settlement.key(path.readings or {}))
+
+    def _keys(self, consumed: int) -> list[str | None]:
+        return [self.drawn[index].key for index in range(consumed) if index in self.drawn]
 
     def _view(self, consumed: int) -> View:
         if self.asked:

@@ -1,0 +1,202 @@
+"""Structured answers that carry a reasoning: the fields that can repeat vote, and what cannot is given up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fault_server import Script
+from gateway_rig import QUESTION, Rig, make_plan
+from keff.answers import space
+from keff.gateway.extraction import Reader
+from keff.gateway.kinds import Settlement
+from keff.plan import Plan
+
+Serve = Callable[..., Rig]
+WORDS = "because we look at each of the parts in turn and add them up, we find with some care step number"
+
+
+def solved(number: int, seed: int, **more: Any) -> str:
+    return json.dumps({"reasoning": f"{WORDS} {seed}", "answer": number, **more}, indent=seed % 3)
+
+
+def schema(**properties: Any) -> dict[str, Any]:
+    given = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": given}}
+
+
+SOLUTION = schema(reasoning={"type": "string"}, answer={"type": "integer"})
+
+
+def ask(rig: Rig, **more: Any) -> dict[str, Any]:
+    reply = rig.post({"model": "stub", "messages": QUESTION, "seed": 0, **more})
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+@pytest.mark.parametrize("form", [SOLUTION, {"type": "json_object"}])
+def test_the_answer_votes_and_the_reasoning_does_not(serve: Serve, form: dict[str, Any]) -> None:
+    numbers = (5, 9, 5, 5, 9, 5, 5, 5)
+    script = Script(answer=lambda _, seed: solved(numbers[seed % 8], seed))
+    reply = ask(serve(script, planless=True), response_format=form)
+    told = reply["keff"]
+    assert json.loads(reply["choices"][0]["message"]["content"])["answer"] == 5, "a whole path is sent"
+    assert (told["answer"], told["votes"]) == ('{"answer":5}', {'{"answer":5}': 5, '{"answer":9}': 2})
+    assert (
+        told["fields"]["voted"] == ["answer"] and "60 characters" in told["fields"]["left_out"]["reasoning"]
+    )
+    assert (told["stop"], len(script.requests)) == ("policy", 7)
+
+
+def test_a_number_that_never_repeats_leaves_the_vote_and_is_named(serve: Serve) -> None:
+    script = Script(answer=lambda _, seed: solved(7, seed, confidence=0.5 + seed / 97))
+    form = schema(reasoning={"type": "string"}, answer={"type": "integer"}, confidence={"type": "number"})
+    told = ask(serve(script, planless=True), response_format=form)["keff"]
+    assert told["fields"]["voted"] == ["answer"]
+    assert set(told["fields"]["left_out"]) == {"reasoning", "confidence"}
+    assert (told["answer"], told["paths"]) == ('{"answer":7}', 4)
+
+
+def test_a_lone_number_that_differs_is_a_hard_question_and_is_not_given_up(serve: Serve) -> None:
+    script = Script(answer=lambda _, seed: solved(seed if seed < 6 else 40, seed))
+    told = ask(serve(script, planless=True), response_format=SOLUTION)["keff"]
+    assert (told["answer"], told["stop"]) == ('{"answer":40}', "policy") and told["paths"] > 6
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        (lambda seed: json.dumps({"title": f"Song {seed} of the sea"}), schema(title={"type": "string"})),
+        (lambda seed: json.dumps({"title": f"No {seed}", "price": seed}), {"type": "json_object"}),
+        (lambda seed: f"Final answer: brook number {chr(97 + seed)}", {"type": "text"}),
+    ],
+)
+def test_texts_that_are_made_up_are_given_up_after_four(serve: Serve, text: Any, form: Any) -> None:
+    script = Script(answer=lambda _, seed: text(seed % 20))
+    contract = [{"role": "user", "content": "A name for a brook. End with 'Final answer: ...'."}]
+    rig = serve(script, planless=True)
+    reply = ask(rig, messages=contract, response_format=form)
+    told = reply["keff"]
+    assert (told["stop"], told["paths"], told["answer"]) == ("no_agreement", 4, None)
+    assert reply["choices"][0]["message"]["content"] == text(0), "the first path is sent"
+    assert len(script.requests) == 4
+    assert ask(rig, messages=contract, response_format=form, keff={"k": 6})["keff"]["paths"] == 6
+
+
+def test_numbers_and_options_are_never_given_up(serve: Serve) -> None:
+    for answers in ("Final answer: {}", "Final answer: ({})"):
+        script = Script(
+            answer=lambda _, seed, a=answers: a.format(seed if "(" not in a else "ABCDE"[seed % 5])
+        )
+        told = ask(serve(script, planless=True))["keff"]
+        assert (told["stop"], told["paths"]) == ("policy", 32)
+
+
+def test_an_answer_without_the_field_abstains(serve: Serve) -> None:
+    def said(_: Any, seed: int) -> str:
+        return json.dumps({"reasoning": f"{WORDS} {seed}"}) if seed == 2 else solved(3, seed)
+
+    told = ask(serve(Script(answer=said), planless=True), response_format=SOLUTION)["keff"]
+    assert (told["answer"], told["abstentions"], told["votes"]) == ('{"answer":3}', 1, {'{"answer":3}': 3})
+
+
+def call(name: str, **arguments: Any) -> dict[str, str]:
+    return {"tool": json.dumps({"tool_calls": [[name, arguments]]})}
+
+
+def test_arguments_that_are_written_anew_leave_the_vote_of_a_tool_call() -> None:
+    settlement = Settlement()
+    paths = [call("find", city="Oslo", why=f"{WORDS} {place}", id=place * 7) for place in range(4)]
+    settlement.settle(paths)
+    assert len({settlement.key(path) for path in paths}) == 1
+    assert settlement.key(call("find", city="Bergen", why="x", id=0)) != settlement.key(paths[0])
+    other = call("book", city="Oslo")
+    assert settlement.key(other) == other["tool"]
+    assert settlement.key({"no call": '{"tool_calls":[]}'}) == '{"tool_calls":[]}'
+    plain = Settlement()
+    plain.settle([call("find", city=name) for name in ("Oslo", "Bergen", "Voss", "Moss")])
+    assert plain.key(paths[0]) == paths[0]["tool"]
+    assert not plain.agrees_on_nothing([str(place) for place in range(4)])
+
+
+HUGE = {"type": "object", "properties": {f"f{n}": {"type": "integer"} for n in range(5000)}}
+LOOP = {"$ref": "#/$defs/x", "$defs": {"x": {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}}}}
+BAD: list[Any] = [
+    {"schema": HUGE},
+    {"schema": LOOP},
+    {"schema": 5},
+    {"schema": {"type": 3, "enum": 7}},
+    3,
+    [1],
+    {},
+]
+
+
+@pytest.mark.parametrize("broken", BAD)
+def test_a_schema_that_is_recursive_huge_or_wrong_stops_no_vote(serve: Serve, broken: Any) -> None:
+    script = Script(answer=lambda _, seed: solved(5, seed))
+    form = {"type": "json_schema", "json_schema": broken}
+    reply = ask(serve(script, planless=True), response_format=form)
+    assert json.loads(reply["choices"][0]["message"]["content"])["answer"] == 5
+
+
+TEXTS = [
+    solved(5, 1),
+    f"```json\n{solved(5, 2)}\n```",
+    f"Here it is: {solved(5, 0)}",
+    f"<think>{solved(9, 0)}</think>{solved(6, 1)}",
+    '{"answer": 5, "answer": 6}',
+    '{"reasoning": "x"}',
+    "42",
+    '{"answer": 5.0, "reasoning": ',
+]
+
+
+@pytest.mark.parametrize("spec", ["json:fields=answer", "json", "json:ignore=reasoning", "numeric", "text"])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_plan_s_space_reads_in_the_gateway_as_in_the_pilot(spec: str, as_json: bool) -> None:
+    """What the space itself gives is what the pilot, replay and the library count."""
+    reader, made = Reader(space(spec)), space(spec)
+    for text in TEXTS:
+        extracted = made.extract(text)
+        pilot = None if extracted is None else made.key(extracted.answer)
+        message = {"message": {"content": text}, "finish_reason": "stop"}
+        live = reader.read(message, as_json=as_json).key
+        if spec.startswith("json"):
+            assert live == pilot, text
+
+
+def plan(spec: str) -> Plan:
+    return make_plan(space=spec, config=None)
+
+
+def test_a_plan_measured_on_fields_is_served_on_them_and_says_when_a_schema_lacks_them(serve: Serve) -> None:
+    rig = serve(Script(answer=lambda _, seed: solved(8, seed)), plan=plan("json:fields=answer"))
+    told = ask(rig, model="stub", response_format=SOLUTION)["keff"]
+    assert (told["paths"], told["answer"], told["stale_plan"]) == (3, '{"answer":8}', [])
+    other = schema(total={"type": "number"})
+    assert "fields" in ask(rig, model="stub", response_format=other)["keff"]["stale_plan"]
+
+
+def test_a_request_names_its_space_or_its_fields_and_never_a_path(serve: Serve) -> None:
+    rig = serve(Script(answer=lambda _, seed: solved(8, seed, extra=seed)), planless=True)
+    assert ask(rig, keff={"fields": ["answer"]})["keff"]["answer"] == '{"answer":8}'
+    assert ask(rig, keff={"answer_space": "json", "fields": ["answer"]})["keff"]["paths"] == 3
+    assert ask(rig, keff={"answer_space": "numeric"})["keff"]["answer"] == "8"
+    for bad in (
+        {"answer_space": "key:/tmp/x.py:f"},
+        {"answer_space": "python"},
+        {"answer_space": "json:fields=answer"},
+        {"answer_space": "no"},
+        {"answer_space": 3},
+        {"answer_space": "numeric", "fields": ["a"]},
+        {"fields": []},
+        {"fields": "answer"},
+        {"fields": ["a"] * 65},
+        {"fields": ["[["]},
+        {"fields": [3]},
+    ):
+        assert rig.post({"model": "stub", "messages": QUESTION, "keff": bad}).status_code == 400, bad
