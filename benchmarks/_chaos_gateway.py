@@ -260,7 +260,7 @@ def serving(folder: Path, upstream: str) -> Iterator[Gateway]:
     """Run ``keff serve`` on a free port."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log"
-    options = ["--port", "0", "--path-timeout", "0.6", "--replacements", "4", "--cap", "8"]
+    options = ["--port", "0", "--set", "path_timeout=0.6", "--set", "replacements=4", "--cap", "8"]
     options += ["--upstream-key-env", "CHAOS_KEY", "--admin-token-env", "CHAOS_ADMIN"]
     command = [sys.executable, "-m", "keff", "serve", "--upstream", upstream, *options]
     env = os.environ | {"CHAOS_KEY": SECRET, "CHAOS_ADMIN": SECRET + "-admin"}

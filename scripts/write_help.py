@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from keff.cli import COMMANDS, build
+from keff.cli._serve_settings import ServeSettings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "help.md"
 HEAD = """# Commands
@@ -23,11 +24,29 @@ Every command exits 0 on success, 2 on wrong use or bad input (one line, no trac
 running. With `--json` stdout holds one JSON object and nothing else; progress and warnings go to stderr.
 """
 
+SETTINGS = """## Settings of keff serve
+
+`--set NAME=VALUE`, a variable `KEFF_NAME`, or a line of the file of `--config`; the first
+wins. A list is given by `--set` more than once.
+
+| | | default |
+|---|---|---|
+"""
+
 
 def page() -> str:
     """Return the whole page."""
     rows = "\n".join(f"| [`keff {name}`](#keff-{name}) | {_lines(name)[0]} |" for name in COMMANDS)
-    parts = [HEAD, f"| command | does |\n|---|---|\n{rows}\n", *map(_section, COMMANDS)]
+    settings = "\n".join(
+        f"| `{name}` | {field.description} | `{field.default}` |"
+        for name, field in ServeSettings.model_fields.items()
+    )
+    parts = [
+        HEAD,
+        f"| command | does |\n|---|---|\n{rows}\n",
+        *map(_section, COMMANDS),
+        SETTINGS + settings + "\n",
+    ]
     return "\n".join(parts)
 
 

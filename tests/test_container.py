@@ -132,7 +132,7 @@ def test_its_steps_run_in_a_clean_folder(tmp_path: Path) -> None:
     given = {name: value for name, value in environment().items() if name != "PATH"}
     command = [str(home / "bin" / "keff"), "serve", "--check", "--upstream", "http://vllm:8000/v1"]
     checked = subprocess.run(
-        [*command, "--otlp", "http://collector:4318"],
+        [*command, "--set", "otlp=http://collector:4318"],
         cwd="/",
         env={**given, "KEFF_TOKEN": "secret", "HOME": "/nonexistent"},
         capture_output=True,

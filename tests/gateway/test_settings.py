@@ -14,8 +14,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from command_line import keff
 from fault_server import Script
 from gateway_rig import QUESTION, Rig
+from keff.cli._serve_settings import ServeSettings, read_settings
 from keff.errors import UsageError
 from keff.gateway.app import with_cors
 from keff.gateway.lines import Lines
@@ -48,6 +50,25 @@ def test_flags_win_over_variables_and_variables_over_the_file(tmp_path: Path) ->
     assert (told["upstream"], told["policy"], told["model"]) == ("http://file:1/v1", "fixed:5", "flag")
 
 
+def test_settings_come_from_the_command_line_a_variable_or_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "keff.toml"
+    file.write_text(
+        'upstream = "http://file:1"\nreply = "first"\nmax-paths = 9\nforward-header = ["x-a", "x-b"]\n'
+    )
+    monkeypatch.setenv("KEFF_MAX_PATHS", "7")
+    monkeypatch.setenv("KEFF_TOOL_IGNORE", "time id")
+    found = read_settings(
+        ["upstream_n=3", "upstream-n=4", "cors_origin=https://a.b", "cors_origin=https://c.d"], file
+    )
+    assert (found.reply, found.max_paths, found.upstream_n) == ("first", 7, 4)
+    assert (found.forward_header, found.tool_ignore) == (("x-a", "x-b"), ("time", "id"))
+    assert found.cors_origin == ("https://a.b", "https://c.d")
+    for name in ServeSettings.model_fields:  # an old flag says what to write instead
+        assert f"--set {name}=VALUE" in keff("serve", f"--{name.replace('_', '-')}=1").stderr
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -66,7 +87,7 @@ def test_a_wrong_file_is_refused_with_one_line(tmp_path: Path, text: str, line: 
 def test_check_refuses_what_cannot_be_served() -> None:
     done = check("--upstream", "http://127.0.0.1:9", "--host", "0.0.0.0")
     assert (done.returncode, "--token-env" in done.stderr) == (2, True)
-    with pytest.raises(UsageError, match="--cors-origin"):
+    with pytest.raises(UsageError, match="cors_origin"):
         Options(cors=("*",))
 
 

@@ -116,7 +116,7 @@ def test_the_query_goes_up_unchanged() -> None:
 
 @pytest.mark.parametrize("name", ["authorization", "x-api-key", "x-keff-policy", "cookie", "X-Upper"])
 def test_headers_that_are_not_for_handing_on(name: str) -> None:
-    with pytest.raises(UsageError, match="--forward-header"):
+    with pytest.raises(UsageError, match="forward_header"):
         Options(forward_headers=(name,))
 
 

@@ -109,6 +109,14 @@ RENAMED = {
     "--part": "PATH#PART",
     "--threshold": "--format NAME:threshold=T",
     **dict.fromkeys(("--dataset", "--setting", "--source", "--url", "--licence"), "--about NAME=VALUE"),
+    **{
+        f"--{name.replace('_', '-')}": f"--set {name}=VALUE"
+        for name in (
+            *("branch_down", "connections", "cors_origin", "fallback_key_env", "forward_header", "free_text"),
+            *("max_paths", "otlp", "path_timeout", "replacements", "reply", "shadow_budget", "spend"),
+            *("tool_ignore", "upstream_n", "vote_log_answers"),
+        )
+    },
 }
 """Options of 0.2 that have another name, and what to write instead."""
 

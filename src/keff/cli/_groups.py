@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from keff.analysis.money import Pace
 from keff.analysis.recommend import Aim
@@ -16,6 +17,30 @@ from keff.reading.open import Opening
 
 COPY = "trim", "branches"
 """What copying a log leaves out: it is copied whole."""
+
+
+def opening_of(format: str | None, answer_space: str | None, **how: Any) -> Opening:
+    """Return how to open a log whose format is named with its own options, as ``NAME:scorer=a,threshold=.5``.
+
+    Raises UsageError for an option that no format has.
+    """
+    name, _, options = (format or "").partition(":")
+    given: dict[str, str | float] = {}
+    for pair in filter(None, options.split(",")):
+        word, equals, value = pair.partition("=")
+        if not equals or word not in ("scorer", "threshold"):
+            raise UsageError(
+                f"--format {format}: its options are scorer=NAME and threshold=NUMBER, not {pair!r}"
+            )
+        given[word] = value if word == "scorer" else _number(value, f"--format {format}: threshold")
+    return Opening(name or None, answer_space, **given, **how)
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{what} must be a number, not {text!r}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +58,7 @@ class LogOptions:
 
     def opening(self, *, texts: bool = False) -> Opening:
         """Return how to open a log, with its texts or without."""
-        return r.opening(
+        return opening_of(
             self.format,
             r.reading_of(self.answer_space, self.answer_key),
             trim=self.trim,

@@ -7,13 +7,11 @@ and something is worked out, ``show_default`` says what.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from keff.answers import from_command_line, key_spec, trust
-from keff.errors import UsageError
-from keff.reading.open import Opening
 from keff.usercode import UserCode
 
 TaskName = Annotated[
@@ -98,30 +96,6 @@ BranchNames = Annotated[
         help="Names of the models or prompts whose paths are the columns of the record.",
     ),
 ]
-
-
-def opening(format: str | None, answer_space: str | None, **how: Any) -> Opening:
-    """Return how to open a log whose format is named with its own options, as ``NAME:scorer=a,threshold=.5``.
-
-    Raises UsageError for an option that no format has.
-    """
-    name, _, options = (format or "").partition(":")
-    given: dict[str, str | float] = {}
-    for pair in filter(None, options.split(",")):
-        word, equals, value = pair.partition("=")
-        if not equals or word not in ("scorer", "threshold"):
-            raise UsageError(
-                f"--format {format}: its options are scorer=NAME and threshold=NUMBER, not {pair!r}"
-            )
-        given[word] = value if word == "scorer" else _number(value, f"--format {format}: threshold")
-    return Opening(name or None, answer_space, **given, **how)
-
-
-def _number(text: str, what: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"{what} must be a number, not {text!r}") from None
 
 
 def reading_of(answer_space: str | None, answer_key: str | None) -> str | None:

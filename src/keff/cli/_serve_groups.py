@@ -23,10 +23,6 @@ class ServerOptions:
     upstream: o.UpstreamUrl = None
     upstream_key_env: o.UpstreamKeyEnv = None
     fallback: o.FallbackUrl = None
-    fallback_key_env: o.FallbackKeyEnv = None
-    path_timeout: o.PathTimeout = 600.0
-    upstream_n: o.UpstreamN = 1
-    connections: o.Connections = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +32,6 @@ class PlanOptions:
     plan: o.PlanFile = None
     policy: o.ServePolicy = None
     branch: o.ServedBranches = None
-    branch_down: o.BranchDown = "skip"
     strict: o.Strict = False
     model: o.UpstreamModel = None
     answer_space: r.AnswerSpaceName = None
@@ -67,13 +62,8 @@ class VoteOptions:
     """How one request is answered."""
 
     append_answer_format: o.AppendAnswerFormat = False
-    free_text: o.FreeText = "pass"
-    reply: o.Reply = "shortest"
-    max_paths: o.MaxPaths = 64
     in_flight: o.InFlight = 1
-    replacements: o.Replacements = 16
     deadline: o.Deadline = None
-    tool_ignore: o.ToolIgnore = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,17 +73,14 @@ class AccessOptions:
     token_env: o.TokenEnv = None
     admin_token_env: o.AdminTokenEnv = None
     keys: o.Keys = None
-    spend: o.SpendFile = None
-    cors_origin: o.CorsOrigin = None
-    forward_header: o.ForwardHeader = None
 
-    def spend_file(self) -> Path | None:
+    def spend_file(self, named: Path | None) -> Path | None:
         """Return where it is written down what each key spent."""
         if self.keys is None:
-            if self.spend is not None:
-                raise UsageError("--spend keeps what the keys of --keys spend: name that file too")
+            if named is not None:
+                raise UsageError("spend keeps what the keys of --keys spend: name that file too")
             return None
-        return self.spend or self.keys.with_suffix(".spend.sqlite")
+        return named or self.keys.with_suffix(".spend.sqlite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +88,5 @@ class BookOptions:
     """What the gateway learns and keeps."""
 
     state: o.State = None
-    shadow_budget: o.ShadowBudget = 0.02
     cap: o.ShadowCap = None
     vote_log: o.VoteLog = None
-    vote_log_answers: o.VoteLogAnswers = False
-    otlp: o.Otlp = None

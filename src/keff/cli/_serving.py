@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keff.cli._serve_groups import AccessOptions, BookOptions, PlanOptions, ServerOptions, VoteOptions
+from keff.cli._serve_settings import ServeSettings
 from keff.cli._served import key_names
 from keff.errors import UsageError
 from keff.gateway.accounts import read_accounts
@@ -41,6 +42,7 @@ def deployment_of(
     votes: VoteOptions,
     access: AccessOptions,
     books: BookOptions,
+    settings: ServeSettings,
     listen: Listen,
 ) -> Deployment:
     """Return what the options deploy; raises UsageError and PlanError for what does not fit together."""
@@ -48,20 +50,22 @@ def deployment_of(
     return Deployment(
         plan=plan,
         policy=policy_of(served.policy, books.cap),
-        address=address_of(servers.upstream, servers.upstream_key_env, "--upstream", servers),
-        fallback=address_of(servers.fallback, servers.fallback_key_env, "--fallback", servers),
+        address=address_of(servers.upstream, servers.upstream_key_env, "--upstream", settings),
+        fallback=address_of(servers.fallback, settings.fallback_key_env, "--fallback", settings),
         keys={name: secret(name, "the plan's branch names") for name in key_names(plan)},
-        options=options_of(served, votes, access, books, checked_prices(plan, served, prices or {})),
+        options=options_of(
+            served, votes, access, books, settings, checked_prices(plan, served, prices or {})
+        ),
         host=listen.host,
         port=listen.port,
         model=served.model,
         answer_space=served.space(plan),
-        upstream_n=servers.upstream_n,
+        upstream_n=settings.upstream_n,
         state=state_of(served.plan, books.state),
         vote_log=books.vote_log,
-        log_answers=books.vote_log_answers,
-        spend=access.spend_file(),
-        otlp=None if books.otlp is None else collector_of(books.otlp),
+        log_answers=settings.vote_log_answers,
+        spend=access.spend_file(settings.spend),
+        otlp=None if settings.otlp is None else collector_of(settings.otlp),
     )
 
 
@@ -70,43 +74,44 @@ def options_of(
     votes: VoteOptions,
     access: AccessOptions,
     books: BookOptions,
+    settings: ServeSettings,
     prices: dict[str, Price],
 ) -> Options:
     """Return how requests are answered."""
     return Options(
         strict=served.strict,
-        branch_down=served.branch_down,
+        branch_down=settings.branch_down,
         now=served.now,
         append_answer_format=votes.append_answer_format,
-        free_text=votes.free_text,
-        reply=votes.reply,
-        max_paths=votes.max_paths,
-        replacements=votes.replacements,
+        free_text=settings.free_text,
+        reply=settings.reply,
+        max_paths=settings.max_paths,
+        replacements=settings.replacements,
         in_flight=votes.in_flight,
         deadline=votes.deadline,
-        tool_ignore=tuple(votes.tool_ignore or ()),
-        shadow_budget=books.shadow_budget,
+        tool_ignore=settings.tool_ignore,
+        shadow_budget=settings.shadow_budget,
         shadow_paths=books.cap or DEFAULT_CAP,
         prices=prices,
-        forward_headers=tuple(name.lower() for name in access.forward_header or ()),
-        cors=tuple(access.cors_origin or ()),
+        forward_headers=tuple(name.lower() for name in settings.forward_header),
+        cors=settings.cors_origin,
         accounts=() if access.keys is None else read_accounts(access.keys),
         token=secret(access.token_env, "--token-env"),
         admin_token=secret(access.admin_token_env, "--admin-token-env"),
     )
 
 
-def address_of(url: str | None, key_env: str | None, flag: str, servers: ServerOptions) -> Address | None:
+def address_of(url: str | None, key_env: str | None, flag: str, settings: ServeSettings) -> Address | None:
     """Return where a server is; None where it is not named, which its key must not be then."""
     if url is None:
         if key_env is not None:
-            raise UsageError(f"{flag}-key-env goes with {flag}")
+            raise UsageError(f"the variable of a key goes with {flag}")
         return None
     return Address(
         url=base_url(url, flag, f"{flag}-key-env"),
         key=secret(key_env, f"{flag}-key-env"),
-        connections=servers.connections,
-        path_seconds=servers.path_timeout,
+        connections=settings.connections,
+        path_seconds=settings.path_timeout,
     )
 
 
@@ -133,7 +138,7 @@ def state_of(plan: Path | None, given: str | None) -> Path | None:
 
 
 def collector_of(url: str) -> str:
-    return base_url(url, "--otlp", "OTEL_EXPORTER_OTLP_HEADERS").removesuffix("/v1")
+    return base_url(url, "otlp", "OTEL_EXPORTER_OTLP_HEADERS").removesuffix("/v1")
 
 
 def checked_prices(plan: Plan | None, served: PlanOptions, table: dict[str, Price]) -> dict[str, Price]:

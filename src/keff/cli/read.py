@@ -18,6 +18,7 @@ from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
+from keff.cli._groups import opening_of
 from keff.cli._json import print_json
 from keff.cli._sample_options import parse_pairs
 from keff.errors import UsageError
@@ -153,7 +154,7 @@ def command(
     json: w.Json = False,
 ) -> None:
     """Read every text of LOG or RUN and show what was read."""
-    opening = r.opening(format, r.reading_of(answer_space, answer_key), partial=partial)
+    opening = opening_of(format, r.reading_of(answer_space, answer_key), partial=partial)
     path, opening = named_part(path, opening)
     if judge is not None:
         wishes = JudgeOptions(

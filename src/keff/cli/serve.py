@@ -13,6 +13,7 @@ import typer
 from keff.cli import _serve_groups as options
 from keff.cli import _serve_options as o
 from keff.cli._grouped import grouped
+from keff.cli._serve_settings import SetPairs, read_settings
 from keff.plugins import missing_extra
 
 
@@ -23,6 +24,7 @@ def command(
     votes: options.VoteOptions,
     access: options.AccessOptions,
     books: options.BookOptions,
+    set: SetPairs = None,
     host: o.Host = "127.0.0.1",
     port: o.Port = 8080,
     workers: o.ServeWorkers = 1,
@@ -31,12 +33,13 @@ def command(
     quiet: o.Quiet = False,
 ) -> None:
     """Serve until told to stop."""
-    del config  # Its callback has read it.
     try:
         from keff.cli import _serving as g
     except ImportError as error:
         raise missing_extra(error, "keff serve") from error
-    deployment = g.deployment_of(servers, served, votes, access, books, g.Listen(host, port))
+    deployment = g.deployment_of(
+        servers, served, votes, access, books, read_settings(set or (), config), g.Listen(host, port)
+    )
     if check:
         typer.echo(json.dumps(g.check_only(deployment, np.random.default_rng())))
         return

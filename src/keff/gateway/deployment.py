@@ -119,7 +119,7 @@ def _tracer(url: str) -> Tracer:
     try:
         from keff.gateway.tracing import tracer_to
     except ImportError as error:
-        raise missing_extra(error, "--otlp") from error
+        raise missing_extra(error, "the setting otlp") from error
     return tracer_to(url)
 
 

@@ -72,7 +72,7 @@ def _drift(state: Mapping[str, object]) -> str:
 
 def _rules(others: list[Object]) -> str:
     if not others:
-        return "<p>None so far: see --shadow-budget.</p>"
+        return "<p>None so far: see the setting shadow_budget.</p>"
     head = "<tr><th>rule<th>requests<th>paths per request<th>same answer as all paths"
     units = ("", "", "", "%")
     rows = (

@@ -77,10 +77,10 @@ class Options:
     def _check_callers(self) -> None:
         for name in self.forward_headers:
             if not HEADER.fullmatch(name) or name == "x-api-key" or name.startswith("x-keff"):
-                raise UsageError(f"--forward-header {name!r}: name a header of your own, such as x-tenant")
+                raise UsageError(f"forward_header {name!r}: name a header of your own, such as x-tenant")
         for origin in self.cors:
             if not re.fullmatch(r"https?://[^/*\s]+", origin):
-                raise UsageError(f"--cors-origin {origin!r}: write an origin such as https://app.example.com")
+                raise UsageError(f"cors_origin {origin!r}: write an origin such as https://app.example.com")
 
     def _check_choices(self) -> None:
         choices = (

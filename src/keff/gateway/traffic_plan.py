@@ -28,7 +28,7 @@ def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_R
     if len(rows) < LEAST_DRAWN:
         raise PlanError(
             f"{len(rows)} requests were drawn on so far, and a plan needs {LEAST_DRAWN}: "
-            "wait, or raise --shadow-budget"
+            "wait, or raise the setting shadow_budget"
         )
     k = min(map(len, rows))
     votes = Votes(_codes([row[:k] for row in rows]), None)
