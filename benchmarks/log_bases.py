@@ -255,6 +255,76 @@ def run(folder: Path, answers: Answers) -> Base:
     return Base("run", path, kinds)
 
 
+def openai_batch(folder: Path, answers: Answers) -> Base:
+    def line(i: int, j: int, answer: str) -> JsonRow:
+        choice = {"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
+        body = {"model": "m", "choices": [choice], "usage": {"completion_tokens": 5}}
+        return {"id": "b", "custom_id": f"q{i}#{j}", "response": {"status_code": 200, "body": body}}
+
+    return _unnumbered("openai_batch", folder / "batch.jsonl", [line(*each) for each in _each(answers)])
+
+
+def vllm(folder: Path, answers: Answers) -> Base:
+    def request(i: int, row: list[str]) -> JsonRow:
+        outputs = [
+            {"index": j, "text": text, "token_ids": [1, j], "finish_reason": "stop"}
+            for j, text in enumerate(row)
+        ]
+        return {"request_id": str(i), "prompt": f"{i}?", "prompt_token_ids": [i], "outputs": outputs}
+
+    rows = [request(i, row) for i, row in enumerate(answers)]
+    return _unnumbered("vllm", folder / "outputs.jsonl", rows)
+
+
+def tau_bench(folder: Path, answers: Answers) -> Base:
+    runs = [
+        {"task_id": i, "reward": float(answer == gold(i)), "info": {}, "traj": [], "trial": j}
+        for i, j, answer in _each(answers)
+    ]
+    return _unnumbered("tau_bench", folder / "runs.json", [json.dumps(runs)])
+
+
+def promptfoo(folder: Path, answers: Answers) -> Base:
+    def result(i: int, j: int, answer: str) -> JsonRow:
+        about = {"id": f"r{i}-{j}", "promptIdx": 0, "provider": {"id": "m"}, "prompt": {"raw": "?"}}
+        case = {"vars": {"n": i}, "assert": []}
+        said = {"output": answer}
+        right = answer == gold(i)
+        return {**about, "testCase": case, "vars": {"n": i}, "response": said, "success": right}
+
+    results = [result(*each) for each in _each(answers)]
+    log = {"evalId": "e", "results": {"version": 3, "results": results}}
+    return _unnumbered("promptfoo", folder / "results.json", [json.dumps(log)])
+
+
+def mlflow(folder: Path, answers: Answers) -> Base:
+    def trace(i: int, j: int, answer: str) -> JsonRow:
+        verdict = {"assessment_name": "right", "feedback": {"value": answer == gold(i)}}
+        info = {"trace_id": f"t{i}-{j}", "state": "OK", "assessments": [verdict]}
+        return {"info": info, "data": {"request": f"{i}?", "response": answer}}
+
+    return _unnumbered("mlflow", folder / "traces.jsonl", [trace(*each) for each in _each(answers)])
+
+
+def opentelemetry(folder: Path, answers: Answers) -> Base:
+    def span(i: int, j: int, answer: str) -> JsonRow:
+        held: JsonRow = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+        said = (("input", "user", f"{i}?"), ("output", "assistant", answer))
+        for end, role, text in said:
+            message = {"role": role, "parts": [{"type": "text", "content": text}]}
+            held[f"gen_ai.{end}.messages"] = json.dumps([message])
+        score = {"gen_ai.evaluation.name": "e", "gen_ai.evaluation.score.value": int(answer == gold(i))}
+        events = [{"name": "gen_ai.evaluation.result", "attributes": score}]
+        context = {"trace_id": f"{i}", "span_id": f"{j}"}
+        return {"name": "chat m", "context": context, "attributes": held, "events": events}
+
+    return _unnumbered("opentelemetry", folder / "spans.jsonl", [span(*each) for each in _each(answers)])
+
+
+def _unnumbered(reader: str, path: Path, rows: Sequence[object]) -> Base:
+    return Base(reader, _lines(path, rows), ((path, "unnumbered"),))
+
+
 FORMATS: dict[str, Callable[[Path, Answers], Base]] = {
     make.__name__: make
     for make in (
@@ -274,6 +344,12 @@ FORMATS: dict[str, Callable[[Path, Answers], Base]] = {
         parquet,
         parquet_long,
         lighteval,
+        openai_batch,
+        vllm,
+        tau_bench,
+        promptfoo,
+        mlflow,
+        opentelemetry,
         run,
     )
 }

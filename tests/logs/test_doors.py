@@ -68,6 +68,17 @@ def test_traces_are_what_was_said(name: str) -> None:
         assert record.ballot.votes.tokens is not None
 
 
+@pytest.mark.parametrize("name", ["otel_spans.jsonl", "otel_otlp.jsonl", "mlflow_traces.jsonl"])
+def test_what_was_exported_twice_counts_once(name: str, tmp_path: Path) -> None:
+    """Exports of overlapping times are put together by cat."""
+    whole = (REAL / name).read_text()
+    file = tmp_path / name
+    file.write_text(whole + "".join(whole.splitlines(keepends=True)[2:5]))
+    record = open_record(file, Opening(answer_space="numeric"))
+    assert record.ballot.votes.k == 3
+    assert notes(record)["left_out"] == "3 paths are left out: each was written before"
+
+
 def test_an_otlp_document_over_many_lines_is_read_too(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (REAL / "otel_otlp.jsonl").read_text().splitlines()]
     whole = {"resourceSpans": [each for row in rows for each in row["resourceSpans"]]}
@@ -112,6 +123,7 @@ def test_several_providers_of_promptfoo_are_branches(tmp_path: Path) -> None:
     others = json.loads(json.dumps(results))
     for result in others:
         result["provider"]["label"] = "other"
+        result["id"] += "-other"
     for result in others[::3]:
         result |= {"failureReason": 2, "success": False}
     content["results"]["results"] = results + others
@@ -129,13 +141,17 @@ def test_choices_and_numbered_requests_of_a_batch_are_paths(tmp_path: Path) -> N
     assert [question.answers for question in record.ballot.questions] == [("4", "5")] * 3
     assert record.info.model == "m-1"
     assert record.ballot.votes.tokens is None
-    names = [f"q{i}-sample-{j}" for j in range(3) for i in range(2)]
-    rows = [batch(name, chat(f"It is {len(name)}", cut=name == "q1-sample-2")) for name in names]
+    names = [f"q{i}-repeat-{j}" for j in range(3) for i in range(2)]
+    rows = [batch(name, chat(f"It is {len(name)}", cut=name == "q1-repeat-2")) for name in names]
     numbered = open_record(lines(tmp_path / "one.jsonl", rows), Opening(answer_space="numeric"))
     assert (numbered.ballot.votes.n, numbered.ballot.votes.k) == (2, 3)
     assert [question.id for question in numbered.ballot.questions] == ["q0", "q1"]
     assert numbered.ballot.questions[1].truncated == (0, 0, 1)
     assert numbered.ballot.votes.tokens is not None
+    assert "numbered_requests" in notes(numbered)
+    rows = [batch(f"gsm8k-sample-{i}", chat("It is 4")) for i in range(3)]
+    apart = open_record(lines(tmp_path / "apart.jsonl", rows), Opening(answer_space="numeric"))
+    assert (apart.ballot.votes.n, apart.ballot.votes.k) == (3, 1)
 
 
 def test_failed_requests_of_a_batch_are_counted_and_advice_names_what_to_do(tmp_path: Path) -> None:

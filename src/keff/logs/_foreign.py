@@ -44,15 +44,24 @@ def questions_of(rows: Callable[[], Iterable[tuple[str, Canonical]]], *, texts: 
 class Kept:
     """Rows of one path each, in the order of the file: those that can be used, numbered within a question.
 
-    ``left_out`` counts the others by reason.
+    ``left_out`` counts the others by reason, and those that the file holds twice.
     """
 
     rows: list[tuple[str, Canonical]] = field(default_factory=list[tuple[str, Canonical]])
     left_out: Counter[str] = field(default_factory=Counter[str])
+    _seen: set[str] = field(default_factory=set[str])
     _paths: Counter[tuple[object, object]] = field(default_factory=Counter[tuple[object, object]])
 
-    def add(self, where: str, row: Canonical) -> None:
-        """Keep a row as the next path of its question and model."""
+    def add(self, where: str, row: Canonical, own: object) -> None:
+        """Keep a row as the next path of its question and model.
+
+        ``own`` is what only this path has: its name in the file, or all that the file says of it.
+        """
+        name = stable_hash(own)
+        if name in self._seen:
+            self.left_out["was written before"] += 1
+            return
+        self._seen.add(name)
         mark = row["id"], row.get("model")
         self.rows.append((where, {**row, "path": self._paths[mark]}))
         self._paths[mark] += 1

@@ -54,6 +54,7 @@ class Bfcl:
                     "prompt_tokens": number_or_none(row.get("input_token_count")),
                     "seconds": seconds,
                 },
+                name,
             )
         yield from kept.questions(tell, texts=texts)
 

@@ -81,6 +81,7 @@ class Mlflow:
                 "prompt_tokens": usage.get("input_tokens"),
                 "seconds": None if milliseconds is None else milliseconds / 1000,
             },
+            info.get("trace_id", info.get("request_id")),
         )
 
     def _verdict(self, where: str, info: Mapping[str, object]) -> int | None:

@@ -14,15 +14,17 @@ from keff.logs._values import optional_text
 from keff.narrow import entries, text
 from keff.records import Note
 
-NUMBERED = re.compile(r"(.+?)(?:[#/:@]|__|[-_](?:repeat|sample|epoch|trial|path|rep|run)[-_]?)(\d+)")
-"""A ``custom_id`` that numbers the repeats of a question, such as q7#2 or q7-sample-2; never request-2."""
+NUMBERED = re.compile(r"(.+?)(?:#|[-_](?:repeat|epoch|trial|path|rep)[-_]?)(\d+)")
+"""A ``custom_id`` that numbers the repeats of a question, such as q7#2 or q7-repeat-2.
+
+Never request-2, gsm8k/2 or gsm8k-sample-2: there the number is the question's."""
 
 
 class OpenaiBatch:
     """Reader of batch output files, of chat completions, completions and responses.
 
     The choices of a request are paths, and so are requests whose ``custom_id`` is one name with numbers
-    after ``#``, ``/``, ``:``, ``@``, ``__`` or a word such as ``-sample-``, where all are written like that.
+    after ``#`` or a word such as ``-repeat-``, where all are written like that; that is noted.
     The file holds no gold answers. Failed requests are left out and counted.
     """
 
@@ -47,11 +49,17 @@ class OpenaiBatch:
         kept, torn = Kept(), list[Note]()
         named = [(where, row, str(row.get("custom_id"))) for where, row in json_lines(path, torn.append)]
         repeats = [NUMBERED.fullmatch(name) for _, _, name in named]
-        grouped = all(repeats) and len({found[1] for found in repeats if found}) < len(named)
+        grouped = all(repeats)
         for (where, row, name), found in zip(named, repeats, strict=True):
             _add(kept, where, row, found[1] if grouped and found else name)
         for note in torn:
             tell(note)
+        if grouped:
+            tell(
+                Note(
+                    "numbered_requests", "each custom_id is taken as a question and the number of its repeat"
+                )
+            )
         yield from kept.questions(tell, texts=texts)
 
 
@@ -62,14 +70,16 @@ def _add(kept: Kept, where: str, row: Row, name: str) -> None:
         kept.left_out["failed" if row.get("error") or not said else "has a status that is not 200"] += 1
         return
     usage = inner(body, "usage")
-    for content, cut in said:
+    for place, (content, cut) in enumerate(said):
         measured = {
             "tokens": usage.get("completion_tokens", usage.get("output_tokens")),
             "prompt_tokens": usage.get("prompt_tokens", usage.get("input_tokens")),
         }
         # Usage is of the whole request: with several choices nobody knows the share of each.
         known = measured if len(said) == 1 else {}
-        kept.add(where, {"id": name, "text": content, "truncated": int(cut), **known})
+        kept.add(
+            where, {"id": name, "text": content, "truncated": int(cut), **known}, [row["custom_id"], place]
+        )
 
 
 def _said(body: Mapping[str, object]) -> Iterator[tuple[str, bool]]:

@@ -70,7 +70,7 @@ class OpenTelemetry:
             "prompt_tokens": held.get("gen_ai.usage.input_tokens", held.get("gen_ai.usage.prompt_tokens")),
         }
         correct = self._verdict(where, span)
-        for message in said:
+        for place, message in enumerate(said):
             row = {
                 "id": mark(asked),
                 "question": spoken(asked[-1]),
@@ -80,7 +80,7 @@ class OpenTelemetry:
                 "truncated": int(message.get("finish_reason") == "length"),
             }
             # Usage is of the whole call.
-            kept.add(where, row | measured if len(said) == 1 else row)
+            kept.add(where, row | measured if len(said) == 1 else row, [_name(span), place])
 
     def _verdict(self, where: str, span: Row) -> int | None:
         for event in entries(span.get("events")):
@@ -113,6 +113,13 @@ def _spans(path: Path, tell: Tell) -> Iterator[tuple[str, Row, Attributes]]:
         ]
         for span in inside or [row]:
             yield where, span, _attributes(span.get("attributes"))
+
+
+def _name(span: Row) -> object:
+    """Return what names a span: the ids of its trace and of itself."""
+    held = inner(span, "context") or span
+    names = held.get("trace_id", held.get("traceId")), held.get("span_id", held.get("spanId"))
+    return span if names == (None, None) else names
 
 
 def _attributes(value: object) -> Attributes:

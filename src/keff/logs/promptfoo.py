@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs._foreign import Kept, mark, spoken
 from keff.logs._lines import head_of, whole_json
@@ -40,7 +41,7 @@ class Promptfoo:
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
         kept, results = Kept(), _results(path)
-        prompts = len({result.get("promptIdx") for result in results})
+        prompts = len({str(result.get("promptIdx")) for result in results})
         for number, result in enumerate(results):
             output = inner(result, "response").get("output")
             if result.get("failureReason") == ERROR or output is None:
@@ -49,7 +50,10 @@ class Promptfoo:
             case, branch = inner(result, "testCase"), _provider(result)
             usage = inner(result, "response", "tokenUsage")
             latency = number_or_none(result.get("latencyMs"))
-            asked = mark([result.get("vars"), case.get("assert"), case.get("description")])
+            given, named = inner(result, "vars"), sorted(inner(case, "vars"))
+            if not set(named) <= set(given):
+                raise LogError(f"{path}: result {number}: its variables are not those of its test case")
+            asked = mark([[given[name] for name in named], case.get("assert"), case.get("description")])
             kept.add(
                 f"{path}: result {number}",
                 {
@@ -62,6 +66,7 @@ class Promptfoo:
                     "prompt_tokens": usage.get("prompt"),
                     "seconds": None if latency is None else latency / 1000,
                 },
+                result.get("id") or number,
             )
         yield from kept.questions(tell, texts=texts)
 

@@ -64,6 +64,7 @@ class TauBench:
                     "correct": int(reward >= self.threshold),
                     "seconds": number_or_none(run.get("duration")),
                 },
+                [run["task_id"], run.get("trial")],
             )
         yield from kept.questions(tell, texts=texts)
 
@@ -74,8 +75,12 @@ def _runs(path: Path, tell: Tell) -> Iterator[tuple[str, Row]]:
     else:
         simulations = entries(inner(whole_json(path)).get("simulations"))
         runs = [(f"{path}: simulation {number}", run) for number, run in enumerate(simulations, 1)]
+    trials = [number_or_none(run.get("trial")) for _, run in runs]
+    if None in trials and any(trial is not None for trial in trials):
+        raise LogError(f"{runs[trials.index(None)][0]}: it has no trial, and others have one")
     # Files are written as conversations end: trials in the order of their numbers.
-    yield from sorted(runs, key=lambda run: number_or_none(run[1].get("trial")) or 0.0)
+    order = sorted(range(len(runs)), key=lambda place: trials[place] or 0.0)
+    yield from (runs[place] for place in order)
 
 
 def log(threshold: float | None = None) -> TauBench:

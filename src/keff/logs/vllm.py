@@ -63,6 +63,8 @@ def _add(kept: Kept, where: str, row: Row) -> None:
                 "confidence": total / tokens if total is not None and tokens else None,
                 "truncated": int(output.get("finish_reason") == "length"),
             },
+            # Request numbers start anew in every session: only a line that is equal in all is the same.
+            [row, output],
         )
 
 
