@@ -3,8 +3,10 @@
     python -m benchmarks.chaos [--inputs 20000] [--seed 0] [PART ...]
 
 Parts: ``sampling`` (a server with 60 kinds of faults at 40% of its answers, sessions killed at random),
-``disk`` (a file system that fills up), ``logs`` (mutated logs of every format), ``gateway`` (requests made by
-a grammar before the same server) and ``sandbox`` (hostile programs, alone and combined). All of it is local:
+``disk`` (a file system that fills up), ``logs`` (mutated logs of every format, Parquet and zip too), ``toml``
+(typing errors in price tables, studies, branches and prompts), ``clock`` (one that jumps while paths are
+drawn), ``keys`` (functions of ``--answer-key`` that hang, fork, end or lie), ``gateway`` (requests made by a
+grammar before the same server) and ``sandbox`` (hostile programs, alone and combined). All of it is local:
 servers listen on 127.0.0.1 and files lie in a temporary folder. Failures are printed with the seed and number
 that repeat them.
 """
@@ -22,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import log_fuzz
 from benchmarks._chaos import Tally
+from benchmarks._chaos_files import hostile_keys, jumping_clock, toml_typos
 from benchmarks._chaos_gateway import hostile_clients
 from benchmarks._chaos_sampling import faults_and_kills, full_disk
 from benchmarks._chaos_sandbox import hostile_programs
@@ -51,7 +54,10 @@ PARTS: dict[str, tuple[float, Callable[[Path, int, int], Tally]]] = {
     "sampling": (0.2, faults_and_kills),
     "disk": (0.0005, full_disk),
     "logs": (0.4, mutated_logs),
-    "gateway": (0.39, hostile_clients),
+    "toml": (0.01, toml_typos),
+    "clock": (0.0005, jumping_clock),
+    "keys": (0.0006, hostile_keys),
+    "gateway": (0.38, hostile_clients),
     "sandbox": (0.01, hostile_programs),
 }
 """The share of the inputs of each part: a mutated log takes a millisecond, a hostile program a second."""

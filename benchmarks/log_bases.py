@@ -287,7 +287,7 @@ def tau_bench(folder: Path, answers: Answers) -> Base:
 def promptfoo(folder: Path, answers: Answers) -> Base:
     def result(i: int, j: int, answer: str) -> JsonRow:
         about = {"id": f"r{i}-{j}", "promptIdx": 0, "provider": {"id": "m"}, "prompt": {"raw": "?"}}
-        case = {"vars": {"n": i}, "assert": []}
+        case = {"vars": {"n": i}}
         said = {"output": answer}
         right = answer == gold(i)
         return {**about, "testCase": case, "vars": {"n": i}, "response": said, "success": right}

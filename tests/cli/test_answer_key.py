@@ -131,3 +131,18 @@ def test_a_log_cannot_name_a_function(file: Path, tmp_path: Path) -> None:
     with pytest.raises(LogError, match="--answer-key"):
         open_record(path)
     assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ("os.write(3, b'[[[\\n')\n    return answer", "takes more than"),
+        ("return '\\ud834'", "half a surrogate pair"),
+    ],
+)
+def test_a_function_that_spoils_its_reply_abstains(tmp_path: Path, body: str, rule: str) -> None:
+    file = tmp_path / "spoils.py"
+    file.write_text(f"import os\ndef key(answer):\n    {body}\n")
+    said = answers.read(answers.space(trusted(file)), "4")
+    assert said.key is None
+    assert rule in said.rule

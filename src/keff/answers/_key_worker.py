@@ -35,6 +35,8 @@ def reply(function: Callable[[str], object], answer: str) -> dict[str, str | Non
         return {"error": f"the answer key returns {type(key).__name__}, not str or None"}
     if key is not None and len(key) > LONGEST_KEY:
         return {"error": f"the answer key returns more than {LONGEST_KEY:,} characters"}
+    if key is not None and not key.isascii() and any("\ud800" <= each <= "\udfff" for each in key):
+        return {"error": "the answer key returns half a surrogate pair"}
     return {"key": key}
 
 

@@ -41,7 +41,11 @@ class Worker:
             return None
         self._write(value)
         line = self._read(seconds) if self.alive else None
-        return None if line is None else json.loads(line)
+        try:
+            return None if line is None else json.loads(line)
+        except ValueError:  # the user's function wrote between the replies
+            self.close()
+            return None
 
     def _write(self, value: object) -> None:
         assert self._process.stdin is not None
