@@ -18,7 +18,7 @@ from keff.analysis.results.comparison import ArmResult, Comparison, Corrected, P
 from keff.errors import UsageError
 from keff.reading.ballot import Ballot
 from keff.reading.open import Opening, Record, open_record
-from keff.reading.repeated import Scored, as_scored, of_record, scored_logs
+from keff.reading.repeated import RepeatedScores, as_scored, of_record, scored_logs
 from keff.reading.several import open_records
 from keff.records import Interval, Note
 from keff.stats import slots as audit
@@ -81,7 +81,7 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
     return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
 
 
-def open_scored(text: str, opening: Opening | None = None) -> list[Scored]:
+def open_scored(text: str, opening: Opening | None = None) -> list[RepeatedScores]:
     """Read repeated scores given as ``PATH``, ``PATH#SLOTS`` or ``PATH#PART``, one for each model."""
     opening = opening or Opening()
     path, mark, choice = text.rpartition("#")
@@ -100,7 +100,7 @@ def open_branches(text: str, opening: Opening | None = None) -> list[Record]:
 
 
 def compare_all(
-    scored: Sequence[Scored], others: int, how: Comparing | None = None
+    scored: Sequence[RepeatedScores], others: int, how: Comparing | None = None
 ) -> Comparison | ScoreComparison:
     """Compare scores: with the first where ``others`` sources were given beside it, else each with each.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from keff.analysis.results.comparison import Better, Outcome, ScoreComparison
 from keff.errors import UsageError
-from keff.reading.repeated import Scored
+from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
 from keff.stats.better import holm, paired
 from keff.stats.repeats import Repeats
@@ -19,7 +19,7 @@ from keff.stats.votes import IntArray
 LEVEL = 0.95
 
 
-def contest(scored: Sequence[Scored], level: float = LEVEL) -> ScoreComparison:
+def contest(scored: Sequence[RepeatedScores], level: float = LEVEL) -> ScoreComparison:
     """Compare each of several scores with each other one; p-values are adjusted by Holm.
 
     Raises UsageError for a single one, and for two that share no question.
@@ -27,13 +27,13 @@ def contest(scored: Sequence[Scored], level: float = LEVEL) -> ScoreComparison:
     return _adjusted([pair(a, b, level) for a, b in combinations(_several(scored), 2)], level)
 
 
-def against(first: Scored, others: Sequence[Scored], level: float = LEVEL) -> ScoreComparison:
+def against(first: RepeatedScores, others: Sequence[RepeatedScores], level: float = LEVEL) -> ScoreComparison:
     """Compare each of some scores with the first; p-values are adjusted by Holm."""
     _several([first, *others])
     return _adjusted([pair(first, other, level) for other in others], level)
 
 
-def _several(scored: Sequence[Scored]) -> Sequence[Scored]:
+def _several(scored: Sequence[RepeatedScores]) -> Sequence[RepeatedScores]:
     if len(scored) < 2:
         raise UsageError("a comparison needs two scores: give two logs, or one of several models")
     return scored
@@ -49,7 +49,7 @@ def _adjusted(pairs: Sequence[tuple[Better, list[Note]]], level: float) -> Score
     return ScoreComparison(found[0] if len(found) == 1 else None, found, tuple(notes))
 
 
-def pair(first: Scored, second: Scored, level: float = LEVEL) -> tuple[Better, list[Note]]:
+def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) -> tuple[Better, list[Note]]:
     """Compare two scores on the questions that they share, matched by id; clusters are those of the first.
 
     Raises UsageError where they share no question, or are on different scales.

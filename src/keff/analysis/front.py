@@ -29,17 +29,17 @@ from keff.policy import Policy
 from keff.reading.arrays import numeric_rows
 from keff.reading.join import align
 from keff.reading.open import Record
-from keff.reading.repeated import Scored, of_record, of_rows
+from keff.reading.repeated import RepeatedScores, of_record, of_rows
 from keff.reading.several import by_column, one_model
 from keff.reading.source import How, opening_of, record_of, unknown
 from keff.sampling.cost import Price
 
 
-class Asked(How, Wanted):
+class AnalysisRequest(How, Wanted):
     """How a source is read, and what is wanted of its analysis."""
 
 
-def analyze(source: object, settings: Settings | None = None, **asked: Unpack[Asked]) -> Analysis:
+def analyze(source: object, settings: Settings | None = None, **asked: Unpack[AnalysisRequest]) -> Analysis:
     """Measure how many paths are worth paying for, and decide what to draw.
 
     ``source`` is a path (or ``PATH#SLOTS``, ``PATH#PART``), a Record, Votes, a 0/1 array [n, K] of
@@ -88,9 +88,9 @@ def noise(source: object, **how: Unpack[How]) -> Noise:
     return noises.noise(only)
 
 
-def scored(source: object, how: Any, most: int | None = None) -> list[Scored]:
+def scored(source: object, how: Any, most: int | None = None) -> list[RepeatedScores]:
     """Return the repeated scores of a source, one for each model; UsageError for more than ``most``."""
-    if isinstance(source, Scored):
+    if isinstance(source, RepeatedScores):
         return [source]
     if isinstance(source, str | Path):
         found = arms.open_scored(str(source), opening_of(how))

@@ -1,4 +1,4 @@
-"""Scored -> Noise: how far to trust a score, and what more questions or repeats would tell."""
+"""RepeatedScores -> Noise: how far to trust a score, and what more questions or repeats would tell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.results.noise import EqualCost, Noise, PowerLine, VarianceSplit
-from keff.reading.repeated import Scored
+from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
 from keff.stats.columns import column_test
 from keff.stats.repeats import (
@@ -51,7 +51,7 @@ ENOUGH_DIFFERENCES = 10
 """Two runs that never differ are copies where this many differences are to be expected."""
 
 
-def noise(scored: Scored) -> Noise:
+def noise(scored: RepeatedScores) -> Noise:
     """Return how far to trust the score of one record; see ``Noise``.
 
     What two repeats of some question are needed for is None where there are none.
@@ -139,7 +139,7 @@ def _equal_cost(repeats: Repeats, spread: Components, wide: float) -> tuple[Equa
     )
 
 
-def _notes(scored: Scored, spread: Components | None) -> list[Note]:
+def _notes(scored: RepeatedScores, spread: Components | None) -> list[Note]:
     repeats, notes = scored.repeats, list[Note]()
     if repeats.units < 10:
         notes.append(

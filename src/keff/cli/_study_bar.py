@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from keff.cli._console import progress_console
 
 
-class Bar:
+class StudyProgressBar:
     """A context manager; ``model`` adds a bar for one model."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from keff import plugins
 from keff.cli import _console
 from keff.cli._oracle import Oracle
 from keff.cli._sampling import on_cluster, refusals
-from keff.cli._study_bar import Bar
+from keff.cli._study_bar import StudyProgressBar
 from keff.cli._study_jobs import Place, StudyJobs, trusted
 from keff.engine import Engine
 from keff.engines._context import longest
@@ -56,7 +56,7 @@ def run(place: Place, grid: Sequence[Cell]) -> list[CellOutcome]:
     refuse_changes(place.study, grid)
     outcomes = [CellOutcome(cell) for cell in grid]
     made = StudyJobs(place)
-    with Bar() as bar:
+    with StudyProgressBar() as bar:
         for model, group in groupby(outcomes, key=lambda outcome: outcome.cell.model):
             owing = list(_owing(place.study, list(group)))
             if owing:
@@ -79,7 +79,11 @@ def _owing(study: Study, outcomes: Sequence[CellOutcome]) -> Iterator[tuple[Cell
 
 
 def _draw_model(
-    place: Place, model: ModelEntry, made: StudyJobs, owing: Sequence[tuple[CellOutcome, CellState]], bar: Bar
+    place: Place,
+    model: ModelEntry,
+    made: StudyJobs,
+    owing: Sequence[tuple[CellOutcome, CellState]],
+    bar: StudyProgressBar,
 ) -> None:
     """Draw all cells of a model on one engine."""
     ready: list[tuple[CellOutcome, Job]] = []

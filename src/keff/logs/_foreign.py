@@ -41,7 +41,7 @@ def questions_of(rows: Callable[[], Iterable[tuple[str, Canonical]]], *, texts: 
 
 
 @dataclass(slots=True)
-class Kept:
+class UsableRows:
     """Rows of one path each, in the order of the file: those that can be used, numbered within a question.
 
     ``left_out`` counts the others by reason, and those that the file holds twice.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import Kept, spoken
+from keff.logs._foreign import UsableRows, spoken
 from keff.logs._lines import first_row, json_lines
 from keff.logs._narrow import number_or_none
 
@@ -39,7 +39,7 @@ class Bfcl:
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        kept, failed = Kept(), _failed(path)
+        kept, failed = UsableRows(), _failed(path)
         for where, row in json_lines(path, tell):
             if row.get("id") is None or "result" not in row:
                 raise LogError(f"{where}: it has no id with a result")

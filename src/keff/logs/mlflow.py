@@ -9,7 +9,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import Kept, mark, spoken, verdict
+from keff.logs._foreign import UsableRows, mark, spoken, verdict
 from keff.logs._lines import Row, first_object, objects
 from keff.logs._narrow import inner, number_or_none
 from keff.narrow import entries, fields, text
@@ -46,12 +46,12 @@ class Mlflow:
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        kept = Kept()
+        kept = UsableRows()
         for where, row in objects(path, tell):
             self._add(kept, where, row)
         yield from kept.questions(tell, texts=texts)
 
-    def _add(self, kept: Kept, where: str, row: Row) -> None:
+    def _add(self, kept: UsableRows, where: str, row: Row) -> None:
         info = inner(row, "info")
         if str(info.get("state", info.get("status", "OK"))) != "OK":
             kept.left_out["ended in an error"] += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import Kept, spoken
+from keff.logs._foreign import UsableRows, spoken
 from keff.logs._lines import Row, first_row, json_lines
 from keff.logs._narrow import inner
 from keff.logs._values import optional_text
@@ -46,7 +46,7 @@ class OpenaiBatch:
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        kept, torn = Kept(), list[Note]()
+        kept, torn = UsableRows(), list[Note]()
         named = [(where, row, str(row.get("custom_id"))) for where, row in json_lines(path, torn.append)]
         repeats = [NUMBERED.fullmatch(name) for _, _, name in named]
         grouped = all(repeats)
@@ -63,7 +63,7 @@ class OpenaiBatch:
         yield from kept.questions(tell, texts=texts)
 
 
-def _add(kept: Kept, where: str, row: Row, name: str) -> None:
+def _add(kept: UsableRows, where: str, row: Row, name: str) -> None:
     body = inner(row, "response", "body")
     said = list(_said(body))
     if row.get("error") or inner(row, "response").get("status_code", 200) != 200 or not said:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import Kept, mark, spoken, verdict
+from keff.logs._foreign import UsableRows, mark, spoken, verdict
 from keff.logs._lines import Row, first_object, head_of, loads, objects, whole_json
 from keff.logs._narrow import inner
 from keff.logs._values import optional_text
@@ -54,13 +54,13 @@ class OpenTelemetry:
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        kept = Kept()
+        kept = UsableRows()
         for where, span, held in _spans(path, tell):
             if _is_call(held):
                 self._add(kept, where, span, held)
         yield from kept.questions(tell, texts=texts)
 
-    def _add(self, kept: Kept, where: str, span: Row, held: Attributes) -> None:
+    def _add(self, kept: UsableRows, where: str, span: Row, held: Attributes) -> None:
         asked, said = _messages(held, "input", "prompt"), _messages(held, "output", "completion")
         if not asked or not said:
             kept.left_out["kept no messages (tools keep them only when asked to)"] += 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import Kept, mark, spoken
+from keff.logs._foreign import UsableRows, mark, spoken
 from keff.logs._lines import head_of, whole_json
 from keff.logs._narrow import inner, number_or_none
 from keff.narrow import entries, items
@@ -40,7 +40,7 @@ class Promptfoo:
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        kept, results = Kept(), _results(path)
+        kept, results = UsableRows(), _results(path)
         prompts = len({str(result.get("promptIdx")) for result in results})
         for number, result in enumerate(results):
             output = inner(result, "response").get("output")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import Kept
+from keff.logs._foreign import UsableRows
 from keff.logs._lines import Row, first_object, head_of, objects, whole_json
 from keff.logs._narrow import inner, number_or_none
 from keff.logs._values import optional_text
@@ -49,7 +49,7 @@ class TauBench:
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        kept = Kept()
+        kept = UsableRows()
         for where, run in _runs(path, tell):
             reward = number_or_none(inner(run, "reward_info").get("reward", run.get("reward")))
             if run.get("task_id") is None:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import Kept, mark
+from keff.logs._foreign import UsableRows, mark
 from keff.logs._lines import Row, first_object, objects
 from keff.logs._narrow import number_or_none
 from keff.narrow import entries, items
 
 
-class Vllm:
+class VllmOutputs:
     """Reader of dumped ``RequestOutput`` (``vars`` of it and of its ``outputs``, or the same by hand).
 
     The outputs of a request are paths, and requests of one prompt are one question: request numbers are
@@ -38,13 +38,13 @@ class Vllm:
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        kept = Kept()
+        kept = UsableRows()
         for where, row in objects(path, tell):
             _add(kept, where, row)
         yield from kept.questions(tell, texts=texts)
 
 
-def _add(kept: Kept, where: str, row: Row) -> None:
+def _add(kept: UsableRows, where: str, row: Row) -> None:
     prompt, prompt_ids = row.get("prompt"), items(row.get("prompt_token_ids"))
     for output in entries(row.get("outputs")):
         if output.get("finish_reason") in (None, "abort", "error"):
@@ -68,6 +68,6 @@ def _add(kept: Kept, where: str, row: Row) -> None:
         )
 
 
-def log() -> Vllm:
+def log() -> VllmOutputs:
     """Make the reader."""
-    return Vllm()
+    return VllmOutputs()

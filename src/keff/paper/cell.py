@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from keff.paper.layout import Benchmark
+from keff.paper.layout import PaperBenchmark
 from keff.paper.records import ArmSample, align
 from keff.result import Json, Result
 from keff.stats.compare import ArmPlan, arm_draws, compare_arms
@@ -34,7 +34,7 @@ class CellPlace:
     """Where a cell stands: its model and its benchmark, with the benchmark's labels in Table 3."""
 
     model: str
-    benchmark: Benchmark
+    benchmark: PaperBenchmark
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ MODELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Benchmark:
+class PaperBenchmark:
     """One row of Table 3: its domain, its name and its answer space there."""
 
     domain: str
@@ -25,18 +25,18 @@ class Benchmark:
 
 
 BENCHMARKS = {
-    "triviaqa": Benchmark("QA", "TriviaQA", "open text"),
-    "hotpotqa": Benchmark("QA", "HotpotQA", "open text"),
-    "arc_challenge": Benchmark("Sci/MC", "ARC-C", "bounded (4)"),
-    "mmlu": Benchmark("Sci/MC", "MMLU", "bounded (4)"),
-    "hellaswag": Benchmark("Commonsense", "HellaSwag", "bounded (4)"),
-    "winogrande": Benchmark("Commonsense", "WinoGrande", "binary (2)"),
-    "drop": Benchmark("NLU", "DROP", "open text"),
-    "boolq": Benchmark("NLU", "BoolQ", "binary (y/n)"),
-    "mbpp": Benchmark("Code", "MBPP", "code pass/fail"),
-    "cruxeval": Benchmark("Code", "CruxEval", "code pass/fail"),
-    "gsm8k": Benchmark("Math", "GSM8K", "numeric"),
-    "math": Benchmark("Math", "MATH", "numeric"),
+    "triviaqa": PaperBenchmark("QA", "TriviaQA", "open text"),
+    "hotpotqa": PaperBenchmark("QA", "HotpotQA", "open text"),
+    "arc_challenge": PaperBenchmark("Sci/MC", "ARC-C", "bounded (4)"),
+    "mmlu": PaperBenchmark("Sci/MC", "MMLU", "bounded (4)"),
+    "hellaswag": PaperBenchmark("Commonsense", "HellaSwag", "bounded (4)"),
+    "winogrande": PaperBenchmark("Commonsense", "WinoGrande", "binary (2)"),
+    "drop": PaperBenchmark("NLU", "DROP", "open text"),
+    "boolq": PaperBenchmark("NLU", "BoolQ", "binary (y/n)"),
+    "mbpp": PaperBenchmark("Code", "MBPP", "code pass/fail"),
+    "cruxeval": PaperBenchmark("Code", "CruxEval", "code pass/fail"),
+    "gsm8k": PaperBenchmark("Math", "GSM8K", "numeric"),
+    "math": PaperBenchmark("Math", "MATH", "numeric"),
 }
 DOMAINS = ("QA", "Sci/MC", "Commonsense", "NLU", "Code", "Math")
 """In the order of Table 8."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from keff.paper import layout
 from keff.paper.cell import FLOOR, CellNumbers, MatrixCell, Resampling
-from keff.paper.layout import Benchmark
+from keff.paper.layout import PaperBenchmark
 from keff.result import Json
 from keff.stats.association import mann_whitney, pearson_test
 
@@ -84,7 +84,7 @@ def not_in_figure3(cells: Sequence[MatrixCell]) -> dict[str, Json]:
     }
 
 
-def _points(cells: Sequence[MatrixCell]) -> Iterator[tuple[Benchmark, list[float], list[float]]]:
+def _points(cells: Sequence[MatrixCell]) -> Iterator[tuple[PaperBenchmark, list[float], list[float]]]:
     """Yield each benchmark with the diversities of its cells and the changes of its valid ones."""
     for about in dict.fromkeys(cell.place.benchmark for cell in cells):
         own = [cell for cell in cells if cell.place.benchmark == about]

@@ -18,7 +18,7 @@ from keff.errors import KeffError, UsageError
 from keff.log import LogInfo, Question, find_log
 from keff.paper import layout, matrix, saturation
 from keff.paper.cell import CellPlace, MatrixCell, measure
-from keff.paper.layout import Benchmark
+from keff.paper.layout import PaperBenchmark
 from keff.paper.records import ArmSample, cut_is_wrong, diversity
 from keff.paper.reproduce import Reproducing, Reproduction
 from keff.paper.saturation import PILOT_K, SeriesEntry
@@ -140,7 +140,7 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class StudyComparison:
     """One arm against another, on every model and task that both have."""
 
     about: Mapping[str, Any]
@@ -230,7 +230,7 @@ def _observed(entry: SeriesEntry) -> Rows:
     return [entry.names | {"k": row["k"], "k_eff": row["k_eff"], "c": c} for row in rows]
 
 
-def _fill_pairs(comparisons: Sequence[Comparison], result: Reproduction) -> None:
+def _fill_pairs(comparisons: Sequence[StudyComparison], result: Reproduction) -> None:
     """Fill what takes two arms; several comparisons never share a row, a figure or a test."""
     known = [comparison for comparison in comparisons if comparison.cells]
     for comparison in known:
@@ -249,7 +249,7 @@ def _fill_pairs(comparisons: Sequence[Comparison], result: Reproduction) -> None
 
 def _compared(
     study: Study, name: str, arms: Sequence[StudyArm], result: Reproduction, how: Reproducing
-) -> Comparison:
+) -> StudyComparison:
     """Compare one arm with the arm that it names, in the order of the study's tasks and models."""
     entry = next(arm for arm in study.arms if arm.name == name)
     by_place = {(arm.task.name, arm.model.name, arm.entry.name): arm for arm in arms}
@@ -276,7 +276,7 @@ def _compared(
                     continue
                 k = min(sc.sample.votes.k, pt.sample.votes.k)
                 about |= {"paths": max(about["paths"], k), "seeds": max(about["seeds"], pt.seeds)}
-    return Comparison(about, cells)
+    return StudyComparison(about, cells)
 
 
 def _measure(
@@ -330,8 +330,8 @@ def _label(model: ModelEntry) -> str:
     return model.label or model.name
 
 
-def _labels(task: TaskEntry) -> Benchmark:
+def _labels(task: TaskEntry) -> PaperBenchmark:
     known = layout.BENCHMARKS.get(task.name)
     if known is not None and plugins.has("task", task.name):
         return known
-    return Benchmark(task.domain, task.label or task.name, task.space)
+    return PaperBenchmark(task.domain, task.label or task.name, task.space)

@@ -24,14 +24,14 @@ W_GRID = np.round(np.linspace(0, 0.96, 33), 3)
 
 
 @dataclass(frozen=True, slots=True)
-class Prior:
+class VotePrior:
     """The law of the leader's share among the top two: 1 with probability w, else Beta(a, a)."""
 
     a: float
     w: float
 
 
-def fit_prior(pilot: Votes, generic: tuple[float, float] = GENERIC) -> Prior:
+def fit_prior(pilot: Votes, generic: tuple[float, float] = GENERIC) -> VotePrior:
     """Fit (a, w) by maximum likelihood to the folded top-two counts of an unlabelled pilot.
 
     Adds ``PSEUDO_ITEMS`` questions of the generic prior. Searches a fixed grid, so that near-equal pilots
@@ -48,7 +48,7 @@ def fit_prior(pilot: Votes, generic: tuple[float, float] = GENERIC) -> Prior:
     seen[size - v2, v2] += PSEUDO_ITEMS * np.exp(_log_law(size, *generic)[size - v2, v2])
     score = (seen * _log_law(size, A_GRID[:, None], W_GRID)).sum(axis=(2, 3))
     a, w = np.unravel_index(int(score.argmax()), score.shape)
-    return Prior(float(A_GRID[a]), float(W_GRID[w]))
+    return VotePrior(float(A_GRID[a]), float(W_GRID[w]))
 
 
 def _log_law(size: int, a: ArrayLike, w: ArrayLike) -> FloatArray:
@@ -67,7 +67,7 @@ def _log_law(size: int, a: ArrayLike, w: ArrayLike) -> FloatArray:
 class PilotBudget(TablePolicy):
     """The rule for one prior. ``fit`` returns it for the prior of a pilot."""
 
-    def __init__(self, tau: float, cap: int, prior: Prior | None) -> None:
+    def __init__(self, tau: float, cap: int, prior: VotePrior | None) -> None:
         a, w = (prior.a, prior.w) if prior else GENERIC
         lead = top_two_lead(cap, a, w)
         spec = format_spec("pilot_budget", tau, cap=cap, a=prior and prior.a, w=prior and prior.w)
@@ -95,4 +95,4 @@ def policy(
         return PilotBudget(tau, cap, None)
     if isinstance(a, str) or isinstance(w, str) or not 0 < a < float("inf") or not 0 <= w < 1:
         raise PolicyError(f"pilot_budget: a must be above 0 and w in [0, 1), not {a} and {w}")
-    return PilotBudget(tau, cap, Prior(float(a), float(w)))
+    return PilotBudget(tau, cap, VotePrior(float(a), float(w)))

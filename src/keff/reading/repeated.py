@@ -25,7 +25,7 @@ LEFT_OUT = ("trimmed", "short_questions")
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class RepeatedScores:
     """Repeated scores of one model: the questions by ``ids``, with ``clusters`` by name where there are any.
 
     ``record`` holds the votes where all repeats are among them, for what needs answers or columns.
@@ -43,7 +43,7 @@ class Scored:
         return None if self.record is None else self.record.ballot.votes
 
 
-def scored_logs(path: Path, opening: Opening | None = None) -> list[Scored]:
+def scored_logs(path: Path, opening: Opening | None = None) -> list[RepeatedScores]:
     """Return the repeated scores of a run, a log or a folder of logs, one for each part and model.
 
     All repeats of a question count, however many, unless ``opening.trim`` says so or a policy stopped the
@@ -55,7 +55,7 @@ def scored_logs(path: Path, opening: Opening | None = None) -> list[Scored]:
     return [scored for file in files for scored in _apart(file, opening)]
 
 
-def _apart(path: Path, opening: Opening) -> list[Scored]:
+def _apart(path: Path, opening: Opening) -> list[RepeatedScores]:
     try:
         whole = by_columns(path, opening)
     except RaggedError:
@@ -65,7 +65,7 @@ def _apart(path: Path, opening: Opening) -> list[Scored]:
     ):
         return [of_record(whole)]
     source = gathered(path, opening)
-    found: list[Scored] = []
+    found: list[RepeatedScores] = []
     with naming(path):
         parts = parts_of(source.questions, opening.part)
         for part, questions in parts.items():
@@ -85,24 +85,26 @@ def _apart(path: Path, opening: Opening) -> list[Scored]:
     return found
 
 
-def of_record(record: Record) -> Scored:
+def of_record(record: Record) -> RepeatedScores:
     """Return the repeats of a record whose paths are of one model; raises UsageError for one of several."""
     return as_scored(one_model(record))
 
 
-def as_scored(record: Record) -> Scored:
+def as_scored(record: Record) -> RepeatedScores:
     """Return the repeats of a record; raises UsageError without scores and gold answers."""
     votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(
             f"{record.path} has neither scores nor gold answers: there is no score whose noise to tell"
         )
-    return Scored(record.path, record.ballot.names, Repeats.of_votes(votes), record.ballot.notes, record)
+    return RepeatedScores(
+        record.path, record.ballot.names, Repeats.of_votes(votes), record.ballot.notes, record
+    )
 
 
 def of_rows(
     rows: Sequence[Sequence[float | None]], name: str, cluster: Sequence[object] | None = None
-) -> Scored:
+) -> RepeatedScores:
     """Return the repeats of scores in memory, a list for each question; None and NaN are missing repeats."""
     kept = [np.asarray([x for x in row if x is not None and x == x], np.float64) for row in rows]
     places = [place for place, row in enumerate(kept) if row.size]
@@ -114,10 +116,10 @@ def of_rows(
         repeats = Repeats.of_scores([kept[place] for place in places], clusters)
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from None
-    return Scored(name, [str(place) for place in places], repeats, notes)
+    return RepeatedScores(name, [str(place) for place in places], repeats, notes)
 
 
-def _of_questions(questions: Sequence[Question], source: Any, trim: int | None, name: str) -> Scored:
+def _of_questions(questions: Sequence[Question], source: Any, trim: int | None, name: str) -> RepeatedScores:
     kept: list[Question] = []
     rows: list[Sequence[float]] = []
     for question in questions:
@@ -138,7 +140,7 @@ def _of_questions(questions: Sequence[Question], source: Any, trim: int | None, 
     low, high = repeats.k, int(repeats.count.max())
     if low < high:
         notes.append(Note("ragged", f"questions have {low} to {high} repeats: all of them are used"))
-    return Scored(name, [question.id for question in kept], repeats, tuple(notes))
+    return RepeatedScores(name, [question.id for question in kept], repeats, tuple(notes))
 
 
 def _scores(question: Question, reading: Any) -> Sequence[float]:

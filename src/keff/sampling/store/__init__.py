@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keff.sampling.store._database import DATABASE
 from keff.sampling.store._run import Run
-from keff.sampling.store._spans import Span
+from keff.sampling.store._spans import OwedPaths
 from keff.sampling.store.rows import Scored
 
-__all__ = ["DATABASE", "Run", "Scored", "Span"]
+__all__ = ["DATABASE", "OwedPaths", "Run", "Scored"]

@@ -16,7 +16,7 @@ from keff.sampling.integrity import Integrity
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import _counts
 from keff.sampling.store._database import clear_errors
-from keff.sampling.store._spans import Span, Wanted, missing
+from keff.sampling.store._spans import OwedPaths, Wanted, missing
 from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, scored
 
 Float16Array = npt.NDArray[np.float16]
@@ -104,7 +104,7 @@ class Reads:
             return set()
         return {row["item"] for row in self._rows(_counts.STALE, (version,))}
 
-    def owed(self, item: str, wanted: Wanted) -> list[Span]:
+    def owed(self, item: str, wanted: Wanted) -> list[OwedPaths]:
         """Return wanted minus kept for one item, as spans of neighbouring paths with the same attempt.
 
         ``wanted`` lists (slot, number of paths).

@@ -10,7 +10,7 @@ Wanted = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class OwedPaths:
     """Paths ``start`` to ``start + count - 1`` of one item and slot that are still to be drawn.
 
     ``attempt`` is the number of this try, the same for all of them.
@@ -23,9 +23,9 @@ class Span:
     attempt: int = 0
 
 
-def missing(item: str, seen: Mapping[tuple[int, int], tuple[int, bool]], wanted: Wanted) -> list[Span]:
+def missing(item: str, seen: Mapping[tuple[int, int], tuple[int, bool]], wanted: Wanted) -> list[OwedPaths]:
     """Return wanted minus kept; ``seen`` gives the last attempt at a (slot, path), and whether all failed."""
-    spans: list[Span] = []
+    spans: list[OwedPaths] = []
     for slot, count in wanted:
         for index in range(count):
             attempt, failed = seen.get((slot, index), (-1, True))
@@ -33,7 +33,7 @@ def missing(item: str, seen: Mapping[tuple[int, int], tuple[int, bool]], wanted:
                 continue
             last = spans[-1] if spans else None
             if last and (last.slot, last.start + last.count, last.attempt) == (slot, index, attempt + 1):
-                spans[-1] = Span(item, slot, last.start, last.count + 1, attempt + 1)
+                spans[-1] = OwedPaths(item, slot, last.start, last.count + 1, attempt + 1)
             else:
-                spans.append(Span(item, slot, index, 1, attempt + 1))
+                spans.append(OwedPaths(item, slot, index, 1, attempt + 1))
     return spans
