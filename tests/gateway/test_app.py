@@ -130,8 +130,27 @@ def test_requests_choose_their_policy(serve: Serve) -> None:
     assert reply.model_extra["keff"]["policy"] == "lead_k:3,cap=4"
     with pytest.raises(openai.BadRequestError, match="more than the 64"):
         ask(rig, extra_body={"keff": {"k": 65}})
-    with pytest.raises(openai.BadRequestError, match="n must be 1"):
-        ask(rig, n=2)
+
+
+def test_several_choices_are_the_winner_and_other_paths(serve: Serve) -> None:
+    script = Script(answer=says("1", "2", "2", "3"))
+    rig = serve(script)
+    reply = ask(rig, n=4)
+    texts = [choice.message.content for choice in reply.choices]
+    assert [choice.index for choice in reply.choices] == [0, 1, 2, 3] and "2" in texts[0]
+    assert len({*texts}) == 4 and reply.usage.prompt_tokens == 4 * 7
+    assert reply.model_extra["keff"]["policy"] == "fixed:4" and len(script.requests) == 4
+    chunks = [chunk for chunk in ask(rig, n=3, stream=True) if chunk.choices]
+    streamed: dict[int, str] = {}
+    for chunk in chunks:
+        delta = chunk.choices[0]
+        streamed[delta.index] = streamed.get(delta.index, "") + (delta.delta.content or "")
+    assert sorted(streamed) == [0, 1, 2] and len({*streamed.values()}) == 3 and "2" in streamed[0]
+    free = serve(Script(answer=lambda _, seed: f"Once upon a time {seed}"))
+    assert len(ask(free, n=3).choices) == 3
+    for n, more in ((0, {}), (-1, {}), (True, {}), (2.0, {}), (65, {}), (2, {"keff": {"k": 3}})):
+        assert rig.post({"messages": QUESTION, "n": n, **more}).status_code == 400
+    assert ask(rig, n=1).choices[0].message.content
 
 
 def test_a_deadline_is_kept_and_told(serve: Serve) -> None:

@@ -9,7 +9,14 @@ HEAVY = {"scipy", "openai", "pandas", "sympy", "rich"}
 
 
 def test_the_server_loads_nothing_that_only_analysis_needs() -> None:
-    code = "import sys, keff.gateway.server; print(*{name.partition('.')[0] for name in sys.modules})"
+    code = "import sys, keff.gateway.server, keff.cli.serve, keff.cli._serving; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "starlette" in loaded.split()
-    assert not HEAVY & set(loaded.split())
+    packages = {name.partition(".")[0] for name in loaded.split()}
+    assert "starlette" in packages
+    assert not HEAVY & packages
+
+
+def test_the_command_loads_nothing_that_reads_logs() -> None:
+    code = "import sys, keff.cli.serve; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"keff.reading", "keff.logs", "keff.analysis"} & set(loaded.split())

@@ -72,7 +72,7 @@ def test_a_stream_says_what_the_whole_reply_says() -> None:
     shown.choice["message"] |= {"reasoning_content": "hm", "tool_calls": [call], "refusal": None}
     shown.choice["logprobs"] = {"content": []}
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    reply = completion("name", shown, usage, {"answer": "7"})
+    reply = completion("name", [shown], usage, {"answer": "7"})
     assert (reply["id"], reply["model"], reply["choices"][0]["index"]) == ("text", "m", 0)
     events = [piece.removeprefix(b"data: ").strip() for piece in chunks(reply, include_usage=True)]
     assert events[-1] == b"[DONE]"

@@ -56,7 +56,7 @@ def test_headers_ask_too_and_the_body_wins() -> None:
         ({"messages": [{"content": "no role"}]}, "messages[0]"),
         ({"messages": [*QUESTION, 7]}, "messages[1]"),
         ({"model": 7}, "model"),
-        ({"n": 2}, "n"),
+        ({"n": 0}, "n"),
         ({"n": True}, "n"),
         ({"n": "1"}, "n"),
         ({"stream": "yes"}, "stream"),

@@ -175,6 +175,14 @@ def test_other_paths_of_the_api_pass_unchanged() -> None:
             rig.client().embeddings.create(model="e", input="word")
 
 
+@pytest.mark.parametrize("path", ["completions", "messages"])
+def test_other_ways_to_ask_for_answers_pass_and_say_that_they_are_not_voted(path: str) -> None:
+    with raw_server(lambda *_: http(b'{"content": []}')) as url, gateway(url) as rig:
+        reply = httpx2.post(f"{rig.url}/{path}", json={"model": "m"})
+        assert reply.status_code == 200 and "only chat and responses" in reply.headers["x-keff-not-voted"]
+        assert "x-keff-not-voted" not in httpx2.post(f"{rig.url}/embeddings", json={}).headers
+
+
 def test_a_stream_of_another_path_comes_as_it_is_made() -> None:
     def give(*_: Any) -> Any:
         yield b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"

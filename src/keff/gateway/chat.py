@@ -28,6 +28,12 @@ log = logging.getLogger("keff.gateway")
 
 RESPONSES = "/v1/responses"
 
+NOT_VOTED = {
+    f"/v1/{name}": f"{name} are passed through: only chat and responses are voted"
+    for name in ("completions", "messages")
+}
+"""Paths that draw answers too, and why none of them is voted on."""
+
 Serve = Callable[[Exchange, Scope], Awaitable[None]]
 
 
@@ -92,7 +98,7 @@ class Chat:
 
     async def _passed(self, exchange: Exchange, scope: Scope) -> None:
         self._check_room()
-        exchange.passed = True
+        exchange.passed, exchange.not_voted = True, NOT_VOTED.get(scope["path"].rstrip("/").lower())
         caller = self._caller(exchange, scope)
         await passage.passed(self.service, exchange, scope["method"], scope["path"], caller)
 

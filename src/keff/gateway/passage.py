@@ -28,6 +28,7 @@ PREFIX = "/v1"
 _PATH = re.compile(r"/v1(/[\w.:~-]+)+/?", re.ASCII)
 """Unquoted once; what is quoted twice goes nowhere."""
 
+MESSAGES = "/v1/messages"
 SENT_UP = (b"content-type", b"accept")
 BROUGHT_BACK = frozenset({"content-type", "content-encoding", "content-disposition", "retry-after", "etag"})
 FAMILIES = ("x-ratelimit-", "openai-")
@@ -60,6 +61,9 @@ async def passed(
     # A server that a plan names gets no key of a client.
     keys = service.upstream.keys(caller.at(trusted=service.trusted))
     encodings = ENCODINGS if demand is None else "identity"
+    if path.startswith(MESSAGES) and "authorization" in keys:
+        # Who speaks this protocol may want the key in its own header.
+        keys = {**keys, "x-api-key": keys["authorization"].partition(" ")[2]}
     headers = {**sent, **caller.headers, **traced, **keys, "accept-encoding": encodings}
     await until_gone(exchange, _call(service, exchange, method, path, caller, headers, body, demand))
 

@@ -129,17 +129,19 @@ def all_paths(paths: Sequence[Drawn]) -> list[Object]:
     ]
 
 
-def completion(name: str, path: Drawn, usage: Mapping[str, object], vote: Mapping[str, object]) -> Object:
-    """Return the reply: the response that the path came in, with this one choice.
+def completion(
+    name: str, paths: Sequence[Drawn], usage: Mapping[str, object], vote: Mapping[str, object]
+) -> Object:
+    """Return the reply: the response that the first path came in, with these paths as its choices.
 
     ``name`` if it has no id.
     """
     return {
         "id": name,
         "created": int(time.time()),
-        **path.body,
+        **paths[0].body,
         "object": "chat.completion",
-        "choices": [{**path.choice, "index": 0}],
+        "choices": [{**path.choice, "index": index} for index, path in enumerate(paths)],
         "usage": usage,
         "keff": vote,
     }

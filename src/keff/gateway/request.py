@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypedDict, TypeVar, cast
 
 from keff.gateway.errors import Problem
@@ -70,12 +70,13 @@ class Ask:
 
     ``body`` is the client's object without what the gateway decides (``n``, ``stream``, ``stream_options``,
     ``seed``, ``keff``); everything else in it is unchanged. ``view`` is the chat request that asks the same:
-    of chat, the body itself.
+    of chat, the body itself. ``n`` choices are wanted in the reply.
     """
 
     body: Object
     wish: Wish
     seed: int | None = None
+    n: int = 1
     stream: bool = False
     stream_options: Object | None = None
     api: Api = CHAT
@@ -129,17 +130,23 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     _check_messages(body.get("messages"))
     _check_model(body)
     n = body.pop("n", None)
-    if n is not None and (isinstance(n, bool) or n != 1):
-        line = "n must be 1: the gateway draws the paths itself and gives one answer; see keff.policy"
-        raise Problem(400, line, param="n", code="unsupported_value")
+    n = 1 if n is None else n
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise Problem(400, "n must be a whole number of at least 1", param="n", code="unsupported_value")
+    wish = _wish(body.pop(OWN, None), headers)
+    if n > 1:
+        if wish.k is not None or wish.policy is not None or wish.cap is not None:
+            raise Problem(400, "n stands alone: leave keff.k, keff.policy and keff.cap out", param="n")
+        wish = replace(wish, k=n)
     options = cast("Object | None", _typed(body, "stream_options", dict))
     seed = _typed(body, "seed", int)
     if seed is not None and not -(2**63) <= seed < 2**63:
         raise Problem(400, "seed must be an integer of at most 64 bits", param="seed")
     return Ask(
         body,
-        _wish(body.pop(OWN, None), headers),
+        wish,
         seed=seed,
+        n=n,
         stream=bool(_typed(body, "stream", bool)),
         stream_options=options,
     )

@@ -24,7 +24,16 @@ KEY_HEADERS = (b"api-key", b"x-api-key")
 
 CALLER_KEYS = (b"authorization", *KEY_HEADERS)
 
-HANDED_ON = frozenset({b"traceparent", b"tracestate", b"openai-organization", b"openai-project"})
+HANDED_ON = frozenset(
+    {
+        b"traceparent",
+        b"tracestate",
+        b"openai-organization",
+        b"openai-project",
+        b"anthropic-version",
+        b"anthropic-beta",
+    }
+)
 
 NEEDS_NO_CONSENT = frozenset({b"", b"text/plain", b"application/x-www-form-urlencoded"})
 """Types of bodies that any web page may send anywhere (multipart too, which uploads need)."""

@@ -171,9 +171,10 @@ class Service:
             self.deadline(job),
             options.replacements,
             options.in_flight,
-            options.free_text,
+            # Who asks for several choices gets them, whatever they are.
+            options.free_text if job.ask.n == 1 else "draw",
             give_up=job.asked is not None and job.policy is self.policy and options.free_text != "draw",
-            probe=job.asked is not None and not job.asked.known,
+            probe=job.asked is not None and not job.asked.known and job.ask.n == 1,
             skip=self.board is None or self.board.skip,
         )
 
@@ -307,8 +308,10 @@ class Service:
         if job.ask.wish.return_paths:
             told["all_paths"] = all_paths(outcome.paths)
         path = (winner if job.tab is None else shown_path)(outcome, self.options.reply)
-        made = completion if job.ask.api is CHAT else response
-        return made(job.name, path, usage, told)
+        if job.ask.api is not CHAT:
+            return response(job.name, path, usage, told)
+        others = [each for each in (*outcome.paths, *outcome.unused) if each is not path]
+        return completion(job.name, [path, *others[: job.ask.n - 1]], usage, told)
 
     def _note(self, job: Job, outcome: Outcome) -> None:
         keys = [path.key for path in outcome.paths]

@@ -29,28 +29,29 @@ def failure(problem: Problem) -> bytes:
 def chunks(reply: Mapping[str, object], *, include_usage: bool) -> Iterator[bytes]:
     """Yield a whole reply as a stream.
 
-    Role, content, the end with the vote, usage where asked, ``[DONE]``.
+    Of each choice role, content and end (of the first with the vote); usage where asked, ``[DONE]``.
     """
-    (choice,) = entries(reply["choices"])
     base = {name: value for name, value in reply.items() if name not in ("choices", "usage", "keff")}
     base["object"] = "chat.completion.chunk"
     if include_usage:
         base["usage"] = None
-    message = fields(choice["message"])
-    yield event({**base, "choices": [_delta({"role": message.get("role") or "assistant", "content": ""})]})
-    delta = _delta(_content(message))
-    if choice.get("logprobs"):
-        delta["logprobs"] = choice["logprobs"]
-    yield event({**base, "choices": [delta]})
-    end: Object = {"index": 0, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
-    yield event({**base, "choices": [end], "keff": reply["keff"]})
+    for index, choice in enumerate(entries(reply["choices"])):
+        message = fields(choice["message"])
+        begun = {"role": message.get("role") or "assistant", "content": ""}
+        yield event({**base, "choices": [_delta(index, begun)]})
+        delta = _delta(index, _content(message))
+        if choice.get("logprobs"):
+            delta["logprobs"] = choice["logprobs"]
+        yield event({**base, "choices": [delta]})
+        end: Object = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
+        yield event({**base, "choices": [end], **({} if index else {"keff": reply["keff"]})})
     if include_usage:
         yield event({**base, "choices": [], "usage": reply["usage"]})
     yield DONE
 
 
-def _delta(content: Mapping[str, object]) -> Object:
-    return {"index": 0, "delta": content, "finish_reason": None}
+def _delta(index: int, content: Mapping[str, object]) -> Object:
+    return {"index": index, "delta": content, "finish_reason": None}
 
 
 def _content(message: Mapping[str, object]) -> Object:
