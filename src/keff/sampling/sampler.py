@@ -15,7 +15,7 @@ from keff.records import Completion, Item, Path, path_seed
 from keff.sampling.bounded import bounded
 from keff.sampling.orders import Order, Progress, Watch, advised, wanted
 from keff.sampling.selection import Selection
-from keff.sampling.store import Run, Span
+from keff.sampling.store import OwedPaths, Run
 from keff.sampling.store.rows import item_of
 from keff.task import ScoredText, Task
 
@@ -135,7 +135,7 @@ class Session:
         await self._draw_all(item, self.run.owed(item.id, [(slot, target)]))
         return not self.run.owed(item.id, [(slot, target)])
 
-    async def _draw_all(self, item: Item, spans: Iterable[Span], tries: int = 1) -> None:
+    async def _draw_all(self, item: Item, spans: Iterable[OwedPaths], tries: int = 1) -> None:
         """Draw spans at once, each in requests as large as the engine takes now."""
         most = self.engine.capabilities.max_n
         parts = [part for span in spans for part in _split(span, most)]
@@ -144,7 +144,7 @@ class Session:
             self.limit,
         )
 
-    async def _draw(self, item: Item, span: Span, tries: int = 1) -> None:
+    async def _draw(self, item: Item, span: OwedPaths, tries: int = 1) -> None:
         """Draw one span in one request, what failed again, and then what one request could not hold."""
         if span.count > self.engine.capabilities.max_n:
             # The server has taught the engine a smaller n since this span was cut.
@@ -181,7 +181,7 @@ class Session:
         async with self.desk:
             await asyncio.sleep(0)
 
-    def _paths(self, span: Span) -> Iterator[Path]:
+    def _paths(self, span: OwedPaths) -> Iterator[Path]:
         for index in range(span.start, span.start + span.count):
             seed = path_seed(self.order.sampling.seed, span.item, span.slot, index)
             yield Path(span.item, span.slot, index, span.attempt, seed)
@@ -198,7 +198,7 @@ class Session:
             transient=False,
         )
 
-    def _note_failure(self, span: Span, error: EngineError) -> None:
+    def _note_failure(self, span: OwedPaths, error: EngineError) -> None:
         if not error.transient and not error.refused and self.progress.done == 0:
             raise error
         self.run.add([replace(path, error=str(error)) for path in self._paths(span)])
@@ -215,7 +215,7 @@ class Session:
                 transient=False,
             )
 
-    def _note_refusal(self, span: Span, error: EngineError) -> None:
+    def _note_refusal(self, span: OwedPaths, error: EngineError) -> None:
         """Ask this question no more. It says nothing about the others, unless none was ever answered."""
         self.refused[span.item, span.slot] = error
         self.progress.refused.setdefault(span.item, str(error))
@@ -223,7 +223,7 @@ class Session:
         if not self.fruitful and len(self.progress.refused) >= REFUSED_QUESTIONS:
             raise self._refuses_all(error)
 
-    async def _keep(self, item: Item, span: Span, drawn: Sequence[Completion]) -> None:
+    async def _keep(self, item: Item, span: OwedPaths, drawn: Sequence[Completion]) -> None:
         billed = [drawn[0], *(replace(done, prompt_tokens=0, cached_tokens=0) for done in drawn[1:])]
         paths = [replace(path, completion=done) for path, done in zip(self._paths(span), billed, strict=True)]
         try:
@@ -250,7 +250,7 @@ async def _judge(task: Task, item: Item, drawn: Sequence[Completion]) -> list[Sc
     return [task.judge(item, done) for done in drawn]
 
 
-def _split(span: Span, most: int) -> Iterator[Span]:
+def _split(span: OwedPaths, most: int) -> Iterator[OwedPaths]:
     for start in range(span.start, span.start + span.count, most):
         yield replace(span, start=start, count=min(most, span.start + span.count - start))
 
