@@ -256,13 +256,13 @@ class Gateway:
 
 
 @contextmanager
-def serving(folder: Path, upstream: str) -> Iterator[Gateway]:
-    """Run ``keff serve`` on a free port."""
+def serving(folder: Path, upstream: str, *more: str) -> Iterator[Gateway]:
+    """Run ``keff serve`` on a free port, with ``more`` options."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log"
     options = ["--port", "0", "--set", "path_timeout=0.6", "--set", "replacements=4", "--cap", "8"]
     options += ["--upstream-key-env", "CHAOS_KEY", "--admin-token-env", "CHAOS_ADMIN"]
-    command = [sys.executable, "-m", "keff", "serve", "--upstream", upstream, *options]
+    command = [sys.executable, "-m", "keff", "serve", "--upstream", upstream, *options, *more]
     env = os.environ | {"CHAOS_KEY": SECRET, "CHAOS_ADMIN": SECRET + "-admin"}
     with log.open("wb") as errors:
         process = subprocess.Popen(command, stderr=errors, stdout=errors, env=env, cwd=folder)

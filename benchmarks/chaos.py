@@ -6,9 +6,10 @@ Parts: ``sampling`` (a server with 60 kinds of faults at 40% of its answers, ses
 ``disk`` (a file system that fills up), ``logs`` (mutated logs of every format, Parquet and zip too), ``toml``
 (typing errors in price tables, studies, branches and prompts), ``clock`` (one that jumps while paths are
 drawn), ``keys`` (functions of ``--answer-key`` that hang, fork, end or lie), ``gateway`` (requests made by a
-grammar before the same server) and ``sandbox`` (hostile programs, alone and combined). All of it is local:
-servers listen on 127.0.0.1 and files lie in a temporary folder. Failures are printed with the seed and number
-that repeat them.
+grammar before the same server), ``deaf`` (clients that never read), ``hangup`` (clients that leave with the
+last byte of an answer), ``pages`` (web pages of another origin) and ``sandbox`` (hostile programs, alone and
+combined). All of it is local: servers listen on 127.0.0.1 and files lie in a temporary folder. Failures are
+printed with the seed and number that repeat them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import log_fuzz
 from benchmarks._chaos import Tally
+from benchmarks._chaos_clients import clients_that_hang_up, clients_that_never_read, foreign_pages
 from benchmarks._chaos_files import hostile_keys, jumping_clock, toml_typos
 from benchmarks._chaos_gateway import hostile_clients
 from benchmarks._chaos_sampling import faults_and_kills, full_disk
@@ -57,7 +59,10 @@ PARTS: dict[str, tuple[float, Callable[[Path, int, int], Tally]]] = {
     "toml": (0.01, toml_typos),
     "clock": (0.0005, jumping_clock),
     "keys": (0.0006, hostile_keys),
-    "gateway": (0.38, hostile_clients),
+    "gateway": (0.37, hostile_clients),
+    "deaf": (0.004, clients_that_never_read),
+    "hangup": (0.003, clients_that_hang_up),
+    "pages": (0.003, foreign_pages),
     "sandbox": (0.01, hostile_programs),
 }
 """The share of the inputs of each part: a mutated log takes a millisecond, a hostile program a second."""
