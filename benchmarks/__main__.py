@@ -32,7 +32,7 @@ SHORT = {
     "chaos": ["--inputs", "3000"],
     "coverage": ["200"],
     "drift": ["--runs", "5", "--quiet-requests", "200"],
-    "frontier": ["--pilots", "1"],
+    "decision": ["--pilots", "1"],
     "gateway": ["--clients", "64", "--seconds", "5", "--turns", "3"],
     "real_model": ["--items", "1"],
     "soak": ["--minutes", "1"],

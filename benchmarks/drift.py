@@ -33,7 +33,7 @@ from pathlib import Path
 import numpy as np
 from benchmarks.families import records as votes_of
 
-from keff.analysis.recommend import Aim, recommend
+from keff.analysis.decision import Aim, decide
 from keff.gateway.monitor import ALPHA, LOOKS_ALPHA, ORDERS, stops_at
 from keff.policy import parse_policy
 from keff.stats.conformal import ConformalMartingale
@@ -117,8 +117,7 @@ def recommended(records: list[Record]) -> dict[str, str]:
         votes = named[record.name]
         rows = np.random.default_rng(1).choice(votes.n, PILOT, replace=False)
         sample = votes.take(rows).paths(range(PATHS))
-        rng = np.random.default_rng(0)
-        plans[record.name] = recommend(sample, Aim(retain=0.99), "sample", cap=32, rng=rng).policy
+        plans[record.name] = decide(sample, Aim(retain=0.99), now="32").decision.policy
     return plans
 
 

@@ -10,10 +10,6 @@ is left out, by data set and by source. What is learned:
                         whose
                         right answers meet and for the line in 1/k on the others
     LAW_SD              the same for the beta-binomial majority, on the logit scale, for each unit of 1 - 2/k
-    GAIN_MEAN, GAIN_SD  the gain of plurality at the cap (32, or all recorded paths) over one path, for each
-    unit
-                        of the variance of correctness within questions: mean over families, and standard
-                        deviation of one workload around it
 
 Pilots of min(50, n/2) questions and 4 or 8 paths. A mean square is taken over the pilots of a record, the
 records of a family and then over families, less the pilots' own sampling variance (times 1 - m/n, for the
@@ -36,14 +32,13 @@ import numpy as np
 from benchmarks.families import PARTITIONS, RECORDED, Record, pilot, records
 from scipy.special import stdtrit
 
-from keff.stats import fits, plurality_model, verdict
+from keff.stats import fits, plurality_model
 from keff.stats.betabinomial import majority_curve
 from keff.stats.correlation import anova_c
 from keff.stats.intervals import majority_fits
 from keff.stats.majority import majority_at_k
 from keff.stats.meeting import MEETS, right_answers_meet
 from keff.stats.plurality import plurality_at_k
-from keff.stats.verdict import within_variance
 from keff.stats.votes import Votes
 
 QUESTIONS, PATHS, TARGETS, CAP = 50, (4, 8), (8, 16, 32), 32
@@ -68,19 +63,12 @@ LINE_SD = {LINE_SD:.3g}
 LAW_SD = {LAW_SD:.3g}
 """Standard deviation of what the beta-binomial law errs in logit majority@k, for each unit of 1 - 2/k.
 {LAW_SD_range}"""
-
-GAIN_MEAN = {GAIN_MEAN:.3g}
-"""Mean gain from one path to the cap, for each unit of within-question variance of correctness.
-{GAIN_MEAN_range}"""
-
-GAIN_SD = {GAIN_SD:.3g}
-"""Standard deviation of that gain over workloads. {GAIN_SD_range}"""
 '''
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One record's contribution to one constant: ``value`` for each ``unit`` (squares, but for the gain)."""
+    """One record's contribution to one constant: ``value`` for each ``unit`` (squares)."""
 
     record: Record
     value: float
@@ -94,8 +82,6 @@ def using(values: dict[str, float]) -> Iterator[None]:
         "MODEL_SD": plurality_model,
         "LINE_SD": plurality_model,
         "LAW_SD": fits,
-        "GAIN_MEAN": verdict,
-        "GAIN_SD": verdict,
     }
     before = {name: getattr(place, name) for name, place in places.items()}
     for name, place in places.items():
@@ -123,11 +109,6 @@ def pieces(sources: Sequence[Record], draws: int) -> dict[str, list[Piece]]:
             flat = [pair for part in values for pair in part]
             if flat:
                 out[name].append(Piece(record, *np.mean(flat, axis=0).tolist()))
-        within = within_variance(record.votes)
-        if meets and within > LEAST_WITHIN:
-            curve = plurality_at_k(record.votes)
-            gain = curve[min(record.votes.k, CAP) - 1] - curve[0]
-            out["GAIN"].append(Piece(record, float(gain / within)))
     return out
 
 
@@ -178,9 +159,7 @@ def constants(parts: dict[str, list[Piece]], keep: Callable[[Record], bool]) -> 
         # A spread known from few families is larger than it looks, by Student's t with as many degrees.
         few = float(stdtrit(max(len(families), 1), 0.975)) / NORMAL
         out[name] = few * max(value / unit, 0.0) ** 0.5
-    mean = _mean(parts["GAIN"], keep, "value")
-    apart = [Piece(piece.record, (piece.value - mean) ** 2) for piece in parts["GAIN"]]
-    return out | {"GAIN_MEAN": mean, "GAIN_SD": _mean(apart, keep, "value") ** 0.5}
+    return out
 
 
 def _mean(parts: list[Piece], keep: Callable[[Record], bool], what: str) -> float:

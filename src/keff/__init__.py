@@ -9,12 +9,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from keff.analysis.decision import Aim
     from keff.analysis.estimates import Settings
     from keff.analysis.formulas import c, k_eff, k_star, majority, plurality
     from keff.analysis.front import analyze, audit, combine, compare, mix, noise, replay
     from keff.analysis.mix.findings import MixFindings
     from keff.analysis.predict import Prediction, predict
-    from keff.analysis.recommend import Aim
     from keff.analysis.results.audit import Audit
     from keff.analysis.results.combination import Combination
     from keff.analysis.results.comparison import Comparison, ScoreComparison
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from keff.stats.votes import Votes
 
 _HOME = {
-    "Aim": "keff.analysis.recommend",
+    "Aim": "keff.analysis.decision",
     "Analysis": "keff.analysis.results.estimates",
     "Audit": "keff.analysis.results.audit",
     "Combination": "keff.analysis.results.combination",

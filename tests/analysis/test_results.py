@@ -15,10 +15,10 @@ import pytest
 from keff.analysis.arms import Comparing, compare, compare_all
 from keff.analysis.audit import audit
 from keff.analysis.combine import combine_record
+from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.noise import noise
 from keff.analysis.predict import predict
-from keff.analysis.recommend import Aim
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.results.estimates import Analysis
 from keff.errors import UsageError

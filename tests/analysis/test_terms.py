@@ -109,7 +109,7 @@ def test_quantiles_by_hand() -> None:
 
 
 def test_a_budget_in_dollars_becomes_paths_and_steps_have_prices() -> None:
-    from keff.analysis.recommend import Aim
+    from keff.analysis.decision import Aim
 
     terms = Terms(tariff=TARIFF, budget_dollars=3 * (14 + 250 + 18 + 1000) / 2 / 1e6)
     assert Accounts.of(VOTES, "m", terms).aim(Aim()).budget == pytest.approx(3)
@@ -130,7 +130,7 @@ def test_bad_input_says_what_to_do() -> None:
     with pytest.raises(PolicyError, match="beyond the 4 recorded"):
         replay(VOTES, ["fixed:1"], np.random.default_rng(0), Replaying(now="fixed:9"))
     with pytest.raises(UsageError, match="buys none"):
-        from keff.analysis.recommend import Aim
+        from keff.analysis.decision import Aim
 
         Accounts.of(VOTES, "m", Terms(tariff=TARIFF, budget_dollars=1e-9)).aim(Aim())
     with pytest.raises(KeffError):

@@ -10,20 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from keff.analysis.curves import by_k, fixed_curve, measured, predicted
-from keff.analysis.matching import cautious, matching
+from keff.analysis.decision import Aim, decide
+from keff.analysis.matching import matching
 from keff.analysis.matching import notes as matching_notes
-from keff.analysis.recommend import Advice, Aim, recommend
-from keff.analysis.results.decision import Decision, Differences, VotingVerdict
 from keff.analysis.results.estimates import Analysis, Bands, Curve, KStar, Predicted
-from keff.analysis.results.matching import Matching
-from keff.analysis.results.recommendation import Recommendation
 from keff.analysis.terms import Accounts, Terms
 from keff.logs._coding import Coded
 from keff.narrow import fields, number
-from keff.policy import parse_policy
-from keff.policy_spec import PolicySpec
 from keff.reading.ballot import Ballot
-from keff.reading.copies import copy_notes
+from keff.reading.copies import copies, copy_notes
 from keff.reading.open import Record
 from keff.records import Estimate, Interval, Note
 from keff.stats import choose
@@ -35,7 +30,6 @@ from keff.stats.edges import edge_notes
 from keff.stats.intervals import interval_c
 from keff.stats.meeting import right_answers_meet
 from keff.stats.plurality import flip, plurality_share
-from keff.stats.verdict import judge_voting
 from keff.stats.votes import IntArray, Votes
 
 MANY_ABSTENTIONS = 0.2
@@ -52,11 +46,13 @@ _ABOVE_K = Note(
 class Settings:
     """How to analyse: the paper's epsilon, the most paths one would pay for, the level, the seed, the aim.
 
-    ``terms`` are what the user pays, and does today.
+    Votes are predicted up to ``k_max`` paths; ``cap`` is the most that a decision may draw (None: what is
+    drawn today). ``terms`` are what the user pays, and does today.
     """
 
     epsilon: float = 0.025
     k_max: int = 32
+    cap: int | None = None
     level: float = 0.95
     seed: int = 0
     aim: Aim = field(default_factory=Aim)
@@ -70,7 +66,8 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     what cannot be had is None with a warning.
     """
     votes = record.ballot.votes
-    notes = [*record.ballot.notes, *copy_notes(record.ballot)]
+    copied = tuple(copy_notes(record.ballot))
+    notes = [*record.ballot.notes, *copied]
     correlation = _correlation(votes, settings, notes)
     curves = _curves(votes, settings)
     answers = _label_free(votes, notes)
@@ -80,10 +77,12 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     integrity = _integrity(record, notes)
     accounts = Accounts.of(votes, record.info.model, settings.terms)
     notes.extend(accounts.notes)
-    settings = replace(settings, aim=accounts.aim(settings.aim))
+    aim, terms = accounts.aim(settings.aim), settings.terms
+    now = terms.now or (None if settings.cap is None else str(settings.cap))
+    own = _apart(accounts.votes, record.ballot) if copied else accounts.votes
+    decided = decide(own, aim, now=now, cap=settings.cap, rates=accounts.rates, seed=settings.seed)
     matched = matching(record.ballot)
     notes.extend(matching_notes(matched))
-    advice = accounts.settle(cautious(_recommendation(votes, settings, matched), matched))
     return Analysis(
         n=votes.n,
         k=votes.k,
@@ -94,8 +93,8 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         **answers._asdict(),
         right_answers_meet=meeting,
         matching=matched,
-        decision=_decision(advice),
-        recommendation=advice,
+        decision=decided.decision,
+        recommendation=accounts.recommendation(decided, aim),
         extraction=_extraction(record.ballot),
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),
@@ -217,61 +216,9 @@ def _meeting(votes: Votes, settings: Settings, notes: list[Note]) -> Interval | 
     return r.interval
 
 
-def _recommendation(votes: Votes, settings: Settings, matched: Matching | None) -> Recommendation:
-    voting = judge_voting(votes, settings.k_max)
-    if matched is not None and matched.rare:
-        voting = replace(voting, verdict="do not vote")
-    # Where the sign of what more paths bring is not known, no more are drawn than the pilot has seen.
-    cap = settings.k_max if voting.most_paths is None else min(settings.k_max, voting.most_paths)
-    advice = recommend(votes, settings.aim, voting.verdict, cap=cap, rng=np.random.default_rng(settings.seed))
-    expected, kept = advice.expected, advice.kept
-    return Recommendation(
-        verdict=advice.verdict,
-        policy=advice.policy,
-        k=parse_policy(advice.policy).cap,
-        expected_plurality=None if expected is None else expected.interval,
-        kept=kept,
-        same_answer=None if advice.differs is None else 1 - advice.differs,
-        expected_paths=advice.expected_paths,
-        expected_paths_interval=advice.paths,
-        expected_tokens=advice.expected_tokens,
-        expected_cost=_cost(advice.expected_paths, settings.aim.cost_per_path),
-        because=advice.because,
-        voting=voting,
-        replayed=advice.replayed,
-        optimism=_optimism(advice),
-    )
-
-
-def _decision(advice: Recommendation) -> Decision:
-    words: dict[str, VotingVerdict] = {"sample": "vote", "pilot too small": "open"}
-    change, needed = advice.change, None if advice.voting is None else advice.voting.questions_needed
-    return Decision(
-        verdict=words.get(advice.verdict, "ask once"),
-        policy=str(PolicySpec.parse(advice.policy)),
-        because=advice.because,
-        reference=advice.baseline or "",
-        kept=advice.kept,
-        change=Differences()
-        if change is None
-        else Differences(paths=change.paths, dollars=change.dollars, points=change.accuracy),
-        accuracy=advice.expected_plurality,
-        expected_paths=advice.expected_paths_interval,
-        questions_needed=needed,
-    )
-
-
-def _optimism(advice: Advice) -> float | None:
-    """Return by how much replay on the very questions that chose the policy exceeds what it keeps."""
-    if advice.replayed is None or advice.kept is None:
-        return None
-    return advice.replayed.value - advice.kept.value
-
-
-def _cost(paths: float | None, each: float | None) -> Interval | None:
-    if paths is None or each is None:
-        return None
-    return Interval(paths * each, None, None, "expected paths x cost per path")
+def _apart(votes: Votes, ballot: Ballot) -> Votes:
+    """Return the votes with copies of a question in one cluster, where the record names no clusters."""
+    return votes if votes.n_clusters < votes.n else replace(votes, clusters=copies(ballot))
 
 
 def _extraction(ballot: Ballot) -> Mapping[int, Mapping[str, int]] | None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from keff.analysis.results.matching import Matching, SplitAnswers
-from keff.analysis.results.recommendation import Recommendation
 from keff.reading.ballot import Ballot
 from keff.records import Note
 from keff.stats.alike import alike, one_of_each, pooled_counts
@@ -93,13 +91,6 @@ def told(matching: Matching | None) -> Iterator[str]:
     if matching.abstentions:
         reasons = ", ".join(f"{reason} {count}" for reason, count in list(matching.abstentions.items())[:5])
         yield f"paths that abstained: {reasons}"
-
-
-def cautious(advice: Recommendation, matching: Matching | None) -> Recommendation:
-    """Return the recommendation; where answers are rarely equal, it is not to vote."""
-    if matching is None or not matching.rare or advice.verdict != "do not vote":
-        return advice
-    return replace(advice, because=f"{RARE} ({_numbers(matching)})")
 
 
 def _numbers(matching: Matching) -> str:

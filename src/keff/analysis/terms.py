@@ -6,16 +6,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from keff.analysis.bill import bill_of, mean_of, pays_back
+from keff.analysis.bill import bill_of, pays_back
+from keff.analysis.decision import Aim, Decided
+from keff.analysis.decision.choose import NEGLIGIBLE, Choice
+from keff.analysis.decision.posterior import JointPosterior
+from keff.analysis.decision.words import HURTS, gain_of
 from keff.analysis.money import Pace, Rates, Tariff, complete, rates
-from keff.analysis.recommend import Aim
-from keff.analysis.results.recommendation import Recommendation
+from keff.analysis.results.decision import Decision, VotingVerdict
+from keff.analysis.results.money import Change
+from keff.analysis.results.recommendation import Recommendation, VotingGain
 from keff.analysis.times import seconds_of
-from keff.analysis.today import Today
 from keff.errors import UsageError
-from keff.policy import policy_now
-from keff.policy_spec import MAX_CAP
+from keff.policy import parse_policy
 from keff.records import Interval, Note
+from keff.stats.choose import Recommendation as PilotVerdict
 from keff.stats.votes import Votes
 
 
@@ -23,7 +27,8 @@ from keff.stats.votes import Votes
 class Terms:
     """What the user pays and does today.
 
-    ``now`` is the policy deployed today, as a spec or a number of paths (default: what was drawn);
+    ``now`` is the policy deployed today, as a spec or a number of paths (default: what was drawn); a rule
+    without a cap may draw as many paths as were recorded;
     ``tariff`` and ``volume`` the prices and the questions to come; ``budget_dollars`` the most that a
     question may cost on average; ``pace`` gives seconds to tokens. Raises UsageError outside the ranges.
     """
@@ -35,8 +40,6 @@ class Terms:
     pace: Pace | None = None
 
     def __post_init__(self) -> None:
-        if self.now is not None:
-            object.__setattr__(self, "now", policy_now(str(self.now)))
         if self.budget_dollars is not None and not 0 < self.budget_dollars < np.inf:
             raise UsageError(f"a budget in dollars must be above 0, not {self.budget_dollars:g}")
         if self.tariff is None and (self.budget_dollars is not None or self.volume is not None):
@@ -79,40 +82,64 @@ class Accounts:
             raise UsageError(f"one path costs ${each:.3g} on average: a budget of ${dollars:g} buys none")
         return replace(aim, budget=dollars / each)
 
-    def settle(self, advice: Recommendation) -> Recommendation:
-        """Return a recommendation with its dollars, its seconds, and the change from today."""
-        spec = self.terms.now or f"fixed:{min(self.votes.k, MAX_CAP)}"
-        today = Today.of(self.votes, spec, self.rates)
-        cost = self._cost(advice)
-        change = today.change(advice, self.votes, cost)
+    def recommendation(self, decided: Decided, aim: Aim) -> Recommendation:
+        """Return a decision under the names of version 0.2, with its dollars and its seconds."""
+        decision, choice, known = decided.decision, decided.choice, decided.known
+        paths, same = decision.expected_paths, decision.agreement
         spent = None if self.rates is None else self.rates.recorded(self.votes)
-        known = advice.expected_paths is not None
-        return replace(
-            advice,
-            baseline=spec,
-            change=change,
-            expected_cost=cost or advice.expected_cost,
-            expected_seconds=seconds_of(self.votes, advice.policy) if known else None,
+        each, change = aim.cost_per_path, decision.change
+        cost = decided.dollars
+        if cost is None and paths is not None and each is not None:
+            cost = Interval(paths.value * each, None, None, "expected paths x cost per path")
+        moved = None
+        if change.paths is not None:
+            moved = Change(decision.reference, change.points, change.paths, change.dollars)
+        verdict = _verdict(decision.verdict, choice)
+        because = decision.because
+        if paths is not None and same is not None:
+            drawn = f"{paths.value:.1f} path{'' if paths.value == 1 else 's'} per question expected"
+            because = (
+                f"{because}: {drawn}, same answer as {decision.reference} on {same.value:.1%} of questions"
+            )
+        return Recommendation(
+            verdict=verdict,
+            policy=decision.policy,
+            k=parse_policy(decision.policy).cap,
+            expected_plurality=decision.accuracy,
+            kept=decision.kept,
+            same_answer=None if same is None else same.value,
+            expected_paths=None if paths is None else paths.value,
+            expected_tokens=None if decided.tokens is None else decided.tokens.value,
+            expected_cost=cost,
+            because=because,
+            expected_paths_interval=paths,
+            baseline=decision.reference,
+            expected_seconds=None if paths is None else seconds_of(self.votes, decision.policy),
             pilot_cost=spent,
-            pays_back_after=pays_back(spent, change),
-            bill=None if self.rates is None else bill_of(cost, self.votes, self.rates, self.terms.volume),
+            pays_back_after=pays_back(spent, moved),
+            voting=_voting(verdict, decision, choice, known),
+            change=moved,
+            bill=None
+            if self.rates is None
+            else bill_of(decided.dollars, self.votes, self.rates, self.terms.volume),
         )
 
-    def _cost(self, advice: Recommendation) -> Interval | None:
-        """Return the mean dollars of a question.
 
-        A rule that stops is billed a prompt for every path, the most that its rounds can take; fixed K is one
-        request. The limits are those of the mean cost over questions, at the expected paths.
-        """
-        if self.rates is None or advice.expected_paths is None:
-            return None
-        paths, votes = advice.expected_paths, self.votes
-        each = None if votes.tokens is None else votes.tokens.mean(axis=1)
-        if each is not None and advice.expected_tokens is not None:
-            each = each * advice.expected_tokens / (paths * float(each.mean()) or 1.0)
-        rounds = 1.0 if advice.policy.startswith("fixed:") else paths
-        busy = None if votes.seconds is None else votes.seconds.mean(axis=1) * paths
-        ones = np.ones(votes.n)
-        tokens = None if each is None else each * paths
-        spent = self.rates.dollars(paths * ones, rounds * ones, tokens, busy)
-        return mean_of(spent, self.votes, "expected paths, at most a prompt each")
+def _verdict(verdict: VotingVerdict | None, choice: Choice | None) -> PilotVerdict:
+    """Return the verdict in the words of version 0.2."""
+    if verdict is None or choice is None or verdict == "open":
+        return "pilot too small"
+    if verdict == "vote":
+        return "sample"
+    return "do not vote" if choice.hurts >= HURTS and choice.gain < -NEGLIGIBLE else "single path"
+
+
+def _voting(
+    verdict: PilotVerdict, decision: Decision, choice: Choice | None, known: JointPosterior | None
+) -> VotingGain:
+    if choice is None or known is None or known.level is None:
+        return VotingGain(verdict, None, None, None, None, decision.because)
+    draws = gain_of(known, choice)
+    lo, hi = np.quantile(draws, [0.025, 0.975])
+    gain = Interval(choice.gain, float(lo), float(hi), "posterior of the gain over one path")
+    return VotingGain(verdict, gain, 1 - choice.hurts, decision.questions_needed, None, decision.because)

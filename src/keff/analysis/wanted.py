@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
+from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings
 from keff.analysis.money import Pace, Tariff
-from keff.analysis.recommend import Aim
 from keff.analysis.terms import Terms
 from keff.errors import UsageError
 from keff.policy_spec import MAX_CAP
@@ -52,15 +52,16 @@ def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> S
         if given:
             raise UsageError(f"settings say all of it: leave out {', '.join(given)}")
         return settings
-    cap = given.get("cap", 32)
-    if not 1 <= cap <= MAX_CAP:
+    cap = given.get("cap")
+    if cap is not None and not 1 <= cap <= MAX_CAP:
         raise UsageError(f"cap must be 1 to {MAX_CAP}, not {cap}")
     epsilon = given.get("epsilon", 0.025)
     if not 0 < epsilon < float("inf"):
         raise UsageError(f"epsilon must be above 0, not {epsilon:g}")
     return Settings(
         epsilon=epsilon,
-        k_max=cap,
+        k_max=cap or 32,
+        cap=cap,
         seed=given.get("seed", 0),
         aim=Aim(
             retain=given.get("retain"),

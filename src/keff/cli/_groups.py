@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from keff.analysis.decision import Aim
 from keff.analysis.money import Pace
-from keff.analysis.recommend import Aim
 from keff.analysis.terms import Terms
 from keff.analysis.wanted import tariff_of
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.errors import UsageError
-from keff.policy import policy_now
 from keff.reading.open import Opening
 
 COPY = "trim", "branches"
@@ -85,7 +84,7 @@ class MoneyOptions:
             raise UsageError("--volume and --budget-dollars need --prices FILE")
         today = self.now if self.now is not None or cap is None else str(cap)
         return Terms(
-            now=None if today is None else policy_now(today),
+            now=today,
             tariff=None if self.prices is None else tariff_of(self.prices),
             volume=self.volume,
             budget_dollars=budget_dollars,

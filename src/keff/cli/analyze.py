@@ -43,6 +43,7 @@ def command(
     settings = Settings(
         epsilon=epsilon,
         k_max=cap or 32,
+        cap=cap,
         seed=seed,
         aim=goal.aim(),
         terms=money.terms(cap, goal.budget_dollars),

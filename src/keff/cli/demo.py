@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keff.analysis.atlas import CAP, AtlasEntry
+from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
-from keff.analysis.recommend import Aim
 from keff.analysis.results.estimates import Analysis
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w

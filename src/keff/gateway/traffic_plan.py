@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keff.analysis.decision import Aim, decide
 from keff.analysis.matching import FLOOR, LEAST_QUESTIONS, RARE, REMEDY
-from keff.analysis.recommend import Aim, recommend
 from keff.errors import PlanError
 from keff.gateway.traffic import PER_REQUEST, profile_of
 from keff.plan import Plan
 from keff.records import Interval
-from keff.stats.verdict import judge_voting
 from keff.stats.votes import IntArray, Votes
 
 LEAST_DRAWN = 20
@@ -32,7 +31,7 @@ def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_R
         )
     k = min(map(len, rows))
     votes = Votes(_codes([row[:k] for row in rows]), None)
-    advice = recommend(votes, Aim(), judge_voting(votes, cap).verdict, cap=cap, rng=np.random.default_rng(0))
+    advice = decide(votes, Aim(), now=str(cap)).decision
     m = min(k, 8)
     return Plan(
         policy=advice.policy,

@@ -128,9 +128,5 @@ class TablePolicy:
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Look up every prefix of every order: paths to draw next, or 0 to stop [n, R, cap + 1]."""
-        seen, side = draws.tallies, self.cap + 1
         # One index into the flat table: three of them take several times as long.
-        place = seen.v1[..., :side] * np.int32(side)
-        place += seen.v2[..., :side]
-        place += np.arange(side, dtype=np.int32) * np.int32(side**2)
-        return self._table.ravel().take(place)
+        return self._table.ravel().take(draws.cells(self.cap + 1))

@@ -99,6 +99,20 @@ class Draws:
         """The counts after each prefix of each order."""
         return _tallies(self)
 
+    def cells(self, side: int) -> NDArray[np.int32]:
+        """Return the place of each prefix in a flat table over (n, v1, v2) [n, R, side], each 0..side - 1.
+
+        Kept for the last side asked for: many rules of one cap look them up.
+        """
+        kept = vars(self).get("_cells")
+        if kept is not None and kept.shape[2] == side:
+            return kept
+        place = self.tallies.v1[..., :side] * np.int32(side)
+        place += self.tallies.v2[..., :side]
+        place += np.arange(side, dtype=np.int32) * np.int32(side**2)
+        vars(self)["_cells"] = place
+        return place
+
     def some(self, rows: slice | IntArray, orders: int) -> Draws:
         """Return the codes and correctness of some items in the first ``orders``, with what was counted."""
         correct = None if self.correct is None else self.correct[rows, :orders]

@@ -37,6 +37,31 @@ def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: in
     )
 
 
+def quantile_change(
+    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, replicates: int = 500
+) -> Interval:
+    """Return a quantile of ``times`` [n, R] minus that of ``today`` [n, R], with 95% limits.
+
+    The limits are for as many new questions: deviations of resampled clusters times the root of two.
+    """
+    value = float(np.quantile(times, share) - np.quantile(today, share))
+    groups = int(clusters.max()) + 1
+    if groups < 2:
+        return Interval(value, None, None, "replayed courses")
+    both = (times, today)
+    grids = [np.unique(np.quantile(each, _shares(share, groups), method="inverted_cdf")) for each in both]
+    below = [_reached(each, grid) / each.shape[1] for each, grid in zip(both, grids, strict=True)]
+    units = group_sums(np.hstack([np.ones((len(times), 1)), *below]), clusters, groups)
+    totals = resampled_totals(units, replicates, np.random.default_rng(0))
+    reached = totals[1:] >= share * totals[0] - 1e-9
+    split = grids[0].size
+    drawn = grids[0][reached[:split].argmax(axis=0)] - grids[1][reached[split:].argmax(axis=0)]
+    lo, hi = np.quantile(value + 2**0.5 * (drawn - value), [0.025, 0.975])
+    return Interval(
+        value, min(float(lo), value), max(float(hi), value), "replayed courses, as many new questions"
+    )
+
+
 def _shares(share: float, groups: int) -> FloatArray:
     """Return the shares whose quantiles the bootstrap looks at."""
     if groups < MANY_GROUPS:

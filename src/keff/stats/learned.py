@@ -15,10 +15,3 @@ Left out: 0.235 to 0.728."""
 LAW_SD = 0.139
 """Standard deviation of what the beta-binomial law errs in logit majority@k, for each unit of 1 - 2/k.
 Left out: 0.101 to 0.152."""
-
-GAIN_MEAN = 0.747
-"""Mean gain from one path to the cap, for each unit of within-question variance of correctness.
-Left out: 0.661 to 0.897."""
-
-GAIN_SD = 0.379
-"""Standard deviation of that gain over workloads. Left out: 0.313 to 0.393."""

@@ -65,7 +65,8 @@ class PluralityForecast:
 
     ``sign_known`` is False where the pilot's curve turned, and where the line in 1/K decides and does not say
     whether the gain is positive.
-    ``error`` is the standard error of ``over_one`` by sampling, ``between`` that of workloads on top of it.
+    ``error`` and ``gain_error`` are the standard errors of ``over_one`` and ``gain`` by sampling, ``between``
+    that of workloads on top of them.
     """
 
     k: int
@@ -74,6 +75,7 @@ class PluralityForecast:
     over_one: Estimate
     sign_known: bool
     error: float
+    gain_error: float
     between: float
 
 
@@ -190,6 +192,7 @@ class Forecaster:
             over_one=over_one,
             sign_known=sign,
             error=float(differences[1][1:].std()),
+            gain_error=float(differences[0][1:].std()),
             between=extra,
         )
 

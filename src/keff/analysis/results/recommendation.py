@@ -7,9 +7,24 @@ from dataclasses import dataclass
 from keff.analysis.results.decision import Kept
 from keff.analysis.results.money import Bill, Change, Seconds
 from keff.records import Interval
-from keff.result import Finding, number
+from keff.result import Finding, Result, number
 from keff.stats.choose import Recommendation as Verdict
-from keff.stats.verdict import Verdict as Voting
+
+
+@dataclass(frozen=True, slots=True)
+class VotingGain(Result):
+    """What the labels say about voting at all, with the ``gain`` of the vote over one path.
+
+    ``chance_positive`` is the posterior chance that it is above 0, ``questions_needed`` how many questions
+    tell one point apart, ``reason`` one sentence. ``most_paths`` is always None since version 0.3.
+    """
+
+    verdict: Verdict
+    gain: Interval | None
+    chance_positive: float | None
+    questions_needed: int | None
+    most_paths: int | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,7 +60,7 @@ class Recommendation(Finding):
     expected_seconds: Seconds | None = None
     pilot_cost: float | None = None
     pays_back_after: float | None = None
-    voting: Voting | None = None
+    voting: VotingGain | None = None
     change: Change | None = None
     bill: Bill | None = None
 

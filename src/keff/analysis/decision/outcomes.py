@@ -1,0 +1,183 @@
+"""What every candidate rule does on every question: paths, accuracy lost, changed answers, tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.analysis.money import Rates
+from keff.analysis.replay.outcomes import Walks, expectations, run
+from keff.policy import Policy
+from keff.stats.alike import alike, one_of_each
+from keff.stats.draws import Draws, permuted
+from keff.stats.mixture import vote_counts
+from keff.stats.plurality import plurality_at_k_patterns
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+ORDERS_IN_ALL, FEWEST_ORDERS, MOST_ORDERS = 40_000, 8, 1_000
+"""Random orders over all questions: what their number leaves unknown is a tenth of what the questions do."""
+
+SHORT = 16
+"""Longer orders cost more and leave less unknown each, so there are fewer of them."""
+
+BY_PATTERN = 3_000
+"""Of more questions each pattern of votes is played once, and tokens follow the mean of their question."""
+
+
+@dataclass(frozen=True)
+class RuleOutcomes:
+    """Expectations of C rules over orders of drawing, each [rows, C]; the last rule is the reference.
+
+    A row is a question of cluster ``clusters`` [rows], or a pattern of ``counts`` [rows] questions (None:
+    one of each). ``flips`` is how often the answer is not the reference's, ``loss`` the reference's accuracy
+    minus the rule's, ``right`` [rows] the accuracy of the reference: None without labels. ``rise`` [rows] is
+    by how much the answer of all paths but one agrees more often with that one than another path does: an
+    unbiased, label-free measure of what a vote adds, 0 on average where paths are fair coins.
+    """
+
+    specs: tuple[str, ...]
+    paths: FloatArray
+    flips: FloatArray
+    loss: FloatArray | None
+    tokens: FloatArray | None
+    dollars: FloatArray | None
+    right: FloatArray | None
+    rise: FloatArray
+    clusters: IntArray
+    counts: IntArray | None = None
+
+    @property
+    def questions(self) -> int:
+        """The number of questions."""
+        return len(self.paths) if self.counts is None else int(self.counts.sum())
+
+    def mean(self, values: FloatArray) -> FloatArray:
+        """Return the mean over questions of values by row [rows, ...]."""
+        counts = np.ones(len(values)) if self.counts is None else self.counts
+        return np.asarray(np.tensordot(counts, values, axes=1) / counts.sum(), np.float64)
+
+
+def replayed(
+    votes: Votes, rules: Sequence[Policy], reference: Policy, rates: Rates | None, rng: np.random.Generator
+) -> RuleOutcomes:
+    """Replay the rules and the reference on the same random orders of the recorded paths.
+
+    Drawing without replacement, so means over orders are unbiased for every rule whose cap is at most the
+    recorded K. Losses are differences along one order; the reference's own accuracy is corrected by the exact
+    subset average at its cap, and that of one path is exact. ``votes`` must hold answers.
+    """
+    rules = (*rules, reference)
+    many = votes.n > BY_PATTERN
+    some = one_of_each(votes) if many else votes
+    cap = max(policy.cap for policy in rules)
+    in_all = ORDERS_IN_ALL * min(1.0, (SHORT / cap) ** 0.5)
+    draws = permuted(some, cap, int(np.clip(in_all / some.n, FEWEST_ORDERS, MOST_ORDERS)), rng)
+    exact = None
+    if votes.correct is not None:
+        exact = plurality_at_k_patterns(votes)
+        exact = exact if many else exact[alike(votes).back]
+    return played(votes, draws, rules, rates, exact, alike(votes).back if many else None)
+
+
+def played(
+    votes: Votes,
+    draws: Draws,
+    rules: Sequence[Policy],
+    rates: Rates | None,
+    exact: FloatArray | None = None,
+    back: IntArray | None = None,
+) -> RuleOutcomes:
+    """Play rules along orders of drawing, the last of them the reference.
+
+    ``exact`` [rows, K] is the plurality accuracy at 1..K paths, None where accuracy is not known; ``back``
+    [n] the row of each question where rows are patterns. Tokens follow the mean of a question where the
+    orders hold none.
+    """
+    walks = [run(rule, draws) for rule in rules]
+    each = [expectations(walk, draws, draws.cap) for walk in walks]
+    paths = np.stack([outcome.paths for outcome in each], axis=1)
+    requests = np.stack([outcome.rounds for outcome in each], axis=1)
+    flips = np.stack([_mean(walk.answer != walks[-1].answer) for walk in walks], axis=1)
+    loss, right = (None, None) if exact is None else _losses(rules, walks, draws, exact)
+    rise, clusters, counts = _rise(votes if back is None else one_of_each(votes)), votes.cluster_ids, None
+    if back is not None:
+        if votes.n_clusters == votes.n and votes.tokens is None and rates is None:
+            counts, clusters = alike(votes).counts, np.arange(len(paths), dtype=np.int64)
+        else:
+            paths, requests, flips, rise = (values[back] for values in (paths, requests, flips, rise))
+            loss, right = (None if values is None else values[back] for values in (loss, right))
+    tokens = None
+    if votes.tokens is not None:
+        known = [outcome.tokens for outcome in each if outcome.tokens is not None]
+        tokens = paths * votes.tokens.mean(axis=1)[:, None]
+        if back is None and known:
+            tokens = np.stack(known, axis=1)
+    return RuleOutcomes(
+        tuple(rule.spec for rule in rules),
+        paths,
+        flips,
+        loss,
+        tokens,
+        None if rates is None else _dollars(votes, rates, paths, requests, tokens),
+        right,
+        rise,
+        clusters,
+        counts,
+    )
+
+
+def _losses(
+    rules: Sequence[Policy], walks: Sequence[Walks], draws: Draws, exact: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the loss of each rule [rows, C] and the accuracy of the reference [rows]."""
+    credits = [walk.credit for walk in walks if walk.credit is not None]
+    at_cap, today = draws.tallies.credit, rules[-1]
+    assert at_cap is not None
+    # What the drawn orders are off at the cap, they are off alike for the reference.
+    right = exact[:, today.cap - 1] + _mean(credits[-1] - at_cap[:, :, today.cap])
+    loss = np.stack([_mean(credits[-1] - credit) for credit in credits], axis=1)
+    for place, rule in enumerate(rules[:-1]):
+        if rule.spec == "fixed:1":
+            loss[:, place] = right - exact[:, 0]
+    return loss, right
+
+
+def _dollars(
+    votes: Votes, rates: Rates, paths: FloatArray, requests: FloatArray, tokens: FloatArray | None
+) -> FloatArray:
+    """Return the dollars of each question under each rule [n, C], seconds at the mean of its paths."""
+    busy = None if votes.seconds is None else paths * votes.seconds.mean(axis=1)[:, None]
+    columns = [
+        rates.dollars(
+            paths[:, place],
+            requests[:, place],
+            None if tokens is None else tokens[:, place],
+            None if busy is None else busy[:, place],
+        )
+        for place in range(paths.shape[1])
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _rise(votes: Votes) -> FloatArray:
+    """Return how much more often the others' vote has the answer of a path than another path has [n].
+
+    Leaving out a vote for the leader keeps it ahead unless its lead is one vote; no other vote agrees. Ties
+    are split.
+    """
+    counts = np.sort(vote_counts(votes)[0], axis=1)[:, ::-1]
+    top, rest = counts[:, 0], counts[:, 1:]
+    second = rest.max(axis=1, initial=0)
+    tied = (rest == second[:, None]).sum(axis=1)
+    lead = top - second
+    wins = np.where(lead > 1, 1.0, np.where((lead == 1) & (second > 0), 1 / (1 + tied), 0.0))
+    together = (counts * (counts - 1)).sum(axis=1) / (votes.k * max(votes.k - 1, 1))
+    return np.asarray(wins * top / votes.k - together, np.float64)
+
+
+def _mean(values: NDArray[Any]) -> FloatArray:
+    return np.asarray(values.mean(axis=1, dtype=np.float64), np.float64)

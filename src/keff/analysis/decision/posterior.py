@@ -1,0 +1,242 @@
+"""One joint posterior of the candidate rules and their reference: S draws that all figures share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from keff.analysis.decision.outcomes import RuleOutcomes
+from keff.analysis.decision.prior import GENERIC, WIDE_SD, WIDE_WEIGHT, FlipPrice
+from keff.stats.resampling import group_sums, grouped, resampled_totals
+from keff.stats.votes import FloatArray
+
+DRAWS = 1_000
+
+PSEUDO_QUESTIONS = 10
+"""A pilot hardly sees the answers that deep rules change, so ten questions of the generic workload, at the
+pilot's own rate for one path, stand beside it."""
+
+LEAST_VARIANCE = 0.15
+"""The variance of a loss over questions is at least this part of its flips: few flips are all alike by
+chance. Flips of recorded workloads have a variance of .02 (deep rules) to .14 (one path)."""
+
+USUAL_VARIANCE, USUAL_QUESTIONS = 0.1, 30
+"""The usual variance of the gain of a vote for each flip of one path, worth so many questions."""
+
+LEAST_ERROR = 0.1
+"""What is the same on every question of a pilot is still known to a tenth of a question only."""
+
+USUAL_FLIPS = 0.2
+"""How often one path has not the answer of eight on recorded workloads."""
+
+LEVEL_UNKNOWN = 0.65
+"""Accuracy of the reference where there are no labels: the mean of recorded workloads."""
+
+
+@dataclass(frozen=True)
+class RuleDraws:
+    """S draws of means over questions of C rules, each [S, C]; the last rule is the reference.
+
+    ``level`` [S] is the reference's accuracy (None without labels), ``loss`` that minus a rule's accuracy.
+    """
+
+    level: FloatArray | None
+    loss: FloatArray
+    flips: FloatArray
+    paths: FloatArray
+    tokens: FloatArray | None
+    dollars: FloatArray | None
+
+
+@dataclass(frozen=True)
+class JointPosterior:
+    """The posterior of C rules, the last of which is the reference.
+
+    ``population`` are draws of means over all questions like the pilot's, ``new`` those over as many new ones
+    as the pilot has; row s of both belongs together. ``gain_variance`` is that of the gain of the reference
+    over one path from question to question. ``shown`` is the evidence of this pilot
+    alone for a vote, in standard errors: the measured gain plus the label-free ``rise`` of agreement, both 0
+    on average where paths are fair coins (None without labels). ``run_variance`` [C] is that of the change of
+    accuracy from one run of a rule and one of the reference over the pilot's questions to two others.
+    """
+
+    specs: tuple[str, ...]
+    population: RuleDraws
+    new: RuleDraws
+    groups: int
+    questions: int
+    gain_variance: float
+    shown: float | None
+    run_variance: FloatArray
+
+    @property
+    def single(self) -> int:
+        """The place of one path."""
+        return self.specs.index("fixed:1")
+
+    @property
+    def loss(self) -> FloatArray:
+        """The posterior mean loss of each rule [C]."""
+        return np.asarray(self.population.loss.mean(axis=0))
+
+    @property
+    def paths(self) -> FloatArray:
+        """The posterior mean paths of each rule [C]."""
+        return np.asarray(self.population.paths.mean(axis=0))
+
+    @property
+    def level(self) -> float | None:
+        """The posterior mean accuracy of the reference."""
+        return None if self.population.level is None else float(self.population.level.mean())
+
+
+def posterior_of(
+    seen: RuleOutcomes,
+    ratios: FloatArray,
+    cap: int,
+    price: FlipPrice = GENERIC,
+    seed: int = 0,
+    level: float | None = None,
+) -> JointPosterior:
+    """Return the joint posterior from what rules did on the questions of a pilot.
+
+    Clusters of questions are resampled. ``ratios`` [C] are the flips of rules for one of a single path in
+    general (``generic_ratios``), ``cap`` that of the reference, ``level`` its accuracy where the outcomes do
+    not say.
+    """
+    rng = np.random.default_rng(seed)
+    groups = seen.questions if seen.counts is not None else grouped(seen.clusters)[1].size
+    first, other = _resampled(seen, rng), _resampled(seen, rng)
+    single = seen.specs.index("fixed:1")
+    weight = PSEUDO_QUESTIONS / (seen.questions + PSEUDO_QUESTIONS)
+    # One more question, changing as much as usual on average: not even a pilot without a flip is certain.
+    unseen = USUAL_FLIPS * rng.standard_exponential((DRAWS, 1))
+    once = (seen.questions * first["flips"][:, [single]] + unseen) / (seen.questions + 1)
+    flips = (1 - weight) * first["flips"] + weight * ratios * once
+    flips[:, [single]] = once
+    np.maximum(flips, 0.0, out=flips)  # centring may leave a hair below 0
+    mean_flips = flips.mean(axis=0)
+    scale = (level or LEVEL_UNKNOWN) if seen.right is None else float(np.clip(seen.mean(seen.right), 0, 1))
+    # Answers that were right with one path may be lost too, where the reference is hardly ever right.
+    most = scale if seen.loss is None else max(scale, scale - float(seen.mean(seen.loss)[single]))
+    law = _PriceLaw(price.mean(ratios, cap) * scale, price.sd * most, WIDE_SD * most)
+    shown = None
+    if seen.loss is None:
+        measured = variance = np.zeros_like(mean_flips)
+        loss, noise = law.drawn(flips, rng), np.zeros_like(flips)
+        spread = LEAST_VARIANCE * float(mean_flips[single])
+    else:
+        measured, variance = seen.mean(seen.loss), first["loss"].var(axis=0)
+        least = LEAST_VARIANCE * mean_flips / groups
+        extra = np.sqrt(np.maximum(least - variance, 0.0))
+        unsure = np.maximum(least, variance)
+        raw = first["loss"] + extra * _centred(rng)
+        loss = law.shrunk(raw, measured, unsure, flips, mean_flips, single, rng)
+        noise = other["loss"] - measured + extra * _centred(rng)
+        evidence = first["loss"][:, single] + first["rise"][:, 0]
+        shown = float(evidence.mean()) / max(float(evidence.std()), LEAST_ERROR / groups)
+        usual = USUAL_QUESTIONS * USUAL_VARIANCE * float(mean_flips[single])
+        spread = (float(variance[single]) * groups**2 + usual) / (groups + USUAL_QUESTIONS)
+    right = first.get("right")
+    if right is not None:
+        # Two imagined questions, one right and one wrong, keep a perfect pilot from claiming certainty.
+        right = right[:, 0] + (0.5 / (groups * max(groups - 1, 1))) ** 0.5 * _centred(rng)[:, 0]
+    new = {name: first[name] + values - seen.mean(_column(seen, name)) for name, values in other.items()}
+    new_level = None if right is None else right + (new["right"] - first["right"])[:, 0]
+    population = RuleDraws(right, loss, flips, first["paths"], first.get("tokens"), first.get("dollars"))
+    future = RuleDraws(new_level, loss + noise, flips, new["paths"], new.get("tokens"), new.get("dollars"))
+    return JointPosterior(
+        seen.specs, population, future, groups, seen.questions, spread, shown, _run_variance(seen)
+    )
+
+
+COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "rise")
+
+
+def _column(seen: RuleOutcomes, name: str) -> FloatArray:
+    values: FloatArray = getattr(seen, name)
+    return values.reshape(len(values), -1)
+
+
+def _resampled(seen: RuleOutcomes, rng: np.random.Generator) -> dict[str, FloatArray]:
+    """Return the means of every column over resampled clusters [S, m], centred at those of the sample."""
+    names = [name for name in COLUMNS if getattr(seen, name) is not None]
+    columns = [_column(seen, name) for name in names]
+    rows = np.hstack([np.ones((len(seen.paths), 1)), *columns])
+    if seen.counts is None:
+        ids, sizes = grouped(seen.clusters)
+        totals = resampled_totals(group_sums(rows, ids, sizes.size), DRAWS, rng)
+    else:
+        totals = resampled_totals(rows, DRAWS, rng, seen.counts)
+    means = (totals[1:] / totals[0]).T
+    means += seen.mean(rows[:, 1:]) - means.mean(axis=0)  # a mean over draws is the sample's, to rounding
+    edges = np.cumsum([column.shape[1] for column in columns])[:-1]
+    return dict(zip(names, np.split(means, edges, axis=1), strict=True))
+
+
+def _run_variance(seen: RuleOutcomes) -> FloatArray:
+    """Return the variance over paths of a rule's accuracy minus the reference's, each in a run of its own."""
+    if seen.right is None or seen.loss is None:
+        return np.zeros(len(seen.specs))
+    each = np.clip(seen.right[:, None] - seen.loss, 0.0, 1.0)
+    within = seen.mean(each * (1 - each))
+    return (within + within[-1]) / seen.questions
+
+
+def _centred(rng: np.random.Generator) -> FloatArray:
+    """Draw standard normal numbers [S, 1] whose mean is 0."""
+    drawn = rng.standard_normal((DRAWS, 1))
+    return drawn - drawn.mean()
+
+
+@dataclass(frozen=True)
+class _PriceLaw:
+    """The prior of what a flip costs: normal around ``mean`` [C], and a wide one around 0."""
+
+    mean: FloatArray
+    sd: float
+    wide: float
+
+    def drawn(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw losses from the prior, for the flips [S, C] of each draw."""
+        of_wide = rng.random((DRAWS, 1)) < WIDE_WEIGHT
+        z = _centred(rng)
+        return flips * np.where(of_wide, self.wide * z, self.mean + self.sd * z)
+
+    def shrunk(
+        self,
+        raw: FloatArray,
+        measured: FloatArray,
+        variance: FloatArray,
+        flips: FloatArray,
+        mean_flips: FloatArray,
+        single: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        """Draw losses from the posterior: B times the resampled loss, 1 - B times a drawn price of its flips.
+
+        B = prior / (prior + sampling variance). As the price is drawn anew for each resample, the variance of
+        the draws is that of the posterior, B times the sampling variance. Each part of the mixture is as
+        likely as it explains the ``measured`` loss of one path.
+        """
+        parts = ((1 - WIDE_WEIGHT, self.mean, self.sd), (WIDE_WEIGHT, 0 * self.mean, self.wide))
+        chance = [
+            weight * _density(measured[single] - float(m[single]) * mean_flips[single], total)
+            for weight, m, sd in parts
+            for total in [variance[single] + (sd * mean_flips[single]) ** 2]
+        ]
+        of_wide = rng.random((DRAWS, 1)) < chance[1] / max(sum(chance), 1e-300)
+        z = _centred(rng)
+        out: list[FloatArray] = []
+        for _, m, sd in parts:
+            prior = np.square(sd * mean_flips)
+            b = np.divide(prior, prior + variance, out=np.ones_like(prior), where=prior + variance > 0)
+            out.append(b * raw + (1 - b) * (m + sd * z) * flips)
+        return np.where(of_wide, out[1], out[0])
+
+
+def _density(distance: float, variance: float) -> float:
+    if variance <= 0:
+        return 1.0
+    return float(np.exp(-0.5 * distance**2 / variance) / variance**0.5)

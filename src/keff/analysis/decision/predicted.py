@@ -1,0 +1,142 @@
+"""The joint posterior beyond the recorded paths: votes are simulated, and accuracy is predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from keff.analysis.decision.outcomes import RuleOutcomes, played, replayed
+from keff.analysis.decision.posterior import (
+    DRAWS,
+    LEAST_VARIANCE,
+    JointPosterior,
+    RuleDraws,
+    posterior_of,
+)
+from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
+from keff.analysis.money import Rates
+from keff.policy import Policy, parse_policy
+from keff.stats.mixture import fit_weights, partition_log_law, simulate, vote_counts
+from keff.stats.partitions import GENERIC_WEIGHTS
+from keff.stats.plurality_model import Forecaster
+from keff.stats.votes import FloatArray, Votes
+
+PSEUDO_QUESTIONS = 10
+"""How many questions of the pilot the generic split of votes is worth."""
+
+SEQUENCES, FEWEST = 6_000, 2
+"""Simulated questions in all, at 32 paths, and for each question of the pilot."""
+
+MOST_QUESTIONS = 3_000
+"""Of so many questions at most votes are simulated: more would make no difference to a choice."""
+
+
+def predicted(
+    votes: Votes,
+    rules: Sequence[Policy],
+    reference: Policy,
+    rates: Rates | None,
+    seed: int,
+    price: FlipPrice = GENERIC,
+) -> JointPosterior:
+    """Return the joint posterior of rules beyond the recorded K.
+
+    Paths and changed answers come from simulated questions like the pilot's (a mixture of partition laws),
+    the accuracy at the longest cap and the gain over one path from ``predict_plurality``: half of the draws
+    from its model, in which a wrong answer may be the mode of a question, half from the law that takes no
+    shape for granted, so that the interval holds what the pilot leaves open. Every other rule loses the price
+    of a flip times its flips against the vote at the longest cap.
+    """
+    rng = np.random.default_rng(seed)
+    longest = max(policy.cap for policy in (*rules, reference))
+    full = parse_policy(f"fixed:{longest}")
+    everything = (*rules, reference, full)
+    short = parse_policy(f"fixed:{votes.k}")
+    pilot = posterior_of(
+        replayed(votes, (parse_policy("fixed:1"),), short, None, rng),
+        np.array([1.0, 0.0]),
+        votes.k,
+        price,
+        seed,
+    )
+    seen = _simulated(votes, everything, rates, rng)
+    known = posterior_of(seen, generic_ratios(everything), longest, price, seed, level=pilot.level)
+    last = len(everything) - 2
+    if votes.correct is None:
+        return _against(known, known.population.loss, known.new.loss, last, None, pilot)
+    over_pilot = _forecast(votes, longest, rng)
+    loss = known.population.loss.copy()
+    loss[:, known.single] = pilot.population.loss[:, pilot.single] + over_pilot
+    if reference.spec == f"fixed:{reference.cap}" and reference.cap <= votes.k:
+        curve = Forecaster(votes, [reference.cap]).forecasts(0.95)[0]
+        loss[:, last] = over_pilot - curve.gain.value
+    loss[:, -1] = 0.0
+    assert pilot.population.level is not None
+    level = np.clip(pilot.population.level + over_pilot - loss[:, last], 0.0, 1.0)
+    spread = np.sqrt(LEAST_VARIANCE * known.population.flips / known.groups)
+    noise = spread * rng.standard_normal((DRAWS, 1))
+    return _against(known, loss, loss + noise - noise[:, [last]], last, level, pilot)
+
+
+def _forecast(votes: Votes, k: int, rng: np.random.Generator) -> FloatArray:
+    """Draw the gain of ``k`` paths over the recorded ones [S]."""
+    forecaster = Forecaster(votes, [k])
+    (shaped,) = forecaster.forecasts(0.95)
+    now = shaped.over_one.value - shaped.gain.value  # of the recorded paths over one
+    free, free_error = forecaster.unshaped(k)
+    unshaped_now, now_error = forecaster.unshaped(votes.k)
+    error = float(np.hypot(shaped.gain_error, shaped.between))
+    # What both laws share, the measured gain of the recorded paths, is no error of what lies beyond them.
+    apart = float(np.hypot(max(free_error**2 - now_error**2, 0.0) ** 0.5, error))
+    z, first = rng.standard_normal(DRAWS), rng.random(DRAWS) < 0.5
+    return np.where(first, shaped.over_one.value - now + error * z, free - unshaped_now + apart * z)
+
+
+def _against(
+    known: JointPosterior,
+    loss: FloatArray,
+    new: FloatArray,
+    last: int,
+    level: FloatArray | None,
+    pilot: JointPosterior,
+) -> JointPosterior:
+    """Return the posterior against the rule at ``last``, those after it dropped."""
+    keep = slice(0, last + 1)
+
+    def cut(draws: RuleDraws, values: FloatArray, height: FloatArray | None) -> RuleDraws:
+        return RuleDraws(
+            height,
+            (values - values[:, [last]])[:, keep],
+            draws.flips[:, keep],
+            draws.paths[:, keep],
+            None if draws.tokens is None else draws.tokens[:, keep],
+            None if draws.dollars is None else draws.dollars[:, keep],
+        )
+
+    luck = None
+    if level is not None and pilot.new.level is not None and pilot.population.level is not None:
+        luck = level + pilot.new.level - pilot.population.level
+    return replace(
+        known,
+        specs=known.specs[keep],
+        population=cut(known.population, loss, level),
+        new=cut(known.new, new, luck),
+        gain_variance=pilot.gain_variance,
+        shown=pilot.shown,
+        run_variance=np.full(last + 1, pilot.run_variance[-1]),
+    )
+
+
+def _simulated(
+    votes: Votes, policies: Sequence[Policy], rates: Rates | None, rng: np.random.Generator
+) -> RuleOutcomes:
+    """Play policies on simulated questions like the pilot's; tokens follow the means of its questions."""
+    if votes.n > MOST_QUESTIONS and rates is None:
+        votes = votes.take(np.sort(rng.choice(votes.n, MOST_QUESTIONS, replace=False)))
+    longest = max(policy.cap for policy in policies)
+    weights = fit_weights(partition_log_law(vote_counts(votes)[0]), PSEUDO_QUESTIONS * GENERIC_WEIGHTS)
+    repeats = max(FEWEST, SEQUENCES * 32 // (votes.n * max(longest, 32)))
+    draws = simulate(votes, weights, (repeats, longest), rng).draws
+    return played(votes, draws, policies, rates)

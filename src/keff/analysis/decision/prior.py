@@ -1,0 +1,71 @@
+"""What other workloads show: how many answers a rule changes, and what a changed answer costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from keff.analysis.replay.outcomes import run
+from keff.policy import Policy
+from keff.stats.draws import Draws
+from keff.stats.partitions import GENERIC_WEIGHTS, prior_shares
+from keff.stats.votes import FloatArray
+
+WIDE_WEIGHT, WIDE_SD = 0.1, 0.6
+"""Records hold few workloads where voting hurts: this much of the prior is symmetric around 0 and so wide
+that base rates do not decide against what a pilot measures."""
+
+
+@dataclass(frozen=True)
+class FlipPrice:
+    """What one changed answer costs, as a part of the reference's accuracy, on a new workload.
+
+    ``one_path`` is the price for one path, ``deep`` that of the deepest rules times the cap of the reference:
+    the fewer answers a rule changes, the closer are the votes that it changes. ``sd`` is the standard
+    deviation from one workload to another.
+    """
+
+    one_path: float
+    deep: float
+    sd: float
+
+    def mean(self, ratio: FloatArray, cap: int) -> FloatArray:
+        """Return the price for rules [C] that change ``ratio`` [C] times the answers that one path does."""
+        deep = min(self.deep / cap, self.one_path)
+        return deep + (self.one_path - deep) * np.clip(ratio, 0.0, 1.0)
+
+
+GENERIC = FlipPrice(one_path=0.38, deep=1.4, sd=0.15)
+"""Fitted by ``python -m benchmarks.decision --fit`` to recorded generations."""
+
+SIMULATED, ORDERS = 2_000, 2
+
+
+@lru_cache(maxsize=4)
+def _generic_draws(cap: int) -> Draws:
+    """Return simulated votes on questions whose answers are shared out as in recorded workloads."""
+    rng = np.random.default_rng(0)
+    edges = prior_shares(GENERIC_WEIGHTS, SIMULATED, rng).cumsum(axis=1)
+    drawn = rng.random((SIMULATED, ORDERS * cap))
+    codes = np.empty(drawn.shape, np.int16)
+    for row, edge, place in zip(codes, edges, drawn, strict=True):
+        row[:] = np.searchsorted(edge, place)
+    # What is beyond the named answers is a new one each time.
+    beyond = edges.shape[1] + np.arange(ORDERS * cap, dtype=np.int16)
+    codes = np.where(codes < edges.shape[1], codes, beyond)
+    return Draws(codes.astype(np.int16).reshape(SIMULATED, ORDERS, cap))
+
+
+def generic_ratios(rules: Sequence[Policy]) -> FloatArray:
+    """Return how many of the last rule's answers the rules change for each one that one path changes [C].
+
+    On simulated votes of the generic workload; 0 where one path changes none.
+    """
+    draws = _generic_draws(max(policy.cap for policy in rules))
+    today = run(rules[-1], draws).answer
+    flips = np.array([np.count_nonzero(run(rule, draws).answer != today) for rule in rules], np.float64)
+    single = np.count_nonzero(draws.codes[:, :, 0] != today)
+    return flips / single if single > 0 else np.zeros_like(flips)

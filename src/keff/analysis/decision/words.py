@@ -1,0 +1,93 @@
+"""Sentences of a decision: why, what is settled, and what is not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keff.analysis.decision.aim import Aim
+from keff.analysis.decision.choose import NEGLIGIBLE, Choice
+from keff.analysis.decision.posterior import JointPosterior
+from keff.stats.votes import FloatArray, Votes
+
+TWO_SIDED, POWER = 1.96, 0.84
+"""Normal quantiles of a two-sided test at 5% and of a power of 80%."""
+
+ONE_POINT = 0.01
+
+HURTS = 0.9
+"""From this chance on it is said that voting lowers accuracy."""
+
+
+def count(number: int, what: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def questions_needed(known: JointPosterior) -> int | None:
+    """Return how many questions show a gain of one point with 80% power, to two digits.
+
+    From the variance of the gain over questions, shrunk to the usual one; questions of one cluster count as
+    they did in the pilot.
+    """
+    if known.gain_variance <= 0:
+        return None
+    needed = (TWO_SIDED + POWER) ** 2 * known.gain_variance / ONE_POINT**2
+    needed *= known.questions / known.groups
+    size = 10 ** max(len(str(int(needed))) - 2, 0)
+    return max(int(np.ceil(needed / size)) * size, 1)
+
+
+def gain_of(known: JointPosterior, choice: Choice) -> FloatArray:
+    """Return the draws [S] of the gain of voting over one path; see ``Choice``."""
+    loss = known.population.loss
+    voting = choice.rule if choice.rule != known.single else len(known.specs) - 1
+    return loss[:, known.single] - loss[:, voting]
+
+
+def _points(values: FloatArray) -> str:
+    lo, hi = np.quantile(values, [0.025, 0.975])
+    return f"{100 * values.mean():+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}] points"
+
+
+def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes) -> str:
+    """Return why this is the verdict, in one sentence."""
+    gain = gain_of(known, choice)
+    if choice.verdict == "vote":
+        return f"voting is expected to add {_points(gain)} to one path"
+    if choice.verdict == "ask once":
+        if choice.hurts >= HURTS and choice.gain < -NEGLIGIBLE:
+            return f"voting lowers accuracy: {_points(gain)} against one path"
+        if choice.once_loses <= NEGLIGIBLE:
+            return f"voting adds nothing: {_points(gain)} against one path"
+        if not aim.asks_share:
+            return f"the aim pays for one path; voting would add {_points(gain)}"
+        share = 1 - float(known.loss[known.single]) / max(known.level or 0.0, 1e-9)
+        return f"one path keeps {share:.1%}; voting would add {100 * choice.gain:.1f} points"
+    if votes.correct is None:
+        return "without gold answers nothing says whether voting helps; the rule keeps the answer of today"
+    return (
+        f"{count(votes.n, 'question')} x {count(votes.k, 'path')} leave open whether voting beats one path: "
+        f"{_points(gain)}"
+    )
+
+
+def settled(known: JointPosterior, choice: Choice) -> str:
+    """Return what is known of stopping early where the verdict is open."""
+    last = len(known.specs) - 1
+    safe = known.loss <= NEGLIGIBLE
+    safe[known.single] = False
+    place = choice.rule
+    if place == known.single or known.loss[place] > NEGLIGIBLE:
+        place = int(np.argmin(np.where(safe, known.paths, np.inf)))
+    saved = 1 - known.paths[place] / known.paths[last]
+    lost = max(100 * float(known.loss[place]), 0.0)
+    most = "no accuracy lost" if lost < 0.005 else f"{lost:.1f} points lost on average"
+    return f"Stopping early is safe: -{saved:.0%} paths with {known.specs[place]}, {most}"
+
+
+def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
+    """Return what is not known where the verdict is open."""
+    if known.level is None:
+        return "Whether voting beats one path: nothing says so without gold answers"
+    tell = "" if needed is None else f"; about {needed:,} questions would tell 1 point apart"
+    return f"Whether voting beats one path: {_points(gain_of(known, choice))}{tell}"
