@@ -16,7 +16,7 @@ from how_many import examples
 from keff.errors import StoreError
 from keff.records import Completion, Item, Logprobs, Path, path_seed
 from keff.sampling.job import save_embeddings
-from keff.sampling.store import DATABASE, Run, Span
+from keff.sampling.store import DATABASE, OwedPaths, Run
 from keff.sampling.store.rows import item_row
 from keff.task import ScoredText
 from store_rig import done, failed, make
@@ -49,9 +49,9 @@ def test_owed_is_wanted_minus_kept_and_failures_are_owed_again(tmp_path: File) -
     with make(tmp_path) as run:
         run.add([done(0), done(1), failed(2), done(4)])
         assert run.owed("a", [(0, 6)]) == [
-            Span("a", 0, 2, 1, 1),
-            Span("a", 0, 3, 1, 0),
-            Span("a", 0, 5, 1, 0),
+            OwedPaths("a", 0, 2, 1, 1),
+            OwedPaths("a", 0, 3, 1, 0),
+            OwedPaths("a", 0, 5, 1, 0),
         ]
         run.add([done(2, attempt=1)])
         assert run.owed("a", [(0, 3)]) == []
