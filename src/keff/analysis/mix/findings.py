@@ -106,7 +106,8 @@ class MixFindings:
     ``singles`` are the single branches' plans, ``escalation`` says where the recommended cascade passes
     questions on (None for other plans). ``c_between`` [A][A] correlates the correctness of two paths,
     ``r_between`` that of the questions' difficulty (1: the same questions are hard for both). ``cost_unit``
-    says what cost is counted in.
+    says what cost is counted in. ``ceiling`` is the share of questions that some path of some branch gets
+    right: no plan that votes passes it.
     """
 
     n: int
@@ -118,6 +119,7 @@ class MixFindings:
     c_between: tuple[tuple[Interval, ...], ...]
     r_between: tuple[tuple[float, ...], ...]
     k_eff: Interval
+    ceiling: Interval
     frontier: tuple[PlanLine, ...]
     singles: tuple[PlanLine, ...]
     escalation: Escalation | None
@@ -139,6 +141,7 @@ class MixFindings:
             "c_between_intervals": self.c_between,
             "r_between": self.r_between,
             "k_eff_of_one_each": self.k_eff,
+            "ceiling": self.ceiling,
             "frontier": [plan.to_dict() for plan in self.frontier],
             "singles": [plan.to_dict() for plan in self.singles],
             "escalation": self.escalation,

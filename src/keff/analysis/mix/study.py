@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keff.analysis.audit import ceiling
 from keff.analysis.mix.choose import Choice, MixAim, PlanTable, choose
 from keff.analysis.mix.claims import Against, cross_fit
 from keff.analysis.mix.escalation import Escalation, escalation
@@ -22,6 +23,7 @@ from keff.sampling.cost import Price
 from keff.stats.branches import correlation_intervals
 from keff.stats.deflection import k_eff_of_mix, margin
 from keff.stats.intervals import interval_mean
+from keff.stats.resampling import grouped
 from keff.stats.votes import FloatArray, IntArray
 
 FEWEST = 16
@@ -127,6 +129,10 @@ class MixAnalysis:
             c_between=tuple(tuple(row) for row in c),
             r_between=tuple(tuple(row) for row in stats.r.tolist()),
             k_eff=Interval(k_eff_of_mix(margin(stats), ones), None, None, "deflection, one path each"),
+            ceiling=ceiling(
+                np.sum([branch.votes.counts for branch in group.branches], axis=0).astype(np.float64),
+                grouped(group.clusters)[0],
+            ),
             frontier=tuple(self.line(plan) for plan in frontier),
             singles=tuple(self.line(plan) for plan in self.table.plans if plan.kind == "single"),
             escalation=self._escalation(),
