@@ -47,9 +47,7 @@ def print_mix(mixed: MixFindings) -> None:
         _say(f"  against the cheapest single plan as good ({mixed.cheap_single.policy}):")
         _say(f"    cost x {_range(ratio)}, accuracy {_points(difference)} points")
     result_console.print(_branches(mixed))
-    _say(
-        f"No vote passes {mixed.ceiling.percent()}, the share of questions that some path of some branch gets right."
-    )
+    _say(f"No vote passes {mixed.ceiling.percent()}: on the others no path of any branch is right.")
     result_console.print(_frontier(mixed))
     for note in mixed.warnings:
         warn(note.message)
