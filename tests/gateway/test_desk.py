@@ -102,7 +102,7 @@ def test_numbers_and_known_forms_need_no_thread(monkeypatch: pytest.MonkeyPatch)
 def test_a_request_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer is slow; the request ends when its time is up, and the rest votes as it is written."""
     monkeypatch.setattr(desk, "REQUEST_SECONDS", 1.0)
-    monkeypatch.setattr(_symbolic.POOL, "ask", lambda text, _: time.sleep(0.2) or f"form {text}")
+    monkeypatch.setattr(_symbolic.POOL, "ask", lambda text, _: time.sleep(0.2) or [f"form {text}", 0.2])
     reader: Reader = reader_of(math_plan())  # type: ignore[arg-type]
     pool = Pool()
 

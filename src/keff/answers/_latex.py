@@ -1,12 +1,14 @@
 r"""Mathematical answers in one string form: \dfrac12, \frac {1}{2} and 1/2 are \frac{1}{2}.
 
 The rules cover the same ground as the normalisers of Hendrycks et al. (2021, MATH) and Lewkowycz et al.
-(2022, Minerva): units, degrees, percent and dollar signs go, fractions and roots get their braces.
+(2022, Minerva): degrees, percent, dollar signs and most units go, fractions and roots get their braces.
 """
 
 from __future__ import annotations
 
 import re
+
+from keff.answers._units import without_unit
 
 _DROPPED = re.compile(
     r"\\left(?![a-zA-Z])|\\right(?![a-zA-Z])|\\[bB]igg?[lr]?(?![a-zA-Z])|\\displaystyle"
@@ -14,13 +16,6 @@ _DROPPED = re.compile(
     r"|\\q?quad(?![a-zA-Z])|\\\$|\$|\\%|%|\^\s*\{?\s*\\circ\s*\}?|\\degree(?:s)?|°|\\[()\[\]]"
 )
 _ORDINAL = re.compile(r"(?<=\d)\s*\^?\s*\{?\s*\\?(?:text|mathrm)?\s*\{?\s*(?:st|nd|rd|th)\s*\}{1,2}")
-_UNIT = re.compile(
-    r"(?<=[\d}\s)])\s*\\(?:text|textrm|mathrm|mbox|rm)\s*\{\s*[a-zA-Z][^{}]{0,60}\}(?:\s*\^\s*\{?\d\}?)?\s*$"
-)
-_WORD_UNIT = re.compile(
-    r"(?<=\d)\s*(?!(?:pi|sqrt|or|and|sin|cos|tan|log|ln|exp|cot|sec|csc|mod|choose)\b)[a-zA-Z]{2,20}(?:\s+[a-zA-Z]{2,20}){0,4}"
-    r"(?:\s*\^\s*\{?\d\}?)?\s*$"
-)
 _TEXT = re.compile(
     r"\\(?:text|textbf|textit|textrm|texttt|mathrm|mathbf|mathit|mathsf|mbox|boxed|fbox)\s*\{([^{}]{0,200})\}"
 )
@@ -37,6 +32,7 @@ _SAME = (
     (re.compile(r"∞|\\inf(?![a-zA-Z])"), r"\\infty "),
     (re.compile(r"√\s*(\d+|\([^()]{1,40}\))|(?<![\\a-zA-Z])sqrt\s*(\d+|\([^()]{1,40}\))"), r"\\sqrt{\1\2}"),
     (re.compile(r"∪"), r"\\cup "),
+    (re.compile(r"\\varnothing(?![a-zA-Z])|∅|\\\{\s*\\\}"), r"\\emptyset "),
     (re.compile(r"(?<![\\a-zA-Z])pi(?![a-zA-Z])"), r"\\pi "),
     (re.compile(r"±|\+/-"), r"\\pm "),
     (re.compile(r"\*\*"), "^"),
@@ -64,14 +60,13 @@ def normalise(answer: str) -> str:
     text = text.strip("`").removesuffix(".").strip()
     for pattern, form in _SAME:
         text = pattern.sub(form, text)
-    text = _DROPPED.sub("", text)
-    text = _UNIT.sub("", _ORDINAL.sub("", text))
+    text, unit = without_unit(_ORDINAL.sub("", _DROPPED.sub("", text)))
     for _ in range(3):
         text, count = _TEXT.subn(r"\1", text)
         if not count:
             break
-    text = _WORD_UNIT.sub("", text)
-    text = re.sub(r"\s+degrees?$", "", text)
+    if not unit:
+        text, unit = without_unit(text)
     text = _HALF.sub(r"\\frac{\1}{\2}", text)
     text = _TOP.sub(r"\\frac{\1}", text)
     text = _BOTTOM.sub(r"\1{\2}", text)
@@ -79,7 +74,7 @@ def normalise(answer: str) -> str:
     text = _INDEX.sub(r"_{\1}", text)
     text = _ROOT.sub(r"\\sqrt\1{\2}", text)
     text = _LEADING_POINT.sub("0.", text)
-    return _squeeze(text).strip(".,;: ")
+    return f"{_squeeze(text).strip('.,;: ')} {unit}".strip()
 
 
 def is_words(text: str) -> bool:

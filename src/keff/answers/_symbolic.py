@@ -1,14 +1,15 @@
 """Canonical forms by math-verify's parser and sympy, in worker processes with a time limit.
 
 The workers are separate Python processes, because parsing and simplifying can hang or fill the memory and
-signal-based limits do not work in threads. A worker has a few seconds of processor time a string, and a
-minute by the clock. One that overruns is killed; the string it worked on has no canonical form, which is
-remembered.
+signal-based limits do not work in threads. They refuse what would be too large before they compute it. A
+worker has a few seconds of processor time a string, and one that overruns is killed; an answer has
+``ANSWER_SECONDS`` for all its parts. One that needs more is compared as it is written, which is remembered.
 """
 
 from __future__ import annotations
 
 import atexit
+import math
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ from keff import narrow
 from keff.answers._worker import Pool
 
 SECONDS = 60.0
+"""By the clock: only where a machine is so busy that processor seconds take that long."""
+ANSWER_SECONDS = 2.0
+"""Processor seconds for all parts of one answer; what models answer takes a tenth of one."""
 MOST_CHARACTERS = 300
 
 
@@ -44,6 +48,7 @@ class Limit:
 
 _limit: ContextVar[Limit | None] = ContextVar("limit", default=None)
 _alone: ContextVar[bool] = ContextVar("alone", default=False)
+_spent: ContextVar[list[float] | None] = ContextVar("spent", default=None)
 
 
 @contextmanager
@@ -75,6 +80,20 @@ class NoTimeError(Exception):
     """There is no time to look for a form, which says nothing about the string: not remembered."""
 
 
+class TooLongError(Exception):
+    """An answer takes too long, whoever asks."""
+
+
+@contextmanager
+def one_answer() -> Generator[None]:
+    """Count the processor time that workers take for the parts of one answer."""
+    token = _spent.set([0.0])
+    try:
+        yield
+    finally:
+        _spent.reset(token)
+
+
 def warm(workers: int) -> None:
     """Have so many workers ready, where the extra is installed; called by as many threads at once."""
     if available():
@@ -84,23 +103,27 @@ def warm(workers: int) -> None:
 def canonical(text: str) -> str | None:
     """Return the canonical form of a normalised expression.
 
-    None without the extra, in time-out, or unparsable.
-
-    Raises NoTimeError where the time is limited and over.
+    None without the extra, or unparsable. Raises NoTimeError where the time is limited and over, and
+    TooLongError where the worker overran, or the parts of the answer took too long together.
     """
     if _alone.get() or not available() or len(text) > MOST_CHARACTERS:
         return None
-    return sought(text)
+    form, seconds = sought(text)
+    spent = _spent.get()
+    if spent is not None:
+        spent[0] += seconds
+        if spent[0] > ANSWER_SECONDS:
+            raise TooLongError
+    return form
 
 
 @lru_cache(maxsize=2**16)
-def sought(text: str) -> str | None:
-    """Ask a worker. What it cannot do in time is remembered as having no form."""
+def sought(text: str) -> tuple[str | None, float]:
+    """Return what a worker finds and the seconds it took, infinitely many where it overran: remembered."""
     limit = _limit.get()
-    if limit is None:
-        return narrow.text(POOL.ask(text, SECONDS))
-    seconds = limit.end - time.monotonic()
-    if seconds <= 0:
+    seconds = SECONDS if limit is None else min(limit.end - time.monotonic(), SECONDS)
+    if limit is not None and seconds <= 0:
         limit.missed = True
         raise NoTimeError
-    return narrow.text(POOL.ask(text, min(seconds, SECONDS)))
+    reply = narrow.items(POOL.ask(text, seconds))
+    return (narrow.text(reply[0]), float(narrow.number(reply[1]) or 0)) if reply else (None, math.inf)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from keff.answers import _numbers
-from keff.answers._base import Extracted, last_match, same_key
-from keff.answers._forms import PROSE, canonical_form
+from keff.answers._base import Extracted, golds, last_match
+from keff.answers._forms import PROSE, bare, canonical_form
 from keff.answers._numbers import TAIL
 from keff.answers._plain import plain
 from keff.answers._statements import Statement, statements
@@ -36,12 +36,14 @@ class MathSpace:
     as 5; (3) with the extra ``math``, what is left is parsed by math-verify's LaTeX parser and rewritten by
     sympy (expanded, cancelled, denominators rational) in a worker process with a time limit. Without the
     extra, or when a string cannot be parsed in time, the string of step 1 is the key. A percent sign is a
-    unit: 50% is 50. ``correct`` asks for the key of the gold answer, so it never contradicts the vote.
+    unit: 50% is 50. Of units one of each kind is dropped (dollars, hours, cm, degrees; 5 cm is 5) and the
+    others stay: 5 cents, 5 minutes and 12_8 are not 5 and 12. ``correct`` asks for the key of the gold
+    answer, and lets a unit or base be missing in one of the two. What would take seconds to work out
+    (9^{9^9}) is compared as it is written.
     """
 
     name: ClassVar[str] = "math"
     closed: ClassVar[bool] = False
-    by_key: ClassVar[bool] = True
     contract: ClassVar[str] = r'End with a line "Final answer: \boxed{<expression>}".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
@@ -61,8 +63,14 @@ class MathSpace:
         return canonical_form(answer)
 
     def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer has the canonical form of an acceptable answer."""
-        return same_key(self, answer, gold)
+        """Return whether the answer has the canonical form of an acceptable answer, units and bases apart."""
+        key = self.key(answer)
+        return key is not None and any(_agrees(key, self.key(each) or "") for each in golds(gold))
+
+
+def _agrees(key: str, gold: str) -> bool:
+    """Return whether forms are equal, or would be if one of them did not name its unit or base."""
+    return key == gold or (bare(key) == bare(gold) and (key == bare(key)) != (gold == bare(gold)))
 
 
 def _expression(statement: Statement) -> str | None:
