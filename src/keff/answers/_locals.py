@@ -13,7 +13,7 @@ import copy
 import re
 from collections.abc import Iterator, Sequence
 
-_LOOKS_UP = frozenset(("eval", "exec", "locals", "vars", "globals", "getattr", "__import__"))
+_LOOKS_UP = frozenset(("eval", "exec", "locals", "vars", "globals", "getattr", "__import__", "dir"))
 _PREFIX = "v"
 _OURS = re.compile(r"v\d+")
 
@@ -43,6 +43,7 @@ class _Renamer(ast.NodeTransformer):
     def __init__(self, kept: set[str], taken: set[str]) -> None:
         self.kept, self.count = kept, 0
         self.scopes: list[dict[str, str]] = [{}]
+        self.classes: set[int] = set()
         self.taken = taken
         self.free: set[str] = set()
 
@@ -59,10 +60,18 @@ class _Renamer(ast.NodeTransformer):
                 scope[name] = name if name in self.kept else self._new()
         self.scopes.append(scope)
 
+    def _declare_globals(self, body: Sequence[ast.AST]) -> None:
+        """Let names that a function declares global be themselves in it, whatever an outer one calls so."""
+        for node in _inside(body):
+            if isinstance(node, ast.Global):
+                self.scopes[-1].update((name, name) for name in node.names)
+                self.free.update(node.names)
+
     def _resolved(self, name: str) -> str:
-        for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
+        for depth in range(len(self.scopes) - 1, -1, -1):
+            # What a class binds is seen in its body only, not from functions and comprehensions in it.
+            if name in self.scopes[depth] and (depth not in self.classes or depth == len(self.scopes) - 1):
+                return self.scopes[depth][name]
         self.free.add(name)
         return name
 
@@ -78,6 +87,7 @@ class _Renamer(ast.NodeTransformer):
         node.returns = None if node.returns is None else self.visit(node.returns)
         self._defaults(node.args)
         self._enter(_bound(node))
+        self._declare_globals(node.body)
         self._arguments(node.args)
         node.body = [self.visit(each) for each in node.body]
         self.scopes.pop()
@@ -96,21 +106,13 @@ class _Renamer(ast.NodeTransformer):
         node.bases = [self.visit(each) for each in node.bases]
         node.keywords = [self.visit(each) for each in node.keywords]
         node.decorator_list = [self.visit(each) for each in node.decorator_list]
-        # Names of a class body are attributes: they are seen from outside, and not from its methods.
-        own = {name: name for name in _assigned(node.body)}
-        self.scopes.append(own)
-        body: list[ast.stmt] = []
-        for each in node.body:
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
-                self.scopes.pop()
-                name = each.name
-                self._function(each).name = name
-                self.scopes.append(own)
-                body.append(each)
-            else:
-                body.append(self.visit(each))
-        node.body = body
+        # Names of a class body are attributes: they are seen from outside.
+        self.classes.add(len(self.scopes))
+        self.scopes.append({name: name for name in _assigned(node.body)})
+        self._declare_globals(node.body)
+        node.body = [self.visit(each) for each in node.body]
         self.scopes.pop()
+        self.classes.discard(len(self.scopes))
         return node
 
     def _comprehension(self, node: Comprehension) -> ast.AST:

@@ -1,9 +1,10 @@
 r"""Numbers as people and models write them, as exact fractions.
 
 Read are 1,234.50, 1 234 (any space), 1'234, 1_234, 1.234.567, 1,00,000, .5, 3/4, 3 1/2, 1.5e3, 1.5 * 10^3,
-$-5, 18%, 2.5 million, and the LaTeX forms of these. A percent sign is a unit: 50% reads as 50, because
-questions that ask for a percentage have 50 as their answer. Not read, because one cannot know what is meant:
-3,5 (a list or a decimal comma), 7:30, 5-7, 12/25/2020, 1 000 00, 1,234,56. Parts of these are never read.
+$-5, 18%, 2.5 million, 2 hundred thousand, 5k, $5 M, 0x1F, and the LaTeX forms of these. A percent sign is a
+unit: 50% reads as 50, because questions that ask for a percentage have 50 as their answer. Not read, because
+one cannot know what is meant: 3,5 (a list or a decimal comma), 7:30, 5-7, 12/25/2020, 1 000 00, 1,234,56, <5,
+5 or more, 5π. Parts of these are never read.
 """
 
 from __future__ import annotations
@@ -15,31 +16,57 @@ TAIL = 20_000
 MOST_DIGITS = 400
 MOST_EXPONENT = 400
 
-_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+SCALES: dict[str, int] = {
+    "dozen": 12,
+    "hundred": 100,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "quadrillion": 10**15,
+    "lakh": 10**5,
+    "crore": 10**7,
+}
+_SUFFIXES = {"k": 10**3, "m": 10**6, "mn": 10**6, "b": 10**9, "bn": 10**9, "t": 10**12}
 _CURRENCY = r"(?:US\$|A\$|C\$|[$£€¥₹₩]|Rs\.?|USD|EUR|GBP|INR)"
-NUMBER = re.compile(
-    rf"""(?=[-+$£€¥₹₩UACREGI.\d])(?<![\w.:/^\\])(?<!\d')
-    (?P<sign>[-+])?(?:(?P<currency>{_CURRENCY})[ ]?(?P<inner>[-+])?)?
-    (?P<run>(?>\.?\d(?:[\d.,]*\d)?
-        (?:(?:[ ]\d{{3}}(?![\d/]|[ ]?/[ ]?\d)|'\d{{3,}}|_(?!(?:[2-9]|1[0-6])(?!\d))\d+)
-            (?:[.,]\d+)*(?:[ ]\d+(?![\d/]))*)*))
-    (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w)|[ ]?\*[ ]?10[ ]?(?:\^|\*\*)[ ]?\{{?[ ]?[-+]?\d{{1,4}}\}}?)?
-    (?P<over>[ ]?/[ ]?\d{{1,40}}(?![\d/])|[ ]\d{{1,6}}/\d{{1,6}}(?![\d/]))?
-    (?P<scale>[ -](?:hundred|thousand|million|billion|trillion)\b)?
-    (?!:\d|/\d|'\d|[eE][-+]?\d)""",
-    re.VERBOSE,
-)
+_SCALE = "|".join(SCALES)
+
+
+def _pattern(suffix: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"""(?=[-+$£€¥₹₩UACREGI.\d])(?<![\w.:/^\\])(?<!\d')
+        (?P<sign>[-+])?(?:(?P<currency>{_CURRENCY})[ ]?(?P<inner>[-+])?)?
+        (?P<run>(?>0[xX][0-9a-fA-F]{{1,40}}(?!\w)|0[bB][01]{{1,80}}(?!\w)|0[oO][0-7]{{1,40}}(?!\w)
+            |\.?\d(?:[\d.,]*\d)?
+            (?:(?:[ ]\d{{3}}(?![\d/]|[ ]?/[ ]?\d)|'\d{{3,}}|_(?!(?:[2-9]|1[0-6])(?!\d))\d+)
+                (?:[.,]\d+)*(?:[ ]\d+(?![\d/]))*)*))
+        (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w)|[ ]?[x*][ ]?10[ ]?(?:\^|\*\*)[ ]?\{{?[ ]?[-+]?\d{{1,4}}\}}?)?
+        (?P<over>[ ]?/[ ]?\d{{1,40}}(?![\d/])|[ ]\d{{1,6}}/\d{{1,6}}(?![\d/]))?
+        (?P<scale>(?:[ -](?:{_SCALE})s?\b)+|{suffix})?
+        (?!:\d|/\d|'\d|[eE][-+]?\d|(?<=0)[xX]\w|[xX]\d|[ ]?(?:[π√]|\\(?:pi|sqrt)\b))""",
+        re.VERBOSE,
+    )
+
+
+NUMBER = _pattern(r"(?:[kKMB]|[mb]n|(?(currency)[ ]?(?:[kKMBT]|[mb]n)|[ ]bn))(?![\w²³°^/*])")
+UNSCALED = _pattern("(?!)")
+"""A number before a unit: 5 K and 5 M are kelvins and moles there."""
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}(?:\.\d+)?")
 _GROUPED = re.compile(r"\d{1,3}(?:([ '_])\d{3})(?:\1\d{3})*(?:\.\d+|,(?!\d{3}(?!\d))\d+)?")
 _DOTTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:\.\d{3})+,\d+")
 _PLAIN = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 _LEAD = re.compile(
-    r"""(?:[\s:=~≈<\[({"'|]+|(?:approximately|approx\.?|about|roughly|around|nearly|exactly|only|just|simply|clearly
+    r"""(?:[\s:=~≈\[({"'|]+|<(?=[^<>\n]{1,80}>)|(?:approximately|approx\.?|about|roughly|around|nearly|exactly|only|just|simply|clearly
     |therefore|thus|hence|indeed|probably|likely|equal[ ]to|equals|is|be|that|a[ ]total[ ]of|the[ ]number
     |[a-zA-Z][ ]?=)(?![a-zA-Z]))*""",
     re.VERBOSE | re.IGNORECASE,
 )
-_OPERATOR = re.compile(r"[ ]?(?:[+*^/]|-(?![a-zA-Z\s])|[ ]-[ ])[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d|[ ]\d")
+_OPERATOR = re.compile(
+    r"[ ]?(?:[+*^/]|-(?![a-zA-Z\s])|[ ]-[ ])[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d|[ ]\d"
+    r"|[ ]?\^|\+(?!\w)|i(?!\w)|[ ]?(?:sqrt|pi)(?![a-zA-Z])"
+    r"|[ ]and[ ](?:an?|one|two|three)[ -](?:half|thirds?|quarters?)"
+    r"|[ ](?:or|and)[ ](?:more|fewer|less|greater|above|below|over|under|up)\b"
+)
 _AFTER_DIGIT = re.compile(r"\d[ -](?=[\d.])")
 _SPACED = re.compile("[ '_]")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
@@ -49,6 +76,8 @@ _DIGITS = re.compile(rf"[-+]?{_CURRENCY}?[ ]?[-+]?\.?\d")
 
 def grouped(run: str) -> str | None:
     """Return a run of digits, points and commas in Python's form, or None if it is ambiguous."""
+    if run[:1] == "0" and run[1:2].isalpha():
+        return str(int(run, 0))
     if _PLAIN.fullmatch(run):
         return run
     if _THOUSANDS.fullmatch(run):
@@ -77,7 +106,9 @@ def value(match: re.Match[str]) -> Fraction | None:
             return None
         number = number + Fraction(int(top), int(bottom)) if top.strip() else number / int(bottom)
     if match["scale"]:
-        number *= _SCALES[match["scale"][1:]]
+        words = re.split(r"[ -]", match["scale"].strip(" -"))
+        for word in words:
+            number *= SCALES.get(word.removesuffix("s")) or _SUFFIXES[word.lower()]
     return -number if (match["sign"] == "-") != (match["inner"] == "-") else number
 
 

@@ -33,47 +33,19 @@ _UNITS = [[unit.split() for unit in kind.split(",")] for kind in _KINDS.strip().
 _NAMES = {spelling: unit[0] for kind in _UNITS for unit in kind for spelling in unit}
 _DROPPED = {kind[0][0] for kind in _UNITS} | {"miles per hours"}
 _TURNS = frozenset(
-    [
-        "am",
-        "pm",
-        "bc",
-        "bce",
-        "ad",
-        "ce",
-        "north",
-        "south",
-        "east",
-        "west",
-        "up",
-        "down",
-        "left",
-        "right",
-        "above",
-        "below",
-        "ahead",
-        "behind",
-        "clockwise",
-        "counterclockwise",
-        "more",
-        "less",
-        "fewer",
-    ]
+    (
+        *("am", "pm", "bc", "bce", "ad", "ce", "north", "south", "east", "west", "up", "down"),
+        *("left", "right", "above", "below", "ahead", "behind", "clockwise", "counterclockwise"),
+        *("more", "less", "fewer"),
+    )
 )
-_SCALES = {
-    "dozen": 12,
-    "hundred": 100,
-    "thousand": 10**3,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
-}
 _AREAS = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
 _SIGNS = {"€": "euros", "£": "pounds", "¥": "yen", "₹": "rupees"}
 _EXPONENT = re.compile(r"\s*\^\s*\{?([23])\}?$")
 _PER = re.compile(r"\s*/\s*|\s+(?:per|an?)\s+")
 _NUMBER = re.compile(r"-?(?:\d{1,300}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,300})?", re.ASCII)
 _TRAILING = re.compile(
-    r"(?<=[\d})])(?P<gap>\s*)(?!(?:pi|sqrt|or|and|sin|cos|tan|log|ln|exp|cot|sec|csc|mod|choose)\b)"
+    r"(?<=[\d})])(?P<gap>\s*)(?!(?:pi|sqrt|or|and|mod|choose)\b)(?!(?:sin|cos|tan|log|ln|exp|cot|csc)[a-z]?\b)"
     r"(?P<words>[a-zA-Z]{2,20}\.?(?:(?:\s+|\s*/\s*)[a-zA-Z.]{1,20}){0,4})(?P<power>\s*\^\s*\{?\d\}?)?\s*$"
 )
 _WRAPPED = re.compile(
@@ -81,6 +53,7 @@ _WRAPPED = re.compile(
     r"(?P<power>\s*\^\s*\{?\d\}?)?\s*$"
 )
 _CLOCK = re.compile(r"\b([ap])\.\s?m\b\.?", re.IGNORECASE)
+_WORD = re.compile(r"(?=[a-z]*[aeiou])(?![abcdxyz]+$)[a-z]{4,12}", re.IGNORECASE)
 _LETTERS = re.compile(r"[a-zA-Z]{2,3}")
 _UNIT = "|".join(sorted({*_NAMES.values(), *_TURNS}, key=len, reverse=True))
 MEASURED = re.compile(rf"(.+?) ((?:(?:{_UNIT})(?:\^[23])?(?: per (?:{_UNIT}))?(?: |$))+)")
@@ -103,10 +76,9 @@ def without_unit(text: str) -> tuple[str, str]:
         if match is None:
             return text, ""
         before, words, power = text[: match.start()], match["words"], match["power"]
-        # 2ab and 2 xy are products; 2cm is a length.
-        if _first(words) not in {*_NAMES, *_TURNS, *_SCALES} and (
-            not match["gap"] or _LETTERS.fullmatch(words)
-        ):
+        # 2ab and 2 xy are products, 2cm is a length, and 2apples has lost its space.
+        product = _LETTERS.fullmatch(words) or (not match["gap"] and not _WORD.fullmatch(words))
+        if product and _first(words) not in {*_NAMES, *_TURNS, *_numbers.SCALES}:
             return text, ""
     factor, unit = meaning(words + (power or ""))
     if factor != 1:
@@ -122,8 +94,8 @@ def meaning(words: str) -> tuple[int, str]:
     tokens = _EXPONENT.sub("", words).lower().replace(".", "")
     above, *below = _PER.split(tokens, maxsplit=1)
     names, factor = above.split(), 1
-    while names and names[0] in _SCALES:
-        factor *= _SCALES[names.pop(0)]
+    while names and names[0] in _numbers.SCALES:
+        factor *= _numbers.SCALES[names.pop(0)]
     power = f"^{exponent[1]}" if exponent else ""
     while names and names[0] in _AREAS:
         power = _AREAS[names.pop(0)]

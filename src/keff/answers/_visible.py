@@ -32,6 +32,8 @@ _FOLDS = {
     **dict.fromkeys("\u2028\u2029\u0085", "\n"),
     **{chr(code): f"^{i}" for i, code in enumerate((0x2070, 0xB9, 0xB2, 0xB3, *range(0x2074, 0x207A)))},
 }
+_RAISED = {sign: plain[1:] for sign, plain in _FOLDS.items() if plain[0] == "^"} | {"\u207b": "-"}
+_RAISED_RUN = re.compile(f"[{''.join(_RAISED)}]{{2,}}")
 
 
 def strip_thinking(text: str) -> str:
@@ -94,6 +96,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.replace("\0", "") if "\0" in text else text
     text = _GROUP_SPACE.sub("", text)
+    text = _RAISED_RUN.sub(lambda run: f"^{{{''.join(_RAISED[sign] for sign in run[0])}}}", text)
     folded = {c: _fold_character(c) for c in set(text) - _ASCII}
     changes = {c: plain for c, plain in folded.items() if c != plain}
     if len(changes) > MOST_REPLACEMENTS:

@@ -12,6 +12,8 @@ from keff.answers._visible import strip_thinking
 MOST_CHARACTERS = 200_000
 
 _FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]{0,20})[^\n`]{0,80}$\n?", re.MULTILINE)
+_STRING = re.compile(r"(\"{3}|'{3})(?:\\.|(?!\1)[^\\])*\1", re.DOTALL)
+_INDENT = re.compile(r"^[ \t]+")
 _PYTHON = frozenset(("", "python", "py", "python3", "python2", "ipython"))
 _CODE_LINE = re.compile(r"(?:def|class|import|from|async def)\s+\w|@\w")
 _PROSE_LINE = re.compile(r"[A-Z][a-z]+(?:\s+[a-z']+){2,}|#{2,}\s|\*\*|\[DONE\]|Explanation|Note:")
@@ -19,7 +21,7 @@ _PROSE_LINE = re.compile(r"[A-Z][a-z]+(?:\s+[a-z']+){2,}|#{2,}\s|\*\*|\[DONE\]|E
 
 @dataclass(frozen=True, slots=True)
 class CodeSpace:
-    """The key is the program without blank lines and trailing whitespace.
+    """The key is the program without blank lines and trailing whitespace, those of its strings apart.
 
     It says that two programs are the same text. Tasks that can execute code vote on what programs return.
     """
@@ -43,12 +45,21 @@ class CodeSpace:
 
     def key(self, answer: str) -> str | None:
         """Return the program without blank lines and trailing whitespace; None if nothing is left."""
-        lines = (line.rstrip() for line in answer.expandtabs(4).splitlines())
-        return "\n".join(line for line in lines if line) or None
+        strings = list[str]()
+        source = answer.replace("\0", "").replace("\r\n", "\n")
+        # Within a string blank lines and tabs are a part of the value.
+        outside = _STRING.sub(lambda string: strings.append(string[0]) or "\0", source)
+        lines = (_INDENT.sub(_spaces, line.rstrip()) for line in outside.split("\n"))
+        kept = "\n".join(line for line in lines if line)
+        return re.sub("\0", lambda _: strings.pop(0), kept) or None
 
     def correct(self, answer: str, gold: object) -> bool:
         """Return whether the programs are the same text."""
         return same_key(self, answer, gold)
+
+
+def _spaces(indent: re.Match[str]) -> str:
+    return indent[0].expandtabs(4)
 
 
 def _fenced(text: str, truncated: bool) -> list[str]:

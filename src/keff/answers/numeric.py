@@ -16,6 +16,7 @@ from keff.answers._visible import fold, visible
 
 _INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})", re.ASCII)
 _NEGATED = re.compile(r"[\s*_]*(?:not|less|more|greater|fewer|at least|at most)\b", re.IGNORECASE)
+_BOUND = re.compile(r"[\s*_]*(?:[a-zA-Z]\s*)?(?:[>≤≥]|<(?![^<>\n]{1,80}>))")
 _GLANCE = 160
 _BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
 _UNIT = re.compile(r"[\s%°]*(?:(?:[a-zA-Z²³^/.'’-]{1,20})[\s.,!]*){0,6}[\s.!)}\]\"'$]*")
@@ -87,6 +88,8 @@ def number_of(answer: str) -> Fraction | None:
 def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:
     """Return the number of a statement, and whether the statement begins with one, readable or not."""
     payload = plain(statement.payload)
+    if _BOUND.match(payload):
+        return None, True
     if _NEGATED.match(payload):
         return None, False
     match = _numbers.leading(payload)

@@ -37,8 +37,12 @@ _CODES = re.compile(
 )
 _NAMED = {"dollar": "USD", "dollars": "USD", "euro": "EUR", "euros": "EUR"}
 _BEFORE = r"(?:(?:square|cubic|sq|cu|degrees?|nautical|metric|fluid|light|US)\.?\s+)*"
-_FACTOR = rf"{_BEFORE}[a-zA-Zµμ°Ωå%][\w°µμΩ%]*(?:\s?(?:\^|\*\*)\s?-?\d(?!\d))?"
-_UNIT = re.compile(rf"\s*({_FACTOR}(?:(?:\s*[*/·]\s*|\s+per\s+){_FACTOR}){{0,5}})")
+_EXPONENT = r"(?:\s?(?:\^|\*\*)\s?\{?-?\d\}?(?!\d))?"
+_FACTOR = rf"{_BEFORE}[a-zA-Zµμ°Ωå%][\w°µμΩ%]*{_EXPONENT}"
+_SYMBOL = r"(?:[kmcMGµμn]?(?:m|s|g|h|N|Pa|J|W|Wh|V|K|mol|Hz|T|F|Ω)|lbf?|ft)"
+# N m and kW h are products too; words of a sentence are not, so only symbols follow a space.
+_TIMES = rf"(?:\s*[*/·]\s*|\s+per\s+|\s+(?={_SYMBOL}{_EXPONENT}(?:$|[\s).,*/·])))"
+_UNIT = re.compile(rf"\s*({_FACTOR}(?:{_TIMES}{_FACTOR}){{0,5}})")
 _PROSE = re.compile(r"(?:in|at|as|a|or|to|an|am|pm|is|us|are|do|per|by|pt)\s+(?!in\b|ft\b)[a-zA-Z(]")
 """Words that are units too, and words of a sentence where another word follows."""
 
@@ -59,7 +63,19 @@ _SPELLED = {
     "kmh": "km/hour",
     "kph": "km/hour",
 }
+_CAPITAL: dict[str, str] = dict.fromkeys(
+    ("Cal", "Cals", "Calorie", "Calories", "kCal", "KCal", "Kcal"), "kilocalorie"
+)
+"""Units that a capital makes another one."""
+_SAFE = frozenset(
+    (
+        *("km", "kg", "cm", "mm", "ml", "ft", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "mi"),
+        *("yd", "mph", "kph", "kmh", "psi", "rpm"),
+    )
+)
+"""Symbols that are read in any case; of the others each case is a unit of its own (mW and MW)."""
 _SLIPS = ValueError, TypeError, AttributeError, ArithmeticError, LookupError, AssertionError
+_UNBRACED = str.maketrans("", "", "{}")
 _ERRORS = pint.errors.PintError, *_SLIPS
 """What pint's parser raises on texts that are no unit: whatever its steps happen to trip over."""
 
@@ -139,7 +155,7 @@ class QuantitySpace:
 def _amount(text: str, start: int) -> str | None:
     """Return the amount that stands at ``start``: numbers with their units, one or several in a row."""
     end = start
-    while (number := _numbers.NUMBER.match(text, end)) is not None and _numbers.value(number) is not None:
+    while (number := _numbers.UNSCALED.match(text, end)) is not None and _numbers.value(number) is not None:
         unit = _unit_at(text, number.end())
         end = unit[1]
         more = _AND.match(text, end)
@@ -152,7 +168,7 @@ def _amount(text: str, start: int) -> str | None:
 
 
 def _has_unit(text: str, at: int) -> bool:
-    number = _numbers.NUMBER.match(text, at)
+    number = _numbers.UNSCALED.match(text, at)
     return number is not None and bool(_unit_at(text, number.end())[0])
 
 
@@ -174,7 +190,7 @@ def _unit_at(text: str, at: int) -> tuple[str, int]:
 def _last(text: str) -> str | None:
     """Return the last amount with a unit, else the last number."""
     last, end = None, 0
-    for number in _numbers.NUMBER.finditer(text):
+    for number in _numbers.UNSCALED.finditer(text):
         if number.start() < end:
             continue
         amount = _amount(text, number.start())
@@ -193,7 +209,7 @@ def _read(answer: str) -> str:
     at = _numbers.lead_in(text)
     total: _Quantity | None = None
     while True:
-        number = _numbers.NUMBER.match(text, at)
+        number = _numbers.UNSCALED.match(text, at)
         value = None if number is None else _numbers.value(number)
         if number is None or value is None:
             raise _Refused("no number" if total is None else "a part is not read")
@@ -246,8 +262,11 @@ def _sum(total: _Quantity, part: _Quantity) -> _Quantity:
 def _known(words: str) -> str:
     """Return a spelling of the unit that words name which pint knows; empty when it knows none."""
     spelled = " ".join(words.split()).rstrip(".")
-    for form in dict.fromkeys((spelled, spelled.lower())):
-        unit = _SPELLED.get(form, form)
+    if (unit := _SPELLED.get(spelled.lower()) or _CAPITAL.get(spelled)) is not None:
+        return unit
+    names = re.findall(r"[^\W\d_]+", spelled)
+    folds = all(name.islower() or len(name) > 3 or name.lower() in _SAFE for name in names)
+    for unit in dict.fromkeys((spelled, spelled.lower() if folds and "Cal" not in spelled else spelled)):
         try:
             _registry().Quantity(1, _pint(unit)).unit_items()
         except _ERRORS:
@@ -258,11 +277,12 @@ def _known(words: str) -> str:
 
 def _pint(unit: str) -> str:
     """Return a unit in pint's syntax. Exponents have one digit: pint works powers out while it reads."""
-    unit = re.sub(r"\s+per\s+", "/", unit.replace("·", "*"))
+    unit = re.sub(r"\s+per\s+", "/", unit.replace("·", "*").translate(_UNBRACED))
     unit = re.sub(r"\bsq(?:uare)?\.? +(\w+)", r"\1**2", unit)
     unit = re.sub(r"\bcu(?:bic)?\.? +(\w+)", r"\1**3", unit)
     unit = re.sub(r"(?<=[a-zA-Z])([23])\b", r"**\1", unit)
-    return re.sub(r"\s*(\*\*|\^)\s*", "**", unit)
+    unit = re.sub(r"\s*(\*\*|\^)\s*", "**", unit)
+    return re.sub(rf"(?<=\w)\s+(?={_SYMBOL}(?![a-zA-Z]))", "*", unit)
 
 
 @lru_cache(maxsize=1)

@@ -21,8 +21,24 @@ F1_NEEDED = 0.5
 
 _ARTICLES = frozenset(("a", "an", "the"))
 _EXACT_WORDS = frozenset(("yes", "no", "noanswer"))
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_NUMERIC = re.compile(r"[-+]?[$£€]?\d[\d,]*(?:\.\d+)?|[-+]?[$£€]?\.\d+", re.ASCII)
+_PUNCTUATION = frozenset(string.punctuation)
+_CURRENCY = "$€£¥₹₩"
+_AMOUNT = re.compile(
+    rf"(?P<bound>[<>≤≥]?)(?P<sign>[-+]?)(?P<currency>[{_CURRENCY}]?)(?P<inner>[-+]?)"
+    rf"(?P<number>\d[\d,]*(?:\.\d+)?|\.\d+)(?P<behind>[{_CURRENCY}]?)%?",
+    re.ASCII,
+)
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", re.ASCII)
+_BOUNDS = (("<=", "≤"), (">=", "≥"))
+_APART = re.compile(rf"(?<=[<>≤≥{_CURRENCY}]) (?=[-+]?[{_CURRENCY}]?\.?\d)")
+_TIMES = re.compile(r"(?<=[\w)\]}])\*(?=[\w(\[{])")
+_STAR = re.compile(r"(?<=\w)\*(?!\w)")
+_KEPT_STAR = "\u22c6"
+_OPERATORS = frozenset("+<>=^")
+_INNER = frozenset("/\\|&_@*~")
+_FORMULA, _BRACKETS = frozenset("+<>=^*/"), frozenset("()[]{}")
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+_BETWEEN_DIGITS = frozenset(".,:'-")
 _BOLD = re.compile(r"[\s:\"']{0,4}\*\*([^*\n]{1,200})\*\*")
 _ABBREVIATED = "".join(
     rf"(?<!\b{word})"
@@ -32,6 +48,7 @@ _SENTENCE_END = re.compile(rf"{_ABBREVIATED}[.!?][\"')*]{{0,2}}\s+(?=[A-Z\"(*])"
 _LEAD = re.compile(
     r"(?:[\s:=\-–>]+|that\s|simply\s|therefore\s|probably\s|likely\s|is\s|was\s)*", re.IGNORECASE
 )
+_MARKS = ("*_", "_")
 _QUOTES = "\"'`“”‘’ \t"
 _ECHO = re.compile(r"<[a-z ]{1,30}>\W*$")
 _LONGEST_LINE = 12
@@ -43,9 +60,11 @@ class TextSpace:
 
     Normalising lowers the case, takes off punctuation and the articles a, an, the, and collapses whitespace
     (Rajpurkar et al. 2016); tokens that are numbers keep their value instead (12.5 is not 125; Dua et al.
-    2019). ``match`` "f1" scores a span as right at the same key or a token F1 of 0.5 or more against any
-    gold answer, as the paper does for HotpotQA; a gold answer that is a number, yes or no must be met
-    exactly. ``match`` "exact" asks for the same key as any gold answer (aliases of TriviaQA, spans of DROP).
+    2019), without a dollar or percent sign. Signs that say something stay: C++ is not C#, <5 not >5, €5 not
+    $5, 3,5 not 35, x^2 not x2, a/b not ab. ``match`` "f1" scores a span as right at the same key or a token
+    F1 of 0.5 or more against any gold answer, as the paper does for HotpotQA; a gold answer that is a number,
+    yes or no must be met exactly. ``match`` "exact" asks for the same key as any gold answer (aliases of
+    TriviaQA, spans of DROP).
 
     A text that is nothing but a JSON object or array, fenced or bare, is that JSON value, whatever its form.
     """
@@ -114,21 +133,53 @@ def normalised(answer: str) -> str:
 
 
 def _normal(answer: str) -> str:
-    text = unicodedata.normalize("NFKC", plain(fold(answer))).lower()
-    tokens = [_token(token) for token in text.split()]
+    text = unicodedata.normalize("NFKC", _shown(fold(answer))).lower()
+    for written, sign in _BOUNDS:
+        text = text.replace(written, sign)
+    tokens = [_token(token) for token in _APART.sub("", " ".join(text.split())).split()]
     kept = [token for token in tokens if token and token not in _ARTICLES]
     return " ".join(" ".join(kept).split()) or " ".join(text.split())
 
 
+def _shown(text: str) -> str:
+    """Return text without markdown; a star between terms is no emphasis, nor is the only one: A*."""
+    if "*" not in text:
+        return plain(text)
+    text = _STAR.sub(_KEPT_STAR, text) if text.count("*") == 1 else text
+    return plain(_TIMES.sub(_KEPT_STAR, text)).replace(_KEPT_STAR, "*")
+
+
 def _token(token: str) -> str:
     bare = token.strip("()[]{}\"';:!?").rstrip(".,")
-    if _NUMERIC.fullmatch(bare):
-        plain_number = _numbers.grouped(bare.lstrip("+-$£€"))
-        match = _numbers.NUMBER.fullmatch(bare) if plain_number else None
+    if (amount := _AMOUNT.fullmatch(bare)) is not None:
+        match = _numbers.NUMBER.fullmatch(amount["number"])
         number = _numbers.value(match) if match else None
         if number is not None:
-            return _numbers.written(number)
-    return token.translate(_PUNCTUATION)
+            negative = (amount["sign"] == "-") != (amount["inner"] == "-")
+            currency = (amount["currency"] or amount["behind"]).replace("$", "")
+            return f"{amount['bound']}{currency}{_numbers.written(-number if negative else number)}"
+    bare = _THOUSANDS.sub(lambda run: run[0].replace(",", ""), bare)
+    said = [sign not in _PUNCTUATION or _says(bare, place) for place, sign in enumerate(bare)]
+    # In a formula brackets group.
+    formula = any(keep and sign in _FORMULA for keep, sign in zip(said, bare, strict=True))
+    signs = zip(said, bare, strict=True)
+    return "".join(sign for keep, sign in signs if keep or (formula and sign in _BRACKETS))
+
+
+def _says(token: str, place: int) -> bool:
+    """Return whether a sign of punctuation changes what a token says, by what stands around it."""
+    sign, before, behind = token[place], token[:place][-1:], token[place + 1 :][:1]
+    if sign in _OPERATORS:
+        return True
+    if sign in _BETWEEN_DIGITS and behind.isdigit():
+        return before.isdigit() or before == "%" or (sign == "-" and not before)
+    if sign in "#*" and before.isalnum():
+        return sign == "#" or not behind or behind.isalnum()
+    return (
+        sign in _INNER
+        and (before.isalnum() or before in _CLOSING)
+        and (behind.isalnum() or behind in _OPENING)
+    )
 
 
 def _sole_number(key: str) -> str | None:
@@ -153,7 +204,7 @@ def _span(statement: Statement) -> str:
     bold = _BOLD.match(payload)
     if bold:
         return _trim(plain(bold[1]))
-    payload = plain(payload).strip()
+    payload = _shown(payload).strip()
     if statement.rule == "marker":
         payload = _SENTENCE_END.split(payload, maxsplit=1)[0]
     return _trim(payload)
@@ -162,12 +213,12 @@ def _span(statement: Statement) -> str:
 def _trim(span: str) -> str:
     lead = _LEAD.match(span)
     span = span[lead.end() :] if lead else span
-    span = span.strip(_QUOTES + "*_#")
+    span = span.lstrip(_QUOTES + "*_#").rstrip(_QUOTES + _MARKS[span.count("*") == 1])
     if span.endswith((".", ",", ";", ":")) and not re.search(
         r"(?:\b[A-Za-z]|\b(?:Jr|Sr|Inc|Co|Ltd|St|etc))\.$", span
     ):
         span = span[:-1]
-    return span.strip(_QUOTES + "*_")
+    return span.lstrip(_QUOTES + "*_").rstrip(_QUOTES + _MARKS[span.count("*") == 1])
 
 
 def space(match: Literal["f1", "exact"] = "f1") -> TextSpace:
