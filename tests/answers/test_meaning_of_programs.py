@@ -62,7 +62,7 @@ def block(rng: random.Random, depth: int, indent: str) -> str:
                 f"if {value}:\n{body}\n{indent}else:\n{rest}",
                 f"try:\n{body}\n{indent}except ValueError as {name}:\n{deeper}pass",
                 f"def {made}({name}, {other}_={value}, *, key=1):\n{doc}{body}\n{back}{call}",
-                f"def {made}({other}):\n{deeper}global {name}\n{body}\n{back}{indent}{name} = {made}({value})",
+                f"def {made}({other}):\n{deeper}global {name}\n{body}\n{back}{indent}{name} = {made}(2)",
                 f"class {name}:\n{deeper}{other} = {value}\n{deeper}def t(self, {name}): return {other}",
                 f"match [1, {value}]:\n{deeper}case [{name}, *{other}]:\n{deeper}    {name} = {other}",
             ]

@@ -117,7 +117,7 @@ def _form(text: str, depth: int) -> str:
     # 2:30 is a ratio or a time of day.
     if PROSE.search(text) or any(sign in text for sign in (":", "<", ">", "\\le ", "\\ge ", "\\ne ")):
         return text
-    return _symbolic.canonical(text) or sorted_sums(text)
+    return _symbolic.canonical(text) or (text if _symbolic.available() else sorted_sums(text))
 
 
 def bare(form: str) -> str:
