@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from keff.gateway.call import BrokenError, Call
 from keff.gateway.connection import Connection
+from keff.gateway.proxy import Proxy, ProxyError, proxy_for
 
 IDLE_SECONDS = 30.0
 """A connection that was not used for longer is not used again: the server may be about to close it."""
@@ -26,7 +27,7 @@ AGENT = f"user-agent: keff/{version('keff')}"
 
 
 class UnreachableError(ConnectionError):
-    """No connection to the upstream could be made."""
+    """No connection to the upstream could be made; the text is what a proxy in between said."""
 
 
 class Client:
@@ -41,6 +42,7 @@ class Client:
         # Only a name may have several addresses to be tried.
         self._stagger = None if _is_number(self._host) else 0.25
         self._port = parts.port or (443 if self._secure else 80)
+        self._proxy = proxy_for(parts.scheme, self._host)
         self._base = parts.path.rstrip("/")
         self._named = f"host: {_ascii(parts.netloc.rpartition('@')[2])}"
         self._most, self._connect_seconds, self._seconds = connections, connect_seconds, seconds
@@ -179,26 +181,45 @@ class Client:
 
     async def _connected(self, loop: asyncio.AbstractEventLoop) -> Connection:
         """Open a connection; its place was taken before."""
-        name = self._host if self._secure else None
         try:
             async with asyncio.timeout(self._connect_seconds):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self, self._buffer),
-                    self._host,
-                    self._port,
-                    ssl=self._context,
-                    server_hostname=name,
-                    happy_eyeballs_delay=self._stagger,
+                connection = (
+                    await self._through(self._proxy, loop) if self._proxy else await self._direct(loop)
                 )
         except BaseException as error:
             self._leave()
             if isinstance(error, OSError) and not isinstance(error, TimeoutError | ssl.SSLError):
-                raise UnreachableError(str(error)) from None
+                raise UnreachableError(str(error) if isinstance(error, ProxyError) else "") from None
             raise
         if not connection.usable:
             self._leave()
             raise BrokenError("it closed at once")
         self._all.add(connection)
+        return connection
+
+    async def _direct(self, loop: asyncio.AbstractEventLoop) -> Connection:
+        _, connection = await loop.create_connection(
+            lambda: Connection(self, self._buffer),
+            self._host,
+            self._port,
+            ssl=self._context,
+            server_hostname=self._host if self._secure else None,
+            happy_eyeballs_delay=self._stagger,
+        )
+        return connection
+
+    async def _through(self, proxy: Proxy, loop: asyncio.AbstractEventLoop) -> Connection:
+        way = await proxy.opened(self._host, self._port)
+        try:
+            _, connection = await loop.create_connection(
+                lambda: Connection(self, self._buffer),
+                sock=way,
+                ssl=self._context,
+                server_hostname=self._host if self._secure else None,
+            )
+        except BaseException:
+            way.close()
+            raise
         return connection
 
     def _leave(self) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import ipaddress
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from functools import lru_cache
@@ -16,6 +15,7 @@ from keff.gateway.accounts import Account
 from keff.gateway.errors import Gone, Problem
 from keff.gateway.options import Options
 from keff.gateway.upstream import NOBODY, Caller
+from keff.protocol.address import is_loopback
 
 Receive = Callable[[], Awaitable[MutableMapping[str, object]]]
 
@@ -43,17 +43,6 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?", re.I)
 
 DISCARD = 8
 """A body up to this many times too large is read to its end and refused; beyond, the connection closes."""
-
-
-@lru_cache(maxsize=64)
-def is_loopback(host: str) -> bool:
-    """Return whether a host names this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def check_exposure(host: str, options: Options) -> None:

@@ -32,7 +32,7 @@ def plain(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return "it does not speak TLS as it should"
     if isinstance(error, UnreachableError):
-        return "it cannot be reached"
+        return str(error) or "it cannot be reached"
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
     return f"the connection broke ({error if isinstance(error, BrokenError) else type(error).__name__})"

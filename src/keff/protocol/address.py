@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from keff.errors import UsageError
@@ -16,6 +18,17 @@ SHORTEST, LONG = 8, 20
 """Characters of a key: fewer are no secret and may be any part of a word ("x" stands in "context"). So many
 are no word that anybody writes: such a key is masked wherever it stands, and so is a beginning of it of the
 first length, for servers quote keys that they have cut."""
+
+
+@lru_cache(maxsize=64)
+def is_loopback(host: str) -> bool:
+    """Return whether a host names this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def base_url(url: str, option: str, key_option: str) -> str:
