@@ -136,3 +136,10 @@ def test_different_questions_are_said(tmp_path: Path) -> None:
     assert found["better"]["shared_questions"] == 40 and "unpaired_items" in codes(found)
     b.write_text(b.read_text().replace('"q', '"x'))
     assert "share no item id" in bad("compare", a, b)
+
+
+def test_other_texts_under_the_same_ids_are_said(tmp_path: Path) -> None:
+    a = log(tmp_path / "a.jsonl", drawn(1), question="What is two and two?")
+    b = log(tmp_path / "b.jsonl", drawn(2), question="What is three and one?")
+    assert "other_questions" in codes(good("compare", a, b, "--replicates", 100))
+    assert "other_questions" not in codes(good("compare", a, a, "--replicates", 100))

@@ -124,7 +124,8 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
     """
     how = how or Comparing()
     arms, notes = matched(first, second)
-    better = pair(as_scored(first), as_scored(second), how.level)[0]
+    better, about = pair(as_scored(first), as_scored(second), how.level)
+    notes += about
     if arms[0].votes.k < 2 or arms[0].votes.n < 2:
         raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
     rng = np.random.default_rng(how.seed)

@@ -80,7 +80,13 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
         scores=(low + wide * float(a.mean.mean()), low + wide * float(b.mean.mean())),
         scale=a.scale,
     )
-    return better, [*first.notes, *second.notes, *notes, *_notes(better, a, b)]
+    return better, [
+        *first.notes,
+        *second.notes,
+        *notes,
+        *_other_texts(first, second, rows),
+        *_notes(better, a, b),
+    ]
 
 
 def worse_than(better: Better, tolerance: float = 0.0) -> bool:
@@ -120,6 +126,23 @@ def shared_rows(
     ]
     both = np.array(shared, np.int64)
     return (both[:, 0], both[:, 1]), notes
+
+
+def _other_texts(
+    first: RepeatedScores, second: RepeatedScores, rows: tuple[IntArray, IntArray]
+) -> list[Note]:
+    """Say where questions of one id have other texts, as two versions of a data set may."""
+    asked = [None if each.record is None else each.record.ballot.asked for each in (first, second)]
+    if asked[0] is None or asked[1] is None:
+        return []
+    one, other = asked[0][rows[0]], asked[1][rows[1]]
+    differ = int(np.sum((one != other) & (one != 0) & (other != 0)))
+    if not differ:
+        return []
+    text = (
+        f"{differ} of {one.size} shared ids have another question text on the two sides: are they the same?"
+    )
+    return [Note("other_questions", text)]
 
 
 def _alike(first: Repeats, second: Repeats) -> tuple[Repeats, Repeats]:
