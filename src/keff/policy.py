@@ -1,9 +1,9 @@
 """The interface of a policy: when to stop drawing paths, and what to answer.
 
-A policy is pure: the same view gives the same decision, live or replayed. Votes are seen in launch
-order, never in order of arrival. The stopping rule and the vote rule are separate: any stopping rule
-can be followed by a vote weighted by confidence (``lead_k:3,weight=confidence,temperature=0.2``), and can
-draw in waves (``lead_k:3,wave=4``).
+A policy is pure: the same view gives the same decision, live or replayed. Votes count in launch order,
+unless the policy says otherwise. The stopping rule and the vote rule are separate: any stopping rule can be
+followed by a vote weighted by confidence (``lead_k:3,weight=confidence,temperature=0.2``), can draw in waves
+(``lead_k:3,wave=4``), and can keep paths in flight (``lead_k:3,in_flight=4,order=arrival``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from keff import plugins
 from keff.errors import PluginError, PolicyError
+from keff.policy_in_flight import InFlight, RunningVote, in_flight, in_flight_of
 from keff.policy_spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
 from keff.policy_view import (
     Branching,
@@ -34,7 +35,7 @@ from keff.policy_waves import InWaves, in_waves
 VOTE_OPTIONS = ("weight", "temperature")
 """Options that every policy takes, because they choose the vote and not the stopping rule."""
 
-WAVE_OPTIONS = ("wave",)
+WAVE_OPTIONS = ("wave", "in_flight", "order")
 """Options that every policy over one branch takes: how many paths are drawn at once."""
 
 REMOVED = ("rounds", "agreement")
@@ -45,11 +46,13 @@ __all__ = [
     "Branching",
     "ConfidenceVote",
     "Fittable",
+    "InFlight",
     "InWaves",
     "Need",
     "Policy",
     "PolicySpec",
     "PolicyWarning",
+    "RunningVote",
     "Sample",
     "Stop",
     "Tally",
@@ -59,6 +62,7 @@ __all__ = [
     "Weighting",
     "for_one_model",
     "format_spec",
+    "in_flight_of",
     "parse_policy",
     "tally",
 ]
@@ -72,7 +76,8 @@ def parse_policy(text: str | PolicySpec) -> Policy:
     """Make the policy that a spec names: ``name``, ``name:value`` or ``name:value,key=value,...``.
 
     Example: ``lead_k:3,cap=16``. ``weight=confidence`` (with ``temperature=T``) goes with every policy, and
-    so does ``wave=M`` (at least M paths at once) or ``wave=A+B+...`` (waves of these sizes).
+    so does ``wave=M`` (at least M paths at once), ``wave=A+B+...`` (waves of these sizes) or ``in_flight=W``
+    (W paths run; ``order`` is ``arrival`` or ``launch``, the default).
     Warns (PolicyWarning) when the policy always stops after one of several paths. Raises PolicyError for
     an unknown name or option, or a value outside its range.
     """
@@ -116,10 +121,16 @@ def for_one_model(policy: Policy, wanted_by: str) -> None:
         raise PolicyError(f"{policy.spec} asks the branches {names}, and {wanted_by} draws from one model")
 
 
-def _several_at_once(policy: Policy, wave: object) -> Policy:
+def _several_at_once(policy: Policy, wave: object = None, **flight: object) -> Policy:
     if isinstance(policy, Branching):
-        raise PolicyError(f"policy {policy.spec}: wave goes with rules over one branch")
-    return in_waves(policy, wave)
+        raise PolicyError(f"policy {policy.spec}: wave and in_flight go with rules over one branch")
+    if wave is not None and flight:
+        raise PolicyError(f"policy {policy.spec}: give wave or in_flight, not both")
+    if wave is not None:
+        return in_waves(policy, wave)
+    if "in_flight" not in flight:
+        raise PolicyError(f"policy {policy.spec}: order goes with in_flight=W, the number of paths that run")
+    return in_flight(policy, flight["in_flight"], flight.get("order", "launch"))
 
 
 def _weighted(policy: Policy, weight: object = None, temperature: object = 1.0) -> Policy:

@@ -85,9 +85,12 @@ class PolicySpec:
 
     def with_cap(self, cap: int) -> PolicySpec:
         """Return the same policy with this cap; ``fixed:8`` becomes ``fixed:5`` at 5 and stays at 9."""
+        options = dict(self.options)
+        if isinstance(flight := options.get("in_flight"), int):
+            options["in_flight"] = min(flight, cap)
         if self.name != "fixed" or self.value is None:
-            return replace(self, options={**self.options, "cap": cap})
-        options = {key: option for key, option in self.options.items() if key != "cap"}
+            return replace(self, options={**options, "cap": cap})
+        options.pop("cap", None)
         lower = not isinstance(self.value, str) and self.value > cap
         return replace(self, value=cap if lower else self.value, options=options)
 
@@ -101,6 +104,9 @@ class PolicySpec:
             words = self.name + value + ("" if isinstance(self.value, str) else most)
         if "wave" in self.options:
             words += f", {_plain(self.options['wave'])} at a time"
+        if "in_flight" in self.options:
+            words += f", {_plain(self.options['in_flight'])} in flight"
+            words += ", counted on arrival" if self.options.get("order") == "arrival" else ""
         return words + (", weighted by confidence" if self.options.get("weight") == "confidence" else "")
 
 

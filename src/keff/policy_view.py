@@ -18,16 +18,18 @@ WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that a policy may see of one item: the paths so far, in launch order.
+    """All that a policy may see of one item: the votes so far, in the order in which they count.
 
     ``keys`` are canonical vote keys (None abstains: it costs, and does not vote). ``confidence`` is one
     number per path where the policy needs it, else empty. ``branches`` names the branch of each path
-    where there are several, else it is empty. Never the gold answer, nor how many paths a recording holds.
+    where there are several, else it is empty. ``launched`` are the launch positions where votes count as they
+    arrive (empty: as they stand here). Never the gold answer, nor how many paths a recording holds.
     """
 
     keys: Sequence[str | None]
     confidence: Sequence[float] = ()
     branches: Sequence[str] = ()
+    launched: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 MILLION = 1_000_000
 
@@ -13,7 +14,8 @@ class Price:
     """Dollars per million tokens of one model: prompt, cached prompt (default: as prompt), and output.
 
     ``path`` is dollars per path and ``second`` dollars per second that a path runs, beside them: what one's
-    own machines cost, or records that count no tokens. Either stands without prices per token.
+    own machines cost, or records that count no tokens. Either stands without prices per token. ``cancelled``
+    says what a path that is broken off is billed: its tokens until it ``stops``, or the ``whole`` of it.
     """
 
     prompt: float = 0
@@ -21,6 +23,7 @@ class Price:
     cached: float | None = None
     path: float = 0
     second: float = 0
+    cancelled: Literal["stops", "whole"] = "stops"
 
 
 FREE = Price(prompt=0, output=0)

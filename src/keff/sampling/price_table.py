@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -23,6 +23,7 @@ class _Row(BaseModel):
     cached: float | None = Field(default=None, ge=0)
     path: float = Field(default=0, ge=0)
     second: float = Field(default=0, ge=0)
+    cancelled: Literal["stops", "whole"] = "stops"
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.stats.dense import ABSTAINS, dense_codes
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.running import Timetable, timetable
+from keff.stats.votes import IntArray, Votes
 
 ItemArray = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -70,14 +71,6 @@ class Draws:
         return max(1, int(self.codes.max(initial=0)) + 1)
 
     @cached_property
-    def spent(self) -> FloatArray | None:
-        """The tokens of the first 0..cap paths [n, R, cap + 1], where known."""
-        if self.tokens is None:
-            return None
-        total = self.tokens.cumsum(axis=2, dtype=np.float64)
-        return np.concatenate([np.zeros((*total.shape[:2], 1)), total], axis=2)
-
-    @cached_property
     def distinct(self) -> NDArray[np.int16]:
         """The number of distinct answers after 0..cap paths [n, R, cap + 1]."""
         return self._bags[1]
@@ -112,6 +105,34 @@ class Draws:
         place += np.arange(side, dtype=np.int32) * np.int32(side**2)
         vars(self)["_cells"] = place
         return place
+
+    @property
+    def work(self) -> NDArray[np.float32] | None:
+        """How long each path takes: its seconds, else its tokens, where known."""
+        return self.tokens if self.seconds is None else self.seconds
+
+    def timed(self, cap: int, width: int) -> tuple[Timetable, Draws]:
+        """Return when the first ``cap`` paths start and end with ``width`` at once, and their arrival order.
+
+        By rows of n * R orders; the draws [n * R, 1, cap] hold codes and correctness only. Kept for the next
+        rule where it is small. ``work`` must be known.
+        """
+        known: dict[tuple[int, int], tuple[Timetable, Draws]] = vars(self).setdefault("_timed", {})
+        if (cap, width) in known:
+            return known[cap, width]
+        assert self.work is not None
+        rows = self.codes.shape[0] * self.codes.shape[1]
+        table = timetable(self.work[..., :cap].reshape(rows, cap), width)
+
+        def arriving(values: NDArray[Any]) -> NDArray[Any]:
+            return np.take_along_axis(values[..., :cap].reshape(rows, cap), table.arrival, axis=1)[:, None]
+
+        right = None if self.correct is None else arriving(self.correct)
+        scores = None if self.confidences is None else arriving(self.confidences)
+        found = table, Draws(arriving(self.codes), right, confidences=scores)
+        if rows * cap <= TIMED_CELLS:
+            known[cap, width] = found
+        return found
 
     def some(self, rows: slice | IntArray, orders: int) -> Draws:
         """Return the codes and correctness of some items in the first ``orders``, with what was counted."""
@@ -165,6 +186,9 @@ def random_orders(uniform: NDArray[np.float32], cap: int) -> NDArray[np.intp]:
     keys.sort(axis=-1)
     return (keys[..., :cap] & ((kind(1) << below) - kind(1))).astype(np.intp)
 
+
+TIMED_CELLS = 2**18
+"""Up to so many places of paths a timetable is kept for the next rule: a dozen of them take 200 MB."""
 
 ORDER_CELLS = 2**18
 """So many places of paths in orders are drawn at a time, so that memory does not grow with the record."""

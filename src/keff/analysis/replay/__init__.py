@@ -263,6 +263,11 @@ class Bench:
         spent = None if self.rates is None else self.rates.dollars(k * ones, ones, tokens, busy)
         return PolicyOutcome(k * ones, ones, ones, right, tokens, busy=busy, dollars=spent)
 
+    @property
+    def bills_whole(self) -> bool:
+        """Whether a path that is cancelled is billed as if it had ended."""
+        return self.rates is not None and self.rates.price.cancelled == "whole"
+
     def _played(self, policy: Policy) -> PolicyOutcome:
         return joined([self._played_on(policy, rows, draws) for rows, draws in self._blocks()])
 
@@ -279,7 +284,7 @@ class Bench:
         return self.blocks
 
     def _played_on(self, policy: Policy, rows: slice, draws: Draws) -> PolicyOutcome:
-        walks = run(policy, draws, self.crowding)
+        walks = run(policy, draws, self.crowding, whole=self.bills_whole)
         outcome = expectations(walks, draws, self.fixed.cap, self._answers_now(rows.start, draws))
         credit, fixed = draws.tallies.credit, self.fixed.accuracy
         if outcome.accuracy is None or walks.credit is None or credit is None or fixed is None:

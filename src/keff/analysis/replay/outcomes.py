@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policy import (
     ConfidenceVote,
+    InFlight,
     Policy,
     Sample,
     Stop,
@@ -19,11 +20,12 @@ from keff.policy import (
     View,
     Weighting,
     for_one_model,
+    in_flight_of,
 )
 from keff.policy_over import Over
 from keff.stats.crowding import ALONE, Crowding
 from keff.stats.draws import Draws
-from keff.stats.running import in_rounds
+from keff.stats.running import cut, in_rounds
 from keff.stats.votes import FloatArray, IntArray
 
 
@@ -66,7 +68,8 @@ def joined(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
 class Walks:
     """Where each order of drawing stopped [n, R]: paths drawn, rounds, and credit where labels are known.
 
-    ``wait`` are the seconds until then, where known.
+    ``wait`` are the seconds until then, where known. With paths in flight ``stop`` are the votes counted,
+    ``rounds`` and ``launched`` the paths begun, and ``ran`` [n, R, cap] the share of each path that is paid.
     """
 
     stop: IntArray
@@ -74,6 +77,8 @@ class Walks:
     answer: NDArray[np.int16]
     credit: FloatArray | None
     wait: FloatArray | None = None
+    launched: IntArray | None = None
+    ran: FloatArray | None = None
 
 
 def at_once(policy: Policy) -> bool:
@@ -93,11 +98,13 @@ def ahead_of(policy: Policy, draws: Draws) -> NDArray[Any] | None:
     return policy.ahead(draws) if isinstance(policy, Vectorised) else None
 
 
-def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE) -> Walks:
-    """Drive a policy along every order of drawing."""
+def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE, *, whole: bool = False) -> Walks:
+    """Drive a policy along every order of drawing; ``whole``: a cancelled path is paid as if it had ended."""
     for_one_model(policy, "a replayed record")
     if "confidence" in policy.needs and draws.confidences is None:
         raise PolicyError(f"{policy.spec} needs a confidence for each path, and these records have none")
+    if (flight := in_flight_of(policy)) is not None:
+        return _flown(policy, flight, draws, crowding, whole=whole)
     ahead = ahead_of(policy, draws)
     if ahead is None:
         return _one_by_one(policy, draws)
@@ -108,6 +115,45 @@ def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE) -> Walks:
     seen = draws.tallies
     credit = None if seen.credit is None else _at(seen.credit, stop)
     return Walks(stop, rounds, _at(seen.leader, stop), credit, wait)
+
+
+def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
+    """Keep paths in flight along every order of launching; the stop cancels what still runs."""
+    if draws.work is None:
+        raise PolicyError(
+            f"{policy.spec} cannot be replayed: record the seconds or the tokens of every path "
+            "(all_seconds, all_tokens), for paths in flight end in the order of their lengths"
+        )
+    cap, shape = policy.cap, draws.codes.shape[:2]
+    table, arriving = draws.timed(cap, min(flight.width, crowding.slots))
+    arrival = flight.order == "arrival"
+    votes = arriving if arrival else draws
+    stop = flight.stops(votes).reshape(-1, cap + 1).argmax(axis=1)
+    event = np.take_along_axis(table.counted(arrival=arrival), stop[:, None] - 1, axis=1)[:, 0]
+    ended = cut(table, event, crowding)
+    at_stop = stop.reshape(votes.codes.shape[:2])
+    if isinstance(policy, Weighting):
+        answer, credit = _weighted(votes, policy.weights(votes, at_stop), at_stop)
+    else:
+        seen = votes.tallies
+        answer, credit = _at(seen.leader, at_stop), None if seen.credit is None else _at(seen.credit, at_stop)
+        # Of answers that tie when all have voted the whole vote's wins, whatever came first.
+        answer = np.where(
+            at_stop.reshape(shape) == cap, draws.tallies.leader[..., cap], answer.reshape(shape)
+        )
+    ran = np.zeros((*shape, draws.cap))
+    began = np.arange(cap) < ended.launched[:, None]
+    ran[..., :cap] = (began if whole else ended.ran).reshape(*shape, cap)
+    launched = ended.launched.reshape(shape)
+    return Walks(
+        stop.reshape(shape),
+        launched,
+        answer.reshape(shape),
+        None if credit is None else credit.reshape(shape),
+        None if draws.seconds is None else ended.time.reshape(shape),
+        launched,
+        ran,
+    )
 
 
 def answers_of(policy: Policy, draws: Draws) -> NDArray[np.int16] | None:
@@ -121,33 +167,32 @@ def answers_of(policy: Policy, draws: Draws) -> NDArray[np.int16] | None:
 
 def expectations(walks: Walks, draws: Draws, cap: int, now: NDArray[np.int16] | None = None) -> PolicyOutcome:
     """Average over orders of drawing; plurality at ``cap`` and today's answers ``now`` are compared with."""
-    tokens = None
-    if draws.spent is not None:
-        tokens = _at(draws.spent, walks.stop).mean(axis=1)
+    paths = walks.stop if walks.launched is None else walks.launched
     return PolicyOutcome(
-        paths=walks.stop.mean(axis=1),
+        paths=paths.mean(axis=1),
         rounds=walks.rounds.mean(axis=1),
         agrees=(walks.answer == draws.tallies.leader[:, :, cap]).mean(axis=1),
         accuracy=None if walks.credit is None else walks.credit.mean(axis=1, dtype=np.float64),
-        tokens=tokens,
-        busy=_busy(walks, draws),
+        tokens=_spent(walks, draws, draws.tokens),
+        busy=_spent(walks, draws, draws.seconds),
         wait=walks.wait,
         at_once=_together(walks, draws),
         as_now=None if now is None else (walks.answer == now).mean(axis=1),
     )
 
 
-def _busy(walks: Walks, draws: Draws) -> FloatArray | None:
-    if draws.seconds is None:
+def _spent(walks: Walks, draws: Draws, each: NDArray[np.float32] | None) -> FloatArray | None:
+    """Return the mean tokens or seconds of each question [n], of every path as far as it is paid."""
+    if each is None:
         return None
-    ran = np.arange(draws.cap) < walks.stop[..., None]
-    return (draws.seconds * ran).sum(axis=2, dtype=np.float64).mean(axis=1)
+    ran = np.arange(draws.cap) < walks.stop[..., None] if walks.ran is None else walks.ran
+    return (each * ran).sum(axis=2, dtype=np.float64).mean(axis=1)
 
 
 def _together(walks: Walks, draws: Draws) -> FloatArray | None:
     """Return the seconds until the last path that is needed: votes count in the order of launch."""
-    if draws.seconds is None:
-        return None
+    if draws.seconds is None or walks.ran is not None:
+        return walks.wait
     slowest = np.maximum.accumulate(draws.seconds, axis=2)
     return _at(slowest, np.maximum(walks.stop - 1, 0)).astype(np.float64)
 
