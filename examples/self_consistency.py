@@ -44,7 +44,7 @@ async def ask(base_url: str) -> None:
     """Ask once, and show what it took."""
     async with openai.AsyncOpenAI(base_url=base_url, api_key="none") as client:
         voted = await keff.self_consistency(
-            client, MESSAGES, policy="lead_k:3", space="numeric", model="m", seed=0, in_flight=3
+            client, MESSAGES, policy="lead_k:3,in_flight=3", space="numeric", model="m", seed=0
         )
     print(f"answer {voted.answer} after {voted.verdict.paths} paths: {voted.verdict.reason}")
     print(f"votes in launch order: {', '.join(map(str, voted.keys))}")

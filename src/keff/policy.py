@@ -13,7 +13,7 @@ from typing import Any
 
 from keff import plugins
 from keff.errors import PluginError, PolicyError
-from keff.policy_in_flight import InFlight, RunningVote, in_flight, in_flight_of
+from keff.policy_in_flight import InFlight, RunningVote, break_off, fly, in_flight, in_flight_of
 from keff.policy_spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
 from keff.policy_view import (
     Branching,
@@ -60,6 +60,8 @@ __all__ = [
     "View",
     "WeightKind",
     "Weighting",
+    "break_off",
+    "fly",
     "for_one_model",
     "format_spec",
     "in_flight_of",

@@ -7,7 +7,8 @@ runs is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -72,7 +73,7 @@ class InFlight(Over):
     def settled(self, stop: Stop, keys: Sequence[str | None], launched: Sequence[int]) -> Stop:
         """Return the stop with the tie of the votes broken in launch order."""
         seen = tally(keys)
-        if seen.v1 != seen.v2 or not launched:
+        if seen.leader is None or seen.v1 != seen.v2 or not launched:
             return stop
         tied = [(place, key) for place, key in zip(launched, keys, strict=False) if key is not None]
         first = min((place, key) for place, key in tied if seen.counts[key] == seen.v1)
@@ -177,3 +178,38 @@ class RunningVote:
         if self._flight.order == "arrival":
             return min(self._waiting, default=None)
         return len(self.counted) if len(self.counted) in self._waiting else None
+
+
+async def fly(
+    vote: RunningVote, draw: Callable[[int], Awaitable[None]], running: dict[asyncio.Task[None], int]
+) -> None:
+    """Run a vote until it stops: start the paths that it launches, and report those that end.
+
+    ``draw`` draws the path of a launch position; what it raises ends the vote. ``running`` are the paths in
+    flight by their position: the caller breaks them off, however the vote ends (``break_off``).
+    """
+
+    async def path(place: int) -> None:
+        await draw(place)
+
+    while vote.stop is None:
+        for place in vote.launch():
+            running[asyncio.create_task(path(place))] = place
+        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        # Of paths that are heard of together the first launched counts first.
+        for task in sorted(done, key=running.__getitem__):
+            place = running.pop(task)
+            task.result()
+            vote.end(place)
+
+
+async def break_off(running: dict[asyncio.Task[None], int]) -> int:
+    """Cancel what still runs, wait for its end, and return how many paths were broken off."""
+    tasks = list(running)
+    running.clear()
+    if open_ := [task for task in tasks if task.cancel()]:
+        await asyncio.wait(open_)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # heard of, though it no longer counts
+    return sum(task.cancelled() for task in tasks)

@@ -54,6 +54,7 @@ def test_the_vote_stops_when_the_policy_has_seen_enough(connect: Connect) -> Non
     assert "'42'" in repr(found) and len(found.rows()) == 5
 
 
+@pytest.mark.filterwarnings("ignore:in_flight is a key of the policy:DeprecationWarning")
 def test_paths_ahead_save_rounds_and_change_nothing(connect: Connect) -> None:
     script = says("1", "2", "1", "1", "2", "2", "2", "2")
     how: dict[str, Any] = {"space": "numeric", "model": "stub", "seed": 0}
@@ -144,6 +145,7 @@ class Slow:
 @pytest.mark.parametrize(
     "spec", ["fixed:5", "lead_k:2,cap=12", "budget:3,cap=12", "esc:3,cap=12", "curtailed:cap=12"]
 )
+@pytest.mark.filterwarnings("ignore:in_flight is a key of the policy:DeprecationWarning")
 @pytest.mark.parametrize("in_flight", [1, 4, 12])
 def test_votes_count_in_launch_order_whatever_comes_first(spec: str, in_flight: int) -> None:
     policy, rng = parse_policy(spec), np.random.default_rng(5)
@@ -164,6 +166,7 @@ def test_votes_count_in_launch_order_whatever_comes_first(spec: str, in_flight: 
         assert client.asked <= min(policy.cap, paths + in_flight)
 
 
+@pytest.mark.filterwarnings("ignore:in_flight is a key of the policy:DeprecationWarning")
 def test_what_is_in_flight_when_the_vote_ends_is_broken_off() -> None:
     client = Slow(["1"] * 2 + ["2"] * 10, late="2", delay=60)
     keff.self_consistency_sync(client, "?", "lead_k:2,cap=12", in_flight=12, model="m")

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from keff.cli import _console
 from keff.cli._serve_groups import AccessOptions, BookOptions, PlanOptions, ServerOptions, VoteOptions
 from keff.cli._serve_settings import ServeSettings
 from keff.cli._served import key_names
@@ -49,7 +50,7 @@ def deployment_of(
     plan, prices = served.read()
     return Deployment(
         plan=plan,
-        policy=policy_of(served.policy, books.cap),
+        policy=policy_of(served.policy, books.cap, served.now),
         address=address_of(servers.upstream, servers.upstream_key_env, "--upstream", settings),
         fallback=address_of(servers.fallback, settings.fallback_key_env, "--fallback", settings),
         keys={name: secret(name, "the plan's branch names") for name in key_names(plan)},
@@ -78,6 +79,9 @@ def options_of(
     prices: dict[str, Price],
 ) -> Options:
     """Return how requests are answered."""
+    if votes.in_flight > 1:
+        line = f"--policy lead_k:3,in_flight={votes.in_flight}"
+        _console.warn(f"--in-flight is a key of the policy now ({line})")
     return Options(
         strict=served.strict,
         branch_down=settings.branch_down,
@@ -124,7 +128,14 @@ def secret(name: str | None, flag: str) -> str:
     return value
 
 
-def policy_of(given: str | None, cap: int | None) -> str:
+def policy_of(given: str | None, cap: int | None, now: str | None = None) -> str:
+    """Return the policy of a gateway without a plan: what is given, else what gives today's answers sooner.
+
+    Who draws K paths today (``--now K``) gets the rule that stops when no completion changes the answer.
+    """
+    if given is None and now is not None and now.strip().isdigit() and int(now) > 1:
+        k = int(now)
+        given = f"curtailed:cap={k},in_flight={k},order=arrival"
     spec = PolicySpec.parse(given or POLICY)
     return str(spec if cap is None else spec.with_cap(cap))
 

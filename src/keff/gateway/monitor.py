@@ -19,7 +19,7 @@ from keff.errors import UsageError
 from keff.gateway.metrics import Labels, series
 from keff.narrow import fields
 from keff.plan import Plan, Profile
-from keff.policy import Policy, Sample, View
+from keff.policy import Policy, Sample, View, in_flight_of
 from keff.protocol.values import Object, decoded
 from keff.records import stable_hash
 from keff.stats.conformal import ConformalMartingale, ShiryaevRoberts
@@ -90,7 +90,13 @@ def stops_at(policy: Policy, keys: Sequence[str | None], most: int) -> int | Non
 
 
 def by_stops(policy: Policy, profile: Profile) -> bool:
-    """Return whether the alarm can look at when a policy stops: the profile tells, and votes alone decide."""
+    """Return whether the alarm can look at when a policy stops: the profile tells, and votes alone decide.
+
+    Not of votes on arrival: which come first depends on lengths, and a profile holds none.
+    """
+    flight = in_flight_of(policy)
+    if flight is not None and flight.order == "arrival":
+        return False
     return profile.votes is not None and policy.needs <= {"answers"} and policy.cap > 1
 
 

@@ -34,8 +34,8 @@ class Drawn:
 class Outcome:
     """How a vote ended.
 
-    ``paths`` are those that were consumed, in launch order; ``unused`` came back but were not needed;
-    ``failed`` counts upstream calls that failed, ``cancelled`` those that were broken off.
+    ``paths`` are those that were counted, in the order in which they counted; ``unused`` came back but were
+    not needed; ``failed`` counts upstream calls that failed, ``cancelled`` those that were broken off.
     """
 
     stop: Stop

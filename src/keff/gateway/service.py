@@ -32,7 +32,7 @@ from keff.gateway.upstream import CHAT, RESPONSES, Answer, Caller, Upstream, Ups
 from keff.gateway.vote import Rules, Vote
 from keff.gateway.votelog import VoteLog
 from keff.narrow import fields
-from keff.policy import Policy, parse_policy
+from keff.policy import Policy, in_flight_of, parse_policy
 from keff.protocol.sharing import Sharing
 from keff.protocol.tokens import counts_of, summarize, token_logprobs
 from keff.protocol.values import Object
@@ -176,6 +176,7 @@ class Service:
             give_up=job.asked is not None and job.policy is self.policy and options.free_text != "draw",
             probe=job.asked is not None and not job.asked.known and job.ask.n == 1,
             skip=self.board is None or self.board.skip,
+            keep=job.shadow and in_flight_of(job.policy) is not None,
         )
 
         async def call(start: int, n: int, branch: str) -> Answer:

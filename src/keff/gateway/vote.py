@@ -1,12 +1,12 @@
-"""The vote of one request, live: paths in flight, votes consumed in launch order, until the policy stops.
+"""The vote of one request, live: paths are drawn, and their votes counted, until the policy stops.
 
-Votes are never taken in order of arrival: short paths come first, and stopping on them is biased by length.
+A policy that keeps paths in flight says whether votes count as they arrive; all others count in launch order.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from keff.gateway.errors import Problem
@@ -14,7 +14,7 @@ from keff.gateway.kinds import SETTLED, Settlement, holds
 from keff.gateway.options import FreeText
 from keff.gateway.outcome import Cause, Drawn, Outcome, cut_short
 from keff.gateway.upstream import Answer, UpstreamError
-from keff.policy import Policy, Stop, View
+from keff.policy import Policy, RunningVote, Stop, View, break_off, fly, in_flight_of
 from keff.protocol.patience import pause
 from keff.protocol.sharing import Sharing
 
@@ -30,6 +30,14 @@ Call = Callable[[int, int, str], Awaitable[Answer]]
 Judge = Callable[[Answer], Awaitable[list[Drawn]]]
 
 
+class EndedError(Exception):
+    """A vote in flight ends without its policy: for ``cause``."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause)
+        self.cause: Cause = cause
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """How one vote is run: the policy and what bounds it; see ``Options``.
@@ -37,6 +45,7 @@ class Rules:
     ``give_up`` stops where the first paths show that they hold no answer which could repeat.
     ``probe`` waits for the first path before the rest of the first round: free text ends there. ``skip``: a
     path that a branch cannot draw abstains, so that the policy goes on without it; else the request fails.
+    ``keep``: what is in flight at the stop goes on, for ``extend``: no path is left out for its length.
     """
 
     policy: Policy
@@ -47,6 +56,7 @@ class Rules:
     give_up: bool = False
     probe: bool = False
     skip: bool = True
+    keep: bool = False
 
 
 @dataclass(slots=True)
@@ -78,29 +88,66 @@ class Vote:
         Answers with what is there; raises UpstreamError or Problem (504) when that is nothing. However it
         ends, cancelled too, every call in flight is broken off first.
         """
-        consumed, cause = 0, "deadline"
+        counted: Sequence[int] = range(0)
+        cause: Cause = "deadline"
         try:
             async with asyncio.timeout(self.rules.deadline):
-                consumed, cause = await self._follow()
+                if in_flight_of(self.rules.policy) is None:
+                    consumed, cause = await self._follow()
+                    counted = range(consumed)
+                else:
+                    counted, cause = await self._fly()
         except TimeoutError:
-            consumed = self._launched
+            counted = range(self._launched)
         finally:
-            cancelled = await self._break_off()
-        return self._outcome(consumed, cause, cancelled)
+            cancelled = 0 if self.rules.keep and cause == "policy" else await break_off(self._running)
+        return self._outcome(counted, cause, cancelled)
 
     async def extend(self, paths: int) -> list[str | None]:
         """Draw on to ``paths`` after ``run``; return the keys in launch order, up to the first lost path."""
         try:
+            await self._settled(self._launched)
             while self._launched < paths and not self._lost:
                 self._launch(self._launched + min(self.sharing.most * 4, paths - self._launched))
                 await self._settled(self._launched)
         finally:
-            await self._break_off()
-        self._read_as_one_kind(len(self.drawn))
+            await break_off(self._running)
+        self._read_as_one_kind(range(len(self.drawn)))
         keys: list[str | None] = []
         while len(keys) < paths and len(keys) in self.drawn:
             keys.append(self.drawn[len(keys)].key)
         return keys
+
+    async def _fly(self) -> tuple[Sequence[int], Cause]:
+        """Keep paths in flight, each in a call of its own, and ask the policy after every vote."""
+        vote = RunningVote(self.rules.policy, self._seen)
+
+        async def draw(place: int) -> None:
+            self._launched = max(self._launched, place + 1)
+            await self._span(place, 1)
+            if place in self._lost:
+                raise EndedError("failures")
+
+        try:
+            await fly(vote, draw, self._running)
+        except EndedError as ended:
+            counted = sorted(self.drawn) if ended.cause == "failures" else vote.counted
+            return counted, ended.cause
+        self._stop = vote.stop
+        return vote.counted, "policy"
+
+    def _seen(self, places: Sequence[int]) -> View:
+        """Return the votes of some paths in flight; raises EndedError where they show that none is needed."""
+        self._read_as_one_kind(places)
+        paths, rules = [self.drawn[place] for place in places], self.rules
+        settling = len(places) == min(SETTLED, rules.policy.cap)
+        if rules.free_text != "draw" and rules.policy.cap > 1:
+            alone = rules.probe and len(places) == 1 and not holds(paths[0].readings or {})
+            if alone or (settling and self._hold_no_answer(paths)):
+                raise EndedError("free_text")
+        if settling and rules.give_up and self.settlement.agrees_on_nothing([path.key for path in paths]):
+            raise EndedError("no_agreement")
+        return self._view_of(paths)
 
     async def _follow(self) -> tuple[int, Cause]:
         policy, consumed = self.rules.policy, 0
@@ -123,7 +170,7 @@ class Vote:
             await self._settled(consumed)
             if self._failed_within(consumed):
                 return consumed, "failures"
-            self._read_as_one_kind(consumed)
+            self._read_as_one_kind(range(consumed))
             if first and self._is_free_text(consumed):
                 return consumed, "free_text"
             if self.rules.give_up and self.settlement.agrees_on_nothing(self._keys(consumed)):
@@ -157,13 +204,16 @@ class Vote:
         """
         if self.rules.free_text == "draw" or self.rules.policy.cap == 1 or self.asked:
             return False
-        paths = [self.drawn[index] for index in range(consumed)]
+        return self._hold_no_answer([self.drawn[index] for index in range(consumed)])
+
+    @staticmethod
+    def _hold_no_answer(paths: Sequence[Drawn]) -> bool:
         whole = any(not path.truncated or path.readings is not None for path in paths)
         return whole and all(path.key is None for path in paths)
 
-    def _read_as_one_kind(self, consumed: int) -> None:
+    def _read_as_one_kind(self, places: Sequence[int]) -> None:
         """Settle what the first paths answer, and give all paths their keys of that kind."""
-        paths = [self.drawn[index] for index in range(consumed) if index in self.drawn]
+        paths = [self.drawn[index] for index in places if index in self.drawn]
         if not paths or paths[0].readings is None:
             return
         self.settlement.settle([path.readings or {} for path in paths])
@@ -177,7 +227,9 @@ class Vote:
         if self.asked:
             seen = [self.drawn.get(index) for index in range(consumed)]
             return View([path and path.key for path in seen], branches=self.asked[:consumed])
-        paths = [self.drawn[index] for index in range(consumed) if index in self.drawn]
+        return self._view_of([self.drawn[index] for index in range(consumed) if index in self.drawn])
+
+    def _view_of(self, paths: Sequence[Drawn]) -> View:
         confidence = [path.confidence for path in paths] if "confidence" in self.rules.policy.needs else ()
         return View([path.key for path in paths], confidence)
 
@@ -250,21 +302,13 @@ class Vote:
             self.drawn[start + place] = replace(path, branch=branch) if branch else path
         return min(len(paths), n)
 
-    async def _break_off(self) -> int:
-        tasks = list(self._running)
-        self._running.clear()
-        open_ = [task for task in tasks if task.cancel()]
-        if open_:
-            await asyncio.wait(open_)
-        return sum(task.cancelled() for task in tasks)
-
-    def _outcome(self, consumed: int, cause: Cause, cancelled: int) -> Outcome:
-        self._read_as_one_kind(consumed)
-        paths = tuple(self.drawn[index] for index in range(consumed) if index in self.drawn)
+    def _outcome(self, counted: Sequence[int], cause: Cause, cancelled: int) -> Outcome:
+        self._read_as_one_kind(counted)
+        paths = tuple(self.drawn[index] for index in counted if index in self.drawn)
         if not paths:
             error, self._error = self._error, None
             raise error or Problem(504, "no path finished before the deadline", code="deadline")
-        unused = tuple(path for index, path in self.drawn.items() if index >= consumed)
+        unused = tuple(path for index, path in self.drawn.items() if index not in counted)
         stop = self._stop or cut_short(paths, cause)
         return Outcome(stop, cause, paths, unused, self.failed, cancelled)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -12,7 +13,18 @@ import openai
 
 from keff.answers import Space, space
 from keff.errors import EngineError, UsageError
-from keff.policy import Policy, Stop, View, WeightKind, parse_policy, tally
+from keff.policy import (
+    Policy,
+    RunningVote,
+    Stop,
+    View,
+    WeightKind,
+    break_off,
+    fly,
+    in_flight_of,
+    parse_policy,
+    tally,
+)
 from keff.protocol.reply import choices_of, completions
 from keff.records import AnswerSpace, Completion, Message
 from keff.result import Finding, Result
@@ -53,14 +65,16 @@ class Verdict(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Consensus(Finding):
-    """How a vote ended: the verdict, and the paths that were counted, in launch order.
+    """How a vote ended: the verdict, and the paths that were counted, in the order in which they counted.
 
     ``keys`` are the canonical answers of the paths (None abstains), ``completions`` the paths themselves.
+    ``cancelled`` paths were broken off when the vote stopped; what they had generated is not in ``tokens``.
     """
 
     verdict: Verdict
     keys: tuple[str | None, ...]
     completions: tuple[Completion, ...]
+    cancelled: int = 0
 
     @property
     def answer(self) -> str | None:
@@ -131,13 +145,17 @@ async def self_consistency(
     ``client`` is any AsyncOpenAI client; ``request`` goes to its ``chat.completions.create`` as it is
     (``model=``, ``temperature=``, ``max_tokens=``); without ``model`` the server's only one is taken.
     ``space`` says how answers are read from the texts and compared. Votes count in launch order, whatever
-    comes back first; ``in_flight`` paths are kept going beyond what the policy needs next, and broken off
-    when it stops. Cut or refused texts without an explicit answer abstain. Raises EngineError when the
-    server fails after the client's own retries, UsageError for wrong use.
+    comes back first, unless the policy says ``order=arrival``; with ``in_flight=W`` in the policy W paths run
+    at once, and what still runs when it stops is broken off. The argument ``in_flight`` keeps that many going
+    in launch order, and warns. Cut or refused texts without an explicit answer abstain. Raises EngineError
+    when the server fails after the client's own retries, UsageError for wrong use.
 
     Example: ``await keff.self_consistency(client, "What is 6 x 7?", space="numeric", model="my-model")``.
     """
     rule = parse_policy(policy) if isinstance(policy, str) else policy
+    if in_flight > 1:
+        line = f"in_flight is a key of the policy: {rule.spec},in_flight={in_flight},order=arrival"
+        warnings.warn(line, DeprecationWarning, stacklevel=2)
     if "confidence" in rule.needs:
         request.setdefault("logprobs", True)
     request.setdefault("model", None)
@@ -202,6 +220,31 @@ class _PathsOfQuestion:
 
     async def run(self) -> Consensus:
         """Draw until the policy stops; whatever is still in flight then is broken off."""
+        return await (self._in_rounds() if in_flight_of(self.policy) is None else self._in_flight())
+
+    async def _in_flight(self) -> Consensus:
+        """Keep paths in flight, and ask the policy after every vote."""
+        drawn: dict[int, tuple[str | None, Completion]] = {}
+        running: dict[asyncio.Task[None], int] = {}
+
+        async def draw(place: int) -> None:
+            drawn[place] = await self._path(place)
+
+        def view(places: Sequence[int]) -> View:
+            paths = [drawn[place] for place in places]
+            return View(tuple(key for key, _ in paths), self._confidences([path for _, path in paths]))
+
+        vote, cancelled = RunningVote(self.policy, view), 0
+        try:
+            await fly(vote, draw, running)
+        finally:
+            cancelled = await break_off(running)
+        assert vote.stop is not None
+        keys, paths = zip(*(drawn[place] for place in vote.counted), strict=True)
+        return Consensus(Verdict.of(keys, vote.stop), keys, paths, cancelled)
+
+    async def _in_rounds(self) -> Consensus:
+        """Draw what the policy asks for, round after round."""
         keys: list[str | None] = []
         paths: list[Completion] = []
         try:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from keff.answers import SLOW_SPACES
 from keff.engine import Engine
-from keff.errors import EngineError
-from keff.policy import Stop, View
+from keff.errors import EngineError, UsageError
+from keff.policy import Policy, Stop, View, in_flight_of
 from keff.protocol.patience import pause
 from keff.records import Completion, Item, Path, path_seed
 from keff.sampling.bounded import bounded
@@ -43,12 +43,24 @@ async def sample(
     EngineError when the engine cannot work at all, refuses every question, or fails ``order.breaker`` times
     in a row.
     """
+    if order.policy is not None:
+        refuse_arrival(order.policy)
     session = Session(run, task, engine, order, watch)
     session.progress.total = None if order.policy else len(items) * order.k
     units = session.policy_units(items) if order.policy else session.units(items)
     await bounded(units, PREPARED * session.limit)
     session.end()
     return session.progress
+
+
+def refuse_arrival(policy: Policy) -> None:
+    """Raise UsageError for votes on arrival: a record of what came first holds short paths only."""
+    flight = in_flight_of(policy)
+    if flight is not None and flight.order == "arrival":
+        raise UsageError(
+            f"{policy.spec} would record the shortest paths only: sample with order=launch, or a fixed --k, "
+            "and replay order=arrival on the record"
+        )
 
 
 def _unwatched(_: Progress) -> None:

@@ -1,0 +1,174 @@
+"""Paths in flight, three drivers: the library and the gateway end as the simulator says, to the token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("httptools", reason="the gateway's vote needs httptools: pip install 'keff[serve]'")
+
+import keff
+from how_many import examples
+from jumping import on_a_clock
+from keff.analysis.replay.outcomes import run
+from keff.errors import UsageError
+from keff.gateway.outcome import Drawn, Outcome
+from keff.gateway.upstream import Answer, UpstreamError
+from keff.gateway.vote import Rules, Vote
+from keff.policy import parse_policy
+from keff.protocol.refusals import Refusal
+from keff.protocol.sharing import Sharing
+from keff.sampling.sampler import refuse_arrival
+from keff.stats.draws import Draws
+
+CAP = 8
+SPECS = [
+    f"{rule}cap=8,in_flight={width},order={order}"
+    for rule in ("curtailed:", "lead_k:3,")
+    for width in (3, 8)
+    for order in ("arrival", "launch")
+]
+texts = st.lists(st.sampled_from(["1", "2", "1", ""]), min_size=CAP, max_size=CAP)
+
+
+@dataclass
+class Scripted:
+    """A server whose paths take so many seconds, one for each token, and say so."""
+
+    answers: Sequence[str]
+    seconds: Sequence[float]
+    stumbles: set[int] = field(default_factory=set[int])
+    asked: int = 0
+    generated: float = 0.0
+    chat: Any = None
+
+    def __post_init__(self) -> None:
+        self.chat = self
+        self.completions = self
+
+    async def path(self, place: int) -> str:
+        begun = asyncio.get_running_loop().time()
+        try:
+            await asyncio.sleep(self.seconds[place])
+        finally:
+            self.generated += asyncio.get_running_loop().time() - begun
+        return self.answers[place]
+
+    async def create(self, **_: Any) -> openai.types.chat.ChatCompletion:
+        place, self.asked = self.asked, self.asked + 1
+        message = {"role": "assistant", "content": await self.path(place) or None}
+        return openai.types.chat.ChatCompletion.model_validate(
+            {
+                "id": "x",
+                "created": 0,
+                "model": "m",
+                "object": "chat.completion",
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+            }
+        )
+
+    async def call(self, start: int, n: int, _branch: str) -> Answer:
+        assert n == 1
+        if start in self.stumbles:
+            self.stumbles.remove(start)
+            raise UpstreamError("stumbled", Refusal(0, wait=0.0))
+        text = await self.path(start)
+        return Answer([{"message": {"role": "assistant", "content": text}}], {})
+
+
+async def judge(answer: Answer) -> list[Drawn]:
+    keys = [choice["message"]["content"] or None for choice in answer.choices]  # type: ignore[index]
+    return [Drawn(choice, {}, key) for choice, key in zip(answer.choices, keys, strict=True)]
+
+
+def simulated(spec: str, answers: Sequence[str], seconds: Sequence[float]) -> tuple[int, float, float]:
+    """Return the votes counted, the time, and the tokens paid."""
+    codes = np.array([[[-1 if not text else int(text) for text in answers]]], np.int16)
+    work = np.array([[seconds]], np.float32)
+    walks = run(parse_policy(spec), Draws(codes, tokens=work, seconds=work))
+    assert walks.wait is not None and walks.ran is not None
+    return int(walks.stop[0, 0]), float(walks.wait[0, 0]), float((walks.ran * work).sum())
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@given(answers=texts, seed=st.integers(0, 10**6))
+@settings(max_examples=examples(12), deadline=None)
+def test_the_library_and_the_gateway_end_as_the_simulator_says(
+    spec: str, answers: list[str], seed: int
+) -> None:
+    seconds = np.random.default_rng(seed).permutation(np.arange(1, 40))[:CAP].astype(float).tolist()
+    votes, time, tokens = simulated(spec, answers, seconds)
+
+    async def timed(work: Any) -> tuple[Any, float]:
+        found = await work
+        return found, asyncio.get_running_loop().time()
+
+    library, gateway = Scripted(answers, seconds), Scripted(answers, seconds)
+    asked = keff.self_consistency(library, "?", spec, model="m")  # type: ignore[arg-type]
+    found, ended = on_a_clock(timed(asked))
+    assert (len(found.keys), ended, library.generated) == pytest.approx((votes, time, tokens), abs=1e-4)
+    vote = Vote(Rules(parse_policy(spec), free_text="draw"), gateway.call, judge, Sharing(1))
+    outcome, ended = on_a_clock(timed(vote.run()))
+    assert (len(outcome.paths), ended, gateway.generated) == pytest.approx((votes, time, tokens), abs=1e-4)
+    assert outcome.stop.answer == found.answer and outcome.cause == "policy"
+
+
+def served(spec: str, server: Scripted, **rules: Any) -> Outcome:
+    return on_a_clock(Vote(Rules(parse_policy(spec), **rules), server.call, judge, Sharing(1)).run())
+
+
+FAST = "lead_k:3,cap=8,in_flight=8,order=arrival"
+
+
+def test_a_path_that_fails_is_drawn_again_in_its_place() -> None:
+    server = Scripted(["1"] * 8, [1, 2, 3, 4, 5, 6, 7, 8], {1})
+    outcome = served(FAST, server)
+    assert outcome.failed == 1 and outcome.stop.answer == "1" and len(outcome.paths) == 3
+
+
+def test_a_deadline_takes_the_votes_that_are_there_and_a_stalled_path_is_broken_off() -> None:
+    outcome = served(FAST, Scripted(["1", "2"] * 4, [1, 2, *[1e6] * 6]), deadline=10)
+    assert (outcome.cause, len(outcome.paths), outcome.cancelled) == ("deadline", 2, 6)
+
+
+def test_too_many_failures_are_answered_with_what_is_there() -> None:
+    class Down(Scripted):
+        async def call(self, start: int, n: int, _branch: str) -> Answer:
+            if start == 5:
+                await asyncio.sleep(2.5)
+                raise UpstreamError("refused", transient=False)
+            return await super().call(start, n, _branch)
+
+    outcome = served(FAST, Down(["1", "2"] * 4, [1, 2, 9, 9, 9, 9, 9, 9]))
+    assert (outcome.cause, len(outcome.paths)) == ("failures", 2)
+
+
+def test_free_text_is_passed_on_after_the_first_paths() -> None:
+    outcome = served(FAST, Scripted([""] * 8, [8, 7, 6, 5, 4, 3, 2, 1]), free_text="pass")
+    assert (outcome.cause, len(outcome.paths), outcome.cancelled) == ("free_text", 4, 4)
+
+
+def test_paths_that_are_drawn_on_are_not_chosen_by_their_length() -> None:
+    server = Scripted(["1", "2", "1", "1", "1", "1", "2", "1"], [8, 7, 6, 5, 4, 3, 2, 1])
+    vote = Vote(Rules(parse_policy(FAST), keep=True), server.call, judge, Sharing(1))
+
+    async def both() -> list[str | None]:
+        assert (await vote.run()).cancelled == 0
+        return await vote.extend(8)
+
+    assert on_a_clock(both()) == list(server.answers)
+    assert server.generated == sum(server.seconds)
+
+
+def test_a_record_is_not_drawn_by_what_arrives_first() -> None:
+    refuse_arrival(parse_policy("lead_k:3,in_flight=4"))
+    with pytest.raises(UsageError, match="order=launch"):
+        refuse_arrival(parse_policy("lead_k:3,in_flight=4,order=arrival"))
