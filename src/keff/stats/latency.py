@@ -77,3 +77,14 @@ def _reached(times: FloatArray, grid: FloatArray) -> IntArray:
     place = np.searchsorted(grid, times, side="left") + np.arange(n)[:, None] * (size + 1)
     counts = np.bincount(place.ravel(), minlength=n * (size + 1)).reshape(n, size + 1)
     return counts[:, :size].cumsum(axis=1)
+
+
+def resampled_quantiles(times: FloatArray, weights: FloatArray, shares: tuple[float, ...]) -> FloatArray:
+    """Return quantiles of the times to answer [n, R] in every resample of the questions [shares, S].
+
+    ``weights`` [S, n] are how often each question was drawn; the orders of a question stay together. Among
+    400 quantiles of all times the least is taken that reaches the share.
+    """
+    grid = np.unique(np.quantile(times, np.linspace(0, 1, GRID), method="inverted_cdf"))
+    reached = weights @ (_reached(times, grid) / times.shape[1]) / weights.sum(axis=1, keepdims=True)
+    return np.stack([grid[(reached >= share - 1e-9).argmax(axis=1)] for share in shares])
