@@ -5,12 +5,11 @@ from __future__ import annotations
 from keff.answers._base import Extracted, Space, golds
 from keff.answers._fields import VotingFields, proposed_fields, schema_of, voting_fields
 from keff.answers._json import canonical_json, is_document, members_of
-from keff.answers._plurality import Tally, tally
 from keff.answers._spec import from_command_line, names, space
 from keff.answers._symbolic import limited, warm
 from keff.answers._trusted import key_spec, settle, trust
 from keff.answers._visible import strip_thinking
-from keff.answers._vote import ABSTAINED, Read, once, read, why
+from keff.answers._vote import ABSTAINED, Read, Tally, once, read, tally, why
 
 __all__ = [
     "ABSTAINED",

@@ -3,15 +3,234 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from keff.answers._base import Extracted, same_key
-from keff.answers._locals import rename
 from keff.answers._syntax import parse
 from keff.answers.code import CodeSpace
+
+_LOOKS_UP = frozenset(("eval", "exec", "locals", "vars", "globals", "getattr", "__import__", "dir"))
+_PREFIX = "v"
+_OURS = re.compile(r"v\d+")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def rename(tree: ast.Module) -> ast.Module:
+    """Return the tree with its local names numbered by their first appearance; may change it in place.
+
+    A name is renamed in the scope of the function, lambda or comprehension that binds it, and where inner
+    scopes refer to it. Left alone are globals, attributes, class bodies, names that ``global`` declares,
+    parameters that a call of the program names (``f(x=1)``) or that are keyword-only, and programs that could
+    look names up by their text (eval, exec, locals, vars, globals).
+    """
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.Name) and node.id in _LOOKS_UP for node in nodes):
+        return tree
+    kept = {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
+    kept |= {arg.arg for node in nodes if isinstance(node, ast.arguments) for arg in node.kwonlyargs}
+    ours = any(isinstance(node, ast.Name) and _OURS.fullmatch(node.id) for node in nodes)
+    spare = copy.deepcopy(tree) if ours else tree
+    renamer = _Renamer(kept, set())
+    renamer.visit(tree)
+    # A global that looks like one of our names keeps it, and no local may have it too.
+    taken = {name for name in renamer.free | kept if _OURS.fullmatch(name)}
+    return _Renamer(kept, taken).visit(spare) if taken else tree
+
+
+class _Renamer(ast.NodeTransformer):
+    def __init__(self, kept: set[str], taken: set[str]) -> None:
+        self.kept, self.count = kept, 0
+        self.scopes: list[dict[str, str]] = [{}]
+        self.classes: set[int] = set()
+        self.taken = taken
+        self.free: set[str] = set()
+
+    def _new(self) -> str:
+        self.count += 1
+        while f"{_PREFIX}{self.count}" in self.taken:
+            self.count += 1
+        return f"{_PREFIX}{self.count}"
+
+    def _enter(self, names: Iterator[str]) -> None:
+        scope: dict[str, str] = {}
+        for name in names:
+            if name not in scope:
+                scope[name] = name if name in self.kept else self._new()
+        self.scopes.append(scope)
+
+    def _declare_globals(self, body: Sequence[ast.AST]) -> None:
+        """Let names that a function declares global be themselves in it, whatever an outer one calls so."""
+        for node in _inside(body):
+            if isinstance(node, ast.Global):
+                self.scopes[-1].update((name, name) for name in node.names)
+                self.free.update(node.names)
+
+    def _resolved(self, name: str) -> str:
+        for depth in range(len(self.scopes) - 1, -1, -1):
+            # What a class binds is seen in its body only, not from functions and comprehensions in it.
+            if name in self.scopes[depth] and (depth not in self.classes or depth == len(self.scopes) - 1):
+                return self.scopes[depth][name]
+        self.free.add(name)
+        return name
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def _function(self, node: Function) -> Function:
+        node.name = self._resolved(node.name) if len(self.scopes) > 1 else node.name
+        node.decorator_list = [self.visit(each) for each in node.decorator_list]
+        node.returns = None if node.returns is None else self.visit(node.returns)
+        self._defaults(node.args)
+        self._enter(_bound(node))
+        self._declare_globals(node.body)
+        self._arguments(node.args)
+        node.body = [self.visit(each) for each in node.body]
+        self.scopes.pop()
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        self._defaults(node.args)
+        self._enter(_bound(node))
+        self._arguments(node.args)
+        node.body = self.visit(node.body)
+        self.scopes.pop()
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.name = self._resolved(node.name) if len(self.scopes) > 1 else node.name
+        node.bases = [self.visit(each) for each in node.bases]
+        node.keywords = [self.visit(each) for each in node.keywords]
+        node.decorator_list = [self.visit(each) for each in node.decorator_list]
+        # Names of a class body are attributes: they are seen from outside.
+        self.classes.add(len(self.scopes))
+        self.scopes.append({name: name for name in _assigned(node.body)})
+        self._declare_globals(node.body)
+        node.body = [self.visit(each) for each in node.body]
+        self.scopes.pop()
+        self.classes.discard(len(self.scopes))
+        return node
+
+    def _comprehension(self, node: Comprehension) -> ast.AST:
+        first = node.generators[0]
+        first.iter = self.visit(first.iter)
+        targets = (name for each in node.generators for name in _targets(each.target))
+        self._enter(targets)
+        for place, each in enumerate(node.generators):
+            each.target = self.visit(each.target)
+            each.iter = each.iter if place == 0 else self.visit(each.iter)
+            each.ifs = [self.visit(test) for test in each.ifs]
+        for part in ("elt", "key", "value"):
+            if hasattr(node, part):
+                setattr(node, part, self.visit(getattr(node, part)))
+        self.scopes.pop()
+        return node
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        node.id = self._resolved(node.id)
+        return node
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        node.name = node.name and self._resolved(node.name)
+        return self.generic_visit(node)
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
+        node.names = [self._resolved(name) for name in node.names]
+        return node
+
+    def visit_alias(self, node: ast.alias) -> ast.AST:
+        bound = node.asname or node.name.partition(".")[0]
+        new = self._resolved(bound)
+        if new != bound:
+            node.asname = new
+        return node
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> ast.AST:
+        node.name = node.name and self._resolved(node.name)
+        return self.generic_visit(node)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> ast.AST:
+        node.name = node.name and self._resolved(node.name)
+        return node
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
+        node.rest = node.rest and self._resolved(node.rest)
+        return self.generic_visit(node)
+
+    def _defaults(self, arguments: ast.arguments) -> None:
+        arguments.defaults = [self.visit(each) for each in arguments.defaults]
+        arguments.kw_defaults = [each and self.visit(each) for each in arguments.kw_defaults]
+        for each in _parameters(arguments):
+            each.annotation = None if each.annotation is None else self.visit(each.annotation)
+
+    def _arguments(self, arguments: ast.arguments) -> None:
+        for each in _parameters(arguments):
+            each.arg = self._resolved(each.arg)
+
+
+def _parameters(arguments: ast.arguments) -> list[ast.arg]:
+    stars = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *stars]
+
+
+def _bound(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[str]:
+    """Yield the names that a function binds, parameters first, without its global and nonlocal ones."""
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    declared = {
+        name
+        for inner in _inside(body)
+        if isinstance(inner, ast.Global | ast.Nonlocal)
+        for name in inner.names
+    }
+    yield from (each.arg for each in _parameters(node.args))
+    yield from (name for name in _assigned(body) if name not in declared)
+
+
+def _assigned(body: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield the names that statements bind in their own scope, in the order of the text."""
+    for node in _inside(body):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+            yield from [node.name] if node.name else []
+        elif isinstance(node, ast.MatchMapping):
+            yield from [node.rest] if node.rest else []
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name.partition(".")[0]
+
+
+def _inside(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """Yield nodes in the order of the text, without entering inner scopes (a walrus leaves its one)."""
+    for node in nodes:
+        yield node
+        if isinstance(node, _FUNCTIONS + _COMPREHENSIONS + (ast.ClassDef,)):
+            yield from (
+                inner.target
+                for inner in ast.walk(node)
+                if isinstance(node, _COMPREHENSIONS) and isinstance(inner, ast.NamedExpr)
+            )
+            continue
+        yield from _inside(list(ast.iter_child_nodes(node)))
+
+
+def _targets(target: ast.AST) -> Iterator[str]:
+    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+
 
 MOST_CHARACTERS = 50_000
 DEEPEST = 90
