@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from itertools import combinations
 
 import numpy as np
 from benchmarks.families import RECORDED, Record, records
@@ -203,6 +204,29 @@ def score_coverage(workloads: list[Record], turns: int, rng: np.random.Generator
     print_claim("95% interval of a score covers, questions drawn anew", f"{np.mean(hits):.1%}", "90 to 98%")
 
 
+def between(workloads: list[Record]) -> None:
+    """Print how much two models' means of a question differ, over how much one model's do, by data set."""
+    found: dict[str, list[float]] = {}
+    for a, b in combinations(workloads, 2):
+        if a.data_set == b.data_set and a.votes.n == b.votes.n:
+            one, other = (Repeats.of_votes(each.votes) for each in (a, b))
+            noise_of = float(np.mean(one.variances / one.count) + np.mean(other.variances / other.count))
+            own = (
+                sum(
+                    float(each.mean.var(ddof=1) - np.mean(each.variances / each.count))
+                    for each in (one, other)
+                )
+                / 2
+            )
+            found.setdefault(a.data_set, []).append(
+                (float(np.var(one.mean - other.mean, ddof=1)) - noise_of) / own
+            )
+    medians = {name: float(np.median(values)) for name, values in found.items()}
+    mean = np.mean(list(medians.values()))
+    print(f"BETWEEN_MODELS: {sum(map(len, found.values()))} pairs, mean of data sets {mean:.2f}")
+    print(", ".join(f"{name} {value:.2f}" for name, value in medians.items()))
+
+
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -219,6 +243,7 @@ def main() -> None:
     score_coverage(WORKLOADS, turns, rng)
     halves(WORKLOADS, turns, rng)
     power(WORKLOADS, turns, rng)
+    between(WORKLOADS)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -104,6 +105,14 @@ def scored(source: object, how: Any, most: int | None = None) -> list[RepeatedSc
     return found
 
 
+def _named(each: RepeatedScores, number: int) -> RepeatedScores:
+    """Return scores that came from memory under the letter of their source."""
+    return replace(each, path=chr(ord("A") + number)) if each.path in IN_MEMORY else each
+
+
+IN_MEMORY = ("scores", "votes", "array", "lists", "frame")
+
+
 def compare(
     first: object, *others: object, settings: arms.Comparing | None = None, **how: Unpack[How]
 ) -> Comparison | ScoreComparison:
@@ -116,9 +125,10 @@ def compare(
     sources without scores or shared questions.
     """
     try:
-        return arms.compare_all(
-            [each for one in (first, *others) for each in scored(one, how)], len(others), settings
-        )
+        found = [
+            _named(each, number) for number, one in enumerate((first, *others)) for each in scored(one, how)
+        ]
+        return arms.compare_all(found, len(others), settings)
     except ValueError as error:
         raise UsageError(str(error)) from None
 

@@ -41,7 +41,7 @@ TWO_RUNS = 1.959964 * math.sqrt(2)
 
 BETWEEN_MODELS = 0.48
 """Variance of the difference of two models' means of a question, over that of one model's: mean of 7 recorded
-data sets, 245 pairs of models (.30 to .73; their means correlate by .64 to .86). Two models of one kind
+data sets, 243 pairs of models (.30 to .73; their means correlate by .64 to .86). Two models of one kind
 differ less."""
 
 SIZES = (50, 100, 200, 500, 1000, 2000)
