@@ -50,7 +50,7 @@ MIDDLE = (
     "gpt-3.5-turbo-0613",
 )
 MORE = (
-    Group("CRUXEval-I", "cruxeval_input_", "literal", tuple(f"{name}_t0.8" for name in INPUTS)),
+    Group("CRUXEval-I", "cruxeval_input_", "exact", tuple(f"{name}_t0.8" for name in INPUTS)),
     Group("CRUXEval-O, middle", OUTPUT, "literal", tuple(f"{name}_t0.8" for name in MIDDLE)),
     Group("comprehensive-100, models", RENZE, "choice", MODELS),
     Group("comprehensive-100, prompts", RENZE, "choice", tuple(f"gpt-35-turbo_{name}" for name in PROMPTS)),

@@ -17,6 +17,7 @@ from keff.policies._branches import branch_name
 from keff.reading.admit import chosen_paths
 from keff.reading.ballot import Ballot
 from keff.reading.open import Record
+from keff.reading.separate import check_separate
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -85,19 +86,6 @@ def _some(ids: Sequence[str], singular: str, plural: str) -> str:
     shown = ", ".join(repr(key) for key in ids[:SHOWN])
     more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
     return f"{singular if len(ids) == 1 else plural} {shown}{more}"
-
-
-def check_separate(names: Sequence[str], ballots: Sequence[Ballot], codes: Sequence[IntArray]) -> None:
-    """Refuse two branches that hold the very same paths: they say nothing of how branches correlate."""
-    for a, b in combinations(range(len(names)), 2):
-        mine, other = ballots[a].votes.tokens, ballots[b].votes.tokens
-        if mine is None or other is None:
-            continue
-        if np.array_equal(codes[a], codes[b]) and np.array_equal(mine, other):
-            raise UsageError(
-                f"{names[a]} and {names[b]} hold the same paths, to the token: branches are drawn separately "
-                "(with seeds of their own)"
-            )
 
 
 T = TypeVar("T")
@@ -188,7 +176,7 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None) -> Ali
     )
     picked = [_pick(ballot, [row[i] for i in ids]) for row, (_, _, ballot) in zip(rows, ballots, strict=True)]
     codes, credit = _shared_codes(picked)
-    check_separate(names, picked, codes)
+    alike = check_separate(names, codes)
     clusters = _clusters(ids, picked)
     branches = tuple(
         AlignedBranch(
@@ -200,7 +188,7 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None) -> Ali
         )
         for name, (_, model, _), ballot, code in zip(names, ballots, picked, codes, strict=True)
     )
-    notes = (*_said(names, ballots), *_coverage(names, rows, ids))
+    notes = (*_said(names, ballots), *_coverage(names, rows, ids), *alike)
     return Aligned(tuple(ids), branches, credit, clusters, picked[0].reading.space, notes)
 
 

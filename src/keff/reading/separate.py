@@ -1,0 +1,89 @@
+"""Whether branches were drawn separately: copied paths say nothing of how branches go together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from scipy.special import gammaln
+
+from keff.errors import UsageError
+from keff.records import Note
+from keff.stats.votes import IntArray
+
+COINCIDENCE = math.log(1e-6)
+"""Branches are called copies where chance makes them as equal as they are less than once in a million pairs."""
+
+COMPARED = 2_000
+"""So many questions are compared: copies are equal on all, and further ones only cost time."""
+
+FEWEST = 10
+"""On fewer questions equal answers are no news."""
+
+
+def check_separate(names: Sequence[str], codes: Sequence[IntArray]) -> list[Note]:
+    """Refuse branches that share paths, and name those that give the same answers for want of any chance.
+
+    ``codes`` are the answers [n, K_a] of each branch, equal codes equal answers. A column of one branch that
+    equals one of another on every question is a copy where the chance of that, were the paths of a question
+    exchangeable between the two, is below ``COINCIDENCE`` for any pair of columns. So are two branches that
+    hold the same answers on every question in whatever order, by the hypergeometric chance of equal halves.
+    Raises UsageError that names both.
+    """
+    notes: list[Note] = []
+    seen = [code[:COMPARED] for code in codes]
+    for a, b in combinations(range(len(names)), 2):
+        paths = len(_copied_columns(seen[a], seen[b]))
+        if paths or _same_multisets(seen[a], seen[b]):
+            what = f"{paths} of {seen[b].shape[1]} paths" if paths else "the paths in another order"
+            raise UsageError(
+                f"{names[a]} and {names[b]} hold the same paths ({what} equal on every question): branches "
+                "are drawn separately, with seeds of their own; leave one of them out"
+            )
+        if len(seen[a]) >= FEWEST and np.array_equal(seen[a], seen[b]):
+            text = (
+                f"{names[a]} and {names[b]} give the same answers: one of them is enough, or one is a copy"
+            )
+            notes.append(Note("same_answers", text))
+    return notes
+
+
+def _copied_columns(left: IntArray, right: IntArray) -> list[int]:
+    """Return the columns of ``right`` that equal a column of ``left`` beyond chance."""
+    pairs = [
+        (i, j)
+        for i in range(left.shape[1])
+        for j in range(right.shape[1])
+        if np.array_equal(left[:, i], right[:, j])
+    ]
+    if not pairs or _chance_of_equal_columns(left, right) > COINCIDENCE - math.log(
+        left.shape[1] * right.shape[1]
+    ):
+        return []
+    return sorted({j for _, j in pairs})
+
+
+def _chance_of_equal_columns(left: IntArray, right: IntArray) -> float:
+    """Return the log of the chance that one path of each agree on every question.
+
+    By the answers of both on a question, [n, K_a + K_b]; those that are equal add to it, which errs on the
+    side of letting branches pass.
+    """
+    both = np.concatenate([left, right], axis=1)
+    counts = (np.unique(row, return_counts=True)[1] for row in both)
+    return float(sum(np.log(((count / both.shape[1]) ** 2).sum()) for count in counts))
+
+
+def _same_multisets(left: IntArray, right: IntArray) -> bool:
+    """Return whether both hold the same answers on every question, in whatever order, beyond chance."""
+    if left.shape != right.shape or not np.array_equal(np.sort(left, axis=1), np.sort(right, axis=1)):
+        return False
+    k, total = left.shape[1], 0.0
+    for row in left:
+        counts = np.unique(row, return_counts=True)[1]
+        # C(2c, c) of each answer over C(2K, K): the chance that halves of 2c equal answers are equal.
+        total += float((gammaln(2 * counts + 1) - 2 * gammaln(counts + 1)).sum())
+        total -= float(gammaln(2 * k + 1) - 2 * gammaln(k + 1))
+    return total < COINCIDENCE
