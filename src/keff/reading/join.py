@@ -176,7 +176,7 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None) -> Ali
     )
     picked = [_pick(ballot, [row[i] for i in ids]) for row, (_, _, ballot) in zip(rows, ballots, strict=True)]
     codes, credit = _shared_codes(picked)
-    alike = check_separate(names, codes)
+    alike = check_separate(names, codes, [ballot.votes.tokens for ballot in picked])
     clusters = _clusters(ids, picked)
     branches = tuple(
         AlignedBranch(

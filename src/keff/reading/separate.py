@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from keff.errors import UsageError
 from keff.records import Note
-from keff.stats.votes import IntArray
+from keff.stats.votes import FloatArray, IntArray
 
 COINCIDENCE = math.log(1e-6)
 """Branches are called copies where chance makes them as equal as they are less than once in a million pairs."""
@@ -23,10 +23,13 @@ FEWEST = 10
 """On fewer questions equal answers are no news."""
 
 
-def check_separate(names: Sequence[str], codes: Sequence[IntArray]) -> list[Note]:
+def check_separate(
+    names: Sequence[str], codes: Sequence[IntArray], tokens: Sequence[FloatArray | None]
+) -> list[Note]:
     """Refuse branches that share paths, and name those that give the same answers for want of any chance.
 
-    ``codes`` are the answers [n, K_a] of each branch, equal codes equal answers. A column of one branch that
+    ``codes`` are the answers [n, K_a] of each branch, equal codes equal answers, and ``tokens`` [n, K_a] what
+    they took, where that is recorded. Equal answers of equal lengths are copies. A column of one branch that
     equals one of another on every question is a copy where the chance of that, were the paths of a question
     exchangeable between the two, is below ``COINCIDENCE`` for any pair of columns. So are two branches that
     hold the same answers on every question in whatever order, by the hypergeometric chance of equal halves.
@@ -36,13 +39,15 @@ def check_separate(names: Sequence[str], codes: Sequence[IntArray]) -> list[Note
     seen = [code[:COMPARED] for code in codes]
     for a, b in combinations(range(len(names)), 2):
         paths = len(_copied_columns(seen[a], seen[b]))
-        if paths or _same_multisets(seen[a], seen[b]):
-            what = f"{paths} of {seen[b].shape[1]} paths" if paths else "the paths in another order"
+        equal = np.array_equal(seen[a], seen[b])
+        timed = equal and _equal(tokens[a], tokens[b])
+        if timed or paths or _same_multisets(seen[a], seen[b]):
+            what = f"{paths} of {seen[b].shape[1]} paths" if paths else "all" if timed else "in another order"
             raise UsageError(
-                f"{names[a]} and {names[b]} hold the same paths ({what} equal on every question): branches "
+                f"{names[a]} and {names[b]} hold the same paths ({what}, equal on every question): branches "
                 "are drawn separately, with seeds of their own; leave one of them out"
             )
-        if len(seen[a]) >= FEWEST and np.array_equal(seen[a], seen[b]):
+        if equal and len(seen[a]) >= FEWEST:
             text = (
                 f"{names[a]} and {names[b]} give the same answers: one of them is enough, or one is a copy"
             )
@@ -87,3 +92,7 @@ def _same_multisets(left: IntArray, right: IntArray) -> bool:
         total += float((gammaln(2 * counts + 1) - 2 * gammaln(counts + 1)).sum())
         total -= float(gammaln(2 * k + 1) - 2 * gammaln(k + 1))
     return total < COINCIDENCE
+
+
+def _equal(left: FloatArray | None, right: FloatArray | None) -> bool:
+    return left is not None and right is not None and np.array_equal(left, right)
