@@ -32,9 +32,8 @@ def test_branches_drawn_separately_pass_also_where_they_hardly_ever_err() -> Non
     for p in (0.3, 0.7, 0.95, 0.999):
         for seed in range(40):
             n, k = (20, 2) if seed % 2 else (60, 8)
-            assert check_separate(NAMES, [drawn(2 * seed, p, n, k), drawn(2 * seed + 1, p, n, k)], UNTIMED) == [] or (
-                p > 0.9
-            )
+            pair = [drawn(2 * seed, p, n, k), drawn(2 * seed + 1, p, n, k)]
+            assert check_separate(NAMES, pair, UNTIMED) == [] or p > 0.9
 
 
 def test_answers_that_no_chance_drew_are_named() -> None:

@@ -14,7 +14,7 @@ from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray
 
 COINCIDENCE = math.log(1e-6)
-"""Branches are called copies where chance makes them as equal as they are less than once in a million pairs."""
+"""Branches are copies where chance makes a pair of them as equal as they are less than once in a million."""
 
 COMPARED = 2_000
 """So many questions are compared: copies are equal on all, and further ones only cost time."""
@@ -48,9 +48,7 @@ def check_separate(
                 "are drawn separately, with seeds of their own; leave one of them out"
             )
         if equal and len(seen[a]) >= FEWEST:
-            text = (
-                f"{names[a]} and {names[b]} give the same answers: one of them is enough, or one is a copy"
-            )
+            text = f"{names[a]} and {names[b]} give the same answers: one of them is enough, or one is a copy"
             notes.append(Note("same_answers", text))
     return notes
 
