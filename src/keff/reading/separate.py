@@ -76,7 +76,7 @@ def _chance_of_equal_columns(left: IntArray, right: IntArray) -> float:
     """
     both = np.concatenate([left, right], axis=1)
     counts = (np.unique(row, return_counts=True)[1] for row in both)
-    return float(sum(np.log(((count / both.shape[1]) ** 2).sum()) for count in counts))
+    return sum(math.log(float(((count / both.shape[1]) ** 2).sum())) for count in counts)
 
 
 def _same_multisets(left: IntArray, right: IntArray) -> bool:
