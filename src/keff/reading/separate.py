@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from scipy.special import gammaln
 
 from keff.errors import UsageError
 from keff.records import Note
@@ -74,22 +74,20 @@ def _chance_of_equal_columns(left: IntArray, right: IntArray) -> float:
     By the answers of both on a question, [n, K_a + K_b]; those that are equal add to it, which errs on the
     side of letting branches pass.
     """
-    both = np.concatenate([left, right], axis=1)
-    counts = (np.unique(row, return_counts=True)[1] for row in both)
-    return sum(math.log(float(((count / both.shape[1]) ** 2).sum())) for count in counts)
+    rows: list[list[int]] = np.concatenate([left, right], axis=1).tolist()
+    agree = (sum(count**2 for count in Counter(row).values()) / len(row) ** 2 for row in rows)
+    return math.fsum(map(math.log, agree))
 
 
 def _same_multisets(left: IntArray, right: IntArray) -> bool:
     """Return whether both hold the same answers on every question, in whatever order, beyond chance."""
     if left.shape != right.shape or not np.array_equal(np.sort(left, axis=1), np.sort(right, axis=1)):
         return False
-    k, total = left.shape[1], 0.0
-    for row in left:
-        counts = np.unique(row, return_counts=True)[1]
-        # C(2c, c) of each answer over C(2K, K): the chance that halves of 2c equal answers are equal.
-        total += float((gammaln(2 * counts + 1) - 2 * gammaln(counts + 1)).sum())
-        total -= float(gammaln(2 * k + 1) - 2 * gammaln(k + 1))
-    return total < COINCIDENCE
+    rows: list[list[int]] = left.tolist()
+    # C(2c, c) of each answer over C(2K, K): the chance that halves of 2c equal answers are equal.
+    chance = (math.prod(math.comb(2 * c, c) for c in Counter(row).values()) for row in rows)
+    every = math.log(math.comb(2 * left.shape[1], left.shape[1]))
+    return math.fsum(math.log(ways) - every for ways in chance) < COINCIDENCE
 
 
 def _equal(left: FloatArray | None, right: FloatArray | None) -> bool:
