@@ -28,7 +28,10 @@ class Tally:
         if SECRET in text:
             self.fail(f"{where}: the key is shown")
         if TRACE in text:
-            self.fail(f"{where}: a traceback: {text.strip().splitlines()[-1][:160]}")
+            lines = text.partition(TRACE)[2].splitlines()[1:]
+            error = next((at for at, line in enumerate(lines) if not line.startswith(" ")), len(lines))
+            said = " / ".join(line.strip() for line in lines[max(0, error - 4) : error + 1])
+            self.fail(f"{where}: a traceback: {said[-400:]}")
 
     def lines(self) -> list[str]:
         """Return what is printed."""

@@ -16,6 +16,8 @@ import pytest
 
 from keff.errors import LogError
 from keff.gateway.plan_defaults import terms_of
+from keff.logs._inspect_file import header
+from keff.logs._narrow import inner, number_or_none
 from keff.plan import Plan
 from keff.reading.open import Opening, Record, open_record
 from keff.reading.several import open_records
@@ -180,3 +182,14 @@ def test_a_folder_of_logs_is_every_log_in_it() -> None:
     folder = lm_eval_log("gsm8k_toy").parent
     paths = {Path(record.path).name for record in open_records(folder, Opening(answer_space="exact"))}
     assert paths == {file.name for file in folder.glob("samples_*.jsonl")}
+
+
+def test_epochs_that_a_policy_stopped_are_known_to_be() -> None:
+    """The first epochs that all samples have are used: how many there are depends on what was said."""
+    record = open_record(FOLDER / "inspect_settled.eval", Opening(answer_space="numeric"))
+    assert record.info.stopped
+    (note,) = (note for note in record.ballot.notes if note.code == "stopped_run")
+    assert f"the first {record.ballot.votes.k} of each are used" in note.message
+    saved = inner(header(FOLDER / "inspect_settled.eval"), "results", "early_stopping", "metadata")
+    assert str(saved["policy"]).startswith("lead_k:2")
+    assert number_or_none(saved["epochs_skipped"])

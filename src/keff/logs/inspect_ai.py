@@ -61,7 +61,13 @@ class InspectAi:
         spec = inner(about, "eval")
         model = optional_text(spec.get("model"))
         task = known_task(str(spec.get("task", "")))
-        return LogInfo(task=task, model=model, config=configuration(about, task), options=options(about))
+        return LogInfo(
+            task=task,
+            model=model,
+            config=configuration(about, task),
+            options=options(about),
+            stopped=bool(inner(about, "results", "early_stopping")),
+        )
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
