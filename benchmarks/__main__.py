@@ -33,6 +33,7 @@ SHORT = {
     "coverage": ["200"],
     "drift": ["--runs", "5", "--quiet-requests", "200"],
     "decision": ["--pilots", "1"],
+    "in_flight": ["--every", "6", "--orders", "1000"],
     "gateway": ["--clients", "64", "--seconds", "5", "--turns", "3"],
     "real_model": ["--items", "1"],
     "soak": ["--minutes", "1"],
