@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keff.gateway.kinds import KindReader, asked, key_as, kind_of
+from keff.gateway.kinds import SETTLED, KindReader, Settlement, asked
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-FIRST, PATHS = 3, 7
+PATHS = 7
 UNKNOWN = "I do not know what the answer to this could possibly be."
 FAMILIES = {"choice": ("renze", "mmlupro", "boinf_gpqa"), "number": ("boinf_aime", "boinf_math")}
 OPTIONS = {"renze": "ABCDE", "mmlupro": "ABCDEFGHIJ", "boinf_gpqa": "ABCD"}
@@ -44,8 +44,9 @@ def read(paths: list[dict[str, Any]], family: str = "") -> tuple[str | None, lis
     """Return the kind that is found and the votes."""
     about = asked(prompt(family))
     readings = [READER.read(path, about)[1] for path in paths]
-    kind = kind_of(readings[:FIRST])
-    return kind, [key_as(reading, kind) for reading in readings]
+    settlement = Settlement()
+    settlement.settle(readings)
+    return settlement.kind, [settlement.key(reading) for reading in readings]
 
 
 def winner(keys: list[str | None]) -> frozenset[int] | None:
@@ -87,7 +88,7 @@ def solutions(name: str, field: str, questions: int) -> None:
     kinds: Counter[str] = Counter()
     with (DATA / "benchmarks" / name).open(encoding="utf-8") as lines:
         for _, line in zip(range(questions), lines, strict=False):
-            kind, _ = read(replies([json.loads(line)[field]] * FIRST, "{}"))
+            kind, _ = read(replies([json.loads(line)[field]] * SETTLED, "{}"))
             kinds[kind or "free text"] += 1
     print(f"{name:24} {dict(kinds.most_common())}")
     found = 1 - kinds["free text"] / max(1, kinds.total())

@@ -95,6 +95,12 @@ def test_numbers_and_options_are_never_given_up(serve: Serve) -> None:
         assert (told["stop"], told["paths"]) == ("policy", 32)
 
 
+def test_what_may_be_mathematics_is_never_given_up(serve: Serve) -> None:
+    script = Script(answer=lambda _, seed: f"Final answer: x^{'abcdefgh'[seed % 8]} and more of y")
+    told = ask(serve(script, planless=True))["keff"]
+    assert (told["stop"], told["paths"]) == ("policy", 32)
+
+
 def test_an_answer_without_the_field_abstains(serve: Serve) -> None:
     def said(_: Any, seed: int) -> str:
         return json.dumps({"reasoning": f"{WORDS} {seed}"}) if seed == 2 else solved(3, seed)
