@@ -95,10 +95,10 @@ def test_a_clear_gain_is_worth_sampling_and_the_policy_is_one() -> None:
     assert limits.lo < limits.value < limits.hi
 
 
-def test_a_tiny_pilot_says_so_and_names_a_safe_default() -> None:
+def test_a_tiny_pilot_says_so_and_keeps_the_answers_of_today() -> None:
     found = analyze(simulated(0.6, 0.4, 6, 4), Settings()).recommendation
     assert found.verdict == "pilot too small"
-    assert found.policy.startswith("adaptive_consistency:0.95")
+    assert found.policy == "curtailed:cap=4" and "at least 10" in found.because
 
 
 def codes_of(found: Analysis) -> set[str]:
@@ -111,7 +111,7 @@ def test_edges_are_named_and_claim_nothing() -> None:
     right = (rng.random((40, 8)) < 0.4).astype(int).tolist()
     silent = analyze(scored([[None] * 8] * 40, [[0] * 8] * 40), Settings())
     assert "all_abstain" in codes_of(silent)
-    assert silent.recommendation.verdict == "single path"
+    assert silent.decision.verdict is None and silent.recommendation.verdict == "pilot too small"
     assert silent.predicted.plurality[32].value == pytest.approx(0, abs=0.01)
     apart = analyze(scored([[f"a{j}" for j in range(8)]] * 40, right), Settings())
     assert "all_different" in codes_of(apart)

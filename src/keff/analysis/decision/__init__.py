@@ -38,7 +38,7 @@ LEAST_QUESTIONS = 10
 MOST_RECORDED = 64
 """Without --now, what is drawn today are the recorded paths, but nobody votes on more than so many."""
 
-POINTS = "posterior mean shrunk to other workloads, cluster_bootstrap, as many new questions"
+POINTS = "posterior mean shrunk to other workloads, paired cluster_bootstrap, as many new questions"
 COSTS = "cluster_bootstrap, as many new questions"
 
 

@@ -38,7 +38,7 @@ class FlipPrice:
         return deep + (self.one_path - deep) * np.clip(ratio, 0.0, 1.0)
 
 
-GENERIC = FlipPrice(one_path=0.38, deep=1.4, sd=0.15)
+GENERIC = FlipPrice(one_path=0.371, deep=1.03, sd=0.173)
 """Fitted by ``python -m benchmarks.decision --fit`` to recorded generations."""
 
 SIMULATED, ORDERS = 2_000, 2
