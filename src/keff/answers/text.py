@@ -150,6 +150,8 @@ def _shown(text: str) -> str:
 
 
 def _token(token: str) -> str:
+    if token.isalpha():
+        return token
     bare = token.strip("()[]{}\"';:!?").rstrip(".,")
     if (amount := _AMOUNT.fullmatch(bare)) is not None:
         match = _numbers.NUMBER.fullmatch(amount["number"])
