@@ -11,11 +11,11 @@ import pytest
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.money import Bill, Change, Seconds
 from keff.analysis.results.recommendation import Kept, Recommendation
+from keff.analysis.results.rule_words import in_words
 from keff.cli._summary import _verdict  # pyright: ignore[reportPrivateUsage]
 from keff.policy import Sample, Stop, View, parse_policy
 from keff.records import Interval
 from keff.report.headline import arms_sentence, headline
-from keff.report.rules import in_words
 
 TOLD = {
     "fixed:1": "One path, no vote.",

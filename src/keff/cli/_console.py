@@ -18,13 +18,16 @@ result_console = Console(highlight=False, width=None if sys.stdout.isatty() else
 """The result of a command, for people."""
 
 
-def say(text: str, indent: int = 2, *, markup: bool = False) -> None:
-    """Print one statement: wrapped at words on a terminal, one line where it goes to a file or a pipe."""
-    if result_console.is_terminal:
-        shown = Text.from_markup(text) if markup else Text(text)
-        result_console.print(Padding(shown, (0, 0, 0, indent)))
-    else:
-        result_console.print(" " * indent + text, markup=markup, soft_wrap=True)
+def say(text: str, indent: int = 2, *, style: str = "") -> None:
+    """Print one statement: wrapped at words on a terminal, one line where it goes to a file or a pipe.
+
+    A text of several lines is a table, and printed as it is.
+    """
+    if result_console.is_terminal and "\n" not in text:
+        result_console.print(Padding(Text(text, style), (0, 0, 0, indent)))
+        return
+    for line in text.split("\n"):
+        result_console.print((" " * indent + line).rstrip(), style=style, markup=False, soft_wrap=True)
 
 
 def warn(line: str) -> None:

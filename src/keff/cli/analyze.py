@@ -33,6 +33,7 @@ def command(
     money: MoneyOptions,
     goal: AimOptions,
     seed: a.AnalysisSeed = 0,
+    verbose: w.Verbose = False,
     json: w.Json = False,
 ) -> None:
     """Analyse every PATH."""
@@ -52,11 +53,11 @@ def command(
     records = [record for path in paths for record in open_records(path, opening)]
     if pool and len(records) > 1:
         records = [pool_records(records, log.trim)]
-    analyze_records(records, settings, out, json=json)
+    analyze_records(records, settings, out, verbose=verbose, json=json)
 
 
 def analyze_records(
-    records: list[Record], settings: Settings, out: Path | None, *, json: bool
+    records: list[Record], settings: Settings, out: Path | None, *, verbose: bool = False, json: bool
 ) -> list[tuple[Record, Analysis]]:
     """Analyse records, write the plan where asked, print what was found, and return it."""
     if out is not None and len(records) > 1:
@@ -70,14 +71,14 @@ def analyze_records(
         from keff.analysis.plans import make_plan
 
         make_plan(*analyses[0]).write(out)
-    show(analyses, json=json)
+    show(analyses, verbose=verbose, json=json)
     return analyses
 
 
-def show(analyses: list[tuple[Record, Analysis]], *, json: bool) -> None:
+def show(analyses: list[tuple[Record, Analysis]], *, verbose: bool = False, json: bool) -> None:
     """Print analyses: one JSON object, or a summary for people."""
     if not json:
-        _show_people(analyses)
+        _show_people(analyses, verbose=verbose)
     elif len(analyses) == 1:
         print_json(analyses[0][1].to_dict())
     else:
@@ -85,7 +86,7 @@ def show(analyses: list[tuple[Record, Analysis]], *, json: bool) -> None:
         print_json({"runs": runs})
 
 
-def _show_people(analyses: list[tuple[Record, Analysis]]) -> None:
+def _show_people(analyses: list[tuple[Record, Analysis]], *, verbose: bool) -> None:
     # What draws tables, or writes a plan, is imported where it is asked for: it takes as long as an analysis.
     from keff.cli._summary import print_branches, print_summary
 
@@ -93,4 +94,4 @@ def _show_people(analyses: list[tuple[Record, Analysis]]) -> None:
         print_branches(analyses)
         return
     for record, analysis in analyses:
-        print_summary(record, analysis)
+        print_summary(record, analysis, verbose=verbose)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from keff.analysis.matching import RARE
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.recommendation import Recommendation
+from keff.analysis.results.rule_words import in_words
 from keff.records import Interval
-from keff.report.rules import in_words
 from keff.result import number
 
 BADGES = {

@@ -51,7 +51,7 @@ class Decision(Finding):
     deploy, its cap written, and ``because`` a sentence for the verdict. ``kept``, ``change``, ``accuracy``
     and ``expected_paths`` are read from one joint posterior; None is what the record cannot say.
     ``run_change`` is the change of accuracy that one run over as many questions may show, wider than
-    ``change.points``. ``settled`` and ``open`` say what is and is not known; ``questions_needed`` is how many
+    ``change.points``. ``expected_tokens`` are per question. ``settled`` and ``open`` say what is and is not known; ``questions_needed`` is how many
     questions show a gain of one point with 80% power. ``measured`` is False where the cap is above what was
     recorded, so that accuracy is predicted. ``agreement`` is how often the answer is the reference's.
     """
@@ -70,6 +70,13 @@ class Decision(Finding):
     questions_needed: int | None = None
     measured: bool = True
     agreement: Interval | None = None
+    expected_tokens: Interval | None = None
+
+    def __str__(self) -> str:
+        """Return it in sentences, as ``keff analyze`` prints it."""
+        from keff.analysis.results.decision_words import sentences
+
+        return "\n".join(sentences(self))
 
     def line(self) -> str:
         """Return the verdict, the policy and its mean paths."""

@@ -112,10 +112,16 @@ class Analysis(Finding):
         """The most paths one would pay for."""
         return 32 if self.k_star is None else self.k_star.k_max
 
+    def __str__(self) -> str:
+        """Return what ``keff analyze`` prints."""
+        from keff.analysis.results.summary import statements
+
+        return "\n".join([*statements(self), *(f"warning: {note.message}" for note in self.warnings)])
+
     def line(self) -> str:
         """Return the size of the record, c, K_eff and what is recommended."""
         c, worth = ("–" if value is None else value.text() for value in (self.c, self.k_eff))
-        return f"{self.n} questions x {self.k} paths, c = {c}, K_eff = {worth}; {self.recommendation.line()}"
+        return f"{self.n} questions x {self.k} paths, c = {c}, K_eff = {worth}; {self.decision.line()}"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the estimates that people look at first, and the recommendation."""
@@ -129,5 +135,5 @@ class Analysis(Finding):
             (f"K_eff of {self.k} paths", "–" if self.k_eff is None else self.k_eff.text()),
             ("ceiling 1/c", "–" if self.ceiling is None else self.ceiling.text()),
             ("K*", "–" if star is None else f"{star.paper} [{star.lo}, {star.hi}]"),
-            *self.recommendation.rows(),
+            *self.decision.rows(),
         ]

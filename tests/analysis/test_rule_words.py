@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
+from keff.analysis.results.rule_words import in_words
 from keff.policies._table import TablePolicy
 from keff.policy import Policy, Stop, View, parse_policy, tally
-from keff.report.rules import in_words
 
 SPECS = [
     *[f"budget:{k},cap={cap}{b}" for k in (1.26, 2.5, 4) for cap in (8, 24) for b in ("", ",b=2", ",b=64")],

@@ -17,12 +17,21 @@ MOST_DISSENT = 2
 
 
 def in_words(spec: str) -> str:
-    """Return what a policy does, in one sentence.
+    """Return what a policy does, in one plain sentence that ends with the most paths it draws.
 
-    A rule that sees only votes is told by its stops: where it ends with no vote against the leader, with one,
-    with two, what third answers change, and its cap. Others are told by the first line of their
+    A rule that sees only votes is told by the lead at which it stops, where that says it all, else by the
+    votes at which it stops (``boundaries`` has the rest). Others are told by the first line of their
     documentation.
     """
+    return _told(spec, finer=False)
+
+
+def boundaries(spec: str) -> str:
+    """Return all that there is to say of where a policy stops: as ``in_words`` where that says it all."""
+    return _told(spec, finer=True)
+
+
+def _told(spec: str, *, finer: bool) -> str:
     if spec == "fixed:1":
         return "One path, no vote."
     try:
@@ -31,11 +40,41 @@ def in_words(spec: str) -> str:
     except KeffError:
         return ""
     if isinstance(policy, InWaves):
-        return f"At least {_sizes(policy)} paths at a time, and after each wave: {in_words(policy.rule.spec)}"
+        rule = _told(policy.rule.spec, finer=finer)
+        return f"At least {_sizes(policy)} paths at a time, and after each wave: {rule}"
     if name == "fixed":
         return f"Always {policy.cap} paths, then the most frequent answer."
-    stops = Stops.of(policy) if isinstance(policy, TablePolicy) and name != "curtailed" else None
-    return plugins.summaries("policy").get(name, "") if stops is None else stops.sentence()
+    if name == "curtailed":
+        return f"Stop when no other answer can catch up; at most {policy.cap} paths."
+    if isinstance(policy, TablePolicy):
+        stops = Stops.of(policy)
+        by_lead = _by_lead(policy)
+        if by_lead or stops is not None:
+            return by_lead or (stops.sentence() if finer else stops.short())
+    return plugins.summaries("policy").get(name, "")
+
+
+def _by_lead(policy: TablePolicy) -> str:
+    """Return the rule as the lead that stops it, and from which path on by less; "" where that is not all."""
+    leads: dict[int, int] = {}
+    allowed = legal(policy.cap)
+    for n in range(1, policy.cap):
+        v1, v2 = np.nonzero(allowed[n])
+        lead, stops = v1 - v2, policy.stops[n][v1, v2]
+        if not stops.any():
+            continue
+        least = int(lead[stops].min())
+        if lead[~stops].max(initial=0) >= least:
+            return ""
+        if least != next(reversed(leads.values()), 0):
+            leads[n] = least
+    if not leads or list(leads.values()) != sorted(leads.values(), reverse=True):
+        return ""
+    parts = [
+        f"by {lead}" + (f" from path {n} on" if n > lead or place else "")
+        for place, (n, lead) in enumerate(leads.items())
+    ]
+    return f"Stop when one answer leads {', or '.join(parts)}; at most {policy.cap} paths."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +115,20 @@ class Stops:
                 return False
         return True
 
+    @property
+    def places(self) -> list[str]:
+        """The votes at which it stops, whatever else was drawn."""
+        return [f"{lead} to {against}" for against, lead in enumerate(self.leads) if lead]
+
+    def short(self) -> str:
+        """Return where it stops with few votes against the leader, and the most paths."""
+        if not self.places:
+            return self.sentence()
+        return f"Stop when the vote stands at {_any_of(self.places)}; at most {self.cap} paths."
+
     def sentence(self) -> str:
         """Return the rule in words."""
-        places = [f"{lead} to {against}" for against, lead in enumerate(self.leads) if lead]
+        places = self.places
         if not places and self.closer is None and self.ahead is None:
             return f"Draw {self.cap} paths, then take the most frequent answer."
         parts = [f"Stop when the vote stands at {_any_of(places)}"] if places else []
@@ -89,7 +139,7 @@ class Stops:
             parts.append("against 3 votes or more it asks for less the fewer paths are left")
         elif self.ahead is not None:
             parts.append(f"against 3 votes or more it takes a lead of at least {self.ahead}")
-        text = "; ".join([*parts, f"else go on, up to {self.cap} paths."])
+        text = "; ".join([*parts, f"at most {self.cap} paths."])
         return text[0].upper() + text[1:]
 
 

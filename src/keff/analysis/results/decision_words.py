@@ -1,0 +1,115 @@
+"""The decision in words: what to draw instead of what is drawn, the rule, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keff.analysis.results.decision import Decision
+from keff.analysis.results.rule_words import boundaries, in_words
+from keff.policy import parse_policy
+from keff.policy_spec import PolicySpec
+from keff.records import Interval
+
+
+def sentences(decision: Decision, *, verbose: bool = False) -> list[str]:
+    """Return the decision, the rule, and how sure it is, one sentence or two each.
+
+    With ``verbose`` the rule has its finer boundaries, and the change of accuracy a second interval: that of
+    one run with other paths.
+    """
+    rule = boundaries(decision.policy) if verbose else in_words(decision.policy)
+    told = [first_sentence(decision), rule, *_sure(decision)]
+    if verbose and decision.run_change is not None:
+        told.append(f"One run with other paths would show {points(decision.run_change)} points.")
+    return [line for line in told if line]
+
+
+def first_sentence(decision: Decision) -> str:
+    """Return what to draw instead of what is drawn, and what that changes."""
+    if decision.verdict is None:
+        return f"No decision: {decision.because}."
+    paths = None if decision.expected_paths is None else decision.expected_paths.value
+    today = reference_words(decision.reference)
+    if decision.policy == decision.reference:
+        return f"Keep drawing {today}."
+    if decision.policy == "fixed:1":
+        what = f"Ask once instead of drawing {today}"
+    elif paths is None:
+        what = f"Stop early instead of always drawing {today}"
+    else:
+        # Of two numbers of paths the second needs no unit.
+        what = f"Draw {count(paths)} instead of {today.removesuffix(' paths').removesuffix(' path')}"
+    changes = list(_changes(decision))
+    return f"{what}: {', '.join(changes)}." if changes else f"{what}."
+
+
+def count(paths: float) -> str:
+    """Return a mean number of paths with its unit."""
+    return "1 path" if paths == 1 else f"{paths:.1f} paths"
+
+
+def reference_words(spec: str) -> str:
+    """Return what is drawn today as people say it."""
+    parsed = PolicySpec.parse(spec)
+    if parsed.name != "fixed":
+        return f"by {spec}"
+    k = parse_policy(spec).cap
+    return f"{k} path{'' if k == 1 else 's'}"
+
+
+def relative(decision: Decision, name: str) -> float | None:
+    """Return the change of ``paths`` or ``tokens`` as a part of today's; None where either is unknown."""
+    difference = getattr(decision.change, name)
+    total = decision.expected_paths if name == "paths" else decision.expected_tokens
+    if difference is None or total is None or not total.value - difference.value > 0:
+        return None
+    return difference.value / (total.value - difference.value)
+
+
+def _changes(decision: Decision) -> Iterator[str]:
+    change = decision.change
+    tokens, paths = relative(decision, "tokens"), relative(decision, "paths")
+    if tokens is not None or paths is not None:
+        yield f"{tokens:+.0%} tokens" if tokens is not None else f"{paths:+.0%} paths"
+    if change.dollars is not None:
+        yield f"{signed_dollars(1000 * change.dollars.value)} per 1,000 questions"
+    for name in ("p50", "p95"):
+        seconds: Interval | None = getattr(change, name)
+        if seconds is not None:
+            yield f"{name} {seconds.value:+.1f} s"
+    if change.points is not None:
+        yield f"accuracy {points(change.points)} points"
+    elif decision.agreement is not None:
+        yield f"the same answer on {decision.agreement.percent()} of questions"
+
+
+def signed_dollars(value: float) -> str:
+    """Return dollars with their sign before the currency."""
+    return f"{'-' if value < 0 else '+'}${abs(value):.3g}"
+
+
+def points(change: Interval | None) -> str:
+    """Format a difference of shares in percentage points, with signs."""
+    if change is None or change.value != change.value:
+        return "–"
+    if change.limits is None:
+        return f"{100 * change.value:+.1f}"
+    lo, hi = change.limits
+    return f"{100 * change.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}]"
+
+
+def _sure(decision: Decision) -> Iterator[str]:
+    kept = decision.kept
+    if kept is not None:
+        predicted = "" if decision.measured else ", predicted beyond the paths recorded"
+        sure = ""
+        if kept.confidence is not None:
+            sure = f"; {kept.confidence:.0%} sure that this workload keeps what is asked"
+        of = reference_words(kept.of or decision.reference)
+        yield f"Keeps {kept.percent()} of the accuracy of {of}{predicted}{sure}."
+    if decision.verdict is None:
+        return
+    yield f"{decision.verdict[0].upper()}{decision.verdict[1:]}: {decision.because}."
+    for label, text in (("Settled", decision.settled), ("Open", decision.open)):
+        if text:
+            yield f"{label}: {text.rstrip('.')}."
