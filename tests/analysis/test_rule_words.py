@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.analysis.results.rule_words import in_words
+from keff.analysis.results.rule_words import boundaries, in_words
 from keff.policies._table import TablePolicy
 from keff.policy import Policy, Stop, View, parse_policy, tally
 
@@ -18,12 +18,16 @@ SPECS = [
     *[f"budget:{k},cap={cap}{b}" for k in (1.26, 2.5, 4) for cap in (8, 24) for b in ("", ",b=2", ",b=64")],
     "budget:1.05,b=2,cap=12",
     *[f"lead_k:{lead},cap={cap}" for lead in (2, 3, 4) for cap in (4, 16, 32)],
+    *[f"budget:{k},cap={cap},b=64" for k in (1.05, 2, 3, 4) for cap in (5, 8, 16)],
     *[f"adaptive_consistency:{sure},cap={cap}" for sure in (0.8, 0.95) for cap in (3, 16, 32)],
 ]
 
 
 def said_of(sentence: str, v1: int, v2: int, n: int, others: int) -> bool | None:
     """Return what a sentence says of a state: stop (True), go on (False), or it leaves open (None)."""
+    leads = re.findall(r"by (\d+)(?: from path (\d+) on)?", sentence)
+    if leads:
+        return any(v1 - v2 >= int(lead) and n >= int(path or 0) for lead, path in leads)
     places = {int(low): int(high) for high, low in re.findall(r"(\d+) to (\d+)", sentence)}
     if v2 in places and v1 >= places[v2]:
         return True
@@ -39,7 +43,7 @@ def said_of(sentence: str, v1: int, v2: int, n: int, others: int) -> bool | None
 
 @cache
 def told(spec: str) -> tuple[Policy, str]:
-    return parse_policy(spec), in_words(spec)
+    return parse_policy(spec), boundaries(spec)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -48,7 +52,8 @@ def told(spec: str) -> tuple[Policy, str]:
 def test_a_rule_does_what_its_sentence_says(spec: str, data: st.DataObject) -> None:
     policy, sentence = told(spec)
     assert isinstance(policy, TablePolicy)
-    assert f"p to {policy.cap} paths" in sentence or f"Draw {policy.cap} paths" in sentence
+    assert f"at most {policy.cap} paths" in sentence or f"Draw {policy.cap} paths" in sentence
+    assert f"{policy.cap} paths" in in_words(spec)
     answers = data.draw(st.integers(1, 6))
     key = st.one_of(st.integers(0, answers - 1), st.just(0), st.none())
     keys = [None if k is None else str(k) for k in data.draw(st.lists(key, max_size=policy.cap - 1))]

@@ -1,4 +1,4 @@
-"""The recommendation in words: rules are told by where they stop, and a pilot that is too small says so."""
+"""The decision in words, and rules told by where they stop."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from keff.analysis.results.comparison import Comparison
-from keff.analysis.results.money import Bill, Change, Seconds
-from keff.analysis.results.recommendation import Kept, Recommendation
+from keff.analysis.results.decision import Decision, Differences, Kept
+from keff.analysis.results.decision_words import first_sentence, sentences
+from keff.analysis.results.money import Bill, Seconds
+from keff.analysis.results.recommendation import Recommendation
 from keff.analysis.results.rule_words import in_words
-from keff.cli._summary import _verdict  # pyright: ignore[reportPrivateUsage]
 from keff.policy import Sample, Stop, View, parse_policy
 from keff.records import Interval
 from keff.report.headline import arms_sentence, headline
@@ -20,10 +21,10 @@ from keff.report.headline import arms_sentence, headline
 TOLD = {
     "fixed:1": "One path, no vote.",
     "fixed:8": "Always 8 paths, then the most frequent answer.",
-    "lead_k:3": "Stop when the vote stands at 3 to 0, 4 to 1 or 5 to 2; against 3 votes or more it takes "
-    "a lead of at least 3; "
-    "else go on, up to 32 paths.",
-    "lead_k:3,cap=4": "Stop when the vote stands at 3 to 0; else go on, up to 4 paths.",
+    "lead_k:2,cap=8": "Stop when one answer leads by 2; at most 8 paths.",
+    "curtailed:cap=3": "Stop when no other answer can catch up; at most 3 paths.",
+    "budget:3,cap=8,b=64": "Stop when one answer leads by 3, or by 2 from path 6 on; at most 8 paths.",
+    "adaptive_consistency:0.95": "Stop when the vote stands at 4 to 0, 6 to 1 or 8 to 2; at most 32 paths.",
 }
 
 
@@ -48,66 +49,83 @@ def test_other_rules_are_told_by_their_documentation(spec: str) -> None:
     assert len(in_words(spec)) > 20
 
 
-def advice(verdict: Any, policy: str, **known: Any) -> Recommendation:
-    nothing = dict.fromkeys(field.name for field in fields(Recommendation))
-    return Recommendation(
-        **nothing
-        | {"verdict": verdict, "policy": policy, "k": 32, "because": "few", "expected_paths": 9.0}
-        | known
-    )
+def decided(verdict: Any = "vote", policy: str = "lead_k:2,cap=8", **known: Any) -> Decision:
+    whole = {
+        "expected_paths": Interval(3.6, 3.2, 4.0, "given"),
+        "change": Differences(paths=Interval(-4.4, -4.8, -4.0, "given"), points=change(-0.011, 0.004)),
+    }
+    return Decision(verdict, policy, "voting gains 4 points", "fixed:8", **{**whole, **known})
 
 
-def test_a_small_pilot_is_said_to_be_one_with_what_to_do_meanwhile() -> None:
-    safe, aimed = (
-        advice("pilot too small", spec) for spec in ("adaptive_consistency:0.95,cap=16", "budget:3")
-    )
-    assert _verdict(safe).endswith(
-        "to choose how many paths[/bold]; safe default: adaptive_consistency:0.95,cap=16"
-    )
-    assert _verdict(aimed).endswith("best for your aim: budget:3")
-    tops = [headline(one, 32) for one in (safe, aimed)]
-    assert [top.badge for top in tops] == ["Pilot too small"] * 2
-    assert tops[0].sentence.endswith("use the safe default.")
-    assert "aim" in tops[1].sentence
-    assert tops[0].words.startswith("Stop when the vote stands at 4 to 0")
+NOTHING: Any = dict.fromkeys(field.name for field in fields(Recommendation))
+BARE = Recommendation(**NOTHING)
 
 
-def test_a_rule_is_sold_by_what_it_keeps_and_only_as_far_as_that_is_known() -> None:
-    kept = Kept(0.987, 0.97, 1.0, "simulated from the pilot", confidence=0.62)
-    vote = advice("sample", "budget:3", kept=kept, same_answer=0.9)
-    told = headline(vote, 32)
-    assert "9.0 paths per question keep 98.7% of the accuracy of 32" in told.sentence
-    assert (told.rule, told.saved) == ("budget:3", "72%")
-    assert told.tiles[0].value == "98.7% [97.0, 100.0]"
-    assert "62% sure that this workload keeps what was asked" in told.tiles[0].detail
-    whole = replace(vote, replayed=Interval(0.991, 0.98, 1.0, "replayed"), optimism=0.004)
-    assert "99.1%" not in str(headline(whole, 32)), "one number per fact: what is kept"
-    blind = headline(replace(vote, kept=None), 32)
-    assert "mostly with the answer" in blind.sentence
-    assert blind.tiles[0].value == "90.0%"
-
-
-def test_dollars_seconds_and_the_change_from_today_are_told_where_they_are_known() -> None:
-    bare = [tile.label for tile in headline(advice("sample", "budget:3"), 32).tiles]
-    assert bare == ["Same answer as 32 paths", "Paths saved"]
-    known = advice(
-        "sample",
-        "budget:3",
-        change=Change(
-            "fixed:16", change(-0.02, 0.01), Interval(-7.0, None, None, "given"), change(None, None)
-        ),
-        bill=Bill("gpt", change(None, None), Interval(2.5, 2.0, 3.0, "given"), None, None, ()),
-        expected_seconds=Seconds(Interval(3.0, 2.0, 4.0, "given"), Interval(9.5, 8.0, 11.0, "given")),
-    )
-    tiles = {tile.label: tile for tile in headline(known, 32).tiles[1:]}
-    assert list(tiles) == [
-        "Paths saved, against your 16 paths",
-        "Dollars per 1,000 questions",
-        "Seconds to answer, 95th percentile",
+def test_the_first_sentence_says_what_to_draw_instead_of_what_is_drawn() -> None:
+    assert sentences(decided())[:2] == [
+        "Draw 3.6 paths instead of 8: -55% paths, accuracy +0.0 [-1.1, +0.4] points.",
+        "Stop when one answer leads by 2; at most 8 paths.",
     ]
-    assert [tile.value for tile in tiles.values()] == ["44%", "$2.5 [2, 3]", "9.5 [8.0, 11.0]"]
-    detail = tiles["Paths saved, against your 16 paths"].detail
-    assert "instead of 16 paths; accuracy changes by +0.0 [-2.0, +1.0] points" in detail
+    tokens = decided(
+        change=Differences(
+            paths=Interval(-4.4, None, None, "given"),
+            tokens=Interval(-60.0, None, None, "given"),
+            dollars=Interval(-0.002, None, None, "given"),
+            p95=Interval(-3.25, None, None, "given"),
+        ),
+        expected_tokens=Interval(40.0, None, None, "given"),
+    )
+    said = "Draw 3.6 paths instead of 8: -60% tokens, -$2 per 1,000 questions, p95 -3.2 s."
+    assert first_sentence(tokens) == said
+    once = decided("ask once", "fixed:1", expected_paths=Interval(1.0, 1.0, 1.0, "given"))
+    assert first_sentence(once).startswith("Ask once instead of drawing 8 paths: -81% paths")
+    assert first_sentence(decided(policy="fixed:8")) == "Keep drawing 8 paths."
+    other = first_sentence(replace(decided(), reference="lead_k:3,cap=8"))
+    assert other.startswith("Draw 3.6 paths instead of 8.0 by lead_k:3,cap=8: ")
+    nothing = Decision(None, "curtailed:cap=8", "9 questions cannot decide: record at least 10", "fixed:8")
+    assert first_sentence(nothing) == "No decision: 9 questions cannot decide: record at least 10."
+    blind = decided(change=Differences(), agreement=Interval(0.97, 0.95, 0.99, "replayed"))
+    assert first_sentence(blind).endswith("the same answer on 97.0% [95.0, 99.0] of questions.")
+
+
+def test_one_word_for_the_verdict_and_what_is_open_apart_from_what_is_settled() -> None:
+    kept = Kept(0.994, 0.985, 1.002, "given", confidence=0.93, of="fixed:8")
+    open_ = decided("open", kept=kept, settled="Stopping early is safe", open="Whether voting pays")
+    said = sentences(open_)
+    assert said[2].startswith("Keeps 99.4% [98.5, 100.2] of the accuracy of 8 paths; 93% sure")
+    assert said[3:] == ["Open: whether voting pays.", "Stopping early is safe."]
+    assert str(open_) == "\n".join(said)
+    top = headline(open_, BARE)
+    assert (top.tone, top.badge, top.rule) == ("wait", "Open", "lead_k:2,cap=8")
+    assert top.why == ("Open: whether voting pays", "Stopping early is safe")
+    badges = [headline(decided(verdict), BARE).badge for verdict in ("vote", "ask once", None)]
+    assert badges == ["Vote", "Ask once", "No decision"]
+    assert headline(decided(), BARE).why == ("Vote: voting gains 4 points",)
+    further = sentences(replace(open_, measured=False, run_change=change(-0.03, 0.02)), verbose=True)
+    assert "predicted beyond the paths recorded" in further[2]
+    assert "One run with other paths would show +0.0 [-3.0, +2.0] points." in further
+
+
+def test_tiles_tell_what_is_kept_saved_paid_and_waited_for() -> None:
+    kept = Kept(0.987, 0.97, 1.0, "given", confidence=0.62, of="fixed:8")
+    bare = [tile.label for tile in headline(decided(kept=kept), BARE).tiles]
+    assert bare == ["Accuracy kept, of 8 paths", "Paths saved, against 8 paths"]
+    advice = Recommendation(
+        **NOTHING
+        | {
+            "bill": Bill("gpt", change(None, None), Interval(2.5, 2.0, 3.0, "given"), None, None, ()),
+            "expected_seconds": Seconds(Interval(3.0, 2.0, 4.0, "given"), Interval(9.5, 8.0, 11.0, "given")),
+        }
+    )
+    tiles = {tile.label: tile for tile in headline(decided(kept=kept), advice).tiles}
+    assert [tile.value for tile in tiles.values()] == [
+        "98.7% [97.0, 100.0]",
+        "55%",
+        "$2.5 [2, 3]",
+        "9.5 [8.0, 11.0]",
+    ]
+    assert "62% sure" in tiles["Accuracy kept, of 8 paths"].detail
+    assert "instead of 8; accuracy +0.0 [-1.1, +0.4] points" in tiles["Paths saved, against 8 paths"].detail
 
 
 def change(lo: float | None, hi: float | None) -> Interval:

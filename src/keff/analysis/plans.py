@@ -42,7 +42,7 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
     """Return the plan that a gateway deploys: the recommended policy with what it rests on."""
     config = record.info.config
     return Plan(
-        policy=analysis.recommendation.policy,
+        policy=analysis.decision.policy,
         space=record.ballot.reading.space,
         task=task_of(record.info) if config else None,
         config=dict(config) if config else None,

@@ -12,6 +12,7 @@ from keff.analysis.atlas import CAP, AtlasEntry
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
+from keff.analysis.results.decision_words import first_sentence
 from keff.analysis.results.estimates import Analysis
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
@@ -21,7 +22,6 @@ from keff.cli.analyze import show
 from keff.errors import PluginError
 from keff.reading.open import Opening, Record, open_record
 from keff.report.atlas import read_atlas
-from keff.report.headline import headline
 from keff.report.write import write_runs
 
 
@@ -87,8 +87,8 @@ def command(
     page = run / "report.html"
     if write_report_if_possible([(record, estimates)], page):
         _say(f"\n{page} has the curve and every path: open it in a browser.")
-    _say(f"\nDecision: {headline(estimates.recommendation, estimates.cap).sentence}")
-    if estimates.recommendation.verdict == "pilot too small" and n < MORE:
+    _say(f"\nDecision: {first_sentence(estimates.decision)}")
+    if estimates.decision.verdict == "open" and n < MORE:
         _say(f"keff demo --run demo-{MORE} --n {MORE} asks enough questions to tell, in five minutes or so.")
     _say(f"keff serve --plan {run / 'plan.json'} --upstream URL deploys it.")
 

@@ -25,6 +25,7 @@ from keff import files
 from keff.analysis.atlas import single
 from keff.analysis.combine import slot_table
 from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.decision_words import points
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.estimates import Limits as Ends
 from keff.analysis.results.replay import Replay
@@ -32,7 +33,7 @@ from keff.reading.open import Record
 from keff.records import Interval
 from keff.report import advice_series, money_series, series
 from keff.report.alternatives import alternatives
-from keff.report.headline import Headline, arms_sentence, headline, points
+from keff.report.headline import Headline, arms_sentence, headline
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
 from keff.report.series import fixed, pair, percent, within
 from keff.report.specs import specs
@@ -183,7 +184,7 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
         single=single(analysis),
         letters=advice_series.lettered(exhibit.replayed),
         told=alternatives(analysis, exhibit.record.ballot.votes),
-        headline=headline(analysis.recommendation, analysis.cap),
+        headline=headline(analysis.decision, analysis.recommendation),
         replayed=exhibit.replayed,
         rows=_numbers(analysis),
         charts=_charts(exhibit, analysis.cap),

@@ -51,9 +51,10 @@ class Decision(Finding):
     deploy, its cap written, and ``because`` a sentence for the verdict. ``kept``, ``change``, ``accuracy``
     and ``expected_paths`` are read from one joint posterior; None is what the record cannot say.
     ``run_change`` is the change of accuracy that one run over as many questions may show, wider than
-    ``change.points``. ``expected_tokens`` are per question. ``settled`` and ``open`` say what is and is not known; ``questions_needed`` is how many
+    ``change.points``. ``settled`` and ``open`` say what is and is not known; ``questions_needed`` is how many
     questions show a gain of one point with 80% power. ``measured`` is False where the cap is above what was
-    recorded, so that accuracy is predicted. ``agreement`` is how often the answer is the reference's.
+    recorded, so that accuracy is predicted. ``agreement`` is how often the answer is the reference's;
+    ``expected_tokens`` are per question.
     """
 
     verdict: VotingVerdict | None

@@ -38,9 +38,17 @@ def first_sentence(decision: Decision) -> str:
         what = f"Stop early instead of always drawing {today}"
     else:
         # Of two numbers of paths the second needs no unit.
-        what = f"Draw {count(paths)} instead of {today.removesuffix(' paths').removesuffix(' path')}"
+        what = f"Draw {count(paths)} instead of {_before(decision, paths)}"
     changes = list(_changes(decision))
     return f"{what}: {', '.join(changes)}." if changes else f"{what}."
+
+
+def _before(decision: Decision, paths: float) -> str:
+    """Return how many paths are drawn today, and by which rule where it stops early."""
+    spec, change = decision.reference, decision.change.paths
+    if PolicySpec.parse(spec).name == "fixed":
+        return str(parse_policy(spec).cap)
+    return spec if change is None else f"{paths - change.value:.1f} by {spec}"
 
 
 def count(paths: float) -> str:
@@ -50,9 +58,8 @@ def count(paths: float) -> str:
 
 def reference_words(spec: str) -> str:
     """Return what is drawn today as people say it."""
-    parsed = PolicySpec.parse(spec)
-    if parsed.name != "fixed":
-        return f"by {spec}"
+    if PolicySpec.parse(spec).name != "fixed":
+        return spec
     k = parse_policy(spec).cap
     return f"{k} path{'' if k == 1 else 's'}"
 
@@ -107,9 +114,15 @@ def _sure(decision: Decision) -> Iterator[str]:
             sure = f"; {kept.confidence:.0%} sure that this workload keeps what is asked"
         of = reference_words(kept.of or decision.reference)
         yield f"Keeps {kept.percent()} of the accuracy of {of}{predicted}{sure}."
+    yield from (f"{line}." for line in why(decision))
+
+
+def why(decision: Decision) -> list[str]:
+    """Return the verdict with its reason; of an open one what is settled, and what is not."""
     if decision.verdict is None:
-        return
-    yield f"{decision.verdict[0].upper()}{decision.verdict[1:]}: {decision.because}."
-    for label, text in (("Settled", decision.settled), ("Open", decision.open)):
-        if text:
-            yield f"{label}: {text.rstrip('.')}."
+        return []
+    told = decision.because
+    if decision.verdict == "open" and decision.open:
+        told = decision.open[0].lower() + decision.open[1:]
+    line = f"{decision.verdict[0].upper()}{decision.verdict[1:]}: {told}".rstrip(".")
+    return [line, *([decision.settled.rstrip(".")] if decision.settled else [])]

@@ -49,8 +49,10 @@ def _told(spec: str, *, finer: bool) -> str:
     if isinstance(policy, TablePolicy):
         stops = Stops.of(policy)
         by_lead = _by_lead(policy)
-        if by_lead or stops is not None:
-            return by_lead or (stops.sentence() if finer else stops.short())
+        if by_lead:
+            return by_lead
+        if stops is not None:
+            return stops.sentence() if finer else stops.short()
     return plugins.summaries("policy").get(name, "")
 
 
