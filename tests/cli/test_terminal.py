@@ -78,7 +78,7 @@ def test_without_labels_the_table_shows_what_is_known(tmp_path: Path) -> None:
         assert share == f"{found['plurality_share'][k]:.1%}"
         assert same == f"{1 - found['flip'][k]:.1%}"
     assert "majority" not in shown
-    assert "Gives the answer of 32 paths on" in shown
+    assert " paths instead of 8" in shown
 
 
 def test_a_negative_c_is_not_turned_into_evidence(tmp_path: Path) -> None:
