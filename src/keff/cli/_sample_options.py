@@ -26,6 +26,14 @@ AllOrN = Annotated[
     int | None, typer.Option("--n", min=1, help="Questions to sample.", show_default="all of them")
 ]
 K = Annotated[int, typer.Option("--k", min=1, help="Paths per question.")]
+PilotN = Annotated[
+    int | None,
+    typer.Option("--n", min=1, help="Questions to sample.", show_default="100 with --now up to 8, else 50"),
+]
+PilotK = Annotated[
+    int | None,
+    typer.Option("--k", min=1, help="Paths per question.", show_default="8 with --now up to 8, else 16"),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the choice of questions and of every path.")]
 Temperature = Annotated[float, typer.Option("--temperature", min=0, help="Sampling temperature.")]
 TopP = Annotated[float, typer.Option("--top-p", min=0, max=1, help="Nucleus sampling mass.")]

@@ -1,4 +1,4 @@
-"""Sample a pilot (100 items x 8 paths), then analyze it."""
+"""Sample a pilot (800 paths unless stated), then analyze it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,31 @@ from dataclasses import replace
 from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.study import MixSettings
+from keff.analysis.results.estimates import Analysis
 from keff.cli import _aim_options as a
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._branches import draw_branches, read_branches
+from keff.cli._console import progress_console
 from keff.cli._grouped import grouped
 from keff.cli._groups import AimOptions, MoneyOptions
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report
 from keff.cli.analyze import analyze_records
 from keff.cli.mix import Outputs, mix_runs, read_table
+from keff.policy import parse_policy, policy_now
 from keff.reading.open import Opening, open_record
 from keff.report.write import write_runs
 
+WIDE, DEEP = (100, 8), (50, 16)
+"""Questions x paths of a pilot, 800 either way: of what is drawn today where that is up to 8 paths, and where
+it is not said, so that twice as many as most people draw are measured."""
 
-@grouped(without=("policy", "shard", "money.prices"), n=(s.N, 100))
+BEYOND = 32
+"""The paper's K_max: what so many paths would add is said of a pilot without --now."""
+
+
+@grouped(without=("policy", "shard", "money.prices"), n=(s.PilotN, None), k=(s.PilotK, None))
 def command(
     wishes: Wishes,
     out: w.PlanOut = None,
@@ -35,6 +45,8 @@ def command(
     json: w.Json = False,
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
+    n, k = WIDE if branch or (money.now is not None and _most(money.now) <= WIDE[1]) else DEEP
+    wishes = replace(wishes, n=wishes.n or n, k=wishes.k or k)
     if branch:
         branches = read_branches(branch, wishes)
         settings = MixSettings(cap, MixAim(retain=goal.retain), read_table(wishes.prices), seed=wishes.seed)
@@ -55,3 +67,26 @@ def command(
     )
     if page is not None:
         write_runs(analyses, page)
+    if money.now is None and not json:
+        say_beyond(analyses[0][1])
+
+
+def _most(now: str) -> int:
+    return parse_policy(policy_now(now)).cap
+
+
+def say_beyond(analysis: Analysis) -> None:
+    """Say what savings are against, and what 32 paths would add, which was not measured."""
+    progress_console.print(
+        f"Today is taken to be {analysis.k} paths, as measured: say what you draw with --now K.",
+        markup=False,
+        soft_wrap=True,
+    )
+    ahead = None if analysis.predicted is None else (analysis.predicted.plurality or {}).get(BEYOND)
+    if ahead is not None and analysis.plurality is not None and analysis.k < BEYOND:
+        progress_console.print(
+            f"{BEYOND} paths would be right on {ahead.percent()} (predicted, not measured), "
+            f"{analysis.k} are on {analysis.plurality[analysis.k]:.1%}.",
+            markup=False,
+            soft_wrap=True,
+        )
