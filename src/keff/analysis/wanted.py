@@ -20,7 +20,7 @@ class Wanted(TypedDict, total=False):
 
     ``now`` is what is drawn today, a number of paths or a policy (default: what was recorded); ``cap`` the
     most paths one would pay for. One aim: ``retain`` (the share of today's accuracy to keep, ``sure`` with
-    which probability on this workload), ``budget`` or ``budget_mean`` (mean paths), ``budget_dollars``, or
+    which probability on this workload), ``budget`` (mean paths), ``budget_dollars``, or
     ``value_per_correct`` with ``cost_per_path``. ``prices`` is a table or a TOML file, ``volume`` the
     questions to come, ``pace`` seconds where none are recorded ("0.5+60": to the first token, and tokens per
     second); ``epsilon`` is the paper's.
@@ -31,7 +31,6 @@ class Wanted(TypedDict, total=False):
     retain: float | None
     sure: float | None
     budget: float | None
-    budget_mean: float | None
     budget_dollars: float | None
     value_per_correct: float | None
     cost_per_path: float | None
@@ -67,7 +66,6 @@ def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> S
             retain=given.get("retain"),
             confidence=given.get("sure"),
             budget=given.get("budget"),
-            budget_mean=given.get("budget_mean"),
             value_per_correct=given.get("value_per_correct"),
             cost_per_path=given.get("cost_per_path"),
         ),

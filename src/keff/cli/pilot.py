@@ -37,7 +37,7 @@ def command(
     out: w.PlanOut = None,
     page: w.PageOut = None,
     epsilon: a.Epsilon = 0.025,
-    cap: a.Cap = 32,
+    cap: a.CapOr32 = None,
     *,
     money: MoneyOptions,
     goal: AimOptions,
@@ -49,7 +49,9 @@ def command(
     wishes = replace(wishes, n=wishes.n or n, k=wishes.k or k)
     if branch:
         branches = read_branches(branch, wishes)
-        settings = MixSettings(cap, MixAim(retain=goal.retain), read_table(wishes.prices), seed=wishes.seed)
+        settings = MixSettings(
+            cap or 32, MixAim(retain=goal.retain), read_table(wishes.prices), seed=wishes.seed
+        )
         outputs = Outputs(out, page, branch)
         drawn = draw_branches(branches)
         # What a spent budget left undrawn was said above.
@@ -59,7 +61,9 @@ def command(
     terms = priced.terms(None, goal.budget_dollars)
     if terms.tariff is not None and wishes.model is not None:
         terms.tariff.of(wishes.model)  # before anything is drawn
-    wanted = Settings(epsilon=epsilon, k_max=cap, seed=wishes.seed, aim=goal.aim(), terms=terms)
+    wanted = Settings(
+        epsilon=epsilon, k_max=cap or 32, cap=cap, seed=wishes.seed, aim=goal.aim(), terms=terms
+    )
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)
     analyses = analyze_records(

@@ -32,7 +32,9 @@ class Baseline:
         """Return what is stated, else what the plan's own figures are against; raises PolicyError."""
         stated = given
         if stated is None and plan is not None:
-            stated = text(fields(plan.estimates.get("recommendation")).get("baseline"))
+            stated = text(fields(plan.estimates.get("decision")).get("reference"))
+            # Plans of version 0.2 have a recommendation only.
+            stated = stated or text(fields(plan.estimates.get("recommendation")).get("baseline"))
         if stated is None:
             return None
         policy = parse_policy(policy_now(stated))

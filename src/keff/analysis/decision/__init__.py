@@ -180,6 +180,7 @@ def _decided(
         questions_needed=needed if known.level is not None else None,
         measured=measured,
         agreement=same,
+        expected_tokens=level("tokens"),
     )
     return Decided(decision, choice, known, level("tokens"), level("dollars"))
 
