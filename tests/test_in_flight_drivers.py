@@ -19,10 +19,14 @@ import keff
 from how_many import examples
 from jumping import on_a_clock
 from keff.analysis.replay.outcomes import run
+from keff.cli._serving import policy_of
 from keff.errors import UsageError
+from keff.gateway.deployment import POLICY
+from keff.gateway.monitor import by_stops
 from keff.gateway.outcome import Drawn, Outcome
 from keff.gateway.upstream import Answer, UpstreamError
 from keff.gateway.vote import Rules, Vote
+from keff.plan import Profile
 from keff.policy import parse_policy
 from keff.protocol.refusals import Refusal
 from keff.protocol.sharing import Sharing
@@ -172,3 +176,25 @@ def test_a_record_is_not_drawn_by_what_arrives_first() -> None:
     refuse_arrival(parse_policy("lead_k:3,in_flight=4"))
     with pytest.raises(UsageError, match="order=launch"):
         refuse_arrival(parse_policy("lead_k:3,in_flight=4,order=arrival"))
+
+
+@pytest.mark.parametrize(
+    ("given", "cap", "now", "policy"),
+    [
+        (None, None, "8", "curtailed:cap=8,in_flight=8,order=arrival"),
+        (None, 4, "8", "curtailed:cap=4,in_flight=4,order=arrival"),
+        ("lead_k:2,cap=8", None, "8", "lead_k:2,cap=8"),
+        (None, None, "lead_k:3,cap=8", POLICY),
+        (None, None, None, POLICY),
+    ],
+)
+def test_without_a_plan_todays_paths_are_drawn_in_flight(
+    given: str | None, cap: int | None, now: str | None, policy: str
+) -> None:
+    assert policy_of(given, cap, now) == policy
+
+
+def test_the_alarm_does_not_look_at_stops_on_arrival() -> None:
+    profile = Profile(paths=2, table=(0, 1), votes=((2,),))
+    assert by_stops(parse_policy("lead_k:3,cap=8,in_flight=2"), profile)
+    assert not by_stops(parse_policy(FAST), profile)

@@ -141,9 +141,8 @@ def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *
         answer = np.where(
             at_stop.reshape(shape) == cap, draws.tallies.leader[..., cap], answer.reshape(shape)
         )
-    ran = np.zeros((*shape, draws.cap))
     began = np.arange(cap) < ended.launched[:, None]
-    ran[..., :cap] = (began if whole else ended.ran).reshape(*shape, cap)
+    ran = (began.astype(np.float64) if whole else ended.ran).reshape(*shape, cap)
     launched = ended.launched.reshape(shape)
     return Walks(
         stop.reshape(shape),
@@ -185,7 +184,9 @@ def _spent(walks: Walks, draws: Draws, each: NDArray[np.float32] | None) -> Floa
     """Return the mean tokens or seconds of each question [n], of every path as far as it is paid."""
     if each is None:
         return None
-    ran = np.arange(draws.cap) < walks.stop[..., None] if walks.ran is None else walks.ran
+    if walks.ran is not None:
+        return (each[..., : walks.ran.shape[2]] * walks.ran).sum(axis=2).mean(axis=1)
+    ran = np.arange(draws.cap) < walks.stop[..., None]
     return (each * ran).sum(axis=2, dtype=np.float64).mean(axis=1)
 
 
