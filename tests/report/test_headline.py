@@ -64,7 +64,7 @@ BARE = Recommendation(**NOTHING)
 def test_the_first_sentence_says_what_to_draw_instead_of_what_is_drawn() -> None:
     assert sentences(decided())[:2] == [
         "Draw 3.6 paths instead of 8: -55% paths, accuracy +0.0 [-1.1, +0.4] points.",
-        "Stop when one answer leads by 2; at most 8 paths.",
+        "Stop when one answer leads by 2; at most 8 paths (lead_k:2,cap=8).",
     ]
     tokens = decided(
         change=Differences(

@@ -18,7 +18,9 @@ def sentences(decision: Decision, *, verbose: bool = False) -> list[str]:
     one run with other paths.
     """
     rule = boundaries(decision.policy) if verbose else in_words(decision.policy)
-    told = [first_sentence(decision), rule, *_sure(decision)]
+    # The spec is what sample, replay and serve take as it is.
+    spec = f"{rule.rstrip('.') or 'By the rule'} ({decision.policy})."
+    told = [first_sentence(decision), spec, *_sure(decision)]
     if verbose and decision.run_change is not None:
         told.append(f"One run with other paths would show {points(decision.run_change)} points.")
     return [line for line in told if line]
