@@ -283,8 +283,9 @@ async def attack(port: int, requests: int, seed: int, tally: Tally) -> None:
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> None:
-        sent = request_of(random.Random(f"{seed}|{number}"))
         async with gate:
+            # Made here: were all made first, those of open connections would come later than a gateway waits.
+            sent = request_of(random.Random(f"{seed}|{number}"))
             try:
                 reply = await exchanged(port, sent)
             except TimeoutError:
