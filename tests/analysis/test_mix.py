@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -15,6 +16,7 @@ from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, replay_cascade, singles, triples, undominated
 from keff.analysis.mix.shrink import expected_gain, reliability
 from keff.analysis.mix.study import MixSettings, combine_branches
+from keff.analysis.mix.worth import WorthRule
 from keff.errors import PolicyError, UsageError
 from keff.policies.cascade import Cascade
 from keff.policy import Sample, View, parse_policy
@@ -114,14 +116,17 @@ def plans(accuracy: list[list[float]], cost: list[float]) -> PlanTable:
 
 
 def test_baselines_are_the_best_single_plan_and_the_cheapest_near_it() -> None:
-    half = [1.0] * 20 + [0.0] * 20
-    near = [1.0] * 19 + [0.0] * 20 + [1.0]
-    near[0] = 0.0
-    choice = choose(plans([half, near], [1e4, 1.0]), np.arange(40), np.arange(40), MixAim())
+    half = [1.0] * 100 + [0.0] * 100
+    near = [0.0] * 6 + [1.0] * 94 + [0.0] * 95 + [1.0] * 5
+    every = np.arange(200)
+    choice = choose(plans([half, near], [1e4, 1.0]), every, every, MixAim())
     assert (choice.best, choice.cheap, choice.taken) == (0, 1, 1)
     # Beside a branch that is far off the same difference is more likely to be real.
-    apart = choose(plans([half, near, [0.0] * 40], [1e4, 1.0, 0.1]), np.arange(40), np.arange(40), MixAim())
+    apart = choose(plans([half, near, [0.0] * 200], [1e4, 1.0, 0.1]), every, every, MixAim())
     assert (apart.best, apart.cheap, apart.taken) == (0, 1, 0)
+    # On 40 questions near may lose ten points, whatever it saves: the default does not gamble.
+    few = np.r_[0:4, 6:22, 150:167, 197:200]
+    assert choose(plans([half, near], [1e4, 1.0]), few, every, MixAim()).taken == 0
 
 
 def test_of_equals_the_cheapest_is_the_baseline() -> None:
@@ -294,3 +299,65 @@ def test_where_a_cascade_passes_questions_on() -> None:
     assert passed[0.8] < 0.1 < max(passed.values())
     assert escalation("cascade:small(fixed:1)", orders, aligned.names, accuracy) is None
     assert escalation("mix:small(k=1)/large(k=1)", orders, aligned.names, accuracy) is None
+
+
+def worth_of(accuracy: FloatArray, cost: FloatArray) -> WorthRule:
+    single = np.arange(len(accuracy)) < 2
+    return WorthRule(accuracy, cost, single, np.arange(accuracy.shape[1]))
+
+
+def test_worth_leaves_the_best_single_plan_for_a_gain_of_one_error_only() -> None:
+    rng = np.random.default_rng(3)
+    base = rng.random(200)
+    noise = rng.normal(0, 0.1, 200)
+    noise -= noise.mean()
+    error = noise.std(ddof=1) / np.sqrt(200)
+    for gain, taken in ((0.9 * error, 0), (1.1 * error, 2)):
+        rule = worth_of(np.array([base, base - 0.3, base + noise + gain]), np.ones((3, 200)))
+        assert rule.at(1e4) == taken
+
+
+def test_the_curve_names_every_change_of_plan() -> None:
+    rows = np.ones((2, 40)) * np.array([[0.6], [0.9]])
+    rule = worth_of(rows, np.ones((2, 40)) * np.array([[1.0], [7.0]]))
+    assert [plan for _, plan in rule.curve] == [0, 1]
+    # The dearer plan pays from 6 / .3 = 20.
+    assert rule.pays_from(1) == pytest.approx(20) and rule.pays_from(0) == 0
+    assert 20 <= rule.curve[1][0] <= 20 * 10 ** (1 / 16)
+    assert rule.at(19) == 0 and rule.at(21) == 1
+    assert worth_of(rows[::-1], np.ones((2, 40)) * np.array([[1.0], [7.0]])).pays_from(1) is None
+
+
+def test_the_default_does_not_gamble() -> None:
+    steady, doubtful = np.full(50, 0.8), np.tile([1.0, 0.58], 25)
+    rule = worth_of(np.array([steady, doubtful, steady - 0.01]), np.ones((3, 50)))
+    assert rule.gambles(1, 0) and not rule.gambles(2, 0)
+
+
+def test_a_budget_holds_on_new_questions_in_nine_of_ten() -> None:
+    rng = np.random.default_rng(4)
+    over = 0
+    for _ in range(400):
+        cost = rng.gamma(2, 0.5, (1, 60))
+        budget = float(cost.mean() + 1.2816 * cost.std(ddof=1) / np.sqrt(60))
+        rule = WorthRule(np.ones((1, 60)), cost, np.array([True]), np.arange(60))
+        assert rule.within(budget * 1.0001)[0] and not rule.within(budget * 0.9999)[0]
+        over += budget < 1.0
+    assert over / 400 < 0.16
+
+
+def test_records_that_are_read_wrongly_are_refused_or_named() -> None:
+    aligned = group(30, 4, seed=11)
+    wrong = replace(
+        aligned.branches[0], votes=replace(aligned.branches[0].votes, correct=np.zeros((30, 4), int))
+    )
+    one = replace(aligned, branches=(wrong, aligned.branches[1]))
+    assert "never_right" in [note.code for note in combine_branches(one, MixSettings(cap=4)).warnings]
+    with pytest.raises(UsageError, match="answer-space"):
+        combine_branches(replace(aligned, branches=(wrong, wrong)), MixSettings(cap=4))
+
+
+def test_worth_needs_prices() -> None:
+    aim = MixSettings(cap=4, aim=MixAim(value_per_correct=1.0))
+    with pytest.raises(UsageError, match="--prices"):
+        combine_branches(group(30, 4, seed=12), aim)

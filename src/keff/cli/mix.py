@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from rich.table import Table
 
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.deploy import mix_plan
-from keff.analysis.mix.findings import MixFindings, PlanLine
+from keff.analysis.mix.findings import MixFindings
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
@@ -46,11 +47,28 @@ def print_mix(mixed: MixFindings) -> None:
         ratio, difference = advice.against_cheap
         _say(f"  against the cheapest single plan as good ({mixed.cheap_single.policy}):")
         _say(f"    cost x {_range(ratio)}, accuracy {_points(difference)} points")
+    _say(_when_it_pays(mixed))
+    for line, after in zip_longest(mixed.by_worth, mixed.by_worth[1:]):
+        till = "" if after is None else f" to {_amount(after.worth, mixed)}"
+        _say(f"  from {_amount(line.worth, mixed)}{till} per right answer: {line.plan.policy}")
     result_console.print(_branches(mixed))
     _say(f"No vote passes {mixed.ceiling.percent()}: on the others no path of any branch is right.")
     result_console.print(_frontier(mixed))
     for note in mixed.warnings:
         warn(note.message)
+
+
+def _when_it_pays(mixed: MixFindings) -> str:
+    if mixed.pays_from is None:
+        return "one branch alone is cheaper and as accurate on this pilot; by what a right answer is worth:"
+    return (
+        f"worth more than any cheaper single plan from {_amount(mixed.pays_from, mixed)} per right answer; "
+        "by what a right answer is worth (--value-per-correct):"
+    )
+
+
+def _amount(value: float, mixed: MixFindings) -> str:
+    return f"${value:.3g}" if mixed.cost_unit == "dollars" else f"{value:.3g} {mixed.cost_unit}"
 
 
 def _say(line: str) -> None:
@@ -84,12 +102,11 @@ def _frontier(mixed: MixFindings) -> Table:
     table.add_column(f"{mixed.cost_unit} per question", justify="right")
     for plan in mixed.frontier:
         mark = "  <- recommended" if plan.policy == mixed.advice.plan.policy else ""
-        table.add_row(plan.policy + mark, _percent(plan), f"{plan.cost.value:.4g}")
+        table.add_row(plan.policy + mark, _share(plan.accuracy), f"{plan.cost.value:.4g}")
     return table
 
 
-def _percent(plan: PlanLine) -> str:
-    accuracy = plan.accuracy
+def _share(accuracy: Interval) -> str:
     if accuracy.lo is None or accuracy.hi is None:
         return f"{100 * accuracy.value:.1f}%"
     return f"{100 * accuracy.value:.1f}% [{100 * accuracy.lo:.1f}, {100 * accuracy.hi:.1f}]"

@@ -9,6 +9,7 @@ import numpy as np
 
 from keff.analysis.mix.search import CandidatePlan
 from keff.analysis.mix.shrink import cheapest_expected, errors
+from keff.analysis.mix.worth import WorthRule
 from keff.errors import PolicyError
 from keff.stats.votes import FloatArray, IntArray
 
@@ -87,12 +88,13 @@ def choose(table: PlanTable, rows: IntArray, clusters: IntArray, aim: MixAim) ->
     Baseline A, fixed before the search: the single branch's plan of highest accuracy, of equals the
     cheapest. Baseline B: the cheapest single branch's plan within one paired standard error of A (the
     maximum of a small pilot is often a dear branch by luck). Without an aim: the cheapest plan that is not
-    expected to lose accuracy against A, as ``shrink`` says, else A.
+    expected to lose accuracy against A, as ``shrink`` says, else A; and A where that plan's loss may exceed
+    ``worth.GAMBLE``.
     """
     accuracy, cost = table.accuracy[:, rows], table.cost[:, rows].mean(axis=1)
     ids = np.unique(clusters[rows], return_inverse=True)[1]
     best, cheap = _baselines(table, accuracy, cost, ids)
-    return Choice(best, cheap, _taken(table.plans, accuracy, cost, ids, best, aim))
+    return Choice(best, cheap, _taken(table, accuracy, rows, ids, best, aim))
 
 
 def _baselines(table: PlanTable, accuracy: FloatArray, cost: FloatArray, ids: IntArray) -> tuple[int, int]:
@@ -106,28 +108,31 @@ def _baselines(table: PlanTable, accuracy: FloatArray, cost: FloatArray, ids: In
     return best, int(near[np.argmin(cost[near])])
 
 
+def worth_rule(table: PlanTable, rows: IntArray, clusters: IntArray) -> WorthRule:
+    """Return the rule that chooses by worth on some questions."""
+    ids = np.unique(clusters[rows], return_inverse=True)[1]
+    return WorthRule(table.accuracy[:, rows], table.cost[:, rows], table.single, ids)
+
+
 def _taken(
-    plans: Sequence[CandidatePlan],
-    accuracy: FloatArray,
-    cost: FloatArray,
-    ids: IntArray,
-    best: int,
-    aim: MixAim,
+    table: PlanTable, accuracy: FloatArray, rows: IntArray, ids: IntArray, best: int, aim: MixAim
 ) -> int:
-    means = accuracy.mean(axis=1)
+    rule = WorthRule(accuracy, table.cost[:, rows], table.single, ids)
     if aim.budget is not None:
-        within = cost <= aim.budget
+        within = rule.within(aim.budget)
         if not within.any():
             raise PolicyError(
-                f"no plan costs at most {aim.budget:g} per question; the cheapest {cost.min():.3g}"
+                f"no plan costs at most {aim.budget:g} per question with 90% probability; the cheapest has "
+                f"{rule.costs.min():.3g} on these questions"
             )
-        return int(np.argmax(np.where(within, means, -1) - 1e-9 * cost / cost.max()))
+        return int(np.argmax(np.where(within, rule.means, -1) - 1e-9 * rule.costs / rule.costs.max()))
     if aim.value_per_correct is not None:
-        return int(np.argmax(aim.value_per_correct * means - cost))
+        return rule.at(aim.value_per_correct)
     if aim.retain is not None:
-        keeps = means >= aim.retain * means[best]
-        return int(np.argmin(np.where(keeps, cost, np.inf)))
-    return cheapest_expected(plans, accuracy, cost, ids, best)
+        keeps = rule.means >= aim.retain * rule.means[best]
+        return int(np.argmin(np.where(keeps, rule.costs, np.inf)))
+    taken = cheapest_expected(table.plans, accuracy, rule.costs, ids, best)
+    return best if rule.gambles(taken, best) else taken
 
 
 def _gain(accuracy: FloatArray, baseline: FloatArray) -> FloatArray:

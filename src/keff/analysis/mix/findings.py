@@ -67,6 +67,18 @@ class PlanLine:
 
 
 @dataclass(frozen=True, slots=True)
+class WorthLine:
+    """The plan that is taken where a right answer is worth at least ``worth``, in the unit of costs."""
+
+    worth: float
+    plan: PlanLine
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the line as ``--json`` shows it."""
+        return {"from": self.worth, **self.plan.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
 class MixAdvice:
     """The recommended plan and what may be claimed of it.
 
@@ -107,7 +119,9 @@ class MixFindings:
     questions on (None for other plans). ``c_between`` [A][A] correlates the correctness of two paths,
     ``r_between`` that of the questions' difficulty (1: the same questions are hard for both). ``cost_unit``
     says what cost is counted in. ``ceiling`` is the share of questions that some path of some branch gets
-    right: no plan that votes passes it.
+    right: no plan that votes passes it. ``by_worth`` is the plan for each worth of a right answer, and
+    ``pays_from`` the worth from which the recommended one is worth more than every cheaper plan of one branch
+    (None: one is as accurate).
     """
 
     n: int
@@ -126,6 +140,8 @@ class MixFindings:
     best_single: PlanLine
     cheap_single: PlanLine
     advice: MixAdvice
+    by_worth: tuple[WorthLine, ...]
+    pays_from: float | None
     warnings: tuple[Note, ...]
 
     def to_dict(self) -> dict[str, Json]:
@@ -148,6 +164,8 @@ class MixFindings:
             "best_single": self.best_single.to_dict(),
             "cheap_single": self.cheap_single.to_dict(),
             "recommendation": self.advice.to_dict(),
+            "by_worth": [line.to_dict() for line in self.by_worth],
+            "pays_from": self.pays_from,
             "warnings": self.warnings,
         }
         return {name: plain(value) for name, value in table.items()}

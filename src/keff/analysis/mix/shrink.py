@@ -115,12 +115,18 @@ def expected_gain(
 
 def errors(values: FloatArray, ids: IntArray) -> FloatArray:
     """Return the standard error of the mean of each row [P, n], by cluster; infinite for one cluster."""
-    deviation = values - values.mean(axis=1, keepdims=True)
     units = int(ids.max()) + 1
     if units < 2:
         return np.full(len(values), np.inf)
-    if units < len(ids):
-        indicator = np.zeros((len(ids), units))
-        indicator[np.arange(len(ids)), ids] = 1
-        deviation = deviation @ indicator
-    return np.sqrt((deviation**2).sum(axis=1) * units / (units - 1)) / len(ids)
+    return np.sqrt((cluster_sums(values, ids) ** 2).sum(axis=1) * units / (units - 1)) / len(ids)
+
+
+def cluster_sums(values: FloatArray, ids: IntArray) -> FloatArray:
+    """Return the deviations of each row [P, n] from its mean, summed by cluster [P, G]."""
+    deviation = values - values.mean(axis=1, keepdims=True)
+    units = int(ids.max()) + 1
+    if units == len(ids):
+        return deviation
+    indicator = np.zeros((len(ids), units))
+    indicator[np.arange(len(ids)), ids] = 1
+    return deviation @ indicator

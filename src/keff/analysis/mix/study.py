@@ -8,10 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.analysis.audit import ceiling
-from keff.analysis.mix.choose import Choice, MixAim, PlanTable, choose
+from keff.analysis.mix.choose import Choice, MixAim, PlanTable, choose, worth_rule
 from keff.analysis.mix.claims import Against, cross_fit
 from keff.analysis.mix.escalation import Escalation, escalation
-from keff.analysis.mix.findings import BranchLine, MixAdvice, MixFindings, PlanLine, Verdict
+from keff.analysis.mix.findings import (
+    BranchLine,
+    MixAdvice,
+    MixFindings,
+    PlanLine,
+    Verdict,
+    WorthLine,
+)
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import Costs, path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles, triples, undominated
@@ -63,6 +70,10 @@ def combine_branches(group: Aligned, settings: MixSettings | None = None) -> Mix
     settings = settings or MixSettings()
     if group.n < 2 or len(np.unique(group.clusters)) < 2:
         raise UsageError(f"all branches share {group.n} question(s): combining them needs at least two")
+    if not any(branch.votes.scored().any() for branch in group.branches):
+        raise UsageError(
+            f"no path of any branch is right as {group.space}: name another space with --answer-space"
+        )
     costs = path_costs(group, settings.prices)
     return MixAnalysis(group, settings, costs).findings()
 
@@ -84,7 +95,11 @@ class MixAnalysis:
     def _aim(self) -> MixAim:
         """Where nothing else prices a path, ``cost_per_path`` does: worth is then counted in those paths."""
         aim = self.settings.aim
-        if aim.value_per_correct is None or aim.cost_per_path is None:
+        if aim.value_per_correct is None:
+            return aim
+        if aim.cost_per_path is None:
+            if self.costs.unit != "dollars":
+                raise UsageError("--value-per-correct is in dollars: add --prices FILE, or --cost-per-path")
             return aim
         if self.costs.unit != "paths":
             raise UsageError("--cost-per-path goes with records that are counted in paths: use --prices here")
@@ -119,6 +134,7 @@ class MixAnalysis:
         c = correlation_intervals(correct, group.clusters)
         frontier = undominated(self.table.plans)
         ones = np.ones(len(group.branches))
+        rule = worth_rule(self.table, self.every, group.clusters)
         return MixFindings(
             n=group.n,
             clusters=stats.units,
@@ -139,9 +155,12 @@ class MixAnalysis:
             best_single=self.line(self.table.plans[self.choice.best]),
             cheap_single=self.line(self.table.plans[self.choice.cheap]),
             advice=self._advice(stats.units),
+            by_worth=tuple(WorthLine(worth, self.line(self.table.plans[plan])) for worth, plan in rule.curve),
+            pays_from=rule.pays_from(self.choice.taken),
             warnings=(
                 *group.notes,
                 *self.costs.notes,
+                *self._useless(),
                 *self._dominating(stats.p),
                 *_shrunk(margin(stats).shrunk),
             ),
@@ -189,14 +208,13 @@ class MixAnalysis:
 
     def _verdict(self, taken: PlanLine, best: Against, cheap: Against) -> tuple[Verdict, int | None, str]:
         tolerance = self.settings.tolerance
-        if len(taken.branches) == 1:
-            return (
-                "one branch is enough",
-                None,
-                f"no cascade or mix of this pilot beats {taken.branches[0]} alone",
-            )
         numbers = f"cost x {best.cost_ratio().value:.2f}, accuracy {100 * best.difference:+.1f} points"
         against = f"{numbers} against the best single branch on questions held out"
+        if len(taken.branches) == 1:
+            own = self.table.plans[self.choice.best]
+            model = self.group.names[own.branches[0]]
+            why = f"{against}, by the choice of the model" if taken.branches[0] != model else ""
+            return "one branch is enough", None, "; ".join(part for part in (why, self._declined()) if part)
         if best.saves(tolerance):
             if not cheap.saves(tolerance):
                 against += (
@@ -211,6 +229,33 @@ class MixAnalysis:
                 f"{against}: more questions would not show a saving at these figures",
             )
         return "probably saves", needed, f"{against}: about {needed} more questions would tell"
+
+    def _declined(self) -> str:
+        """Say which plan of the frontier looks better than the one that is taken, and why it is left."""
+        accuracy, cost = self.table.accuracy.mean(axis=1), self.table.cost.mean(axis=1)
+        taken = self.choice.taken
+        better = ~self.table.single & (cost < cost[taken]) & (accuracy > accuracy[taken])
+        if not better.any():
+            return "no cascade or mix is both cheaper and more accurate on this pilot"
+        place = int(np.argmax(np.where(better, accuracy, -1)))
+        share, points = cost[place] / cost[taken], 100 * (accuracy[place] - accuracy[taken])
+        return (
+            f"{self.table.plans[place].spec} looks better on this pilot (cost x {share:.2f}, accuracy "
+            f"{points:+.1f} points) and is declined: the best of many plans is so in part by luck, "
+            "and it may lose accuracy on other questions"
+        )
+
+    def _useless(self) -> list[Note]:
+        """Name branches that are never right, or never answer: mostly records that are read wrongly."""
+        notes: list[Note] = []
+        for branch in self.group.branches:
+            if not (branch.votes.answered() >= 0).any():
+                text = f"{branch.name} never gives an answer that {self.group.space} reads"
+                notes.append(Note("never_answers", f"{text}: check --answer-space, or leave it out"))
+            elif not branch.votes.scored().any():
+                text = f"{branch.name} is never right: check how its answers are read, or leave it out"
+                notes.append(Note("never_right", text))
+        return notes
 
     def _dominating(self, p: FloatArray) -> list[Note]:
         """Say where one branch is at least as accurate and as cheap as every other one."""
