@@ -13,7 +13,7 @@ from keff.plugins import missing_extra
 from keff.policy import Policy, Stop, View, for_one_model, parse_policy
 
 
-class Scored(Protocol):
+class ScoredEpoch(Protocol):
     """What inspect_ai gives of a scored sample (its ``Score``)."""
 
     @property
@@ -26,7 +26,7 @@ class ScoredSample(Protocol):
     """One scorer's score of a sample (inspect_ai's ``SampleScore``)."""
 
     @property
-    def score(self) -> Scored:
+    def score(self) -> ScoredEpoch:
         """The score."""
         ...
 

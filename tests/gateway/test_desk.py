@@ -13,7 +13,7 @@ from fault_server import Script
 from gateway_rig import Rig, make_plan
 from keff.answers import _symbolic
 from keff.gateway import desk
-from keff.gateway.desk import Desk, Pool
+from keff.gateway.desk import AnswerReading, ReadingThreads
 from keff.gateway.extraction import Reader, reader_of
 
 Serve = Callable[..., Rig]
@@ -70,11 +70,11 @@ def test_what_cannot_be_read_in_time_votes_as_it_is_written_and_is_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(desk, "ANSWER_SECONDS", 0.3)
-    reader, pool = reader_of(math_plan()), Pool()  # type: ignore[arg-type]
+    reader, pool = reader_of(math_plan()), ReadingThreads()  # type: ignore[arg-type]
     pool.warm(reader)
 
     async def read() -> str | None:
-        return (await Desk(reader, pool, as_json=False).read(choice(HARD[0]))).key
+        return (await AnswerReading(reader, pool, as_json=False).read(choice(HARD[0]))).key
 
     assert asyncio.run(read()) == HARD[0]
     pool._threads.shutdown(wait=True)
@@ -86,14 +86,14 @@ def test_numbers_and_known_forms_need_no_thread(monkeypatch: pytest.MonkeyPatch)
     # On a busy machine the first form may take longer than a request waits, and would not be known then.
     monkeypatch.setattr(desk, "ANSWER_SECONDS", 60.0)
     monkeypatch.setattr(desk, "REQUEST_SECONDS", 60.0)
-    reader, pool = reader_of(math_plan()), Pool()  # type: ignore[arg-type]
+    reader, pool = reader_of(math_plan()), ReadingThreads()  # type: ignore[arg-type]
     pool.warm(reader)
 
     async def keys() -> None:
-        known = await Desk(reader, pool, as_json=False).read(choice("x+x"))
-        monkeypatch.setattr(Pool, "run", lambda *_: pytest.fail("it went to a thread"))
+        known = await AnswerReading(reader, pool, as_json=False).read(choice("x+x"))
+        monkeypatch.setattr(ReadingThreads, "run", lambda *_: pytest.fail("it went to a thread"))
         for answer, key in (("x+x", known.key), (r"\frac{1}{2}", "0.5"), ("0.50", "0.5")):
-            assert (await Desk(reader, pool, as_json=False).read(choice(answer))).key == key
+            assert (await AnswerReading(reader, pool, as_json=False).read(choice(answer))).key == key
 
     asyncio.run(keys())
     pool.close()
@@ -104,10 +104,10 @@ def test_a_request_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(desk, "REQUEST_SECONDS", 1.0)
     monkeypatch.setattr(_symbolic.POOL, "ask", lambda text, _: time.sleep(0.2) or [f"form {text}", 0.2])
     reader: Reader = reader_of(math_plan())  # type: ignore[arg-type]
-    pool = Pool()
+    pool = ReadingThreads()
 
     async def read() -> list[str | None]:
-        at = Desk(reader, pool, as_json=False)
+        at = AnswerReading(reader, pool, as_json=False)
         seen = await asyncio.gather(*(at.read(choice(f"y^{{{n}}}+z_{{99}}")) for n in range(30)))
         return [one.key for one in seen]
 

@@ -15,7 +15,7 @@ from fault_server import Script
 from gateway_rig import QUESTION, Rig, make_plan
 from keff.errors import PolicyError
 from keff.gateway.options import Options
-from keff.gateway.today import Baseline, Change, Spent, longest_of, replayed
+from keff.gateway.today import Baseline, GatewayChange, Spent, longest_of, replayed
 from keff.policy import parse_policy
 from keff.sampling.cost import Price
 
@@ -38,7 +38,7 @@ def test_with_fewer_times_than_k_they_are_drawn_again() -> None:
 
 
 def test_a_reply_is_compared_with_k_paths_of_its_own() -> None:
-    change = Change(Baseline("fixed:8", 8))
+    change = GatewayChange(Baseline("fixed:8", 8))
     change.take(Spent(0.5, 0.04, 4, at_once=0.2))
     change.take(Spent(0.1, 0.20, 10, at_once=0.3))
     told = change.told(None, (), None)
@@ -54,7 +54,7 @@ def test_another_policy_is_replayed_on_the_requests_that_were_drawn_on() -> None
     interval = replayed(parse_policy("lead_k:2,cap=8"), parse_policy("lead_k:3,cap=8"), rows)
     # By hand: lead 2 is reached after 2, 6 and 2 paths, lead 3 after 3, 7 and 5.
     assert interval is not None and interval.value == pytest.approx(((2 - 3) + (6 - 7) + (2 - 5)) / 3)
-    change = Change(Baseline("lead_k:3,cap=8", None))
+    change = GatewayChange(Baseline("lead_k:3,cap=8", None))
     change.take(Spent(1.0, 0.1, 2))
     told: Any = change.told(parse_policy("lead_k:2,cap=8"), rows, 0.01)
     assert told["paths"]["value"] == interval.value

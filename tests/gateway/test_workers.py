@@ -27,7 +27,7 @@ from keff.gateway.link import Answered, DrawnOn, enter, packed, unpacked
 from keff.gateway.metrics import Metrics
 from keff.gateway.monitor import Monitor, StateFile
 from keff.gateway.request_policy import policy_of_plan
-from keff.gateway.today import Baseline, Change, Spent
+from keff.gateway.today import Baseline, GatewayChange, Spent
 from keff.gateway.traffic import Traffic
 from keff.plan import Plan, Profile
 
@@ -36,7 +36,9 @@ def profiled() -> OwnBooks:
     policy = policy_of_plan("lead_k:3")
     profile = Profile(paths=4, table=(60, 20, 10, 7, 3))
     monitor = Monitor(Plan(policy="lead_k:3", estimates={}, profile=profile), policy)
-    return OwnBooks(policy=policy, monitor=monitor, traffic=Traffic(change=Change(Baseline("fixed:32", 32))))
+    return OwnBooks(
+        policy=policy, monitor=monitor, traffic=Traffic(change=GatewayChange(Baseline("fixed:32", 32)))
+    )
 
 
 def test_notes_mean_the_same_after_the_journey() -> None:

@@ -9,7 +9,7 @@ from keff.answers._spec import from_command_line, names, space
 from keff.answers._symbolic import limited, warm
 from keff.answers._trusted import key_spec, settle, trust
 from keff.answers._visible import strip_thinking
-from keff.answers._vote import ABSTAINED, Read, Tally, once, read, tally, why
+from keff.answers._vote import ABSTAINED, Read, VoteCount, once, read, tally, why
 
 __all__ = [
     "ABSTAINED",
@@ -17,7 +17,7 @@ __all__ = [
     "Extracted",
     "Read",
     "Space",
-    "Tally",
+    "VoteCount",
     "VotingFields",
     "canonical_json",
     "from_command_line",

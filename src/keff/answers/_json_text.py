@@ -18,7 +18,7 @@ _LANGUAGES = ("", "json", "jsonc", "json5")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class JsonSpan:
     """JSON that stands in a text; ``broken`` when it looks like JSON and is not."""
 
     start: int
@@ -62,14 +62,14 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _last(text: str, start: int) -> Span:
+def _last(text: str, start: int) -> JsonSpan:
     """Return the last object or array from ``start`` on; an empty span when there is none."""
     spans = list(_spans(text, start))
     chosen = [span for span in spans if span.broken or not _CITATION.fullmatch(text, span.start, span.end)]
-    return (chosen or spans or [Span(0, 0)])[-1]
+    return (chosen or spans or [JsonSpan(0, 0)])[-1]
 
 
-def _spans(text: str, start: int) -> Iterator[Span]:
+def _spans(text: str, start: int) -> Iterator[JsonSpan]:
     """Yield the outermost objects and arrays, and what looks like one.
 
     Raises NotRead where brackets are so many that looking for their partners would take quadratic time.
@@ -88,10 +88,10 @@ def _spans(text: str, start: int) -> Iterator[Span]:
             # After an incomplete document, a fence begins anew.
             at = end or _fence_after(text, begin)
             budget -= at - begin
-            yield Span(begin, at, str(error) if end else "incomplete JSON")
+            yield JsonSpan(begin, at, str(error) if end else "incomplete JSON")
         else:
             if like:
-                yield Span(begin, at)
+                yield JsonSpan(begin, at)
             at += not like
     else:
         raise NotRead(f"more than {MOST_OPENINGS:,} brackets")

@@ -19,7 +19,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 
 from keff import narrow
-from keff.answers._worker import Pool
+from keff.answers._worker import WorkerPool
 
 SECONDS = 60.0
 """By the clock: only where a machine is so busy that processor seconds take that long."""
@@ -28,7 +28,7 @@ ANSWER_SECONDS = 2.0
 MOST_CHARACTERS = 300
 
 
-POOL = Pool("keff.answers._symbolic_worker")
+POOL = WorkerPool("keff.answers._symbolic_worker")
 atexit.register(POOL.close)
 
 

@@ -42,7 +42,7 @@ _LARGE = re.compile(r"\^\s*\{?\s*-?\d{3}|\^\s*\{[^{}]*[\^!]|\d\s*\)*\s*!|\d{5}")
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class SizeBound:
     """Upper bounds of an expression once it is expanded: bits of its numbers, degree, terms."""
 
     bits: float = 0
@@ -54,12 +54,12 @@ class Bound:
             raise OverflowError("too large")
 
 
-def bound(expression: Any) -> Bound:
+def bound(expression: Any) -> SizeBound:
     """Return bounds of an expression that is not worked out; raises OverflowError where one is too large."""
     if expression.is_Integer or expression.is_Rational:
-        return Bound(max(abs(int(expression.p)).bit_length(), int(expression.q).bit_length()))
+        return SizeBound(max(abs(int(expression.p)).bit_length(), int(expression.q).bit_length()))
     if expression.is_Atom:
-        return Bound(degree=float(bool(expression.free_symbols)), bits=64 * float(expression.is_Float))
+        return SizeBound(degree=float(bool(expression.free_symbols)), bits=64 * float(expression.is_Float))
     if isinstance(expression, sympy.Pow):
         return power(bound(expression.base), expression.base, expression.exp)
     parts = [bound(part) for part in expression.args if isinstance(part, sympy.Basic)]
@@ -68,33 +68,33 @@ def bound(expression: Any) -> Bound:
         max((part.degree for part in parts), default=0),
     )
     if isinstance(expression, sympy.Add):
-        return Bound(bits + len(parts), degree, sum(part.terms for part in parts))
+        return SizeBound(bits + len(parts), degree, sum(part.terms for part in parts))
     if isinstance(expression, sympy.Mul):
         total = sum(part.bits for part in parts), sum(part.degree for part in parts)
-        return Bound(*total, math.prod(part.terms for part in parts))
+        return SizeBound(*total, math.prod(part.terms for part in parts))
     if isinstance(expression, sympy.factorial | sympy.factorial2 | sympy.gamma | sympy.subfactorial):
-        return Bound(size(expression.args[0]) * max(1, bits))
+        return SizeBound(size(expression.args[0]) * max(1, bits))
     if isinstance(expression, sympy.Sum | sympy.Product):
         count = math.prod(size(limit[2] - limit[1]) + 1 for limit in expression.limits if len(limit) == 3)
         if count > MOST_SUMMANDS and expression.function.free_symbols:
             raise OverflowError("too many summands")
-        return Bound(bits * count, degree * min(count, MOST_DEGREE))
-    return Bound(bits, degree)
+        return SizeBound(bits * count, degree * min(count, MOST_DEGREE))
+    return SizeBound(bits, degree)
 
 
-def power(base: Bound, written: Any, exponent: Any) -> Bound:
+def power(base: SizeBound, written: Any, exponent: Any) -> SizeBound:
     """Return the bounds of a power."""
     if exponent.free_symbols or not exponent.is_number:
         bound(exponent)
-        return Bound(base.bits, base.degree)
+        return SizeBound(base.bits, base.degree)
     if written in (0, 1, -1):
         bound(exponent)
-        return Bound(1)
+        return SizeBound(1)
     times = size(exponent)
     if times < 1:
         return base
     terms = math.comb(int(times) + int(base.terms) - 1, int(base.terms) - 1) if base.terms > 1 else 1
-    return Bound((base.bits + math.log2(base.terms)) * times, base.degree * times, terms)
+    return SizeBound((base.bits + math.log2(base.terms)) * times, base.degree * times, terms)
 
 
 def size(number: Any) -> float:

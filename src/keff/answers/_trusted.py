@@ -12,7 +12,7 @@ import json
 from functools import lru_cache
 
 from keff import narrow
-from keff.answers._worker import Pool
+from keff.answers._worker import WorkerPool
 from keff.errors import RunError, TaskError
 from keff.usercode import Stamp, UserCode
 
@@ -38,7 +38,7 @@ def key_spec(stamp: Stamp, inner: str | None) -> str:
     return f"{_KEY}{json.dumps(options, sort_keys=True)}"
 
 
-def caller(stamp: Stamp) -> Caller:
+def caller(stamp: Stamp) -> FunctionCaller:
     """Return what calls the function of a stamp; raises TaskError where this process does not trust it."""
     if not stamp.sha256:
         raise TaskError("answer space key: name your function with --answer-key FILE.py:function")
@@ -72,18 +72,18 @@ def settle(given: str | None, recorded: str | None) -> str | None:
 
 
 @lru_cache(maxsize=16)
-def _caller(code: UserCode) -> Caller:
-    return Caller(code)
+def _caller(code: UserCode) -> FunctionCaller:
+    return FunctionCaller(code)
 
 
-class Caller:
+class FunctionCaller:
     """Calls the function in a worker process, with a time limit; each answer once."""
 
     def __init__(self, code: UserCode) -> None:
         source = code.source.decode("utf-8", "replace")
         begin = {"path": code.path, "function": code.function, "source": source}
         self.name = code.stamp.name
-        self._pool = Pool("keff.answers._key_worker", begin)
+        self._pool = WorkerPool("keff.answers._key_worker", begin)
         self._overruns = 0
         self.ask = lru_cache(maxsize=2**16)(self._ask)
         atexit.register(self._pool.close)

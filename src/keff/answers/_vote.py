@@ -13,7 +13,7 @@ from keff.answers._base import Explains, Space
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class VoteCount:
     """The count of a vote.
 
     ``counts`` holds the votes of each key in order of first appearance; ``leader`` is the key with most
@@ -29,14 +29,16 @@ class Tally:
     share: float
 
 
-def tally(keys: Sequence[str | None]) -> Tally:
+def tally(keys: Sequence[str | None]) -> VoteCount:
     """Count the keys of one item's paths in launch order; None abstains and never wins."""
     counts = Counter(key for key in keys if key is not None)
     cast = counts.total()
     top = max(counts.values(), default=0)
     ties = tuple(key for key, count in counts.items() if count == top)
     leader = ties[0] if ties else None
-    return Tally(MappingProxyType(dict(counts)), leader, ties, len(keys) - cast, top / cast if cast else 0.0)
+    return VoteCount(
+        MappingProxyType(dict(counts)), leader, ties, len(keys) - cast, top / cast if cast else 0.0
+    )
 
 
 T = TypeVar("T")

@@ -79,7 +79,7 @@ class Worker:
                     continue
 
 
-class Pool:
+class WorkerPool:
     """Workers made as threads need them, kept for the next one."""
 
     def __init__(self, module: str, begin: object = None) -> None:

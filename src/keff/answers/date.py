@@ -59,7 +59,7 @@ _FORMS = {
 _LEAD = re.compile(r"\W*(?:(?:on|in|at|by|is|was|the|it|date|of|about|around|since)\W+){0,4}", re.I)
 
 
-class _Refused(ValueError):
+class _NotADate(ValueError):
     """Why a date is not read."""
 
 
@@ -97,14 +97,14 @@ class DateSpace:
         """Return the date in ISO 8601; None abstains."""
         try:
             return self._read(answer)
-        except _Refused:
+        except _NotADate:
             return None
 
     def why(self, text: str) -> str | None:
         """Return why a text or an answer abstains; None when it does not."""
         try:
             self._read(text)
-        except _Refused as reason:
+        except _NotADate as reason:
             return str(reason)
         return None
 
@@ -121,9 +121,9 @@ class DateSpace:
                 if match is not None:
                     clock = _clock(text, match.end())
                     if text[clock[1] :].strip(" .)\"'") and re.search(r"\d", text[clock[1] :]):
-                        raise _Refused("more than one date or number")
+                        raise _NotADate("more than one date or number")
                     return self._written(form, match, clock[0])
-        raise _Refused("no date")
+        raise _NotADate("no date")
 
     def _written(
         self, form: str, match: re.Match[str], clock: tuple[int, int, int, str | None] | None
@@ -141,7 +141,7 @@ class DateSpace:
                 return f"{date(year, month, 1):%Y-%m}".rjust(7, "0")
             return _with_clock(date(year, month, day), clock)
         except (ValueError, OverflowError):
-            raise _Refused("no such day") from None
+            raise _NotADate("no such day") from None
 
     def _ordered(self, first: int, second: int) -> tuple[int, int]:
         """Return day and month of a numeric date; raises where nobody can know."""
@@ -151,7 +151,7 @@ class DateSpace:
             return second, first
         if first > 12:
             return first, second
-        raise _Refused("day or month first? say order=dmy or order=mdy")
+        raise _NotADate("day or month first? say order=dmy or order=mdy")
 
 
 def pattern_groups(match: re.Match[str]) -> set[str]:

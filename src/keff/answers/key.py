@@ -8,7 +8,7 @@ from typing import ClassVar
 from keff.answers import _trusted
 from keff.answers._base import Explains, Extracted, Space, same_key
 from keff.answers._spec import cached
-from keff.answers._trusted import Caller
+from keff.answers._trusted import FunctionCaller
 from keff.answers._visible import strip_thinking
 from keff.usercode import Stamp
 
@@ -22,7 +22,7 @@ class KeySpace:
     else abstains with that reason.
     """
 
-    caller: Caller
+    caller: FunctionCaller
     inner: Space | None = None
     name: ClassVar[str] = "key"
     closed: ClassVar[bool] = False

@@ -239,7 +239,7 @@ _CODE = CodeSpace()
 _BRACKETS = re.compile(r"[()\[\]{}]")
 
 
-class _Refused(ValueError):
+class _NotPython(ValueError):
     """Why a program has no key."""
 
 
@@ -265,14 +265,14 @@ class PythonSpace:
         """Return the program in its one form; None when it is not Python."""
         try:
             return _form(answer)
-        except _Refused:
+        except _NotPython:
             return None
 
     def why(self, text: str) -> str | None:
         """Return why a text or an answer abstains; None when it does not."""
         try:
             _form(text)
-        except _Refused as reason:
+        except _NotPython as reason:
             return str(reason)
         return None
 
@@ -287,29 +287,29 @@ def _form(source: str) -> str:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
             _drop_docstring(node)
     if not tree.body:
-        raise _Refused("no program")
+        raise _NotPython("no program")
     try:
         return ast.unparse(rename(tree))
     except (RecursionError, ValueError) as error:
-        raise _Refused(f"cannot be written: {type(error).__name__}") from None
+        raise _NotPython(f"cannot be written: {type(error).__name__}") from None
 
 
 def _parsed(source: str) -> ast.Module:
     if len(source) > MOST_CHARACTERS:
-        raise _Refused(f"longer than {MOST_CHARACTERS:,} characters")
+        raise _NotPython(f"longer than {MOST_CHARACTERS:,} characters")
     source = source.replace("\r\n", "\n")
     if _nesting(source) > DEEPEST:
-        raise _Refused(f"nested more than {DEEPEST} deep")
+        raise _NotPython(f"nested more than {DEEPEST} deep")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             tree = parse(source)
         except SyntaxError as error:
-            raise _Refused(f"not Python: line {error.lineno or 1}") from None
+            raise _NotPython(f"not Python: line {error.lineno or 1}") from None
         except (ValueError, RecursionError, MemoryError, OverflowError) as error:
-            raise _Refused(f"not Python: {type(error).__name__}") from None
+            raise _NotPython(f"not Python: {type(error).__name__}") from None
     if _depth(tree) > DEEPEST:
-        raise _Refused(f"nested more than {DEEPEST} deep")
+        raise _NotPython(f"nested more than {DEEPEST} deep")
     return tree
 
 

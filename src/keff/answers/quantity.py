@@ -102,7 +102,7 @@ class _Registry(Protocol):
     def Quantity(self, amount: float | Fraction, unit: object, /) -> _Quantity: ...
 
 
-class _Refused(ValueError):
+class _NotAQuantity(ValueError):
     """Why a quantity is not read."""
 
 
@@ -136,14 +136,14 @@ class QuantitySpace:
         """Return the amount in base units; None abstains."""
         try:
             return _read(answer)
-        except _Refused:
+        except _NotAQuantity:
             return None
 
     def why(self, text: str) -> str | None:
         """Return why a text or an answer abstains; None when it does not."""
         try:
             _read(text)
-        except _Refused as reason:
+        except _NotAQuantity as reason:
             return str(reason)
         return None
 
@@ -204,7 +204,7 @@ def _last(text: str) -> str | None:
 @lru_cache(maxsize=2**16)
 def _read(answer: str) -> str:
     if len(answer) > MOST_CHARACTERS:
-        raise _Refused(f"longer than {MOST_CHARACTERS} characters")
+        raise _NotAQuantity(f"longer than {MOST_CHARACTERS} characters")
     text = plain(fold(answer)).strip().rstrip(".")
     at = _numbers.lead_in(text)
     total: _Quantity | None = None
@@ -212,13 +212,13 @@ def _read(answer: str) -> str:
         number = _numbers.UNSCALED.match(text, at)
         value = None if number is None else _numbers.value(number)
         if number is None or value is None:
-            raise _Refused("no number" if total is None else "a part is not read")
+            raise _NotAQuantity("no number" if total is None else "a part is not read")
         unit, at = _unit_at(text, number.end())
         rest = text[at:].strip(" .)")
         sign, named = (number["currency"] or "").strip(". "), _CODES.fullmatch(unit) is not None
         if sign or named:
             if rest or total is not None or (unit and not named):
-                raise _Refused("a price, and more")
+                raise _NotAQuantity("a price, and more")
             return f"{_numbers.written(value)} {unit or _CURRENCIES.get(sign, sign)}"
         part = _base(value, unit or "dimensionless")
         total = part if total is None else _sum(total, part)
@@ -226,7 +226,7 @@ def _read(answer: str) -> str:
             return _written(total)
         more = _AND.match(text, at)
         if not unit or more is None or not _has_unit(text, more.end()):
-            raise _Refused(f"unknown unit {rest[:30]!r}")
+            raise _NotAQuantity(f"unknown unit {rest[:30]!r}")
         at = more.end()
 
 
@@ -240,7 +240,7 @@ def _name(quantity: _Quantity) -> str:
     """Return the units of a quantity as this space reads them: ``meter*second^-2``."""
     powers = dict(quantity.unit_items())
     if any(Fraction(power).denominator != 1 for power in powers.values()):
-        raise _Refused("a unit with a root")
+        raise _NotAQuantity("a unit with a root")
     named = ((name, int(power)) for name, power in sorted(powers.items()))
     return "*".join(name if power == 1 else f"{name}^{power}" for name, power in named)
 
@@ -249,12 +249,12 @@ def _base(value: Fraction, unit: str) -> _Quantity:
     try:
         return _registry().Quantity(value, _registry().Quantity(1, _pint(unit)).units).to_base_units()
     except _ERRORS as error:
-        raise _Refused(f"{unit}: {type(error).__name__}") from None
+        raise _NotAQuantity(f"{unit}: {type(error).__name__}") from None
 
 
 def _sum(total: _Quantity, part: _Quantity) -> _Quantity:
     if _name(total) != _name(part) or not part.magnitude >= 0:
-        raise _Refused("parts of different kinds")
+        raise _NotAQuantity("parts of different kinds")
     return total + (part if total.magnitude >= 0 else -part)
 
 

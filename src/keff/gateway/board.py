@@ -13,7 +13,7 @@ from keff.gateway.metrics import Metrics
 from keff.gateway.options import BranchDown
 from keff.gateway.outcome import Drawn, Outcome
 from keff.gateway.reply import winner
-from keff.gateway.upstream import Address, Caller, UpstreamError
+from keff.gateway.upstream import Address, ClientHeaders, UpstreamError
 from keff.gateway.upstreams import Watched
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
@@ -41,7 +41,7 @@ class Site:
     branch_down: BranchDown
 
 
-def board_of(plan: Plan, policy: Policy, site: Site) -> Board | None:
+def board_of(plan: Plan, policy: Policy, site: Site) -> ServedBranches | None:
     """Return the branches of a plan that its policy asks, each at its server; None for a plan of one model.
 
     Branches of one address, key and model share a server and its health. Raises UsageError for a branch
@@ -64,7 +64,7 @@ def board_of(plan: Plan, policy: Policy, site: Site) -> Board | None:
             sharing=Sharing(site.upstream_n),
             open=branch.upstream is None,
         )
-    return Board(branches, branches[policy.branches[0]], skip=site.branch_down == "skip")
+    return ServedBranches(branches, branches[policy.branches[0]], skip=site.branch_down == "skip")
 
 
 def _address_of(branch: BranchPlan, site: Site) -> Address:
@@ -92,7 +92,7 @@ def _price_of(branch: BranchPlan, prices: PriceList) -> Price | None:
 
 
 @dataclass(slots=True)
-class Bill:
+class BranchUsage:
     """What one request drew from one branch."""
 
     calls: int = 0
@@ -106,7 +106,7 @@ class Bill:
         self.calls, self.usage = self.calls + 1, Usage(*total)
 
 
-class Board:
+class ServedBranches:
     """All branches of a plan; ``default`` answers requests whose policy asks one model."""
 
     def __init__(self, branches: Mapping[str, Branch], default: Branch, *, skip: bool) -> None:
@@ -136,9 +136,9 @@ class Board:
         """Return the branch that a policy asks first."""
         return self.branches[policy.branches[0]] if isinstance(policy, Branching) else self._default
 
-    def tab(self, body: Body, caller: Caller) -> Tab:
+    def tab(self, body: Body, caller: ClientHeaders) -> BranchLedger:
         """Open the account of one request."""
-        return Tab(self, body, caller)
+        return BranchLedger(self, body, caller)
 
 
 def _state(server: Watched) -> str:
@@ -147,12 +147,12 @@ def _state(server: Watched) -> str:
     return f"{'at its fallback' if server.serves else 'down'}: {server.health.why}"
 
 
-class Tab:
+class BranchLedger:
     """One request's account with the branches: the bytes each is sent, and what each cost."""
 
-    def __init__(self, board: Board, body: Body, caller: Caller) -> None:
+    def __init__(self, board: ServedBranches, body: Body, caller: ClientHeaders) -> None:
         self.board, self._body, self._caller = board, body, caller
-        self.bills: dict[str, Bill] = {}
+        self.bills: dict[str, BranchUsage] = {}
         self._heads: dict[str, bytes] = {}
 
     def branch(self, name: str, policy: Policy) -> Branch:
@@ -173,9 +173,9 @@ class Tab:
         """Return the headers of a call to a branch."""
         return branch.headers(self._caller)
 
-    def bill(self, branch: Branch) -> Bill:
+    def bill(self, branch: Branch) -> BranchUsage:
         """Return the bill of one branch."""
-        return self.bills.setdefault(branch.name, Bill())
+        return self.bills.setdefault(branch.name, BranchUsage())
 
     def lost(self, branch: Branch, error: UpstreamError) -> UpstreamError:
         """Note why a branch gives no more paths, and say which it is."""

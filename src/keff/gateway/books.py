@@ -39,7 +39,7 @@ class Voted:
     at: float = field(default_factory=time.time)
 
 
-class Books(Protocol):
+class VoteLedger(Protocol):
     """Where votes are written down."""
 
     @property

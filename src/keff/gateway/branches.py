@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from keff.gateway.plan_defaults import SYSTEM_ROLES
-from keff.gateway.upstream import Caller
+from keff.gateway.upstream import ClientHeaders
 from keff.gateway.upstreams import Watched
 from keff.narrow import is_array
 from keff.plan import BranchPlan
@@ -54,7 +54,7 @@ class Branch:
         body["messages"] = with_prompt(messages, plan.system, plan.template)
         return body
 
-    def headers(self, caller: Caller) -> dict[str, str]:
+    def headers(self, caller: ClientHeaders) -> dict[str, str]:
         """Return the headers of a call; a client's own key goes to no other server."""
         return self.upstream.headers(caller.at(trusted=self.open))
 

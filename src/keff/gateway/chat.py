@@ -15,13 +15,13 @@ from keff.gateway import passage, relay, stream
 from keff.gateway.accounts import REFUSED, Account
 from keff.gateway.errors import Gone, Problem
 from keff.gateway.exchange import ACCOUNT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
-from keff.gateway.job import Job
+from keff.gateway.job import RequestJob
 from keff.gateway.request import read_ask, read_response_ask
 from keff.gateway.response_stream import response_events, response_failure
 from keff.gateway.security import Guard, read_body
 from keff.gateway.service import Service
 from keff.gateway.spans import Fact
-from keff.gateway.upstream import CHAT, Caller, UpstreamError
+from keff.gateway.upstream import CHAT, ClientHeaders, UpstreamError
 from keff.protocol.values import Object, sendable
 
 log = logging.getLogger("keff.gateway")
@@ -91,7 +91,7 @@ class Chat:
         if self.service.in_flight > options.max_requests:
             raise Problem(503, f"{options.max_requests} requests are being served: try again")
 
-    def _caller(self, exchange: Exchange, scope: Scope) -> Caller:
+    def _caller(self, exchange: Exchange, scope: Scope) -> ClientHeaders:
         return self.guard.caller(
             exchange.headers, scope.get("query_string", b""), self.service.options.forward_headers
         )
@@ -128,7 +128,7 @@ class Chat:
         else:
             await until_gone(exchange, self._stream(exchange, job))
 
-    async def _stream(self, exchange: Exchange, job: Job) -> None:
+    async def _stream(self, exchange: Exchange, job: RequestJob) -> None:
         """Stream the winner once it is decided; an early failure still has its own status."""
         options = self.service.options
         work = asyncio.ensure_future(self.service.run(job))
@@ -145,7 +145,7 @@ class Chat:
         finally:
             await _ended(work)
 
-    def _events(self, work: asyncio.Future[Object], job: Job) -> bytes:
+    def _events(self, work: asyncio.Future[Object], job: RequestJob) -> bytes:
         try:
             if job.ask.api is CHAT:
                 return b"".join(stream.chunks(work.result(), include_usage=job.ask.include_usage))

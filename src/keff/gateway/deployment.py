@@ -10,22 +10,22 @@ import numpy as np
 
 from keff.errors import UsageError
 from keff.gateway.accounts import AccountLedger
-from keff.gateway.board import Board, Site, board_of
-from keff.gateway.books import Books, OwnBooks
+from keff.gateway.board import ServedBranches, Site, board_of
+from keff.gateway.books import OwnBooks, VoteLedger
 from keff.gateway.extraction import reader_of
 from keff.gateway.kinds import KindReader
-from keff.gateway.live import Kept, Numbers, Views
+from keff.gateway.live import Numbers, TrafficTerms, Views
 from keff.gateway.metering import PriceList
 from keff.gateway.metrics import series
 from keff.gateway.monitor import SHADOW_DRAWS, Monitor, StateFile, saved_profile
 from keff.gateway.options import Options
-from keff.gateway.plan_defaults import Terms, terms_of
+from keff.gateway.plan_defaults import PlanTerms, terms_of
 from keff.gateway.request_policy import Maker, policy_of_plan
 from keff.gateway.security import check_exposure
 from keff.gateway.service import Service
 from keff.gateway.shadows import Shadows
 from keff.gateway.spans import Tracer
-from keff.gateway.today import Baseline, Change
+from keff.gateway.today import Baseline, GatewayChange
 from keff.gateway.traffic import PER_REQUEST, Learner, Traffic, first_draw
 from keff.gateway.upstream import Address, Upstream
 from keff.gateway.upstreams import Watched
@@ -75,7 +75,7 @@ class Deployment:
     drain_seconds: int = 60
 
 
-def service_of(deployment: Deployment, rng: np.random.Generator, books: Books | None = None) -> Service:
+def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedger | None = None) -> Service:
     """Make the service; raises PlanError for a plan that cannot be served, UsageError for files.
 
     ``books`` are kept by another process where they are given.
@@ -149,7 +149,7 @@ def books_of(deployment: Deployment, policy: Policy) -> OwnBooks:
 
 def _traffic(deployment: Deployment) -> Traffic:
     baseline = Baseline.of(deployment.options.now, deployment.plan)
-    return Traffic(change=None if baseline is None else Change(baseline))
+    return Traffic(change=None if baseline is None else GatewayChange(baseline))
 
 
 def views_of(service: Service, books: OwnBooks) -> Views:
@@ -163,10 +163,10 @@ def views_of(service: Service, books: OwnBooks) -> Views:
     return Views(books, kept_of(service), numbers, service.states)
 
 
-def kept_of(service: Service) -> Kept:
+def kept_of(service: Service) -> TrafficTerms:
     """Return what a plan made from the traffic says of it."""
     space = PER_REQUEST if service.reader is None else service.reader.space.name
-    return Kept(space, service.options.shadow_paths)
+    return TrafficTerms(space, service.options.shadow_paths)
 
 
 def _site(deployment: Deployment) -> Site:
@@ -184,7 +184,7 @@ def _upstream(deployment: Deployment) -> Upstream:
     return Watched(deployment.address, Watched(deployment.fallback))
 
 
-def _passing(deployment: Deployment, board: Board) -> Upstream:
+def _passing(deployment: Deployment, board: ServedBranches) -> Upstream:
     """Return the server of what is not voted on: the operator's, else the first branch's."""
     first, home, fallback = board.servers[0], deployment.address, deployment.fallback
     if home is None and fallback is None:
@@ -195,16 +195,16 @@ def _passing(deployment: Deployment, board: Board) -> Upstream:
     return Watched(home or first.address, None if fallback is None else Watched(fallback))
 
 
-def _terms(deployment: Deployment) -> Terms:
+def _terms(deployment: Deployment) -> PlanTerms:
     plan = deployment.plan
     if plan is not None and plan.branches and plan.config is None:
         # Each branch brings its own model: by one of their names, or by keff's, all of them are asked.
         names = (name for branch in plan.branches for name in (branch.name, branch.model) if name)
-        return Terms(upstream=deployment.model, names=frozenset(names))
+        return PlanTerms(upstream=deployment.model, names=frozenset(names))
     if deployment.plan is not None:
         return terms_of(deployment.plan, deployment.model)
     # Without a plan a request differs from nothing: the model is only what one that names none gets.
-    return Terms(upstream=deployment.model)
+    return PlanTerms(upstream=deployment.model)
 
 
 def check(deployment: Deployment, rng: np.random.Generator) -> dict[str, object]:

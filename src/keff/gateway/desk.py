@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from keff.answers import limited, warm
-from keff.gateway.extraction import Read, Reader
+from keff.gateway.extraction import PathReading, Reader
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ REQUEST_SECONDS = 4.0
 THREADS = 4
 
 
-class Pool:
+class ReadingThreads:
     """The threads, started when they are first needed; not those of the event loop."""
 
     def __init__(self) -> None:
@@ -51,15 +51,15 @@ class Pool:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class Desk:
+class AnswerReading:
     """Reads the answers of one request."""
 
-    def __init__(self, reader: Reader, pool: Pool, *, as_json: bool) -> None:
+    def __init__(self, reader: Reader, pool: ReadingThreads, *, as_json: bool) -> None:
         self._reader, self._pool, self._as_json = reader, pool, as_json
         self._left = REQUEST_SECONDS
         self._turn = asyncio.Lock()
 
-    async def read(self, choice: Mapping[str, object]) -> Read:
+    async def read(self, choice: Mapping[str, object]) -> PathReading:
         """Return the vote of one choice."""
         if not self._reader.slow:
             return self._reader.read(choice, as_json=self._as_json)
@@ -69,10 +69,10 @@ class Desk:
             if not limit.missed:
                 return at_once
         else:
-            at_once = Read(None, False)
+            at_once = PathReading(None, False)
         return await self._patiently(choice) or at_once
 
-    async def _patiently(self, choice: Mapping[str, object]) -> Read | None:
+    async def _patiently(self, choice: Mapping[str, object]) -> PathReading | None:
         clock = asyncio.get_running_loop().time
         async with self._turn:
             await self._pool.ready()
@@ -85,6 +85,6 @@ class Desk:
             finally:
                 self._left -= clock() - begun
 
-    def _within_limit(self, choice: Mapping[str, object]) -> Read:
+    def _within_limit(self, choice: Mapping[str, object]) -> PathReading:
         with limited(ANSWER_SECONDS):
             return self._reader.read(choice, as_json=self._as_json)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from keff.gateway.job import Job
+from keff.gateway.job import RequestJob
 from keff.gateway.spans import Fact
 from keff.gateway.upstream import Answer, Upstream, UpstreamError
 from keff.protocol.tokens import counts_of
 
 
-async def called(job: Job, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
+async def called(job: RequestJob, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
     """Make one upstream call, and note how long it took; raises UpstreamError."""
     begun = time.perf_counter()
     answer = await _called(job, upstream, body, headers)
@@ -19,7 +19,7 @@ async def called(job: Job, upstream: Upstream, body: bytes, headers: Mapping[str
     return answer
 
 
-async def _called(job: Job, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
+async def _called(job: RequestJob, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
     query, api = job.caller.query, job.ask.api
     if job.span is None:
         return await upstream.draw(body, headers, query, api)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 
 from keff.gateway.accounts import Account, Reservation
 from keff.gateway.errors import Gone, Problem
-from keff.gateway.job import Job
-from keff.gateway.spans import Span
+from keff.gateway.job import RequestJob
+from keff.gateway.spans import TraceSpan
 
 ACCOUNT = "keff.account"
 """Where a connection scope says whose key was shown."""
@@ -61,11 +61,11 @@ class Exchange:
     held: Reservation | None = None
     cost: tuple[int, float] = (0, 0.0)
     status: int = 0
-    job: Job | None = None
+    job: RequestJob | None = None
     passed: bool = False
     code: str | None = None
     not_voted: str | None = None
-    span: Span | None = None
+    span: TraceSpan | None = None
 
     async def begin(self, status: int, kind: str, more: Mapping[str, str], size: int | None = None) -> None:
         """Send the head of the response."""

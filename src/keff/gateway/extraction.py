@@ -46,7 +46,7 @@ LETTERS = ("A", "B", "C", "D", "E")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class PathReading:
     """What one path says: its vote key (None: it abstains), and whether it was cut before its end."""
 
     key: str | None
@@ -71,7 +71,7 @@ class Reader:
         """Whether reading may take long: then it is done in a thread, so that other requests go on."""
         return self.space.name in SLOW_SPACES or self.task is not None
 
-    def read(self, choice: Mapping[str, object], *, as_json: bool) -> Read:
+    def read(self, choice: Mapping[str, object], *, as_json: bool) -> PathReading:
         """Return the vote of one choice of a response.
 
         A tool call votes on its name and arguments. With ``as_json`` (the client asked for JSON) a text is
@@ -82,15 +82,17 @@ class Reader:
         finish = finish_reason(choice.get("finish_reason"))
         truncated = finish in ("length", "cancelled")
         if message.get("refusal") or finish == "content_filter":
-            return Read(None, False)
+            return PathReading(None, False)
         if message.get("tool_calls"):
-            return Read(None if truncated else tool_key(message["tool_calls"], self.tool_ignore), truncated)
+            return PathReading(
+                None if truncated else tool_key(message["tool_calls"], self.tool_ignore), truncated
+            )
         text = text_of(message.get("content"))
         if as_json and not self._reads_by_itself:
-            return Read(None if truncated else self.document_key(strip_thinking(text)), truncated)
+            return PathReading(None if truncated else self.document_key(strip_thinking(text)), truncated)
         if not truncated and self._is_document(visible := strip_thinking(text)):
-            return Read(self.document_key(visible), truncated)
-        return Read(self.key(text, truncated), truncated)
+            return PathReading(self.document_key(visible), truncated)
+        return PathReading(self.key(text, truncated), truncated)
 
     @property
     def _reads_by_itself(self) -> bool:

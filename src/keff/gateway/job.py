@@ -7,21 +7,21 @@ import contextlib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 
-from keff.gateway.board import Tab
+from keff.gateway.board import BranchLedger
 from keff.gateway.branches import Branch
 from keff.gateway.extraction import Reader
 from keff.gateway.kinds import Asked
 from keff.gateway.metering import FREE, Ceiling
 from keff.gateway.request import Ask
-from keff.gateway.spans import Span
+from keff.gateway.spans import TraceSpan
 from keff.gateway.today import Baseline, Spent, longest_of
-from keff.gateway.upstream import NOBODY, Caller
+from keff.gateway.upstream import NOBODY, ClientHeaders
 from keff.gateway.vote import Vote
 from keff.policy import Policy
 
 
 @dataclass(slots=True)
-class Job:
+class RequestJob:
     """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
 
     ``drawn`` paths came back (after ``times``) and ``tokens`` were billed so far (at a price if ``priced``);
@@ -38,7 +38,7 @@ class Job:
     stale: list[str]
     shadow: bool
     as_json: bool
-    caller: Caller = NOBODY
+    caller: ClientHeaders = NOBODY
     head: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     vote: Vote | None = None
@@ -55,11 +55,11 @@ class Job:
     asked: Asked | None = None
     kind: str | None = None
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
-    span: Span | None = None
+    span: TraceSpan | None = None
     times: list[float] = field(default_factory=list[float])
     baseline: Baseline | None = None
     most: Ceiling = FREE
-    tab: Tab | None = None
+    tab: BranchLedger | None = None
     first: Branch | None = None
 
     @contextlib.contextmanager

@@ -21,7 +21,7 @@ from keff.answers import (
     strip_thinking,
     voting_fields,
 )
-from keff.gateway.extraction import LETTERS, Read, tool_key
+from keff.gateway.extraction import LETTERS, PathReading, tool_key
 from keff.narrow import entries, fields, items
 from keff.protocol.reply import finish_reason
 from keff.protocol.values import Object, text_of
@@ -132,21 +132,21 @@ class KindReader:
             "text": space("text"),
         }
 
-    def read(self, choice: Mapping[str, object], about: Asked) -> tuple[Read, dict[str, str]]:
+    def read(self, choice: Mapping[str, object], about: Asked) -> tuple[PathReading, dict[str, str]]:
         """Return the reading of one choice and its keys by kind; none where it holds no answer."""
         message = fields(choice.get("message"))
         finish = finish_reason(choice.get("finish_reason"))
         truncated = finish in ("length", "cancelled")
         if message.get("refusal") or finish == "content_filter":
-            return Read(None, False), {}
+            return PathReading(None, False), {}
         if message.get("tool_calls"):
             key = None if truncated else tool_key(message["tool_calls"], self._ignored)
-            return Read(None, truncated), {} if key is None else {"tool": key}
+            return PathReading(None, truncated), {} if key is None else {"tool": key}
         text = text_of(message.get("content"))
         readings = self._of_text(text, truncated, about)
         if about.tools and not truncated:
             readings[NO_CALL] = NO_CALL_KEY
-        return Read(None, truncated), readings
+        return PathReading(None, truncated), readings
 
     def _of_text(self, text: str, truncated: bool, about: Asked) -> dict[str, str]:
         shown = strip_thinking(text).strip()

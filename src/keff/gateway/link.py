@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
-from keff.gateway.books import Books, Voted
+from keff.gateway.books import Voted, VoteLedger
 from keff.gateway.today import Spent
 from keff.narrow import fields, items
 from keff.protocol.values import Object, decoded
@@ -108,7 +108,7 @@ def _codes(keys: Sequence[str | None]) -> list[int | None]:
     return [None if key is None else names.setdefault(key, len(names)) for key in keys]
 
 
-def enter(note: Note, books: Books) -> None:
+def enter(note: Note, books: VoteLedger) -> None:
     """Write a note down."""
     if isinstance(note, Voted):
         books.voted(note)

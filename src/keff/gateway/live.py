@@ -28,7 +28,7 @@ States: TypeAlias = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PageView:
     """One page: status, content type and body."""
 
     status: int
@@ -37,7 +37,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class TrafficTerms:
     """What a plan made from traffic says of it: its answer space, and the most paths of a request."""
 
     space: str
@@ -47,7 +47,7 @@ class Kept:
 class Viewer(Protocol):
     """Who can show the pages."""
 
-    async def show(self, path: str, accept: str) -> View:
+    async def show(self, path: str, accept: str) -> PageView:
         """Return one page in the form that is accepted."""
         ...
 
@@ -60,11 +60,15 @@ class Views:
     """What the process that keeps the books can show: metrics, the live page and the plan from traffic."""
 
     def __init__(
-        self, books: OwnBooks, kept: Kept, numbers: Callable[[], Numbers], states: Callable[[], States]
+        self,
+        books: OwnBooks,
+        kept: TrafficTerms,
+        numbers: Callable[[], Numbers],
+        states: Callable[[], States],
     ) -> None:
         self.books, self.kept, self._numbers, self._states = books, kept, numbers, states
 
-    async def show(self, path: str, accept: str) -> View:
+    async def show(self, path: str, accept: str) -> PageView:
         """Return one page in the form that is accepted."""
         if path == METRICS:
             metrics, now = self._numbers()
@@ -76,18 +80,18 @@ class Views:
                 series("keff_branch_up", branch=name): float(state == "up")
                 for name, state in self._states().items()
             }
-            return View(200, *exposed(metrics, {**now, **drift, **saved, **up}, accept))
+            return PageView(200, *exposed(metrics, {**now, **drift, **saved, **up}, accept))
         return await (self._plan() if path == PLAN else self._page(accept))
 
-    async def _page(self, accept: str) -> View:
+    async def _page(self, accept: str) -> PageView:
         """Show the traffic: HTML, or JSON for who accepts that and no HTML."""
         told = await self.state()
         others = await asyncio.to_thread(self.books.traffic.others)
         if "html" not in accept and "json" in accept:
-            return View(200, JSON, json.dumps(told | {"others": others}).encode())
-        return View(200, "text/html; charset=utf-8", page(told, others))
+            return PageView(200, JSON, json.dumps(told | {"others": others}).encode())
+        return PageView(200, "text/html; charset=utf-8", page(told, others))
 
-    async def _plan(self) -> View:
+    async def _plan(self) -> PageView:
         """Return the plan that the traffic gives; 409 while that is too little."""
         from keff.gateway.traffic_plan import plan_of
 
@@ -96,8 +100,8 @@ class Views:
             made = await asyncio.to_thread(plan_of, rows, self.kept.cap, self.kept.space)
         except KeffError as error:
             problem = Problem(409, str(error), code="too_little_traffic")
-            return View(problem.status, JSON, problem.body())
-        return View(200, JSON, made.model_dump_json(indent=2).encode())
+            return PageView(problem.status, JSON, problem.body())
+        return PageView(200, JSON, made.model_dump_json(indent=2).encode())
 
     async def state(self) -> Object:
         """Return what the page and the hourly line say."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from keff.gateway.books import OwnBooks
 from keff.gateway.link import Link, Note, enter, unpacked
-from keff.gateway.live import Kept, Numbers, Views
+from keff.gateway.live import Numbers, TrafficTerms, Views
 from keff.gateway.metrics import Labels, Metrics, series
 from keff.narrow import fields
 from keff.protocol.values import Object
@@ -17,10 +17,10 @@ ORDER_SECONDS = 0.5
 """Notes are held so long, for those of other workers that came before them."""
 
 
-class Office:
+class WorkerSupervisor:
     """The books, what each worker counted, and the lines to the workers."""
 
-    def __init__(self, books: OwnBooks, kept: Kept, workers: int) -> None:
+    def __init__(self, books: OwnBooks, kept: TrafficTerms, workers: int) -> None:
         self.books = books
         self.views = Views(books, kept, self._counted, self._branches)
         self._states: dict[int, Object] = {}

@@ -16,7 +16,7 @@ from keff.gateway.exchange import Exchange, until_gone
 from keff.gateway.metering import FREE, AnswerMeter, Ceiling, bound_of, charge, paths_asked, usage_of
 from keff.gateway.security import check_type, received
 from keff.gateway.service import Service, no_price
-from keff.gateway.upstream import Caller, Upstream, UpstreamError, broken
+from keff.gateway.upstream import ClientHeaders, Upstream, UpstreamError, broken
 from keff.gateway.wire import BROKEN, limited
 from keff.narrow import fields
 from keff.protocol.address import hidden
@@ -40,7 +40,12 @@ def passes(path: str) -> bool:
 
 
 async def passed(
-    service: Service, exchange: Exchange, method: str, path: str, caller: Caller, body: bytes | None = None
+    service: Service,
+    exchange: Exchange,
+    method: str,
+    path: str,
+    caller: ClientHeaders,
+    body: bytes | None = None,
 ) -> None:
     """Make one call for a client and give back what comes, as it comes; raises UpstreamError or Problem.
 
@@ -104,7 +109,7 @@ async def _call(
     exchange: Exchange,
     method: str,
     path: str,
-    caller: Caller,
+    caller: ClientHeaders,
     headers: Mapping[str, str],
     body: bytes,
     demand: Demand | None,

@@ -38,7 +38,7 @@ ENGINE_FIELDS: dict[str, Object] = {"llamacpp": {"top_k": 0, "min_p": 0.0}}
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PlanTerms:
     """What a plan says of the requests that it was measured on.
 
     ``known`` is False for a plan from a log that does not say: then nothing is compared. ``upstream`` is the
@@ -173,18 +173,18 @@ def _fingerprint(config: Object) -> str | None:
         return None
 
 
-def terms_of(plan: Plan, model: str | None = None) -> Terms:
+def terms_of(plan: Plan, model: str | None = None) -> PlanTerms:
     """Return the terms of a plan; ``model`` is the model's name upstream (default: the plan's own).
 
     Raises PlanError for a plan that was changed by hand, or that holds what no request can.
     """
     if plan.config is None:
-        return Terms(upstream=model, names=frozenset({model} if model else ()))
+        return PlanTerms(upstream=model, names=frozenset({model} if model else ()))
     measured = _measured(plan)
     engine, sampling = measured.engine, measured.sampling
     alias = engine.model.removesuffix(".gguf") if engine.model else None
     omit = set(engine.omit or ())
-    return Terms(
+    return PlanTerms(
         known=True,
         upstream=model or alias,
         names=frozenset(name for name in (model, engine.model, alias) if name),

@@ -14,7 +14,7 @@ from typing import Protocol
 from keff.gateway import stream
 from keff.gateway.call import Call
 from keff.gateway.errors import Problem
-from keff.gateway.job import Job
+from keff.gateway.job import RequestJob
 from keff.gateway.metering import EventMeter
 from keff.gateway.service import Service
 from keff.gateway.upstream import CHAT, UpstreamError
@@ -36,7 +36,7 @@ class Sink(Protocol):
         ...
 
 
-async def relay(service: Service, job: Job, sink: Sink) -> None:
+async def relay(service: Service, job: RequestJob, sink: Sink) -> None:
     """Relay a streamed call; a call that fails before its first byte is made again, within the deadline."""
     until = asyncio.get_running_loop().time() + service.deadline(job)
     options: Object = {**(job.ask.stream_options or {}), "include_usage": True}
@@ -61,7 +61,9 @@ async def relay(service: Service, job: Job, sink: Sink) -> None:
                 await asyncio.sleep(rest_after(error, tries))
 
 
-async def _relayed(service: Service, job: Job, sink: Sink, more: Mapping[str, object], until: float) -> None:
+async def _relayed(
+    service: Service, job: RequestJob, sink: Sink, more: Mapping[str, object], until: float
+) -> None:
     body = job.body(0, 1)[:-1] + b"," + json.dumps(more).encode()[1:]
     headers = job.headers if job.span is None else {**job.headers, **job.span.headers()}
     async with contextlib.AsyncExitStack() as stack:

@@ -14,7 +14,7 @@ from keff.errors import UsageError
 from keff.gateway.accounts import Account
 from keff.gateway.errors import Gone, Problem
 from keff.gateway.options import Options
-from keff.gateway.upstream import NOBODY, Caller
+from keff.gateway.upstream import NOBODY, ClientHeaders
 from keff.protocol.address import is_loopback
 
 Receive = Callable[[], Awaitable[MutableMapping[str, object]]]
@@ -134,7 +134,9 @@ class Guard:
         shown = _password(token) if kind.lower() == b"basic" else token if kind.lower() == b"bearer" else b""
         return hmac.compare_digest(hashlib.sha256(shown.strip()).digest(), self._admin or b"")
 
-    def caller(self, headers: Mapping[bytes, bytes], query: bytes, forwarded: Collection[str]) -> Caller:
+    def caller(
+        self, headers: Mapping[bytes, bytes], query: bytes, forwarded: Collection[str]
+    ) -> ClientHeaders:
         """Return what the upstream gets of a client.
 
         Some headers, the query, and its key unless that is for us.
@@ -147,7 +149,7 @@ class Guard:
         shown = {name.decode(): headers[name].decode("latin-1") for name in keys if name in headers}
         if not shown and not more and not query:
             return NOBODY
-        return Caller(shown, more, query.decode("latin-1"))
+        return ClientHeaders(shown, more, query.decode("latin-1"))
 
 
 def _digest(token: str) -> bytes | None:

@@ -8,27 +8,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from keff.gateway.accounts import Account, AccountLedger, Reservation
-from keff.gateway.board import Board, Tab, shown_path
-from keff.gateway.books import Books, Voted
+from keff.gateway.board import BranchLedger, ServedBranches, shown_path
+from keff.gateway.books import Voted, VoteLedger
 from keff.gateway.branches import Branch
-from keff.gateway.desk import Desk, Pool
+from keff.gateway.desk import AnswerReading, ReadingThreads
 from keff.gateway.drawing import called
 from keff.gateway.errors import Problem
-from keff.gateway.extraction import Read, Reader, lacking, reader_asked
-from keff.gateway.job import Job
+from keff.gateway.extraction import PathReading, Reader, lacking, reader_asked
+from keff.gateway.job import RequestJob
 from keff.gateway.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.metering import Bound, Ceiling, PriceList, bound_of, charge, usage_of
 from keff.gateway.metrics import Metrics
 from keff.gateway.options import Options
 from keff.gateway.outcome import Drawn, Outcome
-from keff.gateway.plan_defaults import Terms
+from keff.gateway.plan_defaults import PlanTerms
 from keff.gateway.reply import all_paths, completion, response, total_usage, vote_object, vote_share, winner
 from keff.gateway.request import Ask
 from keff.gateway.request_policy import Maker
 from keff.gateway.shadows import Shadows
 from keff.gateway.spans import Tracer
 from keff.gateway.today import Baseline
-from keff.gateway.upstream import CHAT, RESPONSES, Answer, Caller, Upstream, UpstreamError
+from keff.gateway.upstream import CHAT, RESPONSES, Answer, ClientHeaders, Upstream, UpstreamError
 from keff.gateway.vote import Rules, Vote
 from keff.gateway.votelog import VoteLog
 from keff.narrow import fields
@@ -52,21 +52,21 @@ class Service:
 
     policy: Policy
     reader: Reader | None
-    terms: Terms
+    terms: PlanTerms
     upstream: Upstream
     options: Options
-    books: Books
+    books: VoteLedger
     shadows: Shadows
     vote_log: VoteLog | None = None
     trusted: bool = True
-    board: Board | None = None
+    board: ServedBranches | None = None
     baseline: Baseline | None = None
     prices: PriceList = field(default_factory=lambda: PriceList({}))
     ledger: AccountLedger | None = None
     tracer: Tracer | None = None
     kinds: KindReader = field(default_factory=KindReader)
     sharing: Sharing = field(default_factory=lambda: Sharing(1))
-    pool: Pool = field(default_factory=Pool)
+    pool: ReadingThreads = field(default_factory=ReadingThreads)
     maker: Maker = field(default_factory=Maker)
     metrics: Metrics = field(default_factory=Metrics)
     in_flight: int = 0
@@ -76,7 +76,7 @@ class Service:
         """Whether what is drawn has a price."""
         return bool(self.prices) or (self.board is not None and self.board.priced)
 
-    async def job(self, name: str, ask: Ask, caller: Caller) -> Job:
+    async def job(self, name: str, ask: Ask, caller: ClientHeaders) -> RequestJob:
         """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
         view = ask.view
         stale = self.terms.apply(view) + lacking(self.reader, view) + ask.fill()
@@ -95,7 +95,7 @@ class Service:
         as_json = str(fields(view.get("response_format")).get("type")).startswith("json")
         if self.options.append_answer_format and reader is not None and not as_json and not view.get("tools"):
             ask.end_with(reader.space.contract)
-        job = Job(
+        job = RequestJob(
             name, ask, policy, stale, self._shadowed(policy), as_json, caller, reader=reader, asked=about
         )
         job.baseline = self.baseline
@@ -107,7 +107,7 @@ class Service:
         job.head, job.headers = job.tab.head(job.first), job.tab.headers(job.first)
         return job
 
-    def reserve(self, account: Account | None, job: Job) -> Reservation | None:
+    def reserve(self, account: Account | None, job: RequestJob) -> Reservation | None:
         """Hold on the caller's account what a job may draw at the most; raises Problem."""
         if account is None or self.ledger is None:
             return None
@@ -118,7 +118,7 @@ class Service:
             raise no_price(account, job.ask.body.get("model"))
         return self.ledger.reserve(account, paths, paths * job.most.path)
 
-    def _most(self, job: Job) -> Ceiling | None:
+    def _most(self, job: RequestJob) -> Ceiling | None:
         """Return what a path of a job costs at the most; None where it, or a branch, has no price."""
         if job.tab is None:
             return self.most(bound_of(job.ask.view, job.head), job.ask.body.get("model"))
@@ -139,11 +139,11 @@ class Service:
     def _shadowed(self, policy: Policy) -> bool:
         return policy is self.policy and self.board is None and self.shadows.chosen()
 
-    def upstream_of(self, job: Job) -> Upstream:
+    def upstream_of(self, job: RequestJob) -> Upstream:
         """Return the server that draws the one path of a reply that is relayed."""
         return self.upstream if job.first is None else job.first.upstream
 
-    async def run(self, job: Job) -> Object:
+    async def run(self, job: RequestJob) -> Object:
         """Run the vote of a job and return the reply; raises Problem or UpstreamError."""
         vote = job.vote = self._vote(job)
         try:
@@ -164,7 +164,7 @@ class Service:
             self.shadows.start(self._shadow(job, vote))
         return reply
 
-    def _vote(self, job: Job) -> Vote:
+    def _vote(self, job: RequestJob) -> Vote:
         options = self.options
         rules = Rules(
             job.policy,
@@ -191,7 +191,7 @@ class Service:
             self.take(job, answer)
             return answer
 
-        desk = None if job.reader is None else Desk(job.reader, self.pool, as_json=job.as_json)
+        desk = None if job.reader is None else AnswerReading(job.reader, self.pool, as_json=job.as_json)
 
         async def judge(answer: Answer) -> list[Drawn]:
             if desk is None:
@@ -208,7 +208,7 @@ class Service:
         sharing = Sharing(1) if greedy else self.sharing
         return Vote(rules, call, judge, sharing, shares, settlement=settlement)
 
-    def deadline(self, job: Job) -> float:
+    def deadline(self, job: RequestJob) -> float:
         """Return within how many seconds a job is answered.
 
         By default what one path may take, at every server in turn: each may hang once.
@@ -217,7 +217,7 @@ class Service:
         stated = [seconds for seconds in given if seconds is not None]
         return min(stated) if stated else sum(server.path_seconds for server in self.servers)
 
-    async def _draw(self, job: Job, tab: Tab, branch: Branch, start: int, n: int) -> Answer:
+    async def _draw(self, job: RequestJob, tab: BranchLedger, branch: Branch, start: int, n: int) -> Answer:
         """Make one call to a branch of the plan."""
         body, begun = job.body(start, n, tab.head(branch)), time.perf_counter()
         try:
@@ -233,7 +233,7 @@ class Service:
         branch.note_model(answer.body.get("model"))
         return answer
 
-    def take(self, job: Job, answer: Answer, branch: Branch | None = None) -> None:
+    def take(self, job: RequestJob, answer: Answer, branch: Branch | None = None) -> None:
         """Count the paths of an answer that came, and what they cost."""
         paths, said = len(answer.choices), answer.body
         seconds = sum(job.times[-paths:])
@@ -243,7 +243,7 @@ class Service:
 
     def charge(
         self,
-        job: Job,
+        job: RequestJob,
         usage: object,
         model: object = None,
         *,
@@ -277,7 +277,7 @@ class Service:
         if price is not None:
             self.metrics.count("keff_dollars_total", dollars)
 
-    def _path(self, job: Job, choice: Object, body: Object, read: Read) -> Drawn:
+    def _path(self, job: RequestJob, choice: Object, body: Object, read: PathReading) -> Drawn:
         if "confidence" not in job.policy.needs:
             return Drawn(choice, body, read.key, read.truncated)
         summary = summarize(token_logprobs(choice))
@@ -285,13 +285,13 @@ class Service:
             choice = {name: value for name, value in choice.items() if name != "logprobs"}
         return Drawn(choice, body, read.key, read.truncated, summary.mean if summary else float("nan"))
 
-    def _unsettled(self, job: Job, choice: Object, body: Object) -> Drawn:
+    def _unsettled(self, job: RequestJob, choice: Object, body: Object) -> Drawn:
         """Return a path whose vote is known only once the kind of the request's answer is."""
         assert job.asked is not None, "a job without a reader says what its prompt asks for"
         read, readings = self.kinds.read(choice, job.asked)
         return replace(self._path(job, choice, body, read), readings=readings)
 
-    def _reply(self, job: Job, outcome: Outcome, voted_on: Object | None) -> Object:
+    def _reply(self, job: RequestJob, outcome: Outcome, voted_on: Object | None) -> Object:
         if outcome.cause == "free_text" and self.options.free_text == "refuse":
             line = "no path holds an answer that this plan can read; keff.policy: off passes text through"
             raise Problem(422, line, code="no_answer")
@@ -314,7 +314,7 @@ class Service:
         others = [each for each in (*outcome.paths, *outcome.unused) if each is not path]
         return completion(job.name, [path, *others[: job.ask.n - 1]], usage, told)
 
-    def _note(self, job: Job, outcome: Outcome) -> None:
+    def _note(self, job: RequestJob, outcome: Outcome) -> None:
         keys = [path.key for path in outcome.paths]
         job.stop, job.paths = outcome.cause, len(keys)
         outcome.count(self.metrics)
@@ -324,7 +324,7 @@ class Service:
             self.shadows.count(len(keys))
         self.books.voted(Voted(tuple(keys), job.kind, job.stop, outcome.failed, self._regular(job)))
 
-    def _write(self, job: Job, keys: list[str | None], *, shadow: bool = False) -> None:
+    def _write(self, job: RequestJob, keys: list[str | None], *, shadow: bool = False) -> None:
         if self.vote_log is None:
             return
         rest = {"policy": job.policy.spec, "paths": job.paths, "stop": job.stop, "stale": job.stale}
@@ -333,11 +333,11 @@ class Service:
         except OSError:
             self.metrics.count("keff_vote_log_errors_total")
 
-    def _regular(self, job: Job) -> bool:
+    def _regular(self, job: RequestJob) -> bool:
         """Return whether a request is one of those that the plan describes."""
         return not job.stale and job.policy is self.policy and job.reader is self.reader
 
-    async def _shadow(self, job: Job, vote: Vote) -> None:
+    async def _shadow(self, job: RequestJob, vote: Vote) -> None:
         """Draw a request on after its reply, and log all of its votes."""
         wanted = max(self.shadows.wanted, job.paths)
         keys = await vote.extend(wanted)

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 
 import numpy as np
 
-from keff.gateway.books import Books
+from keff.gateway.books import VoteLedger
 from keff.gateway.monitor import SHADOW_DRAWS
 from keff.gateway.options import Options
 
@@ -18,7 +18,7 @@ MOST_SHADOWS = 16
 class Shadows:
     """Chooses the shadow requests, before any of their votes is seen, and runs them."""
 
-    def __init__(self, options: Options, books: Books, rng: np.random.Generator) -> None:
+    def __init__(self, options: Options, books: VoteLedger, rng: np.random.Generator) -> None:
         self._options, self._books, self._rng = options, books, rng
         self._votes = self._paths = 0
         self.running: set[asyncio.Task[None]] = set()

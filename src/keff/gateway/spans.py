@@ -8,7 +8,7 @@ from typing import Protocol
 Fact = str | bool | int | float
 
 
-class Span(Protocol):
+class TraceSpan(Protocol):
     """One timed piece of work."""
 
     @property
@@ -16,7 +16,7 @@ class Span(Protocol):
         """The trace that it belongs to, in hexadecimal."""
         ...
 
-    def child(self, name: str) -> Span:
+    def child(self, name: str) -> TraceSpan:
         """Begin a part of this work."""
         ...
 
@@ -32,7 +32,7 @@ class Span(Protocol):
 class Tracer(Protocol):
     """Begins spans of requests, and sends them to a collector when they have ended."""
 
-    def begin(self, name: str, headers: Mapping[bytes, bytes]) -> Span:
+    def begin(self, name: str, headers: Mapping[bytes, bytes]) -> TraceSpan:
         """Begin the span of a request, below that of the client's ``traceparent``."""
         ...
 

@@ -56,7 +56,7 @@ class Spent:
 
 
 @dataclass(slots=True)
-class Change:
+class GatewayChange:
     """The gateway minus today, per request: what is saved is negative.
 
     With K paths today, every reply is compared with K paths of its own: at its own dollars per path (each

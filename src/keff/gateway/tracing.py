@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from keff.gateway.spans import Fact, Span, Tracer
+from keff.gateway.spans import Fact, Tracer, TraceSpan
 
 PROPAGATOR = TraceContextTextMapPropagator()
 
@@ -31,7 +31,7 @@ class _Span:
     def trace(self) -> str:
         return trace.format_trace_id(self._span.get_span_context().trace_id)
 
-    def child(self, name: str) -> Span:
+    def child(self, name: str) -> TraceSpan:
         within = trace.set_span_in_context(self._span)
         return _Span(self._tracer, self._tracer.start_span(name, within, SpanKind.CLIENT))
 
@@ -56,7 +56,7 @@ class _Tracer:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("keff.gateway", version("keff"))
 
-    def begin(self, name: str, headers: Mapping[bytes, bytes]) -> Span:
+    def begin(self, name: str, headers: Mapping[bytes, bytes]) -> TraceSpan:
         carrier = {
             key.decode(): headers[key].decode("latin-1")
             for key in (b"traceparent", b"tracestate")

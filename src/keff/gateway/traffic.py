@@ -11,7 +11,7 @@ import numpy as np
 
 from keff.gateway.averages import Mean, share, shown
 from keff.gateway.monitor import stops_at
-from keff.gateway.today import Change, Spent
+from keff.gateway.today import GatewayChange, Spent
 from keff.plan import Profile
 from keff.policy import Policy, Sample, View, parse_policy, tally
 from keff.protocol.values import Object
@@ -76,7 +76,7 @@ class Traffic:
     path that abstains lowers the first and does not count in the second.
     """
 
-    change: Change | None = None
+    change: GatewayChange | None = None
     since: float = field(default_factory=time.time)
     paths: Mean = field(default_factory=Mean)
     dollars: Mean = field(default_factory=Mean)

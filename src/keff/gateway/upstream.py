@@ -45,7 +45,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ClientHeaders:
     """What a client sent that the upstream gets too.
 
     Its key (where the gateway has none), and some headers.
@@ -55,12 +55,12 @@ class Caller:
     headers: Headers = field(default_factory=dict[str, str])
     query: str = ""
 
-    def at(self, *, trusted: bool) -> Caller:
+    def at(self, *, trusted: bool) -> ClientHeaders:
         """Return the caller as a server gets to know it: without its key where that may not go there."""
         return self if trusted else replace(self, keys={})
 
 
-NOBODY = Caller()
+NOBODY = ClientHeaders()
 
 
 class UpstreamError(Exception):
@@ -161,7 +161,7 @@ class Upstream:
         """Close the pool."""
         await self.client.close()
 
-    def headers(self, caller: Caller) -> dict[str, str]:
+    def headers(self, caller: ClientHeaders) -> dict[str, str]:
         """Return the headers of a call: the gateway's own key, or what the client sent if there is none."""
         sent = {
             "content-type": JSON_TYPE,
@@ -171,7 +171,7 @@ class Upstream:
         }
         return sent | self.keys(caller)
 
-    def keys(self, caller: Caller) -> dict[str, str]:
+    def keys(self, caller: ClientHeaders) -> dict[str, str]:
         """Return the headers by which a call shows who makes it."""
         return {"authorization": f"Bearer {self.address.key}"} if self.address.key else dict(caller.keys)
 
@@ -265,7 +265,7 @@ class Upstream:
             return 400 <= error.status < 500
         return True
 
-    async def models(self, caller: Caller) -> bytes:
+    async def models(self, caller: ClientHeaders) -> bytes:
         """Return the list of models as the upstream gives it; raises UpstreamError."""
         headers = self.headers(caller)
         target = self.client.target("/models", caller.query)

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
 
 from keff.gateway.call import Call
-from keff.gateway.upstream import CHAT, Address, Answer, Api, Caller, Headers, Upstream, UpstreamError
+from keff.gateway.upstream import CHAT, Address, Answer, Api, ClientHeaders, Headers, Upstream, UpstreamError
 from keff.narrow import fields
 from keff.protocol.values import Object, decoded, encoded
 
@@ -188,9 +188,9 @@ class Watched(Upstream):
     def own(self, headers: Headers) -> dict[str, str]:
         """Return the headers of a call to this server, without the key of another."""
         kept = {name: value for name, value in headers.items() if name.lower() not in KEYS}
-        return kept | self.keys(Caller())
+        return kept | self.keys(ClientHeaders())
 
-    async def models(self, caller: Caller) -> bytes:
+    async def models(self, caller: ClientHeaders) -> bytes:
         """Return the list of models, here or at the fallback; raises UpstreamError."""
         try:
             return await super().models(caller)
@@ -237,7 +237,7 @@ class Watched(Upstream):
         named = {} if self._model is None else {"model": self._model}
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
-                sent = self.headers(Caller())
+                sent = self.headers(ClientHeaders())
                 _, response = await super().call("POST", CHAT.path, sent, encoded({**named, **TRIAL}))
                 status = response.status
                 response.close()

@@ -14,7 +14,7 @@ import uvicorn
 
 from keff.gateway.books import Voted
 from keff.gateway.link import Answered, DrawnOn, Link, Note, packed
-from keff.gateway.live import View
+from keff.gateway.live import PageView
 from keff.gateway.service import Service
 from keff.gateway.today import Spent
 from keff.protocol.values import Object
@@ -54,7 +54,7 @@ class Staff:
     def __init__(self, end: socket.socket, service: Service, books: RemoteBooks) -> None:
         self._end, self._service, self._books = end, service, books
         self._numbers = itertools.count()
-        self._asked: dict[int, asyncio.Future[View]] = {}
+        self._asked: dict[int, asyncio.Future[PageView]] = {}
         self._line: Link | None = None
 
     @property
@@ -75,7 +75,7 @@ class Staff:
             self.send()
             await self._link.close()
 
-    async def show(self, path: str, accept: str) -> View:
+    async def show(self, path: str, accept: str) -> PageView:
         """Return a page of the process that keeps the books; raises OSError when it is gone."""
         self.send()
         number, answer = next(self._numbers), asyncio.get_running_loop().create_future()
@@ -126,4 +126,4 @@ class Staff:
         answer = self._asked.get(int(str(message.get("shown"))))
         if answer is not None and not answer.done():
             body = base64.b64decode(str(message["body"]))
-            answer.set_result(View(int(str(message["status"])), str(message["kind"]), body))
+            answer.set_result(PageView(int(str(message["status"])), str(message["kind"]), body))

@@ -20,7 +20,7 @@ from keff.gateway.deployment import Deployment, books_of, kept_of, policy_of, se
 from keff.gateway.lines import log_to_stderr
 from keff.gateway.link import Link
 from keff.gateway.listening import listeners, shown_url
-from keff.gateway.office import ORDER_SECONDS, Office
+from keff.gateway.office import ORDER_SECONDS, WorkerSupervisor
 from keff.gateway.security import check_exposure
 from keff.gateway.server import run, steady_heap, warn
 from keff.gateway.upstream import Address
@@ -60,7 +60,7 @@ def serve_with_workers(deployment: Deployment, workers: int, quiet: bool) -> Non
     warn(deployment)
     with listeners(deployment.host, deployment.port, workers) as listening:
         told = {"event": "listening", "url": shown_url(listening[0]), "workers": workers}
-        crew = _Crew(deployment, Office(books, kept_of(service), workers), listening, quiet)
+        crew = _Crew(deployment, WorkerSupervisor(books, kept_of(service), workers), listening, quiet)
         asyncio.run(crew.run({**told, **summary(service)}))
 
 
@@ -68,7 +68,7 @@ class _Crew:
     """The workers, started, watched and stopped."""
 
     def __init__(
-        self, deployment: Deployment, office: Office, listeners: list[socket.socket], quiet: bool
+        self, deployment: Deployment, office: WorkerSupervisor, listeners: list[socket.socket], quiet: bool
     ) -> None:
         self._deployment, self._office, self._quiet = deployment, office, quiet
         self._hands = [_Hand(place, listener) for place, listener in enumerate(listeners)]
