@@ -119,15 +119,11 @@ MARGINS = (0.0, 0.5, 1.0, 1.5, 2.0, np.inf)
 
 
 def _regrets(groups: Sequence[Sequence[WorthPilot]], margin: float) -> FloatArray:
-    return np.array(
-        [
-            [
-                np.mean([p.regret(p.rule.at(worth * p.unit, margin), worth) for p in pilots])
-                for worth in WORTHS
-            ]
-            for pilots in groups
-        ]
-    )
+    values: FloatArray = np.zeros((len(groups), len(WORTHS)))
+    for row, pilots in zip(values, groups, strict=True):
+        for place, worth in enumerate(WORTHS):
+            row[place] = np.mean([p.regret(p.rule.at(worth * p.unit, margin), worth) for p in pilots])
+    return values
 
 
 def _default(pilots: Sequence[WorthPilot]) -> str:

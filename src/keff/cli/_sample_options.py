@@ -28,11 +28,18 @@ AllOrN = Annotated[
 K = Annotated[int, typer.Option("--k", min=1, help="Paths per question.")]
 PilotN = Annotated[
     int | None,
-    typer.Option("--n", min=1, help="Questions to sample.", show_default="100 with --now up to 8, else 50"),
+    typer.Option(
+        "--n", min=1, help="Questions to sample.", show_default="100 with --branch or --now up to 8, else 50"
+    ),
 ]
 PilotK = Annotated[
     int | None,
-    typer.Option("--k", min=1, help="Paths per question.", show_default="8 with --now up to 8, else 16"),
+    typer.Option(
+        "--k",
+        min=1,
+        help="Paths per question.",
+        show_default="4 with --branch, 8 with --now up to 8, else 16",
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the choice of questions and of every path.")]
 Temperature = Annotated[float, typer.Option("--temperature", min=0, help="Sampling temperature.")]

@@ -23,9 +23,10 @@ from keff.policy import parse_policy, policy_now
 from keff.reading.open import Opening, open_record
 from keff.report.write import write_runs
 
-WIDE, DEEP = (100, 8), (50, 16)
+WIDE, DEEP, BRANCHED = (100, 8), (50, 16), (100, 4)
 """Questions x paths of a pilot, 800 either way: of what is drawn today where that is up to 8 paths, and where
-it is not said, so that twice as many as most people draw are measured."""
+it is not said, so that twice as many as most people draw are measured. Of each of several branches half as
+many paths: for one price, further questions tell branches apart better than further paths."""
 
 BEYOND = 32
 """The paper's K_max: what so many paths would add is said of a pilot without --now."""
@@ -45,13 +46,13 @@ def command(
     json: w.Json = False,
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
-    n, k = WIDE if branch or (money.now is not None and _most(money.now) <= WIDE[1]) else DEEP
+    wide = money.now is not None and _most(money.now) <= WIDE[1]
+    n, k = BRANCHED if branch else WIDE if wide else DEEP
     wishes = replace(wishes, n=wishes.n or n, k=wishes.k or k)
     if branch:
         branches = read_branches(branch, wishes)
-        settings = MixSettings(
-            cap or 32, MixAim(retain=goal.retain), read_table(wishes.prices), seed=wishes.seed
-        )
+        aim = MixAim(goal.retain, goal.budget_dollars, goal.value_per_correct, goal.cost_per_path)
+        settings = MixSettings(cap or 32, aim, read_table(wishes.prices), seed=wishes.seed)
         outputs = Outputs(out, page, branch)
         drawn = draw_branches(branches)
         # What a spent budget left undrawn was said above.
