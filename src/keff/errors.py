@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+# Characters of a wrong name that are compared and shown: names come from requests too.
 LONGEST_NAME = 60
-"""Characters of a wrong name that are compared and shown: names come from requests too."""
 
 
 class KeffError(Exception):

@@ -16,8 +16,8 @@ from keff.usercode import Stamp
 
 Form = Literal["answers", "completions", "scores"]
 
+# Hears what a reader had to leave out.
 Tell = Callable[[Note], None]
-"""Hears what a reader had to leave out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ class Log(Protocol):
         ...
 
 
+# Why every reader refuses such a file.
 UTF_16 = "UTF-16 text: save it as UTF-8"
-"""Why every reader refuses such a file."""
 
 
 def is_utf16(path: Path) -> bool:
@@ -124,8 +124,8 @@ def is_utf16(path: Path) -> bool:
         return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
+# Options of readers, and how the command line calls them.
 OPTIONS = {"columns": "--columns", "scorer": "scorer=", "threshold": "threshold="}
-"""Options of readers, and how the command line calls them."""
 
 
 def _readers() -> Iterator[str]:

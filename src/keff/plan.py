@@ -22,8 +22,8 @@ from keff import files
 from keff.errors import PlanError
 from keff.stats.patterns import patterns
 
+# 2 added branches; plans of schema 1 are read as plans without.
 SCHEMA = 2
-"""2 added branches; plans of schema 1 are read as plans without."""
 
 
 class Profile(BaseModel):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["task", "engine", "policy", "log", "space"]
 
+# The plural of a kind; the entry points of other packages are in the group ``keff.<plural>``.
 PLURAL: dict[Kind, str] = {
     "task": "tasks",
     "engine": "engines",
@@ -32,11 +33,11 @@ PLURAL: dict[Kind, str] = {
     "log": "logs",
     "space": "spaces",
 }
-"""The plural of a kind; the entry points of other packages are in the group ``keff.<plural>``."""
 
+# The folder that holds the plugins of a kind.
 PACKAGE: dict[Kind, str] = {**PLURAL, "space": "answers"}
-"""The folder that holds the plugins of a kind."""
 
+# Which extra of keff brings an importable package.
 EXTRA = {
     "xllamacpp": "llamacpp",
     "torch": "hf",
@@ -61,7 +62,6 @@ EXTRA = {
     "sqlglot": "sql",
     "pint": "quantity",
 }
-"""Which extra of keff brings an importable package."""
 
 
 def missing_extra(error: ImportError, wanted_by: str) -> PluginError:

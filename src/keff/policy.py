@@ -32,14 +32,14 @@ from keff.policy_view import (
 from keff.policy_vote import ConfidenceVote
 from keff.policy_waves import InWaves, in_waves
 
+# Options that every policy takes, because they choose the vote and not the stopping rule.
 VOTE_OPTIONS = ("weight", "temperature")
-"""Options that every policy takes, because they choose the vote and not the stopping rule."""
 
+# Options that every policy over one branch takes: how many paths are drawn at once.
 WAVE_OPTIONS = ("wave", "in_flight", "order")
-"""Options that every policy over one branch takes: how many paths are drawn at once."""
 
+# Options of plans made by keff 0.2: planned rounds, which waves of given sizes equal.
 REMOVED = ("rounds", "agreement")
-"""Options of plans made by keff 0.2: planned rounds, which waves of given sizes equal."""
 
 __all__ = [
     "DEFAULT_CAP",

@@ -16,14 +16,14 @@ from keff.errors import PolicyError
 
 Scalar = int | float | str
 
+# The most paths a policy draws unless its spec says otherwise (the paper's K_max).
 DEFAULT_CAP = 32
-"""The most paths a policy draws unless its spec says otherwise (the paper's K_max)."""
 
+# The largest cap: the table of a rule has (cap + 1) cubed cells.
 MAX_CAP = 256
-"""The largest cap: the table of a rule has (cap + 1) cubed cells."""
 
+# Every whole float up to this one is the integer that it shows.
 _EXACT = 2**53
-"""Every whole float up to this one is the integer that it shows."""
 
 _INNERMOST = re.compile(r"\([^()]*\)")
 

@@ -129,20 +129,6 @@ class Weighting(Protocol):
 
 
 @runtime_checkable
-class ByCounts(Protocol):
-    """A rule that may stop by the number of paths and the two largest counts alone (``by_counts``)."""
-
-    @property
-    def by_counts(self) -> bool:
-        """Whether nothing else is looked at."""
-        ...
-
-    def stop(self, seen: Tally, n: int) -> Stop:
-        """Return the stop with the leader as its answer."""
-        ...
-
-
-@runtime_checkable
 class Everywhere(Protocol):
     """A vectorised policy whose ``ahead`` holds only up to the first stop of each order."""
 

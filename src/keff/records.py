@@ -11,18 +11,18 @@ from typing import Any, Literal, cast
 
 from keff.result import Result, number
 
+# How answers are compared, by name: ``numeric``, or with options, ``json:fields=a,b`` (keff list spaces).
 AnswerSpace = str
-"""How answers are compared, by name: ``numeric``, or with options, ``json:fields=a,b`` (keff list spaces)."""
 
+# One chat message in the OpenAI form, ``{"role": ..., "content": ...}``.
 Message = Mapping[str, Any]
-"""One chat message in the OpenAI form, ``{"role": ..., "content": ...}``."""
 
+# Why a path ended. ``length`` means truncated by max_tokens.
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "cancelled"]
-"""Why a path ended. ``length`` means truncated by max_tokens."""
 
 
+# Half a surrogate pair: JSON can escape one, but no file or database can hold it.
 HALF = re.compile("[\ud800-\udfff]")
-"""Half a surrogate pair: JSON can escape one, but no file or database can hold it."""
 
 
 def mended(value: object) -> object:

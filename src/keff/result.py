@@ -9,8 +9,8 @@ from html import escape
 from pathlib import PurePath
 from typing import ClassVar, TypeAlias, cast
 
+# What JSON can hold.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""What JSON can hold."""
 
 
 def plain(value: object) -> Json:

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, TypeVar
 from keff.errors import TaskError
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 
+# One line of a data set, in its own column schema.
 Row = Mapping[str, Any]
-"""One line of a data set, in its own column schema."""
 
 
 Packed = TypeVar("Packed")

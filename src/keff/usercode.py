@@ -18,11 +18,11 @@ from types import ModuleType
 
 from keff.errors import UsageError
 
+# The task options that name code, and the flags that they come from.
 FLAGS: Mapping[str, str] = {"scorer": "--scorer", "answer_key": "--answer-key"}
-"""The task options that name code, and the flags that they come from."""
 
+# The task option that runs the model's programs without a sandbox; trusted from the command line only.
 UNSAFE = "unsafe_exec"
-"""The task option that runs the model's programs without a sandbox; trusted from the command line only."""
 
 
 @dataclass(frozen=True, slots=True)

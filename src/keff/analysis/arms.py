@@ -31,14 +31,14 @@ from keff.stats.majority import majority_at_k_items
 from keff.stats.plurality import plurality_of_all
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# From this difference of extraction failures between arms on, a fall of correlation is suspect.
 FAILURES_APART = 0.05
-"""From this difference of extraction failures between arms on, a fall of correlation is suspect."""
 
+# A slot of lower accuracy broke the format of answers, rather than found the questions hard.
 SLOT_FLOOR = 0.02
-"""A slot of lower accuracy broke the format of answers, rather than found the questions hard."""
 
+# The paper's estimator of c, and ours.
 ESTIMATORS: tuple[Estimator, Estimator] = ("pearson", "anova")
-"""The paper's estimator of c, and ours."""
 
 _SLOTS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 

@@ -17,11 +17,11 @@ from keff.stats.repeats import clustered_variance, wilson
 from keff.stats.suspects import posterior_wrong, unsolved_yet
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# A branch right this often is strong: most of its paths alone make a gold answer suspect.
 STRONG = 0.5
-"""A branch right this often is strong: most of its paths alone make a gold answer suspect."""
 
+# Answer spaces in which a suspect gold answer may equal the one agreed on, the plainest first.
 WIDER = ("text", "math", "quantity", "date", "set")
-"""Answer spaces in which a suspect gold answer may equal the one agreed on, the plainest first."""
 
 
 @dataclass(frozen=True, slots=True)

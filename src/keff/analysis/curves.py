@@ -23,11 +23,11 @@ from keff.stats.plurality import plurality_at_k, plurality_at_k_patterns, plural
 from keff.stats.plurality_model import predict_plurality
 from keff.stats.votes import FloatArray, Votes
 
+# Random orders of the paths of a question, for the longest of the first K.
 ORDERS, FEWEST_ORDERS = 32, 2
-"""Random orders of the paths of a question, for the longest of the first K."""
 
+# So many paths at most in all orders: more would not move a quantile.
 TIMED_CELLS = 2**23
-"""So many paths at most in all orders: more would not move a quantile."""
 
 
 def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
@@ -70,8 +70,8 @@ def _times(times: FloatArray, votes: Votes) -> Seconds:
 
 
 BAND_REPLICATES = 2000
+# From more recorded paths, bounds are hardly wider than sampling error, and slow to find.
 BOUNDED_PATHS = 16
-"""From more recorded paths, bounds are hardly wider than sampling error, and slow to find."""
 
 
 def by_k(values: FloatArray) -> Curve:

@@ -15,20 +15,20 @@ from keff.stats.correlation import equal_pairs
 from keff.stats.meeting import MEETS
 from keff.stats.votes import IntArray, Votes
 
+# Answers that match less often than this are as good as never equal: a second vote takes ten paths.
 FLOOR = 0.1
-"""Answers that match less often than this are as good as never equal: a second vote takes ten paths."""
 
 
+# With fewer questions that have two answers (or two right ones), nothing is said about their reading.
 LEAST_QUESTIONS = 5
-"""With fewer questions that have two answers (or two right ones), nothing is said about their reading."""
 
 EXAMPLES, LONGEST_KEY = 5, 200
 
+# Why a path abstained where the record does not say.
 NO_ANSWER = "no answer"
-"""Why a path abstained where the record does not say."""
 
+# The first line of the output where it is so.
 RARE = "answers are rarely equal as written: votes mean little here"
-"""The first line of the output where it is so."""
 
 REMEDY = (
     "settle how they are read before you vote (keff read shows it): another --answer-space, json:fields=..., "

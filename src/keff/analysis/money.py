@@ -12,8 +12,8 @@ from keff.records import Note
 from keff.sampling.cost import MILLION, Price, price_of
 from keff.stats.votes import FloatArray, Votes
 
+# A path that is said to have taken longer than a day is an error in the record.
 DAY = 86_400.0
-"""A path that is said to have taken longer than a day is an error in the record."""
 
 
 @dataclass(frozen=True, slots=True)

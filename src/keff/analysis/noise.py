@@ -28,27 +28,27 @@ from keff.stats.repeats import (
 )
 from keff.stats.votes import Votes
 
+# The k of pass@k and pass^k that are told, as far as ``FARTHEST`` times the repeats.
 KS = (1, 2, 4, 8, 16, 32, 64)
-"""The k of pass@k and pass^k that are told, as far as ``FARTHEST`` times the repeats."""
 
+# pass^k is told up to so many times the repeats: what the law errs beyond was not measured.
 FARTHEST = 4
-"""pass^k is told up to so many times the repeats: what the law errs beyond was not measured."""
 
 GROUPS = (4, 8, 16, 32)
 
+# Standard deviations of one run that two runs stay within in 95%.
 TWO_RUNS = 1.959964 * math.sqrt(2)
-"""Standard deviations of one run that two runs stay within in 95%."""
 
+# Variance of the difference of two models' means of a question, over that of one model's: mean of 7 recorded
+# data sets, 243 pairs of models (.30 to .73; their means correlate by .64 to .86). Two models of one kind
+# differ less.
 BETWEEN_MODELS = 0.48
-"""Variance of the difference of two models' means of a question, over that of one model's: mean of 7 recorded
-data sets, 243 pairs of models (.30 to .73; their means correlate by .64 to .86). Two models of one kind
-differ less."""
 
 SIZES = (50, 100, 200, 500, 1000, 2000)
 TIMES = (1, 2, 4, 8, 16)
 
+# Two runs that never differ are copies where this many differences are to be expected.
 ENOUGH_DIFFERENCES = 10
-"""Two runs that never differ are copies where this many differences are to be expected."""
 
 
 def noise(scored: RepeatedScores) -> Noise:

@@ -12,8 +12,8 @@ from keff.stats.mixture import vote_counts
 from keff.stats.patterns import pattern_codes, pattern_table
 from keff.stats.votes import Votes
 
+# The drift alarm thins these to the paths that every request draws.
 PROFILE_PATHS = 8
-"""The drift alarm thins these to the paths that every request draws."""
 
 
 def profile(votes: Votes) -> Profile | None:

@@ -54,11 +54,11 @@ def seconds_change(votes: Votes, spec: str, today: str) -> tuple[Interval | None
     return quantile_change(mine, others, 0.5, ids), quantile_change(mine, others, 0.95, ids)
 
 
+# Orders over all questions on which the times of two rules are compared.
 CHANGE_ORDERS = 20_000
-"""Orders over all questions on which the times of two rules are compared."""
 
+# Of so many questions at most: more would not move a quantile.
 TIMED = 10_000
-"""Of so many questions at most: more would not move a quantile."""
 
 
 def timed(votes: Votes) -> Votes:

@@ -41,5 +41,5 @@ __all__ = [
     "why",
 ]
 
+# Answer spaces in which reading one answer may take long: it is done in a thread, so that requests go on.
 SLOW_SPACES = frozenset({"math", "code", "sql", "python", "quantity", "key"})
-"""Answer spaces in which reading one answer may take long: it is done in a thread, so that requests go on."""

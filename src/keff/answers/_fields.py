@@ -23,14 +23,14 @@ from keff.answers._path import MISSING, look_up, steps
 from keff.answers._visible import strip_thinking
 from keff.errors import TaskError
 
+# So many answers are drawn before a vote is settled: of fewer, those that agree may not be there yet.
 FIRST = 4
-"""So many answers are drawn before a vote is settled: of fewer, those that agree may not be there yet."""
+# Characters: names, titles of works and addresses fit; a sentence of explanation does not.
 SHORT = 60
-"""Characters: names, titles of works and addresses fit; a sentence of explanation does not."""
+# What a schema of an answer stays far below; beyond it nothing is asked of the schema.
 MOST_FIELDS, MOST_NODES, DEEPEST = 64, 2000, 8
-"""What a schema of an answer stays far below; beyond it nothing is asked of the schema."""
+# Of a record, so many questions and answers of each are looked at: shares settle long before.
 MOST_QUESTIONS, MOST_ANSWERS = 200, 16
-"""Of a record, so many questions and answers of each are looked at: shares settle long before."""
 
 _TYPED, _STRING = "typed", "string"
 _RECURSIVE, _CONSTANT = "it refers to itself", "it is the same in all answers"

@@ -25,8 +25,8 @@ _NAMED = re.compile(
     r"^(?:[a-zA-Z]|\\[a-z]+|[a-zA-Z]\([a-zA-Z]\))(?:_\{\w\})?(?:=|\\in "
     "?)(?!=)(?=[^=<>]+$)|^[^a-zA-Z=<>]+=(?=[^=<>]+$)"
 )
+# Letters that stand for a product: any two, and three without the vowels of a word.
 _PRODUCT = re.compile(r"[a-zA-Z]{2}|[a-dA-D]{3}|[b-df-hj-np-tv-zB-DF-HJ-NP-TV-Z]{3}")
-"""Letters that stand for a product: any two, and three without the vowels of a word."""
 _WORDS = frozenset(
     (
         "no",

@@ -25,8 +25,8 @@ _ENCLOSED = {"[": "]", "(": ")", "{": "}"}
 _QUOTES = "\"'`“”‘’*_ \t"
 _LONGEST_LINE = 60
 
+# Keys of the items in the order of the answer -> those that make the key.
 Combine = Callable[[list[str]], list[str]]
-"""Keys of the items in the order of the answer -> those that make the key."""
 
 
 @dataclass(frozen=True, slots=True)

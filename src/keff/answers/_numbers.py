@@ -49,8 +49,8 @@ def _pattern(suffix: str) -> re.Pattern[str]:
 
 
 NUMBER = _pattern(r"(?:[kKMB]|[mb]n|(?(currency)[ ]?(?:[kKMBT]|[mb]n)|[ ]bn))(?![\w²³°^/*])")
+# A number before a unit: 5 K and 5 M are kelvins and moles there.
 UNSCALED = _pattern("(?!)")
-"""A number before a unit: 5 K and 5 M are kelvins and moles there."""
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}(?:\.\d+)?")
 _GROUPED = re.compile(r"\d{1,3}(?:([ '_])\d{3})(?:\1\d{3})*(?:\.\d+|,(?!\d{3}(?!\d))\d+)?")
 _DOTTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:\.\d{3})+,\d+")

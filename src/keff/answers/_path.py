@@ -9,8 +9,8 @@ from typing import Final
 from keff.errors import TaskError
 from keff.narrow import is_array, is_object
 
+# What stands for a part that the value does not have (null is a value).
 MISSING: Final = object()
-"""What stands for a part that the value does not have (null is a value)."""
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d{1,6}|\*)\]")
 

@@ -21,8 +21,8 @@ from keff.errors import PluginError, TaskError, UsageError, unknown
 
 _OPTION = re.compile(r"\s*([a-z_]+)\s*=(.*)", re.DOTALL)
 _TABLE = "table"
+# Characters of a synonym table, which becomes a part of the spec.
 LARGEST_TABLE = 1_000_000
-"""Characters of a synonym table, which becomes a part of the spec."""
 
 
 def names() -> list[str]:

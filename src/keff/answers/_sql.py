@@ -41,6 +41,7 @@ _ATOMS = (
 _ASSIGNS = (exp.Update, exp.OnConflict)
 _SUMS, _PRODUCTS = (exp.Add, exp.Sub), (exp.Mul, exp.Div, exp.Mod)
 _OTHERS = (exp.Neg, exp.BitwiseNot, exp.DPipe, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+# What binds tighter than what in every dialect. All else stands in parentheses within another operator.
 _LEVELS: tuple[tuple[tuple[type[Tree], ...], int], ...] = (
     ((exp.Or,), 1),
     ((exp.And,), 2),
@@ -49,18 +50,17 @@ _LEVELS: tuple[tuple[tuple[type[Tree], ...], int], ...] = (
     (_SUMS, 5),
     (_PRODUCTS, 6),
 )
-"""What binds tighter than what in every dialect. All else stands in parentheses within another operator."""
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like, exp.ILike, exp.Is)
 _OPERATORS = (
     *(exp.Or, exp.And, exp.Xor, exp.Not, exp.Between, exp.In),
     *(*_COMPARISONS, *_SUMS, *_PRODUCTS, *_OTHERS),
 )
+# Nodes whose children end by a word, a comma or a bracket, so that parentheses around them group nothing.
 _DELIMITED = (
     *(exp.Where, exp.Having, exp.Join, exp.Select, exp.Alias, exp.Ordered, exp.Group, exp.Tuple, exp.Case),
     *(exp.If, exp.Paren, exp.Func, exp.Distinct, exp.Limit, exp.Offset),
 )
-"""Nodes whose children end by a word, a comma or a bracket, so that parentheses around them group nothing."""
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|[()]")
 

@@ -21,10 +21,10 @@ from importlib.util import find_spec
 from keff import narrow
 from keff.answers._worker import WorkerPool
 
+# By the clock: only where a machine is so busy that processor seconds take that long.
 SECONDS = 60.0
-"""By the clock: only where a machine is so busy that processor seconds take that long."""
+# Processor seconds for all parts of one answer; what models answer takes a tenth of one.
 ANSWER_SECONDS = 2.0
-"""Processor seconds for all parts of one answer; what models answer takes a tenth of one."""
 MOST_CHARACTERS = 300
 
 

@@ -28,17 +28,17 @@ except ImportError:  # not on Windows
     resource = None
 
 MEMORY = 3 * 2**30
+# Processor seconds of one string; the system counts whole ones, so it may be one less.
 CPU_SECONDS = 3
-"""Processor seconds of one string; the system counts whole ones, so it may be one less."""
 MOST_OPERATIONS = 200
+# Python writes integers of up to 4,300 digits.
 MOST_BITS = 14_000
-"""Python writes integers of up to 4,300 digits."""
+# Of an expanded polynomial: cancelling takes seconds beyond.
 MOST_DEGREE, MOST_TERMS = 300, 500
-"""Of an expanded polynomial: cancelling takes seconds beyond."""
 MOST_SUMMANDS = 100
 _EAGER = re.compile(r"binom|choose|gcd|lcm|matrix")
+# Operators that the parser works out itself, and operands that may be too large for them.
 _LARGE = re.compile(r"\^\s*\{?\s*-?\d{3}|\^\s*\{[^{}]*[\^!]|\d\s*\)*\s*!|\d{5}")
-"""Operators that the parser works out itself, and operands that may be too large for them."""
 
 
 @dataclass(frozen=True, slots=True)

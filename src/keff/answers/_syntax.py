@@ -6,9 +6,9 @@ import ast
 import threading
 from typing import Literal, overload
 
+# CPython before 3.12.1 counts the depth of a tree for all threads at once: where two build trees, one fails
+# with SystemError (gh-106905). Paths are read in threads.
 _ALONE = threading.RLock()
-"""CPython before 3.12.1 counts the depth of a tree for all threads at once: where two build trees, one fails
-with SystemError (gh-106905). Paths are read in threads."""
 
 
 @overload

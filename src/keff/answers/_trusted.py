@@ -16,11 +16,11 @@ from keff.answers._worker import WorkerPool
 from keff.errors import RunError, TaskError
 from keff.usercode import Stamp, UserCode
 
+# How long one answer may take. By the clock, so a busy machine needs a generous limit.
 SECONDS = 10.0
-"""How long one answer may take. By the clock, so a busy machine needs a generous limit."""
 
+# So many answers in a row that take too long end the command: the function hangs.
 MOST_OVERRUNS = 3
-"""So many answers in a row that take too long end the command: the function hangs."""
 
 _KEY = "key:"
 _TRUSTED: dict[str, UserCode] = {}

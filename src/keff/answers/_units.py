@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from keff.answers import _numbers
 
+# One kind a line, its units with their spellings; the first unit of a line is the one that is dropped.
 _KINDS = """
 dollars dollar usd bucks, cents cent pennies penny, euros euro eur, yen, rupees rupee rs inr
 degrees degree deg, radians radian rad, gradians gradian
@@ -27,7 +28,6 @@ liters liter litres litre l, ml milliliters milliliter millilitres millilitre, g
 quarts quart qt, pints pint pt, cups cup, tablespoons tablespoon, teaspoons teaspoon
 mph, kmh kph
 """
-"""One kind a line, its units with their spellings; the first unit of a line is the one that is dropped."""
 
 _UNITS = [[unit.split() for unit in kind.split(",")] for kind in _KINDS.strip().split("\n")]
 _NAMES = {spelling: unit[0] for kind in _UNITS for unit in kind for spelling in unit}
@@ -56,8 +56,8 @@ _CLOCK = re.compile(r"\b([ap])\.\s?m\b\.?", re.IGNORECASE)
 _WORD = re.compile(r"(?=[a-z]*[aeiou])(?![abcdxyz]+$)[a-z]{4,12}", re.IGNORECASE)
 _LETTERS = re.compile(r"[a-zA-Z]{2,3}")
 _UNIT = "|".join(sorted({*_NAMES.values(), *_TURNS}, key=len, reverse=True))
+# A number with the unit that was kept, as ``without_unit`` writes it.
 MEASURED = re.compile(rf"(.+?) ((?:(?:{_UNIT})(?:\^[23])?(?: per (?:{_UNIT}))?(?: |$))+)")
-"""A number with the unit that was kept, as ``without_unit`` writes it."""
 
 
 def without_unit(text: str) -> tuple[str, str]:

@@ -43,11 +43,11 @@ def tally(keys: Sequence[str | None]) -> VoteCount:
 
 T = TypeVar("T")
 
+# The rule of a text in which no answer was found.
 ABSTAINED = "no answer"
-"""The rule of a text in which no answer was found."""
 
+# So many texts, up to so many characters each, are not read again within one reading.
 REMEMBERED, LONGEST_REMEMBERED = 2**16, 100_000
-"""So many texts, up to so many characters each, are not read again within one reading."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ _SYMBOL = r"(?:[kmcMGµμn]?(?:m|s|g|h|N|Pa|J|W|Wh|V|K|mol|Hz|T|F|Ω)|lbf?|ft)"
 # N m and kW h are products too; words of a sentence are not, so only symbols follow a space.
 _TIMES = rf"(?:\s*[*/·]\s*|\s+per\s+|\s+(?={_SYMBOL}{_EXPONENT}(?:$|[\s).,*/·])))"
 _UNIT = re.compile(rf"\s*({_FACTOR}(?:{_TIMES}{_FACTOR}){{0,5}})")
+# Words that are units too, and words of a sentence where another word follows.
 _PROSE = re.compile(r"(?:in|at|as|a|or|to|an|am|pm|is|us|are|do|per|by|pt)\s+(?!in\b|ft\b)[a-zA-Z(]")
-"""Words that are units too, and words of a sentence where another word follows."""
 
 _AND = re.compile(r"\s*(?:,|and)?\s+(?=\d)")
 _SPELLED = {
@@ -63,27 +63,27 @@ _SPELLED = {
     "kmh": "km/hour",
     "kph": "km/hour",
 }
+# Units that a capital makes another one.
 _CAPITAL: dict[str, str] = dict.fromkeys(
     ("Cal", "Cals", "Calorie", "Calories", "kCal", "KCal", "Kcal"), "kilocalorie"
 )
-"""Units that a capital makes another one."""
+# Symbols that are read in any case; of the others each case is a unit of its own (mW and MW).
 _SAFE = frozenset(
     (
         *("km", "kg", "cm", "mm", "ml", "ft", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "mi"),
         *("yd", "mph", "kph", "kmh", "psi", "rpm"),
     )
 )
-"""Symbols that are read in any case; of the others each case is a unit of its own (mW and MW)."""
 _SLIPS = ValueError, TypeError, AttributeError, ArithmeticError, LookupError, AssertionError
 _UNBRACED = str.maketrans("", "", "{}")
+# What pint's parser raises on texts that are no unit: whatever its steps happen to trip over.
 _ERRORS = pint.errors.PintError, *_SLIPS
-"""What pint's parser raises on texts that are no unit: whatever its steps happen to trip over."""
 
 
+# A word behind a number that is no unit: the answer then abstains, for it may count anything.
 _WORD = re.compile(
     r"\s?(?!(?:in|at|as|a|or|to|is|are|per|by|of|for|and|from|with|which|so|because|times|total|altogether)\b)[a-zA-Zµ°]+"
 )
-"""A word behind a number that is no unit: the answer then abstains, for it may count anything."""
 
 
 class _Quantity(Protocol):

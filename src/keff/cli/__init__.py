@@ -17,6 +17,7 @@ import typer
 from keff.cli._start import FEW_COLLECTIONS, UNUSED, postpone
 from keff.errors import KeffError, UsageError
 
+# In the order of ``keff --help``; each is the file of the same name in this folder.
 COMMANDS = (
     "demo",
     "sample",
@@ -42,7 +43,6 @@ COMMANDS = (
     "predict",
     "list",
 )
-"""In the order of ``keff --help``; each is the file of the same name in this folder."""
 
 
 def _module(command: str) -> str:
@@ -66,8 +66,8 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+# What typer makes of Ctrl-C.
 INTERRUPTED = 130
-"""What typer makes of Ctrl-C."""
 
 
 def build(arguments: list[str]) -> typer.Typer:
@@ -102,6 +102,7 @@ def build(arguments: list[str]) -> typer.Typer:
     return app
 
 
+# Options of 0.2 that have another name, and what to write instead.
 RENAMED = {
     "--k-max": "--cap",
     "--confidence": "--sure",
@@ -118,7 +119,6 @@ RENAMED = {
         )
     },
 }
-"""Options of 0.2 that have another name, and what to write instead."""
 
 
 def _renamed(arguments: Iterable[str]) -> None:

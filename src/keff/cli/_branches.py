@@ -20,15 +20,15 @@ from keff.sampling.job import Job, configuration
 from keff.sampling.orders import Halt, Progress
 from keff.sampling.store import Run
 
+# What a branch may set for itself: options of the command line under the same names.
 OWN = ("engine", "model", "base_url", "temperature", "top_p", "max_tokens", "templates", "system", "k")
-"""What a branch may set for itself: options of the command line under the same names."""
 
+# Questions are drawn in rounds, an eighth of them first, so that a spent budget leaves branches level.
 ROUNDS = (8, 4, 2, 1)
-"""Questions are drawn in rounds, an eighth of them first, so that a spent budget leaves branches level."""
 
 FIRST_PATHS = 4
+# A branch whose path costs this many times the cheapest one's gets half the paths, at least four.
 DEAR = 4.0
-"""A branch whose path costs this many times the cheapest one's gets half the paths, at least four."""
 
 
 def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:

@@ -8,14 +8,14 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+# Progress, warnings and logs.
 progress_console = Console(stderr=True, highlight=False)
-"""Progress, warnings and logs."""
 
+# Columns of a result that goes to a file or a pipe.
 WIDTH = 120
-"""Columns of a result that goes to a file or a pipe."""
 
+# The result of a command, for people.
 result_console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-"""The result of a command, for people."""
 
 
 def say(text: str, indent: int = 2, *, style: str = "") -> None:

@@ -14,8 +14,8 @@ from keff.cli import _read_options as r
 from keff.errors import UsageError
 from keff.reading.open import Opening
 
+# What copying a log leaves out: it is copied whole.
 COPY = "trim", "branches"
-"""What copying a log leaves out: it is copied whole."""
 
 
 def opening_of(format: str | None, answer_space: str | None, **how: Any) -> Opening:

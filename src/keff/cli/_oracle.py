@@ -11,18 +11,18 @@ from keff.narrow import is_array
 from keff.records import Completion, Item, stable_hash
 from keff.task import Task
 
+# Wrong answers of a prompt, where its task has so many.
 WRONG = 4
-"""Wrong answers of a prompt, where its task has so many."""
 
+# Ways to state an answer; the first that the task reads is used.
 FORMS = ("The final answer is {}", "Final answer: {}", r"The final answer is $\boxed{{{}}}$", "#### {}")
-"""Ways to state an answer; the first that the task reads is used."""
 
+# Answers that share no word with any gold answer: near misses would pass a token F1 of one half.
 STRANGERS = ("Quillby", "Ostrava", "Venlo", "Marbeck", "Tolleson", "9001", "9002", "9003", "9004")
-"""Answers that share no word with any gold answer: near misses would pass a token F1 of one half."""
 
 
+# ``{"right": text, "wrong": [text, ...]}``: how right and wrong paths of a prompt end.
 Ends = dict[str, str | list[str]]
-"""``{"right": text, "wrong": [text, ...]}``: how right and wrong paths of a prompt end."""
 
 
 class Oracle(Mapping[str, Ends]):

@@ -23,8 +23,8 @@ from keff.sampling.price_table import read_prices
 from keff.sampling.store import Run
 
 PROBE_ITEMS = 3
+# Paths and failed attempts after which a paid run is looked at: enough to see what is badly wrong.
 FIRST_PATHS = 64
-"""Paths and failed attempts after which a paid run is looked at: enough to see what is badly wrong."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 

@@ -28,10 +28,6 @@ ReplayPath = Annotated[
     str, typer.Argument(metavar="PATH", help="A run folder or a recorded log; PATH#SLOT, PATH#PART.")
 ]
 CombinePath = Annotated[str, typer.Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")]
-FirstArm = Annotated[
-    str, typer.Argument(metavar="SC", help="The first arm: PATH, PATH#SLOTS (run#0) or PATH#PART.")
-]
-SecondArm = Annotated[str, typer.Argument(metavar="PT", help="The second arm, on the same questions.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 RunOrLog = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a recorded log; PATH#PART.")]
 LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="A recorded log in any format that keff reads.")]

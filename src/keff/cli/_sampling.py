@@ -30,8 +30,8 @@ from keff.sampling.job import Job, execute, parse_shard, parse_templates
 from keff.sampling.selection import Selection, choose
 from keff.task import Task
 
+# Refused questions that are named in a line; all of them are in ``--json``.
 NAMED = 5
-"""Refused questions that are named in a line; all of them are in ``--json``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from keff.plan import BranchPlan, Plan
 from keff.protocol.address import base_url
 from keff.sampling.cost import Price, price_of
 
+# Fields of a branch file that a plan calls the same; what else a pilot sets says nothing about serving.
 SAME = ("model", "key_env", "system", "template", "temperature", "top_p", "max_tokens", "reasoning_effort")
-"""Fields of a branch file that a plan calls the same; what else a pilot sets says nothing about serving."""
 
 
 def served_plan(plan: Plan, files: Sequence[Path], prices: Mapping[str, Price] | None) -> Plan:

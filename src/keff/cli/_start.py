@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 from importlib.util import LazyLoader, find_spec, module_from_spec
 
+# scipy.special asks numpy for everything that it holds: these take as long to import as numpy itself.
 UNUSED = ("numpy.f2py", "numpy.testing", "numpy.ma")
-"""scipy.special asks numpy for everything that it holds: these take as long to import as numpy itself."""
 
 
+# New containers before the garbage collector looks among them: modules and rows are no garbage, and looking
+# after every 700, as is usual, takes a tenth of the start.
 FEW_COLLECTIONS = 50_000
-"""New containers before the garbage collector looks among them: modules and rows are no garbage, and looking
-after every 700, as is usual, takes a tenth of the start."""
 
 
 def postpone(names: Sequence[str]) -> None:

@@ -20,11 +20,11 @@ from keff.sampling.orders import Order
 from keff.task import Task, select
 from keff.usercode import UNSAFE, without_code
 
+# Reasons that a refusal names.
 SHOWN = 5
-"""Reasons that a refusal names."""
 
+# The engine of jobs that are only checked.
 _UNMADE: Any = None
-"""The engine of jobs that are only checked."""
 
 
 @dataclass(frozen=True, slots=True)

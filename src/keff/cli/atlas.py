@@ -29,8 +29,8 @@ from keff.report.atlas import Atlas, Source, read_atlas, write_atlas
 Folder = Annotated[
     Path, typer.Option("--out", "-o", help="Folder of the atlas: created, or added to.", show_default=False)
 ]
+# What an atlas says of where a record is from, with what stands where nothing is said.
 ABOUT = {"dataset": "", "setting": "", "source": "own records", "url": "", "licence": ""}
-"""What an atlas says of where a record is from, with what stands where nothing is said."""
 
 AboutPairs = Annotated[
     list[str] | None,

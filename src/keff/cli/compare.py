@@ -23,8 +23,8 @@ from keff.cli._groups import LogOptions
 from keff.cli._json import print_json
 from keff.errors import UsageError
 
+# Exit code where B is worse, for continuous integration.
 WORSE = 3
-"""Exit code where B is worse, for continuous integration."""
 
 Arms = Annotated[
     list[str],

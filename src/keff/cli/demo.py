@@ -35,8 +35,8 @@ def write_report_if_possible(runs: Sequence[tuple[Record, Analysis]], file: Path
     return True
 
 
+# Five lines of docs/atlas, chosen and written by scripts/write_readme.py.
 FILE = Path(__file__).with_name("_beside.json")
-"""Five lines of docs/atlas, chosen and written by scripts/write_readme.py."""
 
 
 def beside() -> list[str]:
@@ -56,8 +56,8 @@ def _told(entry: AtlasEntry) -> str:
     return f"{rule}; {entry.policy} keeps {entry.kept.percent()} of that with {paths} per question."
 
 
+# So many questions tell more often than not for the demo's model; they take longer than a demo may.
 MORE = 120
-"""So many questions tell more often than not for the demo's model; they take longer than a demo may."""
 
 
 def command(

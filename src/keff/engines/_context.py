@@ -13,14 +13,14 @@ from heapq import nlargest
 from keff.narrow import entries, fields, items
 from keff.records import Message
 
+# Prompts that are counted in tokens: the longest one in bytes need not be the longest in tokens.
 CANDIDATES = 32
-"""Prompts that are counted in tokens: the longest one in bytes need not be the longest in tokens."""
 
+# More than a chat template adds to a prompt; a token is at least one byte.
 FRAME_BYTES = 512
-"""More than a chat template adds to a prompt; a token is at least one byte."""
 
+# The model's library rounds contexts up to this.
 STEP = 256
-"""The model's library rounds contexts up to this."""
 
 
 @dataclass(frozen=True, slots=True)

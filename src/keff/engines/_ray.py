@@ -30,8 +30,8 @@ from keff.errors import EngineError, KeffError, UsageError
 from keff.plugins import declares, load
 from keff.records import Completion, Message, Sampling
 
+# Seconds that a worker has to close its engine before it is killed.
 FAREWELL = 10.0
-"""Seconds that a worker has to close its engine before it is killed."""
 
 
 def connect(on: str) -> None:

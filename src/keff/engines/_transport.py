@@ -25,11 +25,10 @@ from keff.protocol.values import decoded
 
 T = TypeVar("T")
 
+# Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute.
+#
+# Two requests in turn, each with three retries and the pauses between them.
 CONNECT = 2.5
-"""Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute.
-
-Two requests
-in turn, each with three retries and the pauses between them."""
 
 LIST_SECONDS = 30.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0

@@ -25,8 +25,8 @@ from keff.engine import Capabilities
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Logprobs, Message, Sampling, stable_hash
 
+# What ``engine`` takes as ``oracle``; see the module.
 Oracle = Mapping[str, str | Mapping[str, str | Sequence[str]]]
-"""What ``engine`` takes as ``oracle``; see the module."""
 
 SMALLEST = 1e-300
 

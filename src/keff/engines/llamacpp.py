@@ -38,8 +38,8 @@ from keff.protocol.reply import choices_of, completions
 from keff.records import Completion, Message, Sampling
 
 N_CTX = 1024
+# Requests of all places worth having at once: the second fills the places that short paths leave free.
 IN_FLIGHT = 2
-"""Requests of all places worth having at once: the second fills the places that short paths leave free."""
 
 
 def engine(

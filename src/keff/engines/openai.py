@@ -32,8 +32,8 @@ from keff.protocol.sharing import Sharing
 from keff.records import Completion, Message, Sampling
 
 HOSTED = "api.openai.com"
+# Paths in one request when nothing else is said: enough to share the prompt, few enough to lose little.
 SHARED_N = 8
-"""Paths in one request when nothing else is said: enough to share the prompt, few enough to lose little."""
 
 
 def engine(

@@ -12,8 +12,8 @@ from keff.engine import Capabilities
 from keff.errors import EngineError
 from keff.records import Completion, Message, Sampling, stable_hash
 
+# ``stable_hash(list(messages))`` of a prompt -> seed of a path -> what was drawn.
 Recording = Mapping[str, Mapping[int, Completion]]
-"""``stable_hash(list(messages))`` of a prompt -> seed of a path -> what was drawn."""
 
 
 def engine(

@@ -27,19 +27,19 @@ from keff.protocol.address import checked_key
 log = logging.getLogger("keff.gateway")
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# The hash of no key at all: with it every caller would be this client.
 EMPTY = hashlib.sha256(b"").digest()
-"""The hash of no key at all: with it every caller would be this client."""
 
 VERSION = 2
 DAY = 86_400
+# So long a write waits for another process of the gateway.
 BUSY_SECONDS = 0.5
-"""So long a write waits for another process of the gateway."""
 
+# Codes of what is refused because of an account.
 REFUSED = frozenset({"key_limit_reached", "key_limit_reserved", "no_price"})
-"""Codes of what is refused because of an account."""
 
+# When to ask again where only reservations of requests in flight stand in the way: they last seconds.
 AGAIN_SECONDS = 1
-"""When to ask again where only reservations of requests in flight stand in the way: they last seconds."""
 
 _TABLE = """CREATE TABLE IF NOT EXISTS spend (
   day INTEGER NOT NULL, key TEXT NOT NULL, requests INTEGER NOT NULL, paths INTEGER NOT NULL,

@@ -32,8 +32,8 @@ READY = ("/readyz", "/health/readiness")
 OPEN_PATHS = frozenset({*ALIVE, *READY})
 VOTED = frozenset({CHAT, RESPONSES})
 MODELS = "/v1/models"
+# Headers in which a reply says what came of it.
 TOLD = ("x-keff-paths", "x-keff-share", "x-keff-change", "x-keff-stale-plan", "x-keff-not-voted")
-"""Headers in which a reply says what came of it."""
 
 HOUR = 3600.0
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from keff.protocol.unpack import LARGEST, BodyError
 
+# So much of a body is held for who reads it part by part; then the upstream waits.
 HELD = 256 * 1024
-"""So much of a body is held for who reads it part by part; then the upstream waits."""
 
 GIVEN_UP = "it was given up"
 

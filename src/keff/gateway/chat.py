@@ -28,11 +28,11 @@ log = logging.getLogger("keff.gateway")
 
 RESPONSES = "/v1/responses"
 
+# Paths that draw answers too, and why none of them is voted on.
 NOT_VOTED = {
     f"/v1/{name}": f"{name} are passed through: only chat and responses are voted"
     for name in ("completions", "messages")
 }
-"""Paths that draw answers too, and why none of them is voted on."""
 
 Serve = Callable[[Exchange, Scope], Awaitable[None]]
 

@@ -15,8 +15,8 @@ from keff.gateway.call import BrokenError, Call
 from keff.gateway.connection import Connection
 from keff.gateway.proxy import Proxy, ProxyError, proxy_for
 
+# A connection that was not used for longer is not used again: the server may be about to close it.
 IDLE_SECONDS = 30.0
-"""A connection that was not used for longer is not used again: the server may be about to close it."""
 
 BUFFER = 128 * 1024
 

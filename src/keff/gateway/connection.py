@@ -16,8 +16,8 @@ import httptools
 
 from keff.gateway.call import BrokenError, Call
 
+# Bytes of the head of an answer, and of its trailers.
 LARGEST_HEAD = 64 * 1024
-"""Bytes of the head of an answer, and of its trailers."""
 
 CUT = "it closed before its answer was whole"
 

@@ -35,11 +35,11 @@ from keff.plugins import missing_extra
 from keff.policy import Policy
 from keff.protocol.sharing import Sharing
 
+# What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality.
 POLICY = "lead_k:3"
-"""What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality."""
 
+# Paths at which a profile holds patterns at most.
 MOST_PROFILED = 16
-"""Paths at which a profile holds patterns at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

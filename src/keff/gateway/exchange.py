@@ -13,16 +13,16 @@ from keff.gateway.errors import Gone, Problem
 from keff.gateway.job import RequestJob
 from keff.gateway.spans import TraceSpan
 
+# Where a connection scope says whose key was shown.
 ACCOUNT = "keff.account"
-"""Where a connection scope says whose key was shown."""
 
 JSON, EVENTS = "application/json", "text/event-stream"
 
+# Where a connection scope has the line to its client.
 LINE = "keff.line"
-"""Where a connection scope has the line to its client."""
 
+# What a header may be called, and what it cannot hold (RFC 9110, 5.1 and 5.5).
 _NAME, _CONTROL = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+"), re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""What a header may be called, and what it cannot hold (RFC 9110, 5.1 and 5.5)."""
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]

@@ -30,17 +30,17 @@ from keff.protocol.reply import finish_reason
 from keff.protocol.values import text_of
 from keff.usercode import without_code
 
+# Spaces that know by themselves what to do with a reply that is a JSON document.
 READ_DOCUMENTS = frozenset({"json", "code", "python", "sql", "list", "set", "literal", "key"})
-"""Spaces that know by themselves what to do with a reply that is a JSON document."""
 
+# Spaces of open answers: a JSON document is one as a whole.
 WHOLE_DOCUMENTS = frozenset({"text", "exact"})
-"""Spaces of open answers: a JSON document is one as a whole."""
 
+# Members of a JSON reply that hold what the plan's own space reads.
 ANSWER_FIELDS = ("answer", "final_answer", "final answer")
-"""Members of a JSON reply that hold what the plan's own space reads."""
 
+# Spaces that run programs, or a function of the operator's.
 RUNS_CODE = frozenset({"code", "python", "key"})
-"""Spaces that run programs, or a function of the operator's."""
 
 LETTERS = ("A", "B", "C", "D", "E")
 

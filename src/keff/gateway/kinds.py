@@ -28,32 +28,32 @@ from keff.protocol.values import Object, text_of
 
 Kind = Literal["tool", "json", "numeric", "choice", "binary", "text"]
 
+# Of kinds that read the same number of paths, the first is taken: the one with the shortest answers.
 ORDER: tuple[Kind, ...] = ("tool", "json", "numeric", "choice", "binary", "text")
-"""Of kinds that read the same number of paths, the first is taken: the one with the shortest answers."""
 
 MANY_LETTERS = (*LETTERS, "F", "G", "H", "I", "J")
 
+# How a path that writes text votes where others call a tool.
 NO_CALL, NO_CALL_KEY = "no call", '{"tool_calls":[]}'
-"""How a path that writes text votes where others call a tool."""
 
+# A request for at most this many tokens is a health check or a probe: it gets one path.
 TINY = 16
-"""A request for at most this many tokens is a health check or a probe: it gets one path."""
 
+# Paths on which a request's kind and fields are settled; texts that all differ by then are given up.
 SETTLED = 4
-"""Paths on which a request's kind and fields are settled; texts that all differ by then are given up."""
 
 TAIL = 4000
+# Words: of a reply that is one line around a number, of one that is itself the answer, of a stated text.
 LONGEST_LINE, LONGEST_TEXT, LONGEST_SPAN = 12, 5, 12
-"""Words: of a reply that is one line around a number, of one that is itself the answer, of a stated text."""
 
 STATED = frozenset({"boxed", "####", "tag", "marker", "verdict"})
+# The rules of ``keff.answers`` that leave no doubt that a text holds an answer.
 CLEAR: Mapping[str, frozenset[str]] = {
     "numeric": STATED | {"last bold number"},
     "choice": STATED | {"last line"},
     "binary": STATED,
     "text": STATED,
 }
-"""The rules of ``keff.answers`` that leave no doubt that a text holds an answer."""
 
 _CONTRACT = re.compile(r"final answer\s?[:\"'*]|\banswer\s?:\s?[<\[{]|####|\\boxed|<answer>", re.I)
 _NUMBER = re.compile(r"\bhow (?:many|much|old|long|far)\b|\b(?:calculate|compute|evaluate)\b", re.I)

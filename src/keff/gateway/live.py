@@ -19,12 +19,12 @@ METRICS, LIVE, PLAN = "/metrics", "/keff", "/keff/plan"
 JSON = "application/json"
 OPERATOR = frozenset({LIVE, PLAN})
 
+# Counters, and gauges as they are now.
 Numbers: TypeAlias = tuple[Metrics, Mapping[tuple[str, Labels], float]]
-"""Counters, and gauges as they are now."""
 
 
+# Of each branch of the plan: ``up``, or why it is down.
 States: TypeAlias = Mapping[str, str]
-"""Of each branch of the plan: ``up``, or why it is down."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,22 +13,22 @@ from keff.protocol.tokens import Counts
 from keff.protocol.values import Object, count, decoded
 from keff.sampling.cost import Price, Usage, price_of
 
+# Tokens of an answer at the most whose request states no length: what most hosted models write at once.
 UNSTATED = 16_384
-"""Tokens of an answer at the most whose request states no length: what most hosted models write at once."""
 
+# Tokens of what a request only names (a file, an earlier response), at the most: a whole context window.
 ELSEWHERE = 131_072
-"""Tokens of what a request only names (a file, an earlier response), at the most: a whole context window."""
 
 LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _NAMED = re.compile(rb'"(?:image_url|video_url|file_url|file_id|previous_response_id|conversation)"\s*:')
 
 MOST_PATHS = 10**6
 KEPT_NAMES = 1024
+# Bytes of an answer that are kept to read its usage; a larger one counts as what was reserved for it.
 MOST_JSON = 8 * 2**20
-"""Bytes of an answer that are kept to read its usage; a larger one counts as what was reserved for it."""
 
+# How an event begins that holds a piece of an answer: of chat and completions, of responses and messages.
 _DELTA = re.compile(rb"data:(?! ?\[DONE\])|event: ?[\w.]{1,64}[._]delta\b")
-"""How an event begins that holds a piece of an answer: of chat and completions, of responses and messages."""
 
 
 class PriceList:

@@ -30,17 +30,17 @@ from keff.stats.votes import FloatArray, IntArray
 
 log = logging.getLogger("keff.gateway")
 
+# The chances that the martingale and the looks at the mean ever alarm falsely, however long they run.
 ALPHA, LOOKS_ALPHA = 0.01, 0.04
-"""The chances that the martingale and the looks at the mean ever alarm falsely, however long they run."""
 
+# Orders of the pilot's paths of which the looks at the mean take the average.
 ORDERS = 8
-"""Orders of the pilot's paths of which the looks at the mean take the average."""
 
+# The mean number of requests before Shiryaev-Roberts, which also sees late changes, alarms falsely.
 RUN_LENGTH = 20_000
-"""The mean number of requests before Shiryaev-Roberts, which also sees late changes, alarms falsely."""
 
+# Where the policy may stop at one path, the pattern is that of 4 paths of shadow requests.
 SHADOW_DRAWS = 4
-"""Where the policy may stop at one path, the pattern is that of 4 paths of shadow requests."""
 
 SAVE_SECONDS = 1.0
 

@@ -13,8 +13,8 @@ from keff.gateway.metrics import Labels, Metrics, series
 from keff.narrow import fields
 from keff.protocol.values import Object
 
+# Notes are held so long, for those of other workers that came before them.
 ORDER_SECONDS = 0.5
-"""Notes are held so long, for those of other workers that came before them."""
 
 
 class WorkerSupervisor:

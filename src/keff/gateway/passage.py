@@ -25,8 +25,8 @@ from keff.protocol.unpack import ENCODINGS
 from keff.protocol.values import Object, decoded
 
 PREFIX = "/v1"
+# Unquoted once; what is quoted twice goes nowhere.
 _PATH = re.compile(r"/v1(/[\w.:~-]+)+/?", re.ASCII)
-"""Unquoted once; what is quoted twice goes nowhere."""
 
 MESSAGES = "/v1/messages"
 SENT_UP = (b"content-type", b"accept")

@@ -18,6 +18,7 @@ from keff.sampling.manifest import Config
 LENGTHS = ("max_tokens", "max_completion_tokens")
 SYSTEM_ROLES = ("system", "developer")
 THINKING = ("reasoning_effort", "chat_template_kwargs", "thinking")
+# Fields that change paths, with the values that do nothing.
 NEUTRAL: dict[str, tuple[object, ...]] = {
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
@@ -28,13 +29,12 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "tools": ([],),
     "response_format": ({"type": "text"},),
 }
-"""Fields that change paths, with the values that do nothing."""
 
+# Fields of an upstream call that the gateway decides itself.
 OURS = frozenset({"messages", "n", "seed", "stream", "stream_options", "keff"})
-"""Fields of an upstream call that the gateway decides itself."""
 
+# What an engine of keff says beyond the sampling of a plan, where a server's own default differs.
 ENGINE_FIELDS: dict[str, Object] = {"llamacpp": {"top_k": 0, "min_p": 0.0}}
-"""What an engine of keff says beyond the sampling of a plan, where a server's own default differs."""
 
 
 @dataclass(frozen=True, slots=True)

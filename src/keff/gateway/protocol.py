@@ -11,23 +11,23 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keff.gateway.exchange import LINE, Line, Scope
 
+# Within this time a connection must have sent the head of a request.
 HEAD_SECONDS = 15.0
-"""Within this time a connection must have sent the head of a request."""
 
+# Within this time a client must take some of what was sent to it.
 STALLED_SECONDS = 15.0
-"""Within this time a client must take some of what was sent to it."""
 
+# So long a connection stays open whose request was answered before its body was there, and so long one that
+# is closed then still takes the rest of the body: closed at once, the answer could be lost with it.
 LINGER_SECONDS = 0.5
-"""So long a connection stays open whose request was answered before its body was there, and so long one that
-is closed then still takes the rest of the body: closed at once, the answer could be lost with it."""
 
+# Bytes of the head of a request, and of its trailers.
 LARGEST_HEAD = 32 * 1024
-"""Bytes of the head of a request, and of its trailers."""
 
 BUFFER = memoryview(bytearray(128 * 1024))
 
+# Headers that offer another protocol.
 OFFERS = frozenset({b"connection", b"upgrade", b"http2-settings"})
-"""Headers that offer another protocol."""
 
 
 class Corked:

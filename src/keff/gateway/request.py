@@ -27,8 +27,8 @@ HEADERS = {
 }
 
 _WHOLE = re.compile(r"[+-]?\d{1,300}", re.ASCII)
+# Numbers as JSON has them: Python would read other scripts' digits and underscores too.
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-"""Numbers as JSON has them: Python would read other scripts' digits and underscores too."""
 
 Headers = Mapping[bytes, bytes]
 T = TypeVar("T")

@@ -16,15 +16,14 @@ from keff.gateway.request import Wish
 from keff.policy import Branching, Policy, PolicyWarning, parse_policy
 from keff.policy_spec import PolicySpec
 
+# What a view in a gateway carries; ``branches`` too where the plan has them.
 SERVABLE = frozenset({"answers", "confidence"})
-"""What a view in a gateway carries; ``branches`` too where the plan has them."""
 
+# How many policies of requests are kept, and up to which cap.
+#
+# A client with a wish of its own does not pay for a table each time; larger ones are made anew, so that they
+# fill no memory.
 KEPT, KEPT_CAP = 8, 32
-"""How many policies of requests are kept, and up to which cap.
-
-A client with a wish of its own does not pay for a table each time; larger ones are made anew, so that they
-fill no memory.
-"""
 
 
 def policy_of_plan(spec: str, branches: Collection[str] = ()) -> Policy:

@@ -19,8 +19,8 @@ from keff.protocol.address import is_loopback
 
 Receive = Callable[[], Awaitable[MutableMapping[str, object]]]
 
+# Where some clients put their key instead of ``Authorization``: those of Azure, and of Anthropic.
 KEY_HEADERS = (b"api-key", b"x-api-key")
-"""Where some clients put their key instead of ``Authorization``: those of Azure, and of Anthropic."""
 
 CALLER_KEYS = (b"authorization", *KEY_HEADERS)
 
@@ -35,14 +35,14 @@ HANDED_ON = frozenset(
     }
 )
 
+# Types of bodies that any web page may send anywhere (multipart too, which uploads need).
 NEEDS_NO_CONSENT = frozenset({b"", b"text/plain", b"application/x-www-form-urlencoded"})
-"""Types of bodies that any web page may send anywhere (multipart too, which uploads need)."""
 
+# A host with a port, and nothing else: ``[::1].evil`` and ``evil@localhost`` are none.
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?", re.I)
-"""A host with a port, and nothing else: ``[::1].evil`` and ``evil@localhost`` are none."""
 
+# A body up to this many times too large is read to its end and refused; beyond, the connection closes.
 DISCARD = 8
-"""A body up to this many times too large is read to its end and refused; beyond, the connection closes."""
 
 
 def check_exposure(host: str, options: Options) -> None:

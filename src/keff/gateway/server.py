@@ -32,8 +32,8 @@ log = logging.getLogger("keff.gateway")
 DESCRIPTORS = 65_536
 KEEP_ALIVE = 65
 COLLECT_EVERY = 10_000
+# New objects between two garbage collections: a request leaves next to nothing to them.
 M_MMAP_THRESHOLD, LARGE_BUFFER = -3, 64 * 1024
-"""New objects between two garbage collections: a request leaves next to nothing to them."""
 
 
 def serve(deployment: Deployment, rng: np.random.Generator) -> None:

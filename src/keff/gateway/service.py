@@ -38,8 +38,8 @@ from keff.protocol.tokens import counts_of, summarize, token_logprobs
 from keff.protocol.values import Object
 from keff.sampling.cost import Price, Usage
 
+# The policy of requests too short to hold an answer.
 SINGLE = parse_policy("fixed:1")
-"""The policy of requests too short to hold an answer."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from keff.gateway.books import VoteLedger
 from keff.gateway.monitor import SHADOW_DRAWS
 from keff.gateway.options import Options
 
+# Shadow requests drawn on at once; while there are as many, no new request becomes one.
 MOST_SHADOWS = 16
-"""Shadow requests drawn on at once; while there are as many, no new request becomes one."""
 
 
 class Shadows:

@@ -18,14 +18,14 @@ from keff.protocol.values import Object
 from keff.records import Interval
 from keff.stats.patterns import pattern_code, patterns
 
+# The answer space of a plan that was made from traffic: each request's answer is found anew.
 PER_REQUEST = "per_request"
-"""The answer space of a plan that was made from traffic: each request's answer is found anew."""
 
+# Voted requests that make the profile of the drift alarm.
 ENOUGH = 200
-"""Voted requests that make the profile of the drift alarm."""
 
+# Requests drawn on whose votes are kept, and replies whose times are: the latest.
 KEPT, LATEST = 500, 2000
-"""Requests drawn on whose votes are kept, and replies whose times are: the latest."""
 
 OTHERS = ("fixed:1", "fixed:3", "lead_k:2", "lead_k:3", "lead_k:4", "fixed:8")
 

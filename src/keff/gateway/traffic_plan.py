@@ -14,8 +14,8 @@ from keff.plan import Plan
 from keff.records import Interval
 from keff.stats.votes import IntArray, Votes
 
+# Requests drawn on that a plan from traffic needs at least.
 LEAST_DRAWN = 20
-"""Requests drawn on that a plan from traffic needs at least."""
 
 
 def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_REQUEST) -> Plan:

@@ -15,28 +15,28 @@ from keff.gateway.upstream import CHAT, Address, Answer, Api, ClientHeaders, Hea
 from keff.narrow import fields
 from keff.protocol.values import Object, decoded, encoded
 
+# Requests that differ and failed in a row after which a trial decides whether a server is down.
 FAILURES = 3
-"""Requests that differ and failed in a row after which a trial decides whether a server is down."""
 
+# Seconds between two trials of a server: at first, and at most while it is down (they double).
 REST, LONGEST_REST = 5.0, 60.0
-"""Seconds between two trials of a server: at first, and at most while it is down (they double)."""
 
+# So long a trial may take.
 TRIAL_SECONDS = 5.0
-"""So long a trial may take."""
 
+# What a trial asks: nothing of a client's, which may be what brings a server to fail.
 TRIAL: Object = {"messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 1}
-"""What a trial asks: nothing of a client's, which may be what brings a server to fail."""
 
+# What says that a server serves nobody, beside every 5xx; 0 is nothing over HTTP, or the gateway's own key
+# refused. What a request brought about itself (a prompt, a model or a client's key that is refused) says
+# nothing about others.
 DOWN_STATUSES = frozenset({0, 408})
-"""What says that a server serves nobody, beside every 5xx; 0 is nothing over HTTP, or the gateway's own key
-refused. What a request brought about itself (a prompt, a model or a client's key that is refused) says
-nothing about others."""
 
+# With these a server says that another one may answer what it passes on.
 ELSEWHERE = frozenset({502, 503, 504})
-"""With these a server says that another one may answer what it passes on."""
 
+# What differs between the calls of one request.
 _PLACE = re.compile(rb',"(?:n|seed)":-?\d+')
-"""What differs between the calls of one request."""
 
 KEYS = ("authorization", "api-key", "x-api-key")
 

@@ -18,14 +18,14 @@ from keff.policy import Policy, RunningVote, Stop, View, break_off, fly, in_flig
 from keff.protocol.patience import pause
 from keff.protocol.sharing import Sharing
 
+# Failed calls without one success after which a request is given up.
 HOPELESS = 8
-"""Failed calls without one success after which a request is given up."""
 
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.2, 2.0, 10.0
 
 
+# Draw paths ``start`` to ``start + n - 1`` in one call, of the branch if one is named; may give fewer.
 Call = Callable[[int, int, str], Awaitable[Answer]]
-"""Draw paths ``start`` to ``start + n - 1`` in one call, of the branch if one is named; may give fewer."""
 
 Judge = Callable[[Answer], Awaitable[list[Drawn]]]
 

@@ -8,8 +8,8 @@ from keff.gateway.call import BrokenError, Call
 from keff.gateway.client import UnreachableError
 from keff.protocol.unpack import Body, BodyError
 
+# What goes wrong on the wire: TimeoutError and those of TLS are OSErrors, BodyError is a ValueError.
 BROKEN = (OSError, ValueError)
-"""What goes wrong on the wire: TimeoutError and those of TLS are OSErrors, BodyError is a ValueError."""
 
 
 async def limited(call: Call) -> bytes:

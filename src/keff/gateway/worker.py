@@ -19,8 +19,8 @@ from keff.gateway.service import Service
 from keff.gateway.today import Spent
 from keff.protocol.values import Object
 
+# Between two batches; so old at most is what another process shows of this one.
 SEND_SECONDS = 0.2
-"""Between two batches; so old at most is what another process shows of this one."""
 
 SHOW_SECONDS = 60.0
 

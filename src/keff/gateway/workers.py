@@ -28,8 +28,8 @@ from keff.gateway.worker import RemoteBooks, Staff
 
 log = logging.getLogger("keff.gateway")
 
+# A worker that ends within so many seconds of its start, three times in a row, ends the gateway.
 SHORT_LIFE = 10.0
-"""A worker that ends within so many seconds of its start, three times in a row, ends the gateway."""
 
 MOST_SHORT_LIVES = 3
 LAST_SECONDS = 10

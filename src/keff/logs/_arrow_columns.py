@@ -21,8 +21,8 @@ from keff.logs._rows import KNOWN, by_model, question_of, unpacked
 
 BATCH = 16_384
 NAMES = ("id", "gold_answer", "cluster", "model")
+# Columns that no vote needs.
 LONG = frozenset({"all_texts", "all_truncated", "question"})
-"""Columns that no vote needs."""
 
 
 def bulk(path: Path) -> Bulk:

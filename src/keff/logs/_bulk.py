@@ -20,6 +20,7 @@ from keff.logs._values import MOST_COUNT, name_of, optional_text
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 
+# Fields of votes with a number per path -> lists of the JSONL.
 NUMBERS = {
     "tokens": "all_tokens",
     "prompt_tokens": "all_prompt_tokens",
@@ -27,13 +28,12 @@ NUMBERS = {
     "seconds": "all_seconds",
     "confidences": "all_confidences",
 }
-"""Fields of votes with a number per path -> lists of the JSONL."""
 
 TEXTS = {"answers": "all_answers", "keys": "all_keys", "rules": "all_rules"}
 CODED = {"correct": "all_correct", "slots": "slots"}
 LISTS = (*TEXTS.values(), *NUMBERS.values(), *CODED.values())
+# Lists of the JSONL that only the reading row by row understands.
 OTHERS = frozenset({*LIST_OF.values(), "all_scores"}) - {*LISTS, "all_texts", "all_truncated"}
-"""Lists of the JSONL that only the reading row by row understands."""
 
 _NUMBER_KINDS = frozenset({float, int, bool, type(None)})
 _WHOLE_KINDS = frozenset({int, bool})

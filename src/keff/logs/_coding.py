@@ -32,8 +32,8 @@ class Coded:
     names: Sequence[str]
 
 
+# Records with more different answers than this are refused: their names alone would take gigabytes.
 MOST_DISTINCT = 2**23
-"""Records with more different answers than this are refused: their names alone would take gigabytes."""
 
 
 class TooVariedError(LogError):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from keff.errors import LogError
 from keff.records import Note
 
+# Word of keff -> names of columns that mean it, the surest first; the word itself always does.
 OBVIOUS: Mapping[str, tuple[str, ...]] = {
     "id": (
         "id",
@@ -60,8 +61,8 @@ OBVIOUS: Mapping[str, tuple[str, ...]] = {
     "key": ("key",),
     "rule": ("rule",),
 }
-"""Word of keff -> names of columns that mean it, the surest first; the word itself always does."""
 
+# Word for a value of each path -> the list of the JSONL with one line per question.
 LISTS: Mapping[str, str] = {
     "answer": "all_answers",
     "correct": "all_correct",
@@ -77,10 +78,9 @@ LISTS: Mapping[str, str] = {
     "slot": "slots",
     "model": "branches",
 }
-"""Word for a value of each path -> the list of the JSONL with one line per question."""
 
+# Words whose column is never guessed among several.
 DECISIVE = ("id", "answer", "correct", "gold_answer")
-"""Words whose column is never guessed among several."""
 
 _NUMBERED = re.compile(r"(.+?)_?(\d+)")
 

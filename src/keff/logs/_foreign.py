@@ -19,8 +19,8 @@ from keff.records import Note, stable_hash
 LOOKED_AT = 256
 MOST_WORDS = 8
 
+# A row per path: id, answer, text, correct, gold_answer, model, path, tokens, ... as the tool says.
 Canonical = Mapping[str, object]
-"""A row per path: id, answer, text, correct, gold_answer, model, path, tokens, ... as the tool says."""
 
 
 def questions_of(rows: Callable[[], Iterable[tuple[str, Canonical]]], *, texts: bool) -> Iterator[Question]:

@@ -7,8 +7,8 @@ from typing import cast
 
 from keff.logs._narrow import inner, real
 
+# The beginning of a task's version where another tool asked the questions.
 RECORDED = "recorded by "
-"""The beginning of a task's version where another tool asked the questions."""
 
 SAMPLING = {
     "temperature": "temperature",
@@ -17,8 +17,8 @@ SAMPLING = {
     "seed": "seed",
     "reasoning_tokens": "thinking",
 }
+# Fields that change paths, and stand in a request under the same name.
 BODY = ("presence_penalty", "frequency_penalty", "top_k", "reasoning_effort", "logit_bias")
-"""Fields that change paths, and stand in a request under the same name."""
 
 
 def configuration(about: Mapping[str, object], task: str | None) -> dict[str, object]:

@@ -13,8 +13,8 @@ from keff.logs._narrow import inner
 from keff.logs._zip import members, unpack
 from keff.narrow import fields, items
 
+# The header of a log that ended, and of one that is still being written or was cut off.
 HEADERS = ("header.json", "_journal/start.json")
-"""The header of a log that ended, and of one that is still being written or was cut off."""
 
 MOST_JSON = 2**30
 

@@ -12,16 +12,16 @@ from keff.log import UTF_16, Tell, is_utf16, unheard
 from keff.narrow import items
 from keff.records import Note, mended
 
+# A line longer than this many bytes is no record of a question, and is not read into memory.
 MOST_LINE = 64 * 2**20
-"""A line longer than this many bytes is no record of a question, and is not read into memory."""
 
 TOO_LONG = f"a line of more than {MOST_LINE // 2**20} MiB, which is more than a question holds"
 
+# A file with more blank lines than this is no log, and would take a minute to walk through.
 MOST_BLANK = 100_000
-"""A file with more blank lines than this is no log, and would take a minute to walk through."""
 
+# One JSON text with more values than this is refused unread: as objects they would take gigabytes.
 MOST_VALUES = 2**24
-"""One JSON text with more values than this is refused unread: as objects they would take gigabytes."""
 
 Row = dict[str, object]
 
@@ -95,11 +95,11 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
+# A file that must be read as a whole is read up to this many bytes.
 MOST_JSON = 2**30
-"""A file that must be read as a whole is read up to this many bytes."""
 
+# So much of a file is read to see what its first entry is.
 HEAD = 2**22
-"""So much of a file is read to see what its first entry is."""
 
 
 def whole_json(path: Path) -> object:
@@ -143,8 +143,8 @@ def objects(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
         yield f"{path}: entry {number}", row
 
 
+# So many bytes of lines are read into objects at a time: they and their objects stay in the cache.
 BLOCK_BYTES = 2**16
-"""So many bytes of lines are read into objects at a time: they and their objects stay in the cache."""
 
 
 def blocks_of(file: BinaryIO) -> Iterator[bytes]:
@@ -195,8 +195,8 @@ def _once(pairs: list[tuple[str, object]]) -> Row:
     return row
 
 
+# Made once: json.loads with a hook makes one for every line, which takes longer than reading it.
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
-"""Made once: json.loads with a hook makes one for every line, which takes longer than reading it."""
 
 TOO_BLANK = f"more than {MOST_BLANK:,} blank lines: not a log"
 

@@ -14,6 +14,7 @@ from keff.logs._narrow import inner
 STAMP = re.compile(r"\d{4}-\d{2}-\d{2}T[\d.:-]+(?=\.jsonl$)")
 MOST_RESULTS = 64 * 2**20
 
+# Generation arguments of the harness -> the sampling of a configuration.
 SAMPLING = {
     "temperature": "temperature",
     "top_p": "top_p",
@@ -21,7 +22,6 @@ SAMPLING = {
     "max_tokens": "max_tokens",
     "seed": "seed",
 }
-"""Generation arguments of the harness -> the sampling of a configuration."""
 
 
 def results_of(path: Path) -> Row:

@@ -57,8 +57,8 @@ _VOTES = {
 }
 
 MOST_RATIO = 200
+# A row group that claims more unpacked bytes than these (times the size of the file) is a bomb.
 SMALL = 64 * 2**20
-"""A row group that claims more unpacked bytes than these (times the size of the file) is a bomb."""
 
 
 def check(path: Path) -> None:

@@ -10,8 +10,8 @@ import jiter
 
 from keff.logs._lines import MOST_VALUES, Row, parse
 
+# A number that nobody can have written between two lines.
 _MARK = secrets.randbelow(2**30)
-"""A number that nobody can have written between two lines."""
 
 _BETWEEN = f",{_MARK},".encode()
 

@@ -32,8 +32,8 @@ KNOWN = {"id", "question", "gold_answer", "cluster", "task", "answer_space", "mo
 
 T = TypeVar("T")
 Row = Mapping[str, object]
+# Reads the rows of a table, each with its place, from the start.
 Rows = Callable[[], Iterable[tuple[str, Row]]]
-"""Reads the rows of a table, each with its place, from the start."""
 
 
 def question_of(where: str, row: Row, *, texts: bool = False) -> Question:

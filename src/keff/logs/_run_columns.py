@@ -16,16 +16,16 @@ from keff.records import Item
 from keff.sampling.store import Run
 from keff.sampling.store.rows import item_of
 
+# Paths, or items, that are turned into columns at a time.
 BLOCK = 8192
-"""Paths, or items, that are turned into columns at a time."""
 
+# Begins the fields in which an import keeps what is no number of a path.
 PREFIX = '"recorded_'
-"""Begins the fields in which an import keeps what is no number of a path."""
 
 TEXTS = ("answer", "key", "rule")
 WHOLE = ("item", "slot", "path", "correct")
+# Of these 0 stands for unknown; a question has them where one of its paths does.
 MEASURES = ("tokens", "prompt_tokens", "cached_tokens", "seconds")
-"""Of these 0 stands for unknown; a question has them where one of its paths does."""
 
 REAL = (*MEASURES, "logprob_mean")
 COLUMNS: Sequence[str] = (*TEXTS, *WHOLE[1:], *REAL)

@@ -13,8 +13,8 @@ from keff.logs._narrow import real
 
 TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
+# Larger counts are no longer exact, and stand for an error in the file.
 MOST_COUNT = 2**53
-"""Larger counts are no longer exact, and stand for an error in the file."""
 
 T = TypeVar("T")
 
@@ -165,12 +165,12 @@ def _truths_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
     return tuple(map(int, cast("Sequence[bool]", values))) if set(map(type, values)) == {bool} else None
 
 
+# How a list of the usual kind is converted several times as fast as value by value; None where it is not.
 AT_ONCE: Mapping[Callable[..., object], Callable[[Sequence[object]], tuple[object, ...] | None]] = {
     optional_text: _texts_at_once,
     count: _counts_at_once,
     truth: _truths_at_once,
 }
-"""How a list of the usual kind is converted several times as fast as value by value; None where it is not."""
 
 NEEDS: Mapping[Callable[[object], object], str] = {
     truth: "0 and 1",

@@ -11,15 +11,16 @@ from pathlib import Path, PurePosixPath
 from keff.errors import LogError
 from keff.plugins import missing_extra
 
+# No single record of answers is larger; what claims to be is refused before it is unpacked.
 MOST_BYTES = 256 * 2**20
-"""No single record of answers is larger; what claims to be is refused before it is unpacked."""
 
 MOST_RATIO = 200
+# Text packs to a hundredth at best: above SMALL bytes, what claims a greater ratio is a bomb.
 SMALL = 2**20
-"""Text packs to a hundredth at best: above SMALL bytes, what claims a greater ratio is a bomb."""
 
 ZSTANDARD = 93
 _LOCAL = struct.Struct("<4s5H3L2H")
+# What the directory of a damaged archive may raise.
 DAMAGES = (
     zipfile.BadZipFile,
     NotImplementedError,
@@ -29,7 +30,6 @@ DAMAGES = (
     OverflowError,
     struct.error,
 )
-"""What the directory of a damaged archive may raise."""
 
 
 def members(path: Path) -> list[zipfile.ZipInfo]:

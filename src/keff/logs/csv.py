@@ -18,8 +18,8 @@ from keff.records import Note
 
 LONGEST_FIELD = 2**27
 
+# How pandas may write what is missing, and reads it.
 MISSING = {"NaN", "nan", "<NA>"}
-"""How pandas may write what is missing, and reads it."""
 
 CUT = "if the file was cut off there, its last value is incomplete"
 

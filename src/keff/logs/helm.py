@@ -16,8 +16,8 @@ from keff.logs._values import optional_text
 from keff.narrow import fields, items
 from keff.records import Note
 
+# Scenarios of HELM that keff knows as a task by another name.
 ALIASES = {"gsm": "gsm8k"}
-"""Scenarios of HELM that keff knows as a task by another name."""
 
 Entry = Mapping[str, object]
 

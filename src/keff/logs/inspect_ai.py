@@ -19,8 +19,8 @@ from keff.logs._tasks import known_task
 from keff.logs._values import converted, count, gold_of, optional_text
 from keff.records import Note
 
+# Questions from which it is told what the log's answers are.
 LOOKED_AT = 64
-"""Questions from which it is told what the log's answers are."""
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from keff.logs._rows import Row, said_by
 from keff.logs._table_log import TableLog
 from keff.logs._values import optional_text
 
+# First lines of formats that have readers of their own.
 OTHERS = (
     ("evaluation_id", "sample_id", "evaluation"),
     ("index", "sample_score"),
@@ -23,7 +24,6 @@ OTHERS = (
     ("request_id", "outputs"),
     ("task_id", "reward", "trial"),
 )
-"""First lines of formats that have readers of their own."""
 
 
 class JsonTable(TableLog):

@@ -22,8 +22,8 @@ from keff.task import Task
 
 NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
 
+# From this share of questions on, equal texts in all repeats are no accident.
 COPIES = 0.5
-"""From this share of questions on, equal texts in all repeats are no accident."""
 
 
 class LmEval:

@@ -14,10 +14,10 @@ from keff.logs._values import optional_text
 from keff.narrow import entries, text
 from keff.records import Note
 
+# A ``custom_id`` that numbers the repeats of a question, such as q7#2 or q7-repeat-2.
+#
+# Never request-2, gsm8k/2 or gsm8k-sample-2: there the number is the question's.
 NUMBERED = re.compile(r"(.+?)(?:#|[-_](?:repeat|epoch|trial|path|rep)[-_]?)(\d+)")
-"""A ``custom_id`` that numbers the repeats of a question, such as q7#2 or q7-repeat-2.
-
-Never request-2, gsm8k/2 or gsm8k-sample-2: there the number is the question's."""
 
 
 class OpenaiBatch:

@@ -16,8 +16,8 @@ from keff.narrow import entries, fields, text
 
 Attributes = Mapping[str, object]
 
+# How OpenLLMetry wrote messages before the conventions had attributes for them.
 FLAT = re.compile(r"gen_ai\.(prompt|completion)\.(\d+)\.content")
-"""How OpenLLMetry wrote messages before the conventions had attributes for them."""
 EVALUATION = "gen_ai.evaluation."
 
 

@@ -14,12 +14,12 @@ from keff.logs._rows import by_model, once_each, question_of, said_by, unpacked
 from keff.logs._tabled import tabled
 from keff.logs._values import optional_text
 
+# Columns of frames that have readers of their own.
 OTHERS = (
     ("sample_id", "id", "epoch", "target"),
     ("doc", "model_response"),
     ("predictions", "gold", "full_prompt"),
 )
-"""Columns of frames that have readers of their own."""
 TEXTS = ("text", "all_texts")
 
 

@@ -12,8 +12,8 @@ from keff.logs._lines import head_of, whole_json
 from keff.logs._narrow import inner, number_or_none
 from keff.narrow import entries, items
 
+# ``failureReason`` of a call that failed; 1 is a failed assertion, which is a verdict.
 ERROR = 2
-"""``failureReason`` of a call that failed; 1 is a failed assertion, which is a verdict."""
 
 
 class Promptfoo:

@@ -20,14 +20,15 @@ from keff.logs._values import converted, count, is_nan, optional_text, truth, wh
 from keff.records import AnswerSpace
 
 F1_NEEDED = 0.5
+# Of so many distinct pairs of answer and gold one it is remembered whether they agree: some files' worth.
 MOST_PAIRS = 2**12
-"""Of so many distinct pairs of answer and gold one it is remembered whether they agree: some files' worth."""
 
+# Bytes read at a time: a line with 32 traces is put together from as many reads as it needs.
 LONG_LINES = 2**20
-"""Bytes read at a time: a line with 32 traces is put together from as many reads as it needs."""
 
 FIELDS = ("task", "method", "seed", "instance_id", "K")
 
+# The published scorers -> the answer space that does the same, None where only execution can tell.
 SCORERS: Mapping[str, tuple[AnswerSpace, Mapping[str, object]] | None] = {
     "gsm8k_numeric": ("numeric", {}),
     "hotpotqa_token_f1": ("text", {}),
@@ -39,7 +40,6 @@ SCORERS: Mapping[str, tuple[AnswerSpace, Mapping[str, object]] | None] = {
     "cruxeval_literal_exact": ("literal", {}),
     "mbpp_per_assert_sandbox": None,
 }
-"""The published scorers -> the answer space that does the same, None where only execution can tell."""
 
 BY_TASK = {
     "gsm8k": "gsm8k_numeric",

@@ -21,14 +21,14 @@ from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run, Scored
 from keff.task import ScoredText, Task
 
+# Where an imported item keeps confidences, which are no log-probabilities.
 CONFIDENCES = "recorded_confidences"
-"""Where an imported item keeps confidences, which are no log-probabilities."""
 BRANCHES = "recorded_branches"
 SECONDS = "recorded_seconds"
 PROMPT_TOKENS = "recorded_prompt_tokens"
 CACHED_TOKENS = "recorded_cached_tokens"
+# What an import keeps with an item: one value per path, in the order of the log.
 RECORDED = (CONFIDENCES, BRANCHES, SECONDS, PROMPT_TOKENS, CACHED_TOKENS)
-"""What an import keeps with an item: one value per path, in the order of the log."""
 
 
 def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:

@@ -15,8 +15,8 @@ from keff.narrow import entries
 
 FIRST = ("task_id", "reward", "trial")
 SECOND = (b'"agent_info"', b'"user_info"')
+# Both benches call a reward this near to 1 a success.
 NEARLY = 1e-6
-"""Both benches call a reward this near to 1 a success."""
 
 
 class TauBench:

@@ -19,14 +19,14 @@ from keff.stats.slots import phi_audit, slot_cv
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.weights import SlotWeighting, judge_weights, oracle_optimism
 
+# How an interval of the relative change is made.
 Resampling = Literal["rows", "paired_rho", "paired"]
-"""How an interval of the relative change is made."""
 
+# Below this accuracy of one path under one prompt a cell is not valid.
 FLOOR = 0.02
-"""Below this accuracy of one path under one prompt a cell is not valid."""
 
+# Bootstrap draws of intervals of which only the widths over all cells are told.
 FOR_WIDTHS = 2500
-"""Bootstrap draws of intervals of which only the widths over all cells are told."""
 
 
 @dataclass(frozen=True, slots=True)

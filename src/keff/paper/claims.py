@@ -112,6 +112,9 @@ KEYS = {
     "table10": ("model", "n"),
     "table11": ("model", "epsilon"),
 }
+# The numbers of the text, as ``where: name printed ...`` below the headline.
+#
+# ``cells`` is the headline itself.
 HEADLINE = """cells: valid 57 reduced 55 mean_delta_rho -38% mean_delta_k_eff 0.9
 range_delta_rho: 0 -81% 1 9%
 mann_whitney: p_normal 0.00050
@@ -137,10 +140,6 @@ domain_Code: delta_rho -22%
 range_choice: least -35% most -49%
 range_math: least -9% most -29%
 math_qwen32b: delta_rho -2.1% rows_lo -12% rows_hi 8%"""
-"""The numbers of the text, as ``where: name printed ...`` below the headline.
-
-``cells`` is the headline itself.
-"""
 
 
 ROUNDING = 5e-7
@@ -238,14 +237,14 @@ Rows = Sequence[Mapping[str, Any]]
 
 LARGEST_K = 32
 ADAPTIVE = ("repaid_after", "cost_at_1000", "net_cost", "retained")
+# The cell whose interval the paper prints.
 CELL = ("MATH", "Qwen-32B")
-"""The cell whose interval the paper prints."""
 
+# Benchmarks over which the text gives the least and the largest change of rho.
 RANGES = {
     "choice": ("ARC-C", "MMLU", "HellaSwag", "WinoGrande"),
     "math": ("GSM8K", "MATH"),
 }
-"""Benchmarks over which the text gives the least and the largest change of rho."""
 
 
 def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> dict[str, Json]:

@@ -12,8 +12,8 @@ from keff.report import figures, vega
 
 Rows = Sequence[Mapping[str, Any]]
 
+# Lines that a legend of a column's width can name.
 MOST_LINES = 6
-"""Lines that a legend of a column's width can name."""
 
 
 def draw(reproduction: Reproduction, out: Path) -> list[Path]:

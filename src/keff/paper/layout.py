@@ -38,8 +38,8 @@ BENCHMARKS = {
     "gsm8k": PaperBenchmark("Math", "GSM8K", "numeric"),
     "math": PaperBenchmark("Math", "MATH", "numeric"),
 }
+# In the order of Table 8.
 DOMAINS = ("QA", "Sci/MC", "Commonsense", "NLU", "Code", "Math")
-"""In the order of Table 8."""
 
 SUFFIXES = {
     "": ("gsm8k", "math"),
@@ -65,6 +65,7 @@ MATRIX_INSTANCES = 50
 MATRIX_TOKENS = 2048
 SAMPLING = {"temperature": 0.7, "top_p": 0.95}
 
+# Rows of the SC and the PT arm where they are not 250.
 PARTIAL = {
     ("qwen7b", "math"): (226, 100),
     ("qwen32b", "math"): (235, 100),
@@ -73,7 +74,6 @@ PARTIAL = {
     ("qwen32b", "mmlu"): (250, 158),
     ("qwen7b", "mbpp"): (250, 223),
 }
-"""Rows of the SC and the PT arm where they are not 250."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,7 @@ class Series:
 
 
 REASONING = Series("qwen3_5_9b", "gsm8k", SEEDS[:3], 16384, "reasoning_records")
+# In the order of Table 4.
 SERIES = (
     Series("qwen7b", "gsm8k", SEEDS, 1024),
     Series("llama8b", "gsm8k", SEEDS, 1024),
@@ -105,7 +106,6 @@ SERIES = (
     Series("llama8b", "hotpotqa", SEEDS[:3], 512),
     Series("llama8b", "boolq", SEEDS[:3], 256),
 )
-"""In the order of Table 4."""
 
 REFERENCE = "reference/kvar_v2_exact_k.csv"
 

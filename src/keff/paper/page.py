@@ -13,8 +13,8 @@ from keff.paper.sections import Numbers, beside_print, number, percent, section,
 
 NORMAL_95 = 1.96
 HEADS = ("median width", "quartiles", "withheld")
+# Widths that differ by less than this share are called the same: they rest on random draws.
 SAME_WIDTH = 0.02
-"""Widths that differ by less than this share are called the same: they rest on random draws."""
 
 STEPS = (
     ("rows", "mean Pearson (the paper's), rows of each arm alone"),

@@ -28,13 +28,13 @@ from keff.result import Json, plain
 
 Rows: TypeAlias = list[dict[str, Json]]
 
+# How processes are started: forked where that is possible, for nothing needs importing again.
 METHOD = "fork" if os.name == "posix" else "spawn"
-"""How processes are started: forked where that is possible, for nothing needs importing again."""
 
 GET = "get them with: hf download OniReimu/DiversityCombining --repo-type dataset --local-dir RECORDS"
 
+# Tables 2, 10 and 11 and Figure 2 are about this task.
 TABLE_2 = "GSM8K (Math)"
-"""Tables 2, 10 and 11 and Figure 2 are about this task."""
 
 
 @dataclass(frozen=True, slots=True)

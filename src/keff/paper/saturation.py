@@ -117,11 +117,11 @@ PILOTS = (25, 50, 100, 200)
 PILOT_REPLICATES = 500
 PILOT_PATHS = 400
 QUERIES = 1000
+# Questions that come under several seeds: with fewer, c across runs is not given.
 FEWEST_REPEATED = 30
-"""Questions that come under several seeds: with fewer, c across runs is not given."""
 
+# What compares K* with all paths drawn.
 RETAINED = ("retained", "gap_lo", "gap_hi", "average_retained", "average_gap_lo", "average_gap_hi")
-"""What compares K* with all paths drawn."""
 
 Rows: TypeAlias = list[dict[str, Json]]
 

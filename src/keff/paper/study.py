@@ -133,8 +133,8 @@ def _read(cell: Cell, study: Study, result: Reproduction) -> tuple[LogInfo, list
     return info, read
 
 
+# Weights are judged in five folds of items.
 FEWEST_ITEMS = 5
-"""Weights are judged in five folds of items."""
 
 Rows = list[dict[str, Any]]
 

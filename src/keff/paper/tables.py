@@ -118,13 +118,13 @@ COLUMNS["arms"] = (
     Column("plurality", "plurality@K", ".1%", latex="plurality at $K$"),
     Column("truncated", "Truncated", ".1%"),
 )
+# What every row of a study says of its arm, after the columns of the table.
 ABOUT = (
     Column("arm", "Arm"),
     Column("against", "Against"),
     Column("paths", "Paths", "d"),
     Column("seeds", "Seeds", "d"),
 )
-"""What every row of a study says of its arm, after the columns of the table."""
 
 CAPTIONS = {
     "arms": "Every arm of the study",

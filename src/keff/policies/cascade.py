@@ -17,9 +17,9 @@ from keff.policy_spec import MAX_CAP
 
 Keep = Literal["votes", "fresh"]
 
+# What a vote of a fresh stage counts in units of the stage before: more than all of its votes, which so
+# decide ties only.
 FRESH = 2 * MAX_CAP
-"""What a vote of a fresh stage counts in units of the stage before: more than all of its votes, which so
-decide ties only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from keff.stats.draws import Draws
 from keff.stats.top_two import GENERIC, log_rising, top_two_lead
 from keff.stats.votes import FloatArray, Votes
 
+# How many pilot questions the generic prior is worth.
 PSEUDO_ITEMS = 10
-"""How many pilot questions the generic prior is worth."""
 
 A_GRID = np.round(np.geomspace(0.2, 20, 41), 3)
 W_GRID = np.round(np.linspace(0, 0.96, 33), 3)

@@ -14,10 +14,10 @@ SHOWN = "***"
 
 SEARCHED = 100
 
+# Characters of a key: fewer are no secret and may be any part of a word ("x" stands in "context"). So many
+# are no word that anybody writes: such a key is masked wherever it stands, and so is a beginning of it of
+# the first length, for servers quote keys that they have cut.
 SHORTEST, LONG = 8, 20
-"""Characters of a key: fewer are no secret and may be any part of a word ("x" stands in "context"). So many
-are no word that anybody writes: such a key is masked wherever it stands, and so is a beginning of it of the
-first length, for servers quote keys that they have cut."""
 
 
 @lru_cache(maxsize=64)

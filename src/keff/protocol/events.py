@@ -11,8 +11,8 @@ DONE = b"[DONE]"
 _GAP = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
+# Bytes of one event: what is longer is given in pieces, which are no events.
 LONGEST_EVENT = 4 * 2**20
-"""Bytes of one event: what is longer is given in pieces, which are no events."""
 
 
 class Events:

@@ -16,21 +16,21 @@ from keff.narrow import entries, fields, items
 from keff.protocol.reply import body_error
 from keff.protocol.values import Object, text_of
 
+# Fields that are the same in both.
 ALIKE = ("model", "temperature", "top_p")
-"""Fields that are the same in both."""
 
+# Tools that the client runs; all others are run by the server, once for each path.
 OWN_TOOLS = frozenset({"function", "custom"})
-"""Tools that the client runs; all others are run by the server, once for each path."""
 
 LOGPROBS = "message.output_text.logprobs"
 LENGTH, INCOMPLETE = "max_output_tokens", {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
+# Of each kind of call: the field with what it is called with, and the name of its events.
 CALLS = {
     "function_call": ("arguments", "function_call_arguments"),
     "custom_tool_call": ("input", "custom_tool_call_input"),
 }
-"""Of each kind of call: the field with what it is called with, and the name of its events."""
 
 
 def not_voted(body: Mapping[str, object]) -> str | None:

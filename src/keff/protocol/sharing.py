@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+# Answers in a row with too few paths, or with one twice, after which a server is taken to share no requests:
+# one may be a passing fault, and the paths that it lacks are asked for again either way.
 ODD = 3
-"""Answers in a row with too few paths, or with one twice, after which a server is taken to share no requests:
-one may be a passing fault, and the paths that it lacks are asked for again either way."""
 
 
 class Sharing:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import zlib
 
+# What is asked for in ``Accept-Encoding``.
 ENCODINGS = "gzip, deflate"
-"""What is asked for in ``Accept-Encoding``."""
 
+# Bytes of one answer, unpacked or sent plain.
 LARGEST = 64 * 2**20
-"""Bytes of one answer, unpacked or sent plain."""
 
+# An answer may unpack to so many times its size; the first ``FREE`` bytes may come of anything. JSON with
+# log-probabilities packs 10 to 20 times; a model that repeats one word for ever packs better, but is short.
 RATIO, FREE = 200, 4 * 2**20
-"""An answer may unpack to so many times its size; the first ``FREE`` bytes may come of anything. JSON with
-log-probabilities packs 10 to 20 times; a model that repeats one word for ever packs better, but is short."""
 
 
 class BodyError(ValueError):

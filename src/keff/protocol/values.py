@@ -8,16 +8,16 @@ from typing import TypeAlias, cast
 
 from keff.narrow import entries
 
+# More tokens than this in one answer are an error of the server, not a count.
 MOST_TOKENS = 10**9
-"""More tokens than this in one answer are an error of the server, not a count."""
 
+# Servers write -9999 for a token that cannot come; what lies far below is no logarithm of a probability.
 LOWEST_LOGPROB = -1e6
-"""Servers write -9999 for a token that cannot come; what lies far below is no logarithm of a probability."""
 
 DEEPEST = 64
 
+# A JSON object of others: what its members hold is not known before they are looked at.
 Object: TypeAlias = dict[str, object]
-"""A JSON object of others: what its members hold is not known before they are looked at."""
 
 
 def _no_number(_: str) -> None:

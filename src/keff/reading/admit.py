@@ -10,15 +10,16 @@ from keff.errors import LogError
 from keff.log import Question
 from keff.records import Note
 
+# Records of at most this many paths per question are analysed.
 MOST_PATHS = 4096
-"""Records of at most this many paths per question are analysed."""
 
+# Averages over all subsets are exact up to here; more paths of a question add next to nothing.
 EXACT_PATHS = 1000
-"""Averages over all subsets are exact up to here; more paths of a question add next to nothing."""
 
+# Answer spaces that compare lists and objects.
 FOR_STRUCTURES = frozenset({"json", "list", "set"})
-"""Answer spaces that compare lists and objects."""
 
+# The fields of a Question with one entry per path.
 PER_PATH = (
     "answers",
     "keys",
@@ -35,7 +36,6 @@ PER_PATH = (
     "texts",
     "scores",
 )
-"""The fields of a Question with one entry per path."""
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from keff.reading.open import Record
 from keff.stats.votes import Votes
 
 PER_QUESTION = {"id": "id", "gold_answer": "gold_answer", "cluster": "cluster"}
+# Words for data beside the answers -> fields of a line of JSONL with one question.
 PER_PATH = {
     "correct": "all_correct",
     "tokens": "all_tokens",
@@ -25,7 +26,6 @@ PER_PATH = {
     "text": "all_texts",
     "slot": "slots",
 }
-"""Words for data beside the answers -> fields of a line of JSONL with one question."""
 
 NEEDS_GOLD = (
     "answers need gold answers: give gold_answer=[...], one per question, or correct=[[...]], one per path "

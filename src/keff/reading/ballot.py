@@ -23,13 +23,13 @@ class RaggedError(LogError):
 
 
 Key = Callable[[str], str | None]
+# Text of a completion, and whether it was cut -> what it says.
 ReadText = Callable[[str, bool], Read]
-"""Text of a completion, and whether it was cut -> what it says."""
 
 Correct = Callable[[str, object], bool]
 
+# Ragged records are trimmed unasked while that drops less than this share of the paths.
 TRIM_SHARE = 0.2
-"""Ragged records are trimmed unasked while that drops less than this share of the paths."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,17 +22,17 @@ from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray
 
 SURE = 1e-9
+# Columns are taken for different models when chance explains their accuracies with less than SURE, and the
+# best and the worst are at least APART apart.
 APART = 0.1
-"""Columns are taken for different models when chance explains their accuracies with less than SURE, and the
-best and the worst are at least APART apart."""
 
+# Independent questions with both right and wrong answers that the test needs.
 FEW = 20
-"""Independent questions with both right and wrong answers that the test needs."""
 
 MOST_COLUMNS = 64
 STEADY = 0.8
+# From this many columns on, a rank correlation of place and accuracy beyond STEADY is an order.
 STEADY_FROM = 5
-"""From this many columns on, a rank correlation of place and accuracy beyond STEADY is an order."""
 
 
 def branch_names(text: str) -> tuple[str, ...]:

@@ -22,8 +22,8 @@ from keff.stats.votes import IntArray, Votes
 T = TypeVar("T")
 Scalar = TypeVar("Scalar", bound=np.generic)
 
+# Up to so many pairs of an answer and a gold answer, those that occur are marked in a table.
 TABLE_CELLS = 2**22
-"""Up to so many pairs of an answer and a gold answer, those that occur are marked in a table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from keff.reading.separate import check_separate
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# So many ids are named in a message.
 SHOWN = 5
-"""So many ids are named in a message."""
 
 
 def check_spaces(ballots: Sequence[tuple[str, str | None, Ballot]]) -> None:
@@ -90,8 +90,8 @@ def _some(ids: Sequence[str], singular: str, plural: str) -> str:
 
 T = TypeVar("T")
 
+# Branches that share a smaller part of their questions than this are warned about.
 FEW_SHARED = 0.5
-"""Branches that share a smaller part of their questions than this are warned about."""
 
 
 @dataclass(frozen=True, slots=True)

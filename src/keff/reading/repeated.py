@@ -20,8 +20,8 @@ from keff.sampling import RUN_FILE
 from keff.stats.repeats import Repeats
 from keff.stats.votes import IntArray, Votes
 
+# Notes of a record that does not use every repeat of its questions.
 LEFT_OUT = ("trimmed", "short_questions")
-"""Notes of a record that does not use every repeat of its questions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ from keff.errors import UsageError
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray
 
+# Branches are copies where chance makes a pair of them as equal as they are less than once in a million.
 COINCIDENCE = math.log(1e-6)
-"""Branches are copies where chance makes a pair of them as equal as they are less than once in a million."""
 
+# So many questions are compared: copies are equal on all, and further ones only cost time.
 COMPARED = 2_000
-"""So many questions are compared: copies are equal on all, and further ones only cost time."""
 
+# On fewer questions equal answers are no news.
 FEWEST = 10
-"""On fewer questions equal answers are no news."""
 
 
 def check_separate(

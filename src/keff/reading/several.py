@@ -29,6 +29,7 @@ from keff.records import Note
 from keff.sampling import RUN_FILE
 
 LOG_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
+# Beginnings of files that tools write beside their logs.
 ABOUT = (
     "results_",
     "results.",
@@ -41,7 +42,6 @@ ABOUT = (
     "per_instance_stats.json",
     "instances.json",
 )
-"""Beginnings of files that tools write beside their logs."""
 MOST_LOGS = 1000
 MOST_SIDECARS = 16
 

@@ -127,8 +127,8 @@ def judged_paths(question: Question, how: Reading) -> Iterator[ScoredText]:
 
 Target = Literal["jsonl", "parquet"]
 
+# So many questions are in memory at a time.
 AT_ONCE = 16
-"""So many questions are in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)

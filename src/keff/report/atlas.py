@@ -20,8 +20,8 @@ from keff.records import Interval
 from keff.result import Json, Result, number, plain
 
 FORMAT = "keff atlas 1"
+# Significant digits that are written: more would be noise, and could differ between machines.
 DIGITS = 4
-"""Significant digits that are written: more would be noise, and could differ between machines."""
 
 
 @dataclass(frozen=True, slots=True)

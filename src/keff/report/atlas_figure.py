@@ -11,8 +11,8 @@ from keff.records import Interval
 from keff.report.figures import Spec, dressed, layer, quantity, series
 from keff.report.vega import save
 
+# Points on a side of each panel.
 SIDE = 290
-"""Points on a side of each panel."""
 
 
 def draw_atlas(entries: Sequence[AtlasEntry], names: dict[str, str], file: Path) -> Path:

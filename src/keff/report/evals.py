@@ -20,8 +20,8 @@ from keff.report.eval_figures import Bar, forest, power_figure
 
 TEMPLATES = Path(__file__).parent / "templates"
 
+# Title, headers and rows.
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
-"""Title, headers and rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from keff.stats.votes import FloatArray
 Row = Mapping[str, Any]
 Spec = dict[str, Any]
 
+# Widths of one column and of the text of IEEEtran in points: unscaled figures keep their size of type.
 COLUMN, PAGE = 252, 516
-"""Widths of one column and of the text of IEEEtran in points: unscaled figures keep their size of type."""
 
+# Sizes in points of titles, and of labels: a caption of IEEEtran is set in 8, its footnotes in 8.
 TYPE, SMALL = 8, 7
-"""Sizes in points of titles, and of labels: a caption of IEEEtran is set in 8, its footnotes in 8."""
 
+# A palette that colour-blind readers can tell apart (Okabe and Ito).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""A palette that colour-blind readers can tell apart (Okabe and Ito)."""
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right")
 GREY = "#777777"
 

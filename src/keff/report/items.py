@@ -19,11 +19,11 @@ from keff.stats.votes import FloatArray, Votes
 
 LONGEST_ANSWER, LONGEST_QUESTION, LONGEST_TEXT = 160, 1200, 4000
 
+# Bytes that a row takes at least: of more rows than fit at that size it is known that not all do.
 LEAST = 32
-"""Bytes that a row takes at least: of more rows than fit at that size it is known that not all do."""
 
+# Questions that are looked at at once.
 BLOCK = 16_384
-"""Questions that are looked at at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ def embed(value: object) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+# Text, answer, the rule that found it, tokens.
 Path: TypeAlias = tuple[str, str | None, str, int | None]
-"""Text, answer, the rule that found it, tokens."""
 
 
 class Row(TypedDict):

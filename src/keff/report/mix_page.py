@@ -18,8 +18,8 @@ from keff import files
 from keff.analysis.mix.findings import MixFindings, PlanLine
 from keff.records import Interval
 
+# The palette of the other figures, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7f7f7f")
-"""The palette of the other figures, which colour-blind readers can tell apart."""
 
 WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM = 900.0, 440.0, 60.0, 190.0, 20.0, 50.0
 TICKS = 5

@@ -76,8 +76,8 @@ def bundle_beside() -> Generator[Callable[[], str]]:
 
 
 TEMPLATES = Path(__file__).parent / "templates"
+# Bytes of vote splits and of raw texts in the whole page.
 VOTES_LIMIT, TEXTS_LIMIT = 280_000, 160_000
-"""Bytes of vote splits and of raw texts in the whole page."""
 
 
 @dataclass(frozen=True, slots=True)

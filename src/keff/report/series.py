@@ -46,8 +46,8 @@ Datasets: TypeAlias = dict[str, Rows]
 PLURALITY, PLURALITY_AHEAD = "plurality, measured", "plurality, predicted"
 MAJORITY, MAJORITY_MODEL = "majority, measured", "majority, beta-binomial model"
 INDEPENDENT = "majority, if paths were independent"
+# Lines of the saturation chart, in the order of the legend.
 SERIES = (PLURALITY, PLURALITY_AHEAD, MAJORITY, MAJORITY_MODEL, INDEPENDENT)
-"""Lines of the saturation chart, in the order of the legend."""
 
 MOST_POINTS, MOST_BINS = 24, 21
 

@@ -55,6 +55,7 @@ def _against(title: str) -> Any:
     ).properties(height=TALL - 40)
 
 
+# The configuration that all charts share.
 LOOKS = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
@@ -71,7 +72,6 @@ LOOKS = {
         "titleFontWeight": "normal",
     },
 }
-"""The configuration that all charts share."""
 
 
 def specs() -> dict[str, dict[str, Any]]:

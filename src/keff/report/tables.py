@@ -35,17 +35,18 @@ _LATEX = str.maketrans(
 )
 
 
+# Points of the narrowest column (article in two columns; IEEEtran has 252) and text (article in one).
 COLUMN, TEXT = 229, 345
-"""Points of the narrowest column (article in two columns; IEEEtran has 252) and text (article in one)."""
 
+# Points on either side of a column (\tabcolsep).
 GAP = 3
-"""Points on either side of a column (\\tabcolsep)."""
 
+# Points of \footnotesize, and how much wider in ems its letters are than those of cmr10.
 SIZE, SMALLER = 8, 1.0625
-"""Points of \\footnotesize, and how much wider in ems its letters are than those of cmr10."""
 
 Span = Literal["column", "text"]
 
+# Widths of letters in cmr10, in ems, rounded up to that of a group; any other letter counts as one em.
 _EM = {
     **dict.fromkeys("il.,:;'|!", 0.278),
     **dict.fromkeys("fj", 0.306),
@@ -59,10 +60,9 @@ _EM = {
     **dict.fromkeys("m%", 0.834),
     **dict.fromkeys("MW", 1.028),
 }
-"""Widths of letters in cmr10, in ems, rounded up to that of a group; any other letter counts as one em."""
 
+# A space outside mathematics.
 _BREAK = r" (?![^$]*\$(?:[^$]*\$[^$]*\$)*[^$]*$)"
-"""A space outside mathematics."""
 
 FORMULA = ("=", "+", "-", "@")
 

@@ -59,8 +59,8 @@ def gain() -> Any:
     ).properties(height=TALL)
 
 
+# How a label is aligned with its point so that it stays inside the chart, and moved sideways.
 SIDES = {"first": ("left", 2), "middle": ("center", 0), "last": ("right", -2)}
-"""How a label is aligned with its point so that it stays inside the chart, and moved sideways."""
 
 
 def _labels(name: str, x: Any, y: Any, dy: int, color: str) -> list[Any]:

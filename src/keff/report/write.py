@@ -23,8 +23,8 @@ from keff.reading.open import Record
 from keff.reading.source import How
 from keff.stats.votes import Votes
 
+# Rules that need no second pass over the votes: the page should be there in seconds.
 REPLAYED = ("fixed:8", "curtailed", "lead_k:2", "lead_k:3", "adaptive_consistency:0.95", "budget:4")
-"""Rules that need no second pass over the votes: the page should be there in seconds."""
 CAP = 32
 
 

@@ -1,4 +1,4 @@
 """Task x engine x policy -> run folder: draw paths, keep them, resume."""
 
+# The file that makes a folder a run.
 RUN_FILE = "manifest.json"
-"""The file that makes a folder a run."""

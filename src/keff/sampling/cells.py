@@ -18,13 +18,13 @@ from keff.sampling.grid import Cell, Study
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run
 
+# What a study drew into a run folder, and whether all of it is there.
 NOTE = "cell.json"
-"""What a study drew into a run folder, and whether all of it is there."""
 
 Stage = Literal["complete", "begun", "missing", "record"]
 
+# Settings that may change in a run that has paths: it is drawn on.
 MAY_GROW = ("n", "k", "policy")
-"""Settings that may change in a run that has paths: it is drawn on."""
 
 
 @dataclass(frozen=True, slots=True)

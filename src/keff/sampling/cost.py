@@ -26,8 +26,8 @@ class Price:
     cancelled: Literal["stops", "whole"] = "stops"
 
 
+# What paths cost that an engine draws on the user's own machine (``Engine.local``).
 FREE = Price(prompt=0, output=0)
-"""What paths cost that an engine draws on the user's own machine (``Engine.local``)."""
 
 
 @dataclass(frozen=True, slots=True)

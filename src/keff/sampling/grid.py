@@ -14,20 +14,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from keff.errors import KeffError, UsageError
 from keff.policy import parse_policy
 
+# Names are folders: letters, digits and . _ + -, and not dots alone, which would lead out of the runs.
 NAME = r"^\.*[\w+-][\w.+-]*$"
-"""Names are folders: letters, digits and . _ + -, and not dots alone, which would lead out of the runs."""
 
+# Tables that belong together, as ``tables`` of an arm may name them.
 GROUPS = {
     "saturation": ("table1", "table2", "table4", "table10", "table11"),
     "adaptive_k": ("table4",),
     "reasoning": ("table9",),
     "matrix": ("table3", "table8"),
 }
-"""Tables that belong together, as ``tables`` of an arm may name them."""
 
 TABLES = tuple(dict.fromkeys(table for tables in GROUPS.values() for table in tables))
+# Tables of a comparison: they need an arm that is compared with another.
 PAIRED = GROUPS["matrix"]
-"""Tables of a comparison: they need an arm that is compared with another."""
 
 
 class _FrozenModel(BaseModel):

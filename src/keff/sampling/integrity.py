@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from keff.records import Note
 
+# Tokens from which two equal texts of one item are no accident of a short answer.
 LONG = 8
-"""Tokens from which two equal texts of one item are no accident of a short answer."""
 
 COLLAPSED = 0.5
 
@@ -22,11 +22,11 @@ class Thresholds:
     failed: float = 0.05
 
 
+# A measurement deserves a warning.
 SPOILED = Thresholds()
-"""A measurement deserves a warning."""
 
+# Going on would waste money: wider, because the first paths of a run are few.
 WASTED = Thresholds(truncated=0.25, unread=0.5, failed=0.25)
-"""Going on would waste money: wider, because the first paths of a run are few."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from keff.task import ScoredText, Task
 
 EMBEDDINGS = "embeddings.npy"
 
+# Scores that are written at once, so that neither commits nor memory grow with the run.
 SCORES = 1000
-"""Scores that are written at once, so that neither commits nor memory grow with the run."""
 
 
 @dataclass(frozen=True, slots=True)

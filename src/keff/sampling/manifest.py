@@ -18,8 +18,8 @@ from keff.usercode import FLAGS, UNSAFE, Stamp, without_code
 
 SCHEMA = 1
 
+# Begins the name of the engine of an imported run; the format of the log follows.
 IMPORTED = "log "
-"""Begins the name of the engine of an imported run; the format of the log follows."""
 
 
 class Config(BaseModel):

@@ -59,8 +59,8 @@ class Progress:
 
 
 Watch = Callable[[Progress], None]
+# Says why no more paths may be asked for (a budget is spent), or None to go on.
 Halt = Callable[[Progress], str | None]
-"""Says why no more paths may be asked for (a budget is spent), or None to go on."""
 
 
 def wanted(k: int, slots: Sequence[int]) -> list[tuple[int, int]]:

@@ -18,11 +18,11 @@ from keff.records import Completion, Message, Sampling
 from keff.sampling.job import Job, draw
 from keff.sampling.orders import Progress, advised
 
+# Run folders open at once, however small they are: each holds a database and a thread.
 OPEN_CELLS = 64
-"""Run folders open at once, however small they are: each holds a database and a thread."""
 
+# Cells in a row that an engine failed without one path between them: then the engine is given up.
 DEAD_AFTER = 3
-"""Cells in a row that an engine failed without one path between them: then the engine is given up."""
 
 
 @dataclass(slots=True)
@@ -33,8 +33,8 @@ class JobResult:
     error: KeffError | None = None
 
 
+# Is told of a job (its place) and its counts so far.
 Watch = Callable[[int, Progress], None]
-"""Is told of a job (its place) and its counts so far."""
 
 
 @dataclass(slots=True)

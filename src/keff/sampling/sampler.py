@@ -20,16 +20,16 @@ from keff.sampling.store.rows import item_of
 from keff.task import ScoredText, Task
 
 BEYOND_FLIGHT = 8
+# Units of work for each request in flight: the next ones are ready, and the last ones are being kept.
 PREPARED = 2
-"""Units of work for each request in flight: the next ones are ready, and the last ones are being kept."""
 
+# Items that are looked up in the run at once: those that are complete need no look of their own.
 TOGETHER = 500
-"""Items that are looked up in the run at once: those that are complete need no look of their own."""
 
 LONGEST_BACKOFF = 30.0
 
+# Different questions that the server refuses, before any path was drawn, after which it takes none.
 REFUSED_QUESTIONS = 5
-"""Different questions that the server refuses, before any path was drawn, after which it takes none."""
 
 
 async def sample(

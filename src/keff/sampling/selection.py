@@ -19,8 +19,8 @@ from keff.sampling.store import Run
 from keff.sampling.store.rows import ItemRow, item_of, item_row
 from keff.task import Task, ranked
 
+# What the items of a run were drawn from.
 NOTE = "items.json"
-"""What the items of a run were drawn from."""
 
 
 class Selection(Sequence[Item]):

@@ -121,6 +121,7 @@ CALLS: dict[str, tuple[int, int | None]] = {
     "faccessat2": (439, 439),
 }
 
+# Calls allowed for some values of some of their arguments: by numbers, then values by argument.
 CONDITIONAL: dict[tuple[int, int], dict[int, tuple[int, ...]]] = {
     # socketpair: AF_UNIX streams, which asyncio wakes itself with; their queues are as small as pipes, and
     # without sendmsg no descriptor travels in them. 0x800 is SOCK_NONBLOCK, 0x80000 SOCK_CLOEXEC.
@@ -130,4 +131,3 @@ CONDITIONAL: dict[tuple[int, int], dict[int, tuple[int, ...]]] = {
     # ioctl: whether it is a terminal and its size, how much can be read, FIONBIO, FIOCLEX and FIONCLEX.
     (16, 29): {1: (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)},
 }
-"""Calls allowed for some values of some of their arguments: by numbers, then values by argument."""

@@ -15,8 +15,8 @@ from pathlib import Path
 _LISTED = re.compile(r"(/\S+) \(0x")
 _LOADER = re.compile(r"(/\S*/ld[-.]\S*|/lib/ld-\S+) \(0x")
 _INSTALLED = ("site-packages", "dist-packages")
+# Modules no answer needs: a window toolkit alone would bring in twenty libraries.
 _LEFT_OUT = ("_tkinter", "_test", "_ctypes_test")
-"""Modules no answer needs: a window toolkit alone would bring in twenty libraries."""
 
 
 def python() -> str:

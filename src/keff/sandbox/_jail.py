@@ -19,10 +19,10 @@ _Line = tuple[int, int, int, int]
 _HASH_SEED = ("--setenv", "PYTHONHASHSEED", "0")
 
 
+# The column of ``CALLS`` and the audit number of each kind of machine.
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-"""The column of ``CALLS`` and the audit number of each kind of machine."""
+# Where ``struct seccomp_data`` holds them.
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
-"""Where ``struct seccomp_data`` holds them."""
 _LOAD, _JUMP_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | errno.ENOSYS, 0x80000000
 
@@ -85,8 +85,8 @@ def command(bwrap: str, seccomp_fd: int) -> list[str]:
     return [bwrap, *_namespaces(), *session, *_binds(), *sealed, *filtered, python(), *FLAGS]
 
 
+# As ``-I -S``, but PYTHONHASHSEED counts: the order of a set must be the same in every run.
 FLAGS = ("-s", "-S", "-P", "-B")
-"""As ``-I -S``, but PYTHONHASHSEED counts: the order of a set must be the same in every run."""
 
 
 def dropped_uid() -> int:

@@ -17,8 +17,8 @@ from pathlib import Path
 facts = json.load(sys.stdin)
 libc = ctypes.CDLL(None)
 CLONE_NEWUSER = 0x10000000
+# Its number on every machine; the C library has no name for it.
 MEMFD_SECRET = 447
-"""Its number on every machine; the C library has no name for it."""
 
 
 def connect():

@@ -13,8 +13,8 @@ from typing import IO, Literal
 
 Status = Literal["exited", "timeout", "flood"]
 
+# How long a jail may take to start: on a busy machine that says nothing about the program.
 START_SECONDS = 60.0
-"""How long a jail may take to start: on a busy machine that says nothing about the program."""
 
 
 @dataclass(frozen=True, slots=True)

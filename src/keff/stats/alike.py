@@ -19,11 +19,11 @@ from keff.records import Note
 from keff.stats.resampling import MANY_ROWS
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# With fewer items of each pattern than this, on average, it takes longer to draw counts than items.
 FEW_ITEMS = 16
-"""With fewer items of each pattern than this, on average, it takes longer to draw counts than items."""
 
+# So many paths are sorted at a time, so that memory does not grow with the record.
 BLOCK_CELLS = 2**19
-"""So many paths are sorted at a time, so that memory does not grow with the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ def answer_runs(
     return first // k, length, np.add.reduceat(right.ravel(), first), ordered.ravel()[first] >= 0
 
 
+# From so many questions on it is said where something goes question by question.
 LARGE = 20_000
-"""From so many questions on it is said where something goes question by question."""
 
 
 def pattern_notes(votes: Votes) -> tuple[Note, ...]:

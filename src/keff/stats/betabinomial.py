@@ -10,8 +10,8 @@ from scipy.special import betainc, xlogy
 
 from keff.stats.votes import FloatArray
 
+# Log odds that stand for infinite ones.
 IMPOSSIBLE = 1e9
-"""Log odds that stand for infinite ones."""
 
 
 def prentice_bound(k: int, p: ArrayLike) -> FloatArray:

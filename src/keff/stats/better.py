@@ -13,14 +13,14 @@ from keff.records import Interval
 from keff.stats.repeats import Repeats, clustered_variance, quantiles, within
 from keff.stats.votes import FloatArray
 
+# Up to so many clusters that differ, the test is by exact counting; beyond, t and it agree to a digit.
 FEW = 2000
-"""Up to so many clusters that differ, the test is by exact counting; beyond, t and it agree to a digit."""
 
+# Cells of the law of a sum of signs; with more, as for graded scores, signs are drawn.
 MOST_STEPS = 2**20
-"""Cells of the law of a sum of signs; with more, as for graded scores, signs are drawn."""
 
+# Rounding of the transform: no smaller p-value is told by counting.
 LEAST_P = 1e-12
-"""Rounding of the transform: no smaller p-value is told by counting."""
 
 DRAWS = 20_000
 SEED = 0

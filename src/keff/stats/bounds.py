@@ -14,8 +14,8 @@ from keff.stats.votes import FloatArray, Votes, as_hist
 
 GAP = 1e-7
 
+# Value, gradient and Hessian of a convex function.
 Objective = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
-"""Value, gradient and Hessian of a convex function."""
 
 
 def minimise(objective: Objective, rows: FloatArray, floor: FloatArray, start: FloatArray) -> FloatArray:

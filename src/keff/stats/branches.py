@@ -13,8 +13,8 @@ from keff.records import Interval
 from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# Fewer right or wrong answers than these, in independent questions, make a normal limit hopeless.
 SCARCE = 10
-"""Fewer right or wrong answers than these, in independent questions, make a normal limit hopeless."""
 
 JACKKNIFE = "cluster jackknife on atanh"
 RANGE = "range by the margins, no interval"

@@ -10,11 +10,11 @@ import numpy as np
 from keff.records import Estimate
 from keff.stats.votes import FloatArray
 
+# Range to which the paper's Algorithm 1 clips c.
 CLIP = (0.05, 0.99)
-"""Range to which the paper's Algorithm 1 clips c."""
 
+# What an analysis can say about voting.
 Recommendation = Literal["sample", "single path", "do not vote", "pilot too small"]
-"""What an analysis can say about voting."""
 
 
 def k_star(c: float, epsilon: float = 0.025, k_max: int = 32, clip: tuple[float, float] | None = CLIP) -> int:

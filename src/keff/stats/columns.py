@@ -11,15 +11,15 @@ from keff.records import Estimate, Note
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# A record is said to have mixed columns below this p-value: few of a thousand exchangeable ones are.
 ALARM = 0.001
-"""A record is said to have mixed columns below this p-value: few of a thousand exchangeable ones are."""
 
+# Permutations; fewer where so many already are as far, for then there is no alarm.
 DRAWS, ENOUGH = 5000, 100
-"""Permutations; fewer where so many already are as far, for then there is no alarm."""
 
 CHUNK_CELLS = 200_000
+# From this many cells on, the chi-square law of the statistic is near enough.
 LARGE = 20_000
-"""From this many cells on, the chi-square law of the statistic is near enough."""
 
 
 @dataclass(frozen=True, slots=True)

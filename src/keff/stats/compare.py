@@ -18,9 +18,9 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 
 Estimator = Literal["pearson", "pooled", "anova"]
 
+# Up to so many products of two columns each of them is resampled; beyond, their mean goes by three sums per
+# question: the products of K columns would take K^2 / 2 numbers per question.
 PAIRED_CELLS = 2**20
-"""Up to so many products of two columns each of them is resampled; beyond, their mean goes by three sums per
-question: the products of K columns would take K^2 / 2 numbers per question."""
 
 ACCURACY_FLOOR = 0.02
 FEWEST_MINORITY = 10

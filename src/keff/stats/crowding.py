@@ -25,5 +25,5 @@ class Crowding:
         return self.alone + (1 - self.alone) * (running - 1) / max(self.slots - 1, 1)
 
 
+# A server on which paths neither wait for nor notice each other.
 ALONE = Crowding(2**16)
-"""A server on which paths neither wait for nor notice each other."""

@@ -12,16 +12,16 @@ from scipy.optimize import nnls
 from keff.stats.branches import Between
 from keff.stats.votes import FloatArray, IntArray
 
+# Up to so many allocations all are tried.
 ENUMERATED = 50_000
-"""Up to so many allocations all are tried."""
 
+# So many of the best greedy allocations are improved by exchanges, up to ``MOST_EXCHANGED`` branches.
 EXCHANGED = 2
-"""So many of the best greedy allocations are improved by exchanges, up to ``MOST_EXCHANGED`` branches."""
 
 MOST_EXCHANGED = 12
 
+# Share of a path's variance that is always noise, so that one that never disagrees has finite weight.
 LEAST_NOISE = 1e-9
-"""Share of a path's variance that is always noise, so that one that never disagrees has finite weight."""
 
 BLOCK = 4_000
 

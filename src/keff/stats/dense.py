@@ -21,8 +21,8 @@ def dense_codes(answers: IntArray | NDArray[np.int32]) -> NDArray[np.int16]:
     return out
 
 
+# So many items are renumbered at a time, so that memory does not grow with the record.
 DENSE_ROWS = 16_384
-"""So many items are renumbered at a time, so that memory does not grow with the record."""
 
 
 def _is_dense(answers: IntArray | NDArray[np.int32]) -> bool:

@@ -16,8 +16,8 @@ from keff.stats.votes import IntArray, Votes
 ItemArray = NDArray[Any]
 Mask = NDArray[np.bool_]
 
+# What goes with the answers of paths, where known.
 MEASURED = ("correct", "tokens", "confidences", "seconds")
-"""What goes with the answers of paths, where known."""
 
 
 @dataclass(frozen=True)
@@ -187,11 +187,11 @@ def random_orders(uniform: NDArray[np.float32], cap: int) -> NDArray[np.intp]:
     return (keys[..., :cap] & ((kind(1) << below) - kind(1))).astype(np.intp)
 
 
+# Up to so many places of paths a timetable is kept for the next rule: a dozen of them take 200 MB.
 TIMED_CELLS = 2**18
-"""Up to so many places of paths a timetable is kept for the next rule: a dozen of them take 200 MB."""
 
+# So many places of paths in orders are drawn at a time, so that memory does not grow with the record.
 ORDER_CELLS = 2**18
-"""So many places of paths in orders are drawn at a time, so that memory does not grow with the record."""
 
 
 def _tallies(draws: Draws) -> Tallies:
@@ -209,8 +209,8 @@ def _tallies(draws: Draws) -> Tallies:
     return out
 
 
+# So many orders are counted at a time.
 TALLY_ROWS = 2**13
-"""So many orders are counted at a time."""
 
 
 def _tally_into(out: Tallies, draws: Draws) -> None:

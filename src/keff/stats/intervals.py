@@ -18,8 +18,8 @@ from keff.stats.influence import InfluenceSummary, influence, model_variance, st
 from keff.stats.resampling import MANY_ROWS, NORMAL_ROWS, group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# Lower and upper limit, None where withheld, and why.
 Limits = tuple[float | None, float | None, tuple[Note, ...]]
-"""Lower and upper limit, None where withheld, and why."""
 
 
 def hybrid_wilson(summary: InfluenceSummary, level: float) -> Limits:
@@ -129,8 +129,8 @@ _SCARCE = Note(
 _NO_SPREAD = Note("no_spread", "Items do not vary enough for this method: use hybrid_wilson.")
 
 
+# How an interval is made.
 Method = Literal["hybrid_wilson", "bayes", "percentile", "bootstrap_t", "bca", "cluster_bootstrap"]
-"""How an interval is made."""
 
 FEW_UNITS = 10
 BAYES_PATHS = 8

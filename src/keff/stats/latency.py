@@ -8,11 +8,11 @@ from keff.records import Interval
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray
 
+# So many values between the least and the greatest stand for the law of the times in the bootstrap.
 GRID = 400
-"""So many values between the least and the greatest stand for the law of the times in the bootstrap."""
 
+# From so many clusters on, so many values near the quantile are enough: within twenty standard errors.
 MANY_GROUPS, NEAR = 20_000, 64
-"""From so many clusters on, so many values near the quantile are enough: within twenty standard errors."""
 
 
 def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: int = 500) -> Interval:

@@ -14,17 +14,17 @@ from numpy.typing import ArrayLike
 from keff.narrow import items, number
 from keff.stats.votes import FloatArray, IntArray
 
+# The numbers of requests at which it looks: 20, 28, 40, 57, 80, ... to ten million.
 LOOKS: IntArray = np.unique(np.round(20 * 2.0 ** (np.arange(39) / 2)).astype(np.int64))
-"""The numbers of requests at which it looks: 20, 28, 40, 57, 80, ... to ten million."""
 
 _LOOKS = frozenset(LOOKS.tolist())
 
 SIMULATIONS = 10_000
+# The variance between items, as a part of all: a pilot never knows its mean exactly.
 LEAST_SHARE = 0.02
-"""The variance between items, as a part of all: a pilot never knows its mean exactly."""
 
+# Items of the mean agreement beside those that show a score: one that few items show tells little.
 IMAGINED = 3
-"""Items of the mean agreement beside those that show a score: one that few items show tells little."""
 
 ROUNDING = 1e-9
 

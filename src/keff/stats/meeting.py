@@ -15,11 +15,11 @@ from keff.stats.alike import alike, one_of_each
 from keff.stats.correlation import equal_pairs
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# With fewer questions that have two right paths, r is not known.
 LEAST_QUESTIONS = 20
-"""With fewer questions that have two right paths, r is not known."""
 
+# Below this r, right paths are split over several keys, and a model of one right key misleads.
 MEETS = 0.8
-"""Below this r, right paths are split over several keys, and a model of one right key misleads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from keff.stats.intervals import interval_mean
 from keff.stats.plurality import plurality_at_k_items
 from keff.stats.votes import FloatArray, Votes
 
+# Paths from which on the law is fitted at the earliest: below, more than the nearest rival is in the way.
 LEAST = 4
-"""Paths from which on the law is fitted at the earliest: below, more than the nearest rival is in the way."""
 
 
 @dataclass(frozen=True, slots=True)

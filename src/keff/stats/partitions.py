@@ -12,12 +12,12 @@ from keff.stats.votes import FloatArray, IntArray
 
 THETAS = (0.03, 0.08, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 15.0, 60.0)
 KAPPAS = (0.1, 0.3, 0.8, 2.0, 6.0, 20.0)
+# The components: kind, then (discount d, strength theta) if open, or (M answers, kappa) if few.
 COMPONENTS: tuple[tuple[str, float, float], ...] = (
     ("one", 0.0, 0.0),
     *[("open", d, theta) for d in (0.0, 0.4) for theta in THETAS],
     *[("few", float(m), kappa) for m in (2, 4) for kappa in KAPPAS],
 )
-"""The components: kind, then (discount d, strength theta) if open, or (M answers, kappa) if few."""
 
 # Made by ``python -m benchmarks.prior`` from 35 recorded sets of generations with at least 48 paths per
 # question (mathematics, science, multiple choice, puzzles). Each record counts once. In the order of
@@ -28,14 +28,14 @@ _OPEN_HEAVY_TAIL = [0.075, 0.04, 0.018, 0.01, 0.007, 0.007, 0.015, 0.015, 0.031,
 _TWO_ANSWERS = [0.033, 0.009, 0.004, 0.002, 0.002, 0.002]
 _FOUR_ANSWERS = [0.017, 0.009, 0.01, 0.008, 0.003, 0.002]
 
+# How often each component holds for a question of a workload like those recorded.
 GENERIC_WEIGHTS: FloatArray = np.concatenate([_ONE, _OPEN, _OPEN_HEAVY_TAIL, _TWO_ANSWERS, _FOUR_ANSWERS])
-"""How often each component holds for a question of a workload like those recorded."""
 
+# Unseen answers that a sampled open distribution names; beyond them no two answers are equal.
 STICKS = 40
-"""Unseen answers that a sampled open distribution names; beyond them no two answers are equal."""
 
+# Beta prior of a question's abstention rate.
 ABSTENTION_PRIOR = (0.05, 1.0)
-"""Beta prior of a question's abstention rate."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from keff.stats.votes import FloatArray
 
+# Paths a question up to which the best number is looked for; a c below about 1/63 wants more.
 MOST = 64
-"""Paths a question up to which the best number is looked for; a c below about 1/63 wants more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ def leader_votes(size: IntArray, k: int) -> FloatArray:
     return height
 
 
+# Of cases of few votes and of many [T], [T, r], what they add to sums [T, degrees].
 Term = Callable[[IntArray, IntArray], FloatArray]
-"""Of cases of few votes and of many [T], [T, r], what they add to sums [T, degrees]."""
 
 
 def _add_cases(sums: FloatArray, own: IntArray, others: IntArray, least: int, term: Term, k: int) -> None:
@@ -160,11 +160,11 @@ def _by_degree(spread: Spread, small: IntArray, big: IntArray, t: int, k: int) -
     return out
 
 
+# So many rows of sums are added to at a time, so that memory does not grow with the record.
 ROWS_AT_ONCE = 2048
-"""So many rows of sums are added to at a time, so that memory does not grow with the record."""
 
+# Coefficients of polynomials that are multiplied at a time: some megabytes.
 BLOCK_CELLS = 2**18
-"""Coefficients of polynomials that are multiplied at a time: some megabytes."""
 
 
 def once(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
@@ -220,8 +220,8 @@ def binomials(k: int) -> FloatArray:
     return table
 
 
+# Beyond this many paths the binomial coefficients leave the range of a double.
 MOST_PATHS = 1000
-"""Beyond this many paths the binomial coefficients leave the range of a double."""
 
 
 def plurality_at_k_items(votes: Votes) -> FloatArray:

@@ -17,8 +17,8 @@ from keff.stats.meeting import Meeting, ratio_by_weights, right_answers_meet
 from keff.stats.plurality import plurality_at_k_patterns
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# Rounds of EM from a flat start: stopping early is what smooths a law of any shape.
 ROUNDS = 100
-"""Rounds of EM from a flat start: stopping early is what smooths a law of any shape."""
 
 
 def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
@@ -42,14 +42,14 @@ def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
 
 JUDGED_FACTOR = 4
 REPLICATES = 300
+# Resamples to which the free law is fitted: enough for a standard error within a tenth.
 FREE_REPLICATES = 60
-"""Resamples to which the free law is fitted: enough for a standard error within a tenth."""
 
+# The line in 1/K goes through plurality at 3 to K0 paths: at 1 and 2 there is no vote to speak of.
 FIRST_OF_LINE = 3
-"""The line in 1/K goes through plurality at 3 to K0 paths: at 1 and 2 there is no vote to speak of."""
 
+# From this weight of the line on, its sign is what the forecast's sign rests on.
 LINE_RULES = 0.5
-"""From this weight of the line on, its sign is what the forecast's sign rests on."""
 
 _FAR = Note("far_extrapolation", "The model was judged only up to four times the paths of the pilot.")
 _SIGN = Note(

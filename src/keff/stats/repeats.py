@@ -21,19 +21,19 @@ from keff.stats.intervals import interval_c
 from keff.stats.resampling import group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# Scales that scores are on, the narrowest first that holds them all.
 SCALES = ((0.0, 1.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
-"""Scales that scores are on, the narrowest first that holds them all."""
 
+# With fewer questions' worth of right or of wrong answers the spread seen among questions is no guide: then
+# no share is taken to be better known than from one answer to each question.
 SCARCE = 10
-"""With fewer questions' worth of right or of wrong answers the spread seen among questions is no guide: then
-no share is taken to be better known than from one answer to each question."""
 
 REPLICATES = 1000
 
+# Standard deviation of what the beta-binomial law errs in logit pass^k, for each doubling of k beyond the
+# repeats. Learned on 57 recorded workloads (``python -m benchmarks.repeats``); .080 to .107 without any one
+# family.
 LAW_SD = 0.095
-"""Standard deviation of what the beta-binomial law errs in logit pass^k, for each doubling of k beyond the
-repeats. Learned on 57 recorded workloads (``python -m benchmarks.repeats``); .080 to .107 without any one
-family."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,30 +11,30 @@ from keff.stats.votes import FloatArray, IntArray, Kind, Votes
 
 # Weights of one block: they stay in a processor's cache from the draw to the matrix product.
 BLOCK_CELLS = 100_000
+# Resamples of a block at least: with fewer, a product reads the rows once for each of them.
 FEWEST_AT_ONCE = 16
-"""Resamples of a block at least: with fewer, a product reads the rows once for each of them."""
 
 EXACT_IN_SINGLE = 2**24
+# From so many rows on, equal ones are looked for.
 MANY_ROWS = 1000
-"""From so many rows on, equal ones are looked for."""
 
+# From so many rows on totals are normal, but for skewed ones. Fewer rows are resampled in no time.
 NORMAL_ROWS = 5_000
-"""From so many rows on totals are normal, but for skewed ones. Fewer rows are resampled in no time."""
 
+# Totals are skewed above this skewness, which moves a 95% limit by less than 2000 resamples leave unknown,
+# or where a row has more than this share of a column's variance.
 LEAST_SKEWNESS, LEAST_WEIGHT = 1 / 20, 1 / 100
-"""Totals are skewed above this skewness, which moves a 95% limit by less than 2000 resamples leave unknown,
-or where a row has more than this share of a column's variance."""
 
+# A total that varies by less than this part of itself need not be normal, such as the number of items.
 STEADY = 1e-3
-"""A total that varies by less than this part of itself need not be normal, such as the number of items."""
 
+# Counts of more kinds of rows than this take longer to draw than their normal limit.
 MANY_KINDS = 200
-"""Counts of more kinds of rows than this take longer to draw than their normal limit."""
 
 
+# With fewer rows of each kind than this, on average, it takes longer to draw counts than rows; of small
+# samples as many are drawn either way.
 FEW_OF_A_KIND = 16
-"""With fewer rows of each kind than this, on average, it takes longer to draw counts than rows; of small
-samples as many are drawn either way."""
 
 
 def resampled_totals(
@@ -100,8 +100,8 @@ def _totals_of_kinds(
     return out
 
 
+# So many counts of kinds are drawn at a time, so that memory does not grow with the record.
 KIND_CELLS = 2**20
-"""So many counts of kinds are drawn at a time, so that memory does not grow with the record."""
 
 
 def _normal_totals(

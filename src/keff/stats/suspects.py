@@ -6,15 +6,15 @@ import numpy as np
 
 from keff.stats.votes import FloatArray
 
+# Quantiles of the share of wrong gold answers before looking: Beta(1, 29), with the mean (3.3%) and range
+# (0.2 to 10%) of ten public test sets (Northcutt et al. 2021, "Pervasive label errors in test sets").
 WRONG: FloatArray = np.asarray(1 - (1 - (np.arange(50) + 0.5) / 50) ** (1 / 29))
-"""Quantiles of the share of wrong gold answers before looking: Beta(1, 29), with the mean (3.3%) and range
-(0.2 to 10%) of ten public test sets (Northcutt et al. 2021, "Pervasive label errors in test sets")."""
 
+# Cells of a lead from 0 to 1.
 STEPS = 100
-"""Cells of a lead from 0 to 1."""
 
+# Standard deviation of the kernel that smooths leads; half of it changes posteriors by a few points.
 WIDTH = 0.1
-"""Standard deviation of the kernel that smooths leads; half of it changes posteriors by a few points."""
 
 
 def posterior_wrong(lead: FloatArray) -> FloatArray:

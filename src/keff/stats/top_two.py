@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from keff.stats.votes import FloatArray
 
+# The prior (a, w) without a pilot: the pooled fit to recorded generations of 20 models on 15 tasks.
 GENERIC = (0.564, 0.3)
-"""The prior (a, w) without a pilot: the pooled fit to recorded generations of 20 models on 15 tasks."""
 
 
 def grid(cap: int) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -19,8 +19,8 @@ from keff.stats.votes import FloatArray, Votes
 Scheme = Literal["uniform", "accuracy", "log_odds", "fisher", "best_slot"]
 Rule = Literal["binary", "plurality"]
 
+# Learns weights [K], or [n, K] of every path, from the items of a mask [n].
 Learn = Callable[[NDArray[np.bool_]], FloatArray]
-"""Learns weights [K], or [n, K] of every path, from the items of a mask [n]."""
 
 TEMPERATURES = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1)
 TIE = 1e-9

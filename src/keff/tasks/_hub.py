@@ -9,8 +9,8 @@ from typing import Any
 
 import datasets
 
+# What reading may raise: network, cache, authentication and format errors have no common class there.
 FAILURES = (Exception,)
-"""What reading may raise: network, cache, authentication and format errors have no common class there."""
 
 
 def read(hub: str, config: str, split: str, *, streaming: bool) -> Iterator[dict[str, object]]:

@@ -22,8 +22,8 @@ from keff.tasks._source import read_file
 from keff.tasks._templates import read_templates
 from keff.usercode import UserCode
 
+# What a scorer returns: (answer, is it right), or only whether it is right.
 Scored = tuple[str | None, bool] | bool
-"""What a scorer returns: (answer, is it right), or only whether it is right."""
 
 
 @dataclass(frozen=True, slots=True)

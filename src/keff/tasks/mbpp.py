@@ -175,8 +175,8 @@ def _expected(test: ast.expr) -> str | None:
 if TYPE_CHECKING:
     from keff.tasks._code_driver import Node
 
+# The import lines and the tests of a question.
 Gold = Mapping[str, Sequence[str]]
-"""The import lines and the tests of a question."""
 
 _DRIVER = Path(_code_driver.__file__).read_text("utf-8")
 _LONGEST_KEY = 200

@@ -24,6 +24,9 @@ TEMPLATES = (
     "You are good at riddles. Answer.",
 )
 
+# Two worked examples of each answer space, shown as earlier turns.
+#
+# A very small model keeps to their form.
 WORKED: dict[AnswerSpace, tuple[tuple[str, str], ...]] = {
     "numeric": (
         ("What is 1 + 3?", "1 + 3 = 4. The answer is 4."),
@@ -38,10 +41,6 @@ WORKED: dict[AnswerSpace, tuple[tuple[str, str], ...]] = {
         ("Which is a color?\nA. red\nB. two\nC. cat\nD. sun", "Red is a color. The answer is A."),
     ),
 }
-"""Two worked examples of each answer space, shown as earlier turns.
-
-A very small model keeps to their form.
-"""
 
 
 class Starter(SpacedTask):

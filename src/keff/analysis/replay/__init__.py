@@ -68,20 +68,20 @@ def seconds_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
     return Seconds(p50=quantile(times, 0.5, clusters), p95=quantile(times, 0.95, clusters))
 
 
+# So many orders over all questions leave the mean of a rule a random error of about a tenth of a point,
+# whatever the number of questions: well below what their sampling leaves.
 ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 2
-"""So many orders over all questions leave the mean of a rule a random error of about a tenth of a point,
-whatever the number of questions: well below what their sampling leaves."""
 
+# From so many questions on half as many orders: their time shows there, and intervals hold their noise.
 MANY = 3000
-"""From so many questions on half as many orders: their time shows there, and intervals hold their noise."""
 
 MOST_ORDERS = 4000
+# Orders of a question at most where a policy cannot follow all of them at once.
 ONE_BY_ONE = 200
-"""Orders of a question at most where a policy cannot follow all of them at once."""
 
+# Places of paths in orders: so many a policy follows at once, and up to so many in all the running votes are
+# kept for the next policy; beyond that they are counted again for each.
 BLOCK_CELLS, KEPT_CELLS = 2**20, 2**24
-"""Places of paths in orders: so many a policy follows at once, and up to so many in all the running votes
-are kept for the next policy; beyond that they are counted again for each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ from keff.analysis.results.replay import PilotCosts
 from keff.policy import Fittable, Policy
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# Random pilots behind a point estimate.
 SPLITS = 25
-"""Random pilots behind a point estimate."""
 
+# Bootstrap replicates of a fitted policy, each with a pilot and a fit of its own.
 MOST_REFITS = 200
-"""Bootstrap replicates of a fitted policy, each with a pilot and a fit of its own."""
 
+# Numbers of questions that a pilot may serve.
 SERVED = (100, 1000, 10_000)
-"""Numbers of questions that a pilot may serve."""
 
 NAMES = ("paths", "rounds", "agrees", "accuracy", "tokens", "busy", "dollars", "as_now")
 

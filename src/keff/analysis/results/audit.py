@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from keff.records import Interval, Note
 from keff.result import Finding, Result
 
+# Suspects in a table for people; JSON and the page have all of them.
 SHOWN = 20
-"""Suspects in a table for people; JSON and the page have all of them."""
 
 
 @dataclass(frozen=True, slots=True)

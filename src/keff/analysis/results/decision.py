@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 from keff.records import Interval
 from keff.result import Finding, Result, number
 
+# Whether to vote on several paths, to ask once, or that the record leaves it open.
 VotingVerdict: TypeAlias = Literal["vote", "ask once", "open"]
-"""Whether to vote on several paths, to ask once, or that the record leaves it open."""
 
 
 @dataclass(frozen=True, slots=True)

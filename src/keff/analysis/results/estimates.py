@@ -13,14 +13,14 @@ from keff.analysis.results.recommendation import Recommendation
 from keff.records import Interval, Note
 from keff.result import Finding, Result, number
 
+# A value at each number of paths.
 Curve: TypeAlias = Mapping[int, float]
-"""A value at each number of paths."""
 
+# The lower and the upper end of an interval.
 Limits: TypeAlias = tuple[float, float]
-"""The lower and the upper end of an interval."""
 
+# Limits at each number of paths.
 Band: TypeAlias = Mapping[int, Limits]
-"""Limits at each number of paths."""
 
 
 @dataclass(frozen=True, slots=True)

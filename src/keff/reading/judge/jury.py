@@ -33,14 +33,14 @@ Question: {question}
 <<<END>>>
 
 Do the two answers mean the same? Reply with one word, same or different."""
+# Of the prompt and of how its reply is read: verdicts of another version are asked again.
 VERSION = 1
-"""Of the prompt and of how its reply is read: verdicts of another version are asked again."""
 
+# Characters of an answer that are shown.
 LONGEST = 8000
-"""Characters of an answer that are shown."""
 
+# Enough for a model that thinks first; others reply with one word.
 MAX_TOKENS = 1024
-"""Enough for a model that thinks first; others reply with one word."""
 _WORD = re.compile(r"\b(same|different)\b", re.IGNORECASE)
 _NOT = re.compile(r"\bnot (?:\w+ )?same\b", re.IGNORECASE)
 

@@ -22,8 +22,8 @@ from keff.reading.transfer import write_questions
 from keff.result import Result
 from keff.sampling import RUN_FILE
 
+# Answers with a recorded score that are compared with their gold answer, to measure the judge.
 MOST_LABELLED = 200
-"""Answers with a recorded score that are compared with their gold answer, to measure the judge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ HELD = (
     "coalesce(sum(cached_tokens), 0) as cached_tokens from paths"
 )
 
+# As bytes, which need no decoding: a damaged text is for the reading question by question to name.
 LONG_TEXTS = (
     f"select cast(item as blob), slot, cast(text as blob) from paths where error is null and tokens >= {LONG}"
 )
-"""As bytes, which need no decoding: a damaged text is for the reading question by question to name."""
 
 SIGNS = (
     "select count(*) filter (where error is null) as paths, "
@@ -29,11 +29,11 @@ SIGNS = (
     "(select count(*) from scores where key is null) as unread from paths"
 )
 
+# Questions with as many paths as wanted, or of which one was refused or failed.
 ASKED = (
     "select count(*) as items from (select item from paths where attempt = 0 group by item "
     "having count(*) >= ? union select item from paths where error is not null)"
 )
-"""Questions with as many paths as wanted, or of which one was refused or failed."""
 
 READ = "select count(distinct item) as items from scores"
 

@@ -21,11 +21,11 @@ from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, scored
 
 Float16Array = npt.NDArray[np.float16]
 
+# Rows that are fetched at a time where all are counted.
 BLOCK = 8192
-"""Rows that are fetched at a time where all are counted."""
 
+# One of a JSON list of ids: so many in one question, and one text of it for any number of them.
 AMONG = "in (select value from json_each(?))"
-"""One of a JSON list of ids: so many in one question, and one text of it for any number of them."""
 
 
 class Reads:

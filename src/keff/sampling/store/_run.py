@@ -25,8 +25,8 @@ from keff.sampling.store.rows import item_row, path_row, storable
 from keff.task import ScoredText
 from keff.usercode import UNSAFE, stamps, without_code
 
+# Paths between two forced writes to disk.
 BATCH = 64
-"""Paths between two forced writes to disk."""
 
 
 class Disk:

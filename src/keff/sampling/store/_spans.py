@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+# Slots with the number of paths that are wanted of each.
 Wanted = Sequence[tuple[int, int]]
-"""Slots with the number of paths that are wanted of each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,11 @@ class Scored:
     version: str | None
 
 
+# An item as it is kept: id, messages, gold answer, space, cluster and meta, three of them as JSON.
 ItemRow = tuple[str, str, str, str, str, str]
-"""An item as it is kept: id, messages, gold answer, space, cluster and meta, three of them as JSON."""
 
+# The columns of such a row.
 ITEM = "item, messages, gold, space, cluster, meta"
-"""The columns of such a row."""
 
 _JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=dict).encode
 
