@@ -361,3 +361,12 @@ def test_worth_needs_prices() -> None:
     aim = MixSettings(cap=4, aim=MixAim(value_per_correct=1.0))
     with pytest.raises(UsageError, match="--prices"):
         combine_branches(group(30, 4, seed=12), aim)
+
+
+def test_the_pilot_is_paid_back_by_what_the_plan_saves() -> None:
+    found = combine_branches(group(120, 8, seed=6, p=(0.9, 0.6), tokens=(50, 1000)), MixSettings(cap=8))
+    aligned = group(120, 8, seed=6, p=(0.9, 0.6), tokens=(50, 1000))
+    spent = sum(float(cost.sum()) for cost in path_costs(aligned, None).paths)
+    assert found.pilot_cost == pytest.approx(spent)
+    saved = found.best_single.cost.value - found.advice.plan.cost.value
+    assert found.pays_back == (None if saved <= 0 else np.ceil(spent / saved))

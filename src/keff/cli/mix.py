@@ -51,6 +51,8 @@ def print_mix(mixed: MixFindings) -> None:
     for line, after in zip_longest(mixed.by_worth, mixed.by_worth[1:]):
         till = "" if after is None else f" to {_amount(after.worth, mixed)}"
         _say(f"  from {_amount(line.worth, mixed)}{till} per right answer: {line.plan.policy}")
+    back = "" if mixed.pays_back is None else f", which the plan saves in {mixed.pays_back:,} questions"
+    _say(f"the recorded paths cost {_amount(mixed.pilot_cost, mixed)}{back}")
     result_console.print(_branches(mixed))
     _say(f"No vote passes {mixed.ceiling.percent()}: on the others no path of any branch is right.")
     result_console.print(_frontier(mixed))

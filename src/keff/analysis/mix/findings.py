@@ -121,7 +121,8 @@ class MixFindings:
     says what cost is counted in. ``ceiling`` is the share of questions that some path of some branch gets
     right: no plan that votes passes it. ``by_worth`` is the plan for each worth of a right answer, and
     ``pays_from`` the worth from which the recommended one is worth more than every cheaper plan of one branch
-    (None: one is as accurate).
+    (None: one is as accurate). ``pilot_cost`` is what the recorded paths cost, ``pays_back`` after how many
+    questions the recommended plan has saved that against the best single branch's (None: it costs as much).
     """
 
     n: int
@@ -142,6 +143,8 @@ class MixFindings:
     advice: MixAdvice
     by_worth: tuple[WorthLine, ...]
     pays_from: float | None
+    pilot_cost: float
+    pays_back: int | None
     warnings: tuple[Note, ...]
 
     def to_dict(self) -> dict[str, Json]:
@@ -166,6 +169,8 @@ class MixFindings:
             "recommendation": self.advice.to_dict(),
             "by_worth": [line.to_dict() for line in self.by_worth],
             "pays_from": self.pays_from,
+            "pilot_cost": self.pilot_cost,
+            "pays_back": self.pays_back,
             "warnings": self.warnings,
         }
         return {name: plain(value) for name, value in table.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -135,6 +136,8 @@ class MixAnalysis:
         frontier = undominated(self.table.plans)
         ones = np.ones(len(group.branches))
         rule = worth_rule(self.table, self.every, group.clusters)
+        spent = sum(float(cost.sum()) for cost in self.costs.paths)
+        saved = float(rule.costs[self.choice.best] - rule.costs[self.choice.taken])
         return MixFindings(
             n=group.n,
             clusters=stats.units,
@@ -157,6 +160,8 @@ class MixAnalysis:
             advice=self._advice(stats.units),
             by_worth=tuple(WorthLine(worth, self.line(self.table.plans[plan])) for worth, plan in rule.curve),
             pays_from=rule.pays_from(self.choice.taken),
+            pilot_cost=spent,
+            pays_back=None if saved <= 0 else math.ceil(spent / saved),
             warnings=(
                 *group.notes,
                 *self.costs.notes,
