@@ -117,6 +117,18 @@ def test_a_budget_in_dollars_becomes_paths_and_steps_have_prices() -> None:
     assert step(1, 2, 0.0, 0.002).dollars_per_right_answer is None
 
 
+def test_replay_compares_with_the_recorded_paths_or_with_a_rule_at_their_cap() -> None:
+    rng = np.random.default_rng(0)
+    for settings, reference in (
+        (Replaying(cap=2, replicates=100), "fixed:4"),
+        (Replaying(now="2", replicates=100), "fixed:2"),
+        (Replaying(now="lead_k:3", replicates=100), "lead_k:3,cap=4"),
+    ):
+        assert replay(VOTES, ["fixed:1"], rng, settings).baseline == reference
+    long = Votes(np.zeros((3, 70), np.int64), np.ones((3, 70), np.int64))
+    assert replay(long, ["fixed:1"], rng, Replaying(replicates=100)).baseline == "fixed:64"
+
+
 def test_bad_input_says_what_to_do() -> None:
     with pytest.raises(UsageError, match=r"prices.toml has no price for 'other'"):
         rates(VOTES, "other", TARIFF)

@@ -77,10 +77,11 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     integrity = _integrity(record, notes)
     accounts = Accounts.of(votes, record.info.model, settings.terms)
     notes.extend(accounts.notes)
-    aim, terms = accounts.aim(settings.aim), settings.terms
-    now = terms.now or (None if settings.cap is None else str(settings.cap))
+    aim = accounts.aim(settings.aim)
     own = _apart(accounts.votes, record.ballot) if copied else accounts.votes
-    decided = decide(own, aim, now=now, cap=settings.cap, rates=accounts.rates, seed=settings.seed)
+    decided = decide(
+        own, aim, now=settings.terms.now, cap=settings.cap, rates=accounts.rates, seed=settings.seed
+    )
     matched = matching(record.ballot)
     notes.extend(matching_notes(matched))
     return Analysis(

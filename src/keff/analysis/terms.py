@@ -27,10 +27,10 @@ from keff.stats.votes import Votes
 class Terms:
     """What the user pays and does today.
 
-    ``now`` is the policy deployed today, as a spec or a number of paths (default: what was drawn); a rule
-    without a cap may draw as many paths as were recorded;
-    ``tariff`` and ``volume`` the prices and the questions to come; ``budget_dollars`` the most that a
-    question may cost on average; ``pace`` gives seconds to tokens. Raises UsageError outside the ranges.
+    ``now`` is the policy deployed today, as a spec or a number of paths (default: the recorded paths, at most
+    64); a rule without a cap may draw as many paths as were recorded. ``tariff`` and ``volume`` are the
+    prices and the questions to come; ``budget_dollars`` the most that a question may cost on average;
+    ``pace`` gives seconds to tokens. Raises UsageError outside the ranges.
     """
 
     now: str | None = None

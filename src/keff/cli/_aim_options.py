@@ -26,14 +26,14 @@ ReplayCap = Annotated[
     int | None,
     _cap("compare with the plurality of this many paths.", shown="32, or as many as are recorded"),
 ]
-CapOr32 = Annotated[int | None, _cap(MOST_PAID, shown="32")]
+DecisionCap = Annotated[int | None, _cap(MOST_PAID, shown="what is drawn today; curves to 32")]
 Now = Annotated[
     str | None,
     typer.Option(
         "--now",
         metavar="K|POLICY",
-        help="What is deployed today: savings are against it.",
-        show_default="--cap where given, else what was drawn",
+        help="What is drawn today: savings are against it. A rule without its cap gets the recorded K.",
+        show_default="the recorded paths, at most 64",
     ),
 ]
 PriceTable = Annotated[
@@ -57,7 +57,9 @@ PaceText = Annotated[
 ]
 Retain = Annotated[
     float | None,
-    typer.Option("--retain", min=0.5, max=1, help="Aim: keep this share of the accuracy at K_max, cheapest."),
+    typer.Option(
+        "--retain", min=0.5, max=1, help="Aim: keep this share of the reference's accuracy, cheapest."
+    ),
 ]
 Sure = Annotated[
     float | None,

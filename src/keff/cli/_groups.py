@@ -78,13 +78,12 @@ class MoneyOptions:
     volume: a.Volume = None
     pace: a.PaceText = None
 
-    def terms(self, cap: int | None, budget_dollars: float | None = None) -> Terms:
-        """Make the terms: without --now a stated --cap is what savings are against."""
+    def terms(self, budget_dollars: float | None = None) -> Terms:
+        """Make the terms; raises UsageError for --volume or --budget-dollars without prices."""
         if self.prices is None and (self.volume is not None or budget_dollars is not None):
             raise UsageError("--volume and --budget-dollars need --prices FILE")
-        today = self.now if self.now is not None or cap is None else str(cap)
         return Terms(
-            now=today,
+            now=self.now,
             tariff=None if self.prices is None else tariff_of(self.prices),
             volume=self.volume,
             budget_dollars=budget_dollars,

@@ -29,7 +29,7 @@ def command(
     *,
     log: LogOptions,
     epsilon: a.Epsilon = 0.025,
-    cap: a.CapOr32 = None,
+    cap: a.DecisionCap = None,
     money: MoneyOptions,
     goal: AimOptions,
     seed: a.AnalysisSeed = 0,
@@ -47,7 +47,7 @@ def command(
         cap=cap,
         seed=seed,
         aim=goal.aim(),
-        terms=money.terms(cap, goal.budget_dollars),
+        terms=money.terms(goal.budget_dollars),
     )
     opening = log.opening()
     records = [record for path in paths for record in open_records(path, opening)]

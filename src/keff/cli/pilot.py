@@ -38,7 +38,7 @@ def command(
     out: w.PlanOut = None,
     page: w.PageOut = None,
     epsilon: a.Epsilon = 0.025,
-    cap: a.CapOr32 = None,
+    cap: a.DecisionCap = None,
     *,
     money: MoneyOptions,
     goal: AimOptions,
@@ -59,7 +59,7 @@ def command(
         mix_runs(drawn, settings, outputs, Opening(partial=True), names=list(branches), json=json)
         return
     priced = replace(money, prices=wishes.prices)
-    terms = priced.terms(None, goal.budget_dollars)
+    terms = priced.terms(goal.budget_dollars)
     if terms.tariff is not None and wishes.model is not None:
         terms.tariff.of(wishes.model)  # before anything is drawn
     wanted = Settings(

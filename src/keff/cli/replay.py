@@ -26,7 +26,6 @@ from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.files import write_text
 from keff.plugins import missing_extra
-from keff.policy import policy_now
 from keff.policy_spec import PolicySpec
 from keff.reading.several import one_model
 from keff.records import Interval
@@ -186,7 +185,7 @@ def command(
         cap=cap,
         replicates=replicates,
         random_slots=random_slots,
-        now=None if money.now is None else policy_now(money.now),
+        now=money.now,
         tariff=None if money.prices is None else tariff_of(money.prices),
         model=record.info.model,
         pace=None if money.pace is None else Pace.of(money.pace),

@@ -30,7 +30,7 @@ def command(
     *,
     log: LogOptions,
     epsilon: a.Epsilon = 0.025,
-    cap: a.CapOr32 = None,
+    cap: a.DecisionCap = None,
     money: MoneyOptions,
     seed: a.AnalysisSeed = 0,
     json: w.Json = False,
@@ -41,7 +41,7 @@ def command(
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
     opening = log.opening(texts=True)
-    settings = Settings(epsilon=epsilon, k_max=cap or 32, cap=cap, seed=seed, terms=money.terms(cap))
+    settings = Settings(epsilon=epsilon, k_max=cap or 32, cap=cap, seed=seed, terms=money.terms())
     records = [record for path in paths for record in open_records(path, opening)]
     if arms and len(records) != 2:
         raise UsageError(f"--arms compares two records, and these PATHs hold {len(records)}")

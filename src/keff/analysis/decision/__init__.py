@@ -21,11 +21,10 @@ from keff.analysis.decision.posterior import JointPosterior, posterior_of
 from keff.analysis.decision.predicted import predicted
 from keff.analysis.decision.prior import generic_ratios
 from keff.analysis.money import Rates
+from keff.analysis.replay.reference import reference_of
 from keff.analysis.results.decision import Decision, Differences, Kept
 from keff.analysis.times import seconds_change
-from keff.errors import PolicyError
-from keff.policy import Branching, Fittable, Policy, parse_policy
-from keff.policy_spec import MAX_CAP, PolicySpec
+from keff.policy import Policy
 from keff.records import Interval
 from keff.stats.correlation import agreement
 from keff.stats.votes import FloatArray, Votes
@@ -34,9 +33,6 @@ __all__ = ["RETAIN", "Aim", "Decided", "decide", "reference_of"]
 
 LEAST_QUESTIONS = 10
 """Fewer independent questions decide nothing."""
-
-MOST_RECORDED = 64
-"""Without --now, what is drawn today are the recorded paths, but nobody votes on more than so many."""
 
 POINTS = "posterior mean shrunk to other workloads, paired cluster_bootstrap, as many new questions"
 COSTS = "cluster_bootstrap, as many new questions"
@@ -54,27 +50,6 @@ class Decided:
     known: JointPosterior | None = None
     tokens: Interval | None = None
     dollars: Interval | None = None
-
-
-def reference_of(now: str | None, k: int) -> Policy:
-    """Return what is deployed today: a number of paths, a policy, or (None) the k recorded paths, at most 64.
-
-    A policy that may be written without its cap gets the recorded k. Raises PolicyError for an unknown rule,
-    and for one that no record of one model can replay.
-    """
-    if now is None:
-        return parse_policy(f"fixed:{min(k, MOST_RECORDED)}")
-    text = f"fixed:{now}" if now.strip().isdigit() else now
-    spec = PolicySpec.parse(text)
-    capless = spec.name != "fixed" and "cap" not in spec.options and not isinstance(spec.value, str)
-    policy = parse_policy(spec.with_cap(min(k, MAX_CAP)) if capless else spec)
-    if isinstance(policy, Branching):
-        raise PolicyError(f"--now {text}: a policy over several models cannot be replayed on one of them")
-    if isinstance(policy, Fittable) and not policy.fitted:
-        raise PolicyError(
-            f"--now {text} is fitted to a pilot: name what is deployed, such as its plan's policy"
-        )
-    return policy
 
 
 def decide(
@@ -149,7 +124,7 @@ def _decided(
 
     points = accuracy = kept = None
     if new.level is not None and known.level is not None:
-        points = _interval(-float(known.loss[rule]), -new.loss[:, rule], POINTS)
+        points = _interval(0.0 - float(known.loss[rule]), -new.loss[:, rule], POINTS)
         right = np.clip(new.level - new.loss[:, rule], 0.0, 1.0)
         value = float(np.clip(known.level - known.loss[rule], 0.0, 1.0))
         accuracy = _interval(value, right, POINTS)

@@ -18,12 +18,13 @@ from keff.analysis.replay.outcomes import (
     joined,
     run,
 )
+from keff.analysis.replay.reference import reference_of
 from keff.analysis.replay.refit import Pilot, Refitter
 from keff.analysis.results.money import Change, Seconds
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, parse_policy
-from keff.policy_spec import MAX_CAP, PolicySpec
+from keff.policy_spec import PolicySpec
 from keff.records import Interval, Note
 from keff.stats.alike import alike
 from keff.stats.crowding import ALONE, Crowding
@@ -91,7 +92,7 @@ class Replaying:
     ``cap`` is what accuracy is compared with (default: 32, or all recorded paths if fewer), ``replicates``
     the number of bootstrap resamples, ``pilot`` that of policies that are fitted (default: min(50, n/2)
     items x 8 paths), ``random_slots`` whether template slots are drawn at random in deployment. ``now`` is
-    the policy deployed today (default: ``fixed:`` at the cap where one is given, else at the recorded K).
+    what is drawn today, a policy or a number of paths (default: the recorded ones, at most 64).
     ``tariff`` gives dollars to the record's ``model``; ``pace`` gives seconds to tokens where none are
     recorded; ``crowding`` how paths that run at once slow each other down.
     """
@@ -105,10 +106,6 @@ class Replaying:
     model: str | None = None
     pace: Pace | None = None
     crowding: Crowding = ALONE
-
-    def baseline(self, k: int) -> str:
-        """Return what changes are measured against, on a record of k paths."""
-        return self.now or f"fixed:{self.cap or min(k, MAX_CAP)}"
 
 
 def replay(
@@ -128,7 +125,7 @@ def replay(
     """
     settings = settings or Replaying()
     rules = [parse_policy(policy) if isinstance(policy, str) else policy for policy in policies]
-    now = parse_policy(settings.baseline(votes.k))
+    now = reference_of(settings.now, votes.k)
     _check(votes, rules, settings)
     _check_now(votes, now)
     timed = votes.seconds is not None
@@ -161,10 +158,6 @@ def _check_now(votes: Votes, now: Policy) -> None:
     if now.cap > votes.k:
         raise PolicyError(
             f"today's {now.spec} may draw {now.cap} paths, beyond the {votes.k} recorded: not to be replayed"
-        )
-    if _unfitted(now):
-        raise PolicyError(
-            f"{now.spec} is fitted to a pilot: name what is deployed, such as its plan's policy"
         )
 
 
