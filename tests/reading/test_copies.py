@@ -78,6 +78,7 @@ def test_equal_texts_are_copies_whatever_was_drawn(tmp_path: Path) -> None:
     assert note.message.startswith("40 of 60 questions repeat another")
     clustered = keff.analyze(rows, gold_answer=["A"] * 60, cluster=[str(place % 20) for place in range(60)])
     assert "copied_questions" not in {note.code for note in clustered.warnings}
+    assert (found.clusters, found.c, found.decision) == (20, clustered.c, clustered.decision)
 
 
 @pytest.mark.slow

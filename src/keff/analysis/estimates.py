@@ -65,8 +65,8 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     Needs gold labels for everything but agreement, plurality shares, flip and the recommendation's paths;
     what cannot be had is None with a warning.
     """
-    votes = record.ballot.votes
-    copied = tuple(copy_notes(record.ballot))
+    copied = copy_notes(record.ballot)
+    votes = _apart(record.ballot) if copied else record.ballot.votes
     notes = [*record.ballot.notes, *copied]
     correlation = _correlation(votes, settings, notes)
     curves = _curves(votes, settings)
@@ -78,10 +78,8 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     accounts = Accounts.of(votes, record.info.model, settings.terms)
     notes.extend(accounts.notes)
     aim = accounts.aim(settings.aim)
-    own = _apart(accounts.votes, record.ballot) if copied else accounts.votes
-    decided = decide(
-        own, aim, now=settings.terms.now, cap=settings.cap, rates=accounts.rates, seed=settings.seed
-    )
+    own, now = accounts.votes, settings.terms.now
+    decided = decide(own, aim, now=now, cap=settings.cap, rates=accounts.rates, seed=settings.seed)
     matched = matching(record.ballot)
     notes.extend(matching_notes(matched))
     return Analysis(
@@ -217,9 +215,9 @@ def _meeting(votes: Votes, settings: Settings, notes: list[Note]) -> Interval | 
     return r.interval
 
 
-def _apart(votes: Votes, ballot: Ballot) -> Votes:
-    """Return the votes with copies of a question in one cluster, where the record names no clusters."""
-    return votes if votes.n_clusters < votes.n else replace(votes, clusters=copies(ballot))
+def _apart(ballot: Ballot) -> Votes:
+    """Return the votes with copies of a question in one cluster."""
+    return replace(ballot.votes, clusters=copies(ballot))
 
 
 def _extraction(ballot: Ballot) -> Mapping[int, Mapping[str, int]] | None:

@@ -92,7 +92,7 @@ def copy_notes(ballot: Ballot) -> tuple[Note, ...]:
         return ()
     text = (
         f"{repeated} of {votes.n} questions repeat another (the same text, or the same answers path by "
-        "path): copies count as different questions here, so intervals are too narrow; give the copies of a "
-        'question one "cluster"'
+        "path): copies are taken for one cluster, so intervals are those of different questions; say which "
+        'questions belong together with "cluster"'
     )
     return (Note("copied_questions", text),)
