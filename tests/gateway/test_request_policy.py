@@ -51,7 +51,7 @@ def test_the_policy_of_a_request(wish: Wish, spec: str) -> None:
         Wish(policy="budget:3,b=1,cap=64"),
         Wish(policy="pilot_budget:0.91, cap =256"),
         Wish(policy="pilot_budget:0.91,cap= 256"),
-        Wish(policy="pilot_budget :0.91,\tcap\t=\t2_5_6"),
+        Wish(policy="pilot_budget :0.91,\tcap\t=\t256"),
         Wish(policy="fixed : 256"),
         Wish(policy=" fixed:value =256"),
         Wish(policy="pilot_budget:0.91,cap=1e2000"),

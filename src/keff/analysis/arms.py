@@ -19,7 +19,7 @@ from keff.errors import UsageError
 from keff.reading.ballot import Ballot
 from keff.reading.open import Opening, Record, open_record
 from keff.reading.repeated import RepeatedScores, as_scored, of_record, scored_logs
-from keff.reading.several import open_records
+from keff.reading.several import one_model, open_records
 from keff.records import Interval, Note
 from keff.stats import slots as audit
 from keff.stats.branches import BlockCorrelation, block_correlation
@@ -81,12 +81,18 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
     return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
 
 
-def open_scored(text: str, opening: Opening | None = None) -> list[RepeatedScores]:
-    """Read repeated scores given as ``PATH``, ``PATH#SLOTS`` or ``PATH#PART``, one for each model."""
+def open_scored(text: str, opening: Opening | None = None, *, one: bool = False) -> list[RepeatedScores]:
+    """Read repeated scores given as ``PATH``, ``PATH#SLOTS`` or ``PATH#PART``, one for each model.
+
+    Raises UsageError that names the models where ``one`` is wanted and there are several.
+    """
     opening = opening or Opening()
     path, mark, choice = text.rpartition("#")
     if not mark or Path(text).exists():
-        return scored_logs(Path(text), opening)
+        found = scored_logs(Path(text), opening)
+        if one and len(found) > 1:
+            one_model(open_record(Path(text), opening))
+        return found
     if _SLOTS.fullmatch(choice):
         return [of_record(open_arm(text, opening))]
     return [replace(each, path=text) for each in scored_logs(Path(path), replace(opening, part=choice))]

@@ -65,9 +65,8 @@ def command(
     opening = log.opening()
     how = Comparing(replicates=replicates, design="rows" if unpaired_rows else "paired", seed=seed)
     try:
-        compared = compare_all(
-            [each for arm in arms for each in open_scored(arm, opening)], len(arms) - 1, how
-        )
+        scored = [each for arm in arms for each in open_scored(arm, opening, one=len(arms) > 1)]
+        compared = compare_all(scored, len(arms) - 1, how)
     except ValueError as error:
         raise UsageError(str(error)) from None
     pairs = compared.pairs if isinstance(compared, ScoreComparison) else (compared.better,)

@@ -15,6 +15,7 @@ from keff.analysis.results.audit import Audit
 from keff.analysis.results.comparison import Better, p_text
 from keff.analysis.results.noise import Noise, PowerLine
 from keff.errors import UsageError
+from keff.files import write_text
 from keff.records import Note
 from keff.report.eval_figures import Bar, forest, power_figure
 
@@ -181,6 +182,6 @@ def _write(sheets: Sequence[Sheet], file: Path) -> None:
         sheets=sheets, style=Markup((TEMPLATES / "page.css").read_text("utf-8")), version=version("keff")
     )
     try:
-        file.write_text(text, encoding="utf-8", errors="replace")
+        write_text(file, text)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror or error}") from None
