@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from keff.cli import _console
 from keff.cli._serve_groups import AccessOptions, BookOptions, PlanOptions, ServerOptions, VoteOptions
 from keff.cli._serve_settings import ServeSettings
 from keff.cli._served import key_names
@@ -81,7 +81,7 @@ def options_of(
     """Return how requests are answered."""
     if votes.in_flight > 1:
         line = f"--policy lead_k:3,in_flight={votes.in_flight}"
-        _console.warn(f"--in-flight is a key of the policy now ({line})")
+        warnings.warn(f"--in-flight is a key of the policy now ({line})", FutureWarning, stacklevel=2)
     return Options(
         strict=served.strict,
         branch_down=settings.branch_down,
