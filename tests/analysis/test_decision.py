@@ -85,7 +85,7 @@ def check(decided: Decided, aim: Aim) -> None:
 def many(start: int, count: int) -> None:
     for seed in range(start, start + count):
         rng = np.random.default_rng([seed, 30])
-        votes = pilot(int(rng.integers(8, 40)), int(rng.choice([2, 4, 8])), rng)
+        votes = pilot(int(rng.integers(8, 32)), int(rng.choice([2, 4, 8])), rng)
         if rng.random() < 0.15:
             votes = Votes(votes.answers, None)
         aim = random_aim(rng)
