@@ -16,10 +16,10 @@ from keff.reading.open import Opening, open_record
 from keff.report.atlas import FORMAT, Atlas, Source, write_atlas
 from keff.report.atlas_figure import draw_atlas
 
-VERSION = "1 (November 2026)"
+VERSION = "2 (November 2026)"
 CITATION = (
-    "The keff authors: *Atlas of measured correlations of self-consistency paths*, version 1 "
-    "(November 2026), in keff 0.2.0. The estimators follow G. Yu et al., *Diversity Combining for Multi-Path "
+    "The keff authors: *Atlas of measured correlations of self-consistency paths*, version 2 "
+    "(November 2026), in keff 0.3.0. The estimators follow G. Yu et al., *Diversity Combining for Multi-Path "
     "LLM Reasoning*: please cite the paper, and the source of a record, too (`CITATION.cff`)."
 )
 TEMPERATURES = "Six temperatures from 0.5 to 1.0, ten paths each, are read as one pool."

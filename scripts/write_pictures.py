@@ -17,14 +17,14 @@ from keff.analysis.terms import Terms
 
 ASSETS = Path(__file__).resolve().parents[1] / "docs" / "assets"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-TERMS = keff.Settings(terms=Terms(now="fixed:32"))
+SETTINGS = keff.Settings(terms=Terms(now="8"))
 WIDTH, TITLE = 1120, "GPQA Diamond · Phi-4-reasoning · 198 questions × 160 paths"
 
 
 def main(record: Path) -> None:
     """Write report-light.png and report-dark.png."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        page_file = keff.write_report(record, Path(folder) / "report.html", TERMS)
+        page_file = keff.write_report(record, Path(folder) / "report.html", SETTINGS)
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         for theme in ("light", "dark"):
             size = {"width": WIDTH, "height": 900}

@@ -12,22 +12,32 @@ import re
 from pathlib import Path
 from statistics import median
 
-from keff.analysis.atlas import CAP, AtlasEntry
+from keff.analysis.atlas import AtlasEntry
+from keff.analysis.results.decision_words import points
 from keff.cli.demo import FILE
 from keff.records import Interval
-from keff.report.atlas import EMPTY, read_atlas, to_json
+from keff.report.atlas import EMPTY, of_eight, read_atlas, to_json
 
 REPO = Path(__file__).resolve().parents[1]
 README, ATLAS = REPO / "README.md", REPO / "docs" / "atlas" / "atlas.json"
 BEGIN, END = "<!-- results: scripts/write_readme.py -->", "<!-- end of results -->"
 PASSED_OVER = {"Game of 24"}
-ROWS = 5
-RULE = ("keff's rule", "its paths", "paths saved", "tokens saved")
+LONG, ROWS = 32, 5
+HEADS = (
+    "model, data set",
+    "1 path",
+    "8 paths",
+    "decision",
+    "its paths",
+    "accuracy, points",
+    "paths saved",
+    "tokens saved",
+)
 
 
 def chosen(entries: tuple[AtlasEntry, ...]) -> list[AtlasEntry]:
     """Return the five lines that the rule takes."""
-    long = [entry for entry in entries if entry.paths >= CAP and entry.dataset not in PASSED_OVER]
+    long = [entry for entry in entries if entry.paths >= LONG and entry.dataset not in PASSED_OVER]
     sizes = {entry.dataset: entry.questions for entry in long}
     shown: dict[str, AtlasEntry] = {}
     for dataset in sorted(sizes, key=lambda name: (-sizes[name], name)):
@@ -40,14 +50,13 @@ def chosen(entries: tuple[AtlasEntry, ...]) -> list[AtlasEntry]:
 
 def table(entries: list[AtlasEntry]) -> str:
     """Return the table in Markdown."""
-    heads = ("model, data set", "1 path", "8 paths", "32 paths", *RULE)
-    lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
+    lines = ["| " + " | ".join(HEADS) + " |", "|---" + "|---:" * (len(HEADS) - 1) + "|"]
     for entry in entries:
-        curve = [_percent(value) for value in (entry.p, entry.plurality.get(8), entry.plurality.get(CAP))]
         paths = "–" if entry.mean_paths is None else _bare(entry.mean_paths.text(".1f"))
         saved = [_percent(value, 0) for value in (entry.paths_saved, entry.tokens_saved)]
         name = f"{entry.model}, {entry.dataset.replace(' (100)', '')} ({entry.questions} questions)"
-        lines.append("| " + " | ".join([name, *curve, _percent(entry.accuracy), paths, *saved]) + " |")
+        rule = [entry.verdict or "–", paths, points(entry.points)]
+        lines.append("| " + " | ".join([name, _percent(entry.p), _percent(entry.vote), *rule, *saved]) + " |")
     return "\n".join(lines)
 
 
@@ -74,12 +83,12 @@ def filled(text: str) -> str:
     entries = read_atlas(ATLAS).entries
     block = f"{BEGIN}\n{table(chosen(entries))}\n{END}"
     text = re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: block, text, flags=re.DOTALL)
-    paths = median(entry.mean_paths.value for entry in entries if entry.mean_paths is not None)
-    kept = median(entry.kept.value for entry in entries if entry.verdict != "do not vote" and entry.kept)
+    drawn, kept = of_eight(entries)
     first = (
-        f"In the median of {len(entries)} recorded workloads, {paths:.1f} reasoning paths per question keep"
+        f"In the median of {len(drawn)} recorded workloads, {median(drawn):.1f} reasoning paths per question "
+        f"keep {median(kept):.1%} of the accuracy of 8"
     )
-    return re.sub(r"In the median of \d+ recorded workloads, .*? keep [\d.]+%", f"{first} {kept:.1%}", text)
+    return re.sub(r"In the median of \d+ recorded workloads, .*? of the accuracy of \d+", first, text)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import pytest
 from command_line import keff
 from keff.analysis.atlas import About, AtlasEntry, measure
 from keff.analysis.estimates import Settings, analyze
+from keff.analysis.terms import Terms
 from keff.errors import UsageError
 from keff.reading.open import Opening, open_record
 from keff.report.atlas import EMPTY, Atlas, Source, read_atlas, to_csv, to_json, to_page, write_atlas
@@ -47,35 +48,37 @@ def line(file: Path, name: str = "own") -> AtlasEntry:
 @pytest.mark.slow
 def test_a_line_says_what_the_analysis_says(tmp_path: Path) -> None:
     file = write_log(tmp_path / "log.jsonl", 60, 40, tokens=100.0)
-    entry, found = line(file), analyze(open_record(file, Opening()), Settings())
+    entry, found = line(file), analyze(open_record(file, Opening()), Settings(terms=Terms(now="8")))
+    decision = found.decision
     assert found.c is not None
     assert found.plurality is not None
     assert (entry.p.value, entry.c) == (found.p, found.c)
-    assert {k: value.value for k, value in entry.plurality.items() if value} == {
-        k: found.plurality[k] for k in (1, 8, 32)
-    }
-    assert entry.k_eff.value == pytest.approx(32 / (1 + 31 * found.c.value))
-    assert entry.policy == found.recommendation.policy
+    assert entry.vote is not None
+    assert (entry.today, entry.vote.value) == (8, found.plurality[8])
+    assert entry.k_eff.value == pytest.approx(8 / (1 + 7 * found.c.value))
+    assert (entry.verdict, entry.policy) == (decision.verdict, decision.policy)
+    assert (entry.mean_paths, entry.points) == (decision.expected_paths, decision.change.points)
     assert entry.mean_paths is not None
     assert entry.paths_saved is not None
     assert entry.tokens_saved is not None
-    assert entry.paths_saved.value == pytest.approx(1 - entry.mean_paths.value / 32)
+    assert entry.paths_saved.value == pytest.approx(1 - entry.mean_paths.value / 8)
     # All paths cost the same here, so tokens are saved as paths are, but for the orders that were drawn.
     assert entry.tokens_saved.value == pytest.approx(entry.paths_saved.value, abs=0.01)
     assert entry.tokens_saved.lo < entry.tokens_saved.value < entry.tokens_saved.hi
-    assert entry.basis == "replayed"
 
 
-def test_beyond_the_recorded_paths_it_says_predicted(tmp_path: Path) -> None:
-    entry = line(write_log(tmp_path / "log.jsonl", 60, 9))
-    eight, cap = entry.plurality[8], entry.plurality[32]
-    assert eight is not None
-    assert cap is not None
-    assert not eight.method.startswith("predicted")
-    assert cap.method.startswith("predicted")
-    assert entry.basis == "predicted"
+def test_fewer_than_eight_paths_are_their_own_reference(tmp_path: Path) -> None:
+    entry = line(write_log(tmp_path / "log.jsonl", 60, 5))
+    assert entry.vote is not None
+    assert entry.mean_paths is not None
+    assert entry.paths_saved is not None
+    assert entry.today == 5
+    assert entry.paths_saved.value == pytest.approx(1 - entry.mean_paths.value / 5)
     assert entry.tokens_saved is None
-    assert f"*{100 * cap.value:.1f}" in to_page(EMPTY.added({}, [entry]))
+    page = to_page(EMPTY.added({}, [entry]))
+    assert f"{100 * entry.vote.value:.1f} [" in page
+    assert "] (5 paths) |" in page
+    assert "Of 8 paths" not in page
 
 
 @pytest.mark.slow
@@ -148,8 +151,8 @@ AGAIN = ["qwen25math_math100_rm", "boinf_aime2024_Qwen3-14B"]
 @pytest.mark.slow
 def test_what_was_measured_is_made_again_byte_for_byte(again: Atlas) -> None:
     wanted = [entry for entry in read_atlas(ATLAS / "atlas.json").entries if entry.name in AGAIN]
-    columns = [name for name in measured_columns(again.entries) if not name.startswith("plurality_32")]
-    assert len(columns) == 25
+    columns = measured_columns(again.entries)
+    assert len(columns) == 23
     for mine, published in zip(rows_of(again.entries), rows_of(wanted), strict=True):
         assert {name: mine[name] for name in columns} == {name: published[name] for name in columns}
 
@@ -181,6 +184,6 @@ def test_the_published_atlas_is_whole() -> None:
     for entry in published.entries:
         assert entry.c.limits is not None
         assert entry.c.limits[0] <= entry.c.value <= entry.c.limits[1]
-        assert math.isclose(entry.k_eff.value, 32 / (1 + 31 * entry.c.value), rel_tol=2e-3)
+        assert math.isclose(entry.k_eff.value, 8 / (1 + 7 * entry.c.value), rel_tol=2e-3)
     names = {file.stem for file in ATLAS.iterdir()}
     assert names == {"atlas", "index"}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.replay.outcomes import expectations, run
-from keff.analysis.results.estimates import Analysis, Limits
-from keff.analysis.results.recommendation import Recommendation
+from keff.analysis.results.decision import Decision, VotingVerdict
+from keff.analysis.results.estimates import Analysis
 from keff.analysis.terms import Terms
 from keff.errors import UsageError
-from keff.policy import parse_policy, policy_now
+from keff.policy import parse_policy
+from keff.policy_spec import PolicySpec
 from keff.reading.open import Record
 from keff.records import Interval
 from keff.result import Result
@@ -23,10 +23,9 @@ from keff.stats.draws import permuted
 from keff.stats.intervals import interval_mean
 from keff.stats.votes import Votes
 
-CAP = 32
-"""Savings are against 32 paths per question for every workload, so that lines can be compared."""
-SHOWN = (1, 8, CAP)
-PREDICTED = "predicted"
+TODAY = 8
+"""Every workload is taken to draw 8 paths today, or what it recorded where that is less, so that lines can be
+compared and nothing in them is predicted."""
 ORDERS = 40_000
 """Orders of drawing over all questions that tokens are averaged over."""
 _WANTED = "the atlas needs gold answers, two paths per question, and questions that differ in difficulty"
@@ -47,14 +46,13 @@ class About(Result):
 class AtlasEntry(Result):
     """One workload of ``questions`` with ``paths`` recorded paths each.
 
-    ``p`` is the accuracy of one path, ``c`` the correlation of two paths' correctness, ``k_eff`` what 32
-    paths carry and ``ceiling`` what any number carries, in independent paths. ``plurality`` is the accuracy
-    of the most frequent answer of 1, 8 and 32 paths: a subset average where so many were recorded, else its
-    method says that it is predicted. ``policy`` is what ``verdict`` recommends; ``mean_paths`` what it draws,
-    ``accuracy`` its own, ``kept`` the share of the accuracy of 32 paths it keeps; ``paths_saved`` and
-    ``tokens_saved`` the shares of the cost of 32 paths that it saves. ``basis`` says whether these were
-    replayed on the recorded paths or predicted from them. Intervals are 95%; None is what the record cannot
-    say, and the ceiling where c is not above 0.
+    ``p`` is the accuracy of one path, ``c`` the correlation of two paths' correctness, ``k_eff`` what 8 paths
+    carry and ``ceiling`` what any number carries, in independent paths. ``today`` is the number of paths
+    that the decision is against, and ``vote`` the accuracy of the most frequent answer of so many (a subset
+    average). ``policy`` is the rule of the decision and ``verdict`` whether to vote; ``mean_paths`` is what
+    the rule draws, ``kept`` the share of the accuracy of ``vote`` that it keeps and ``points`` its accuracy
+    minus that, ``paths_saved`` and ``tokens_saved`` the shares of the cost of ``today`` that it saves.
+    Intervals are 95%; None is what the record cannot say, and the ceiling where c is not above 0.
     """
 
     name: str
@@ -68,25 +66,27 @@ class AtlasEntry(Result):
     c: Interval
     k_eff: Interval
     ceiling: Interval | None
-    plurality: Mapping[int, Interval | None]
-    verdict: str
+    today: int
+    vote: Interval | None
+    verdict: VotingVerdict | None
     policy: str
     mean_paths: Interval | None
-    accuracy: Interval | None
     kept: Interval | None
+    points: Interval | None
     paths_saved: Interval | None
     tokens_saved: Interval | None
-    basis: str
     warnings: tuple[str, ...]
 
 
 def measure(record: Record, about: About, seed: int = 0) -> AtlasEntry:
     """Return the line of one record; raises UsageError where correctness or more than a path is missing."""
-    analysis = analyze(record, Settings(k_max=CAP, seed=seed, terms=Terms(now=policy_now(str(CAP)))))
-    p, c, advice = single(analysis), analysis.c, analysis.recommendation
+    votes = record.ballot.votes
+    today = min(TODAY, votes.k)
+    analysis = analyze(record, Settings(seed=seed, terms=Terms(now=str(today))))
+    p, c, decision = single(analysis), analysis.c, analysis.decision
     if p is None or c is None or math.isnan(c.value):
         raise UsageError(f"{record.path}: {_WANTED}")
-    paths = advice.expected_paths
+    change = decision.change
     return AtlasEntry(
         name=about.name,
         model=about.model,
@@ -99,15 +99,15 @@ def measure(record: Record, about: About, seed: int = 0) -> AtlasEntry:
         c=c,
         k_eff=_worth(c),
         ceiling=analysis.ceiling if c.value > 0 else None,
-        plurality={k: plurality_at(analysis, k) for k in SHOWN},
-        verdict=advice.verdict,
-        policy=advice.policy,
-        mean_paths=advice.expected_paths_interval or (None if paths is None else _bare(paths)),
-        accuracy=advice.expected_plurality,
-        kept=None if advice.kept is None else _plain(advice.kept),
-        paths_saved=None if advice.change is None else _saved(advice.change.paths),
-        tokens_saved=_tokens_saved(record.ballot.votes, advice, seed),
-        basis="replayed" if analysis.k >= CAP else PREDICTED,
+        today=today,
+        vote=_vote(analysis, today),
+        verdict=decision.verdict,
+        policy=decision.policy,
+        mean_paths=decision.expected_paths,
+        kept=None if decision.kept is None else _plain(decision.kept),
+        points=change.points,
+        paths_saved=None if change.paths is None else _saved(change.paths, today),
+        tokens_saved=_tokens_saved(votes, decision, today, seed),
         warnings=tuple(note.code for note in analysis.warnings),
     )
 
@@ -119,49 +119,41 @@ def single(analysis: Analysis) -> Interval | None:
     return Interval(analysis.p, *analysis.bands.majority[1], "cluster_bootstrap")
 
 
-def plurality_at(analysis: Analysis, k: int) -> Interval | None:
-    """Return the plurality of k paths: as recorded where that many were, else as predicted."""
+def _vote(analysis: Analysis, k: int) -> Interval | None:
+    """Return the accuracy of the most frequent answer of k of the recorded paths."""
     if analysis.plurality is None or analysis.bands is None or analysis.bands.plurality is None:
         return None
-    if k in analysis.plurality:
-        band: Limits = analysis.bands.plurality[k]
-        return Interval(analysis.plurality[k], *band, "subset average, cluster_bootstrap")
-    ahead = None if analysis.predicted is None else (analysis.predicted.plurality or {}).get(k)
-    return (
-        None if ahead is None else Interval(ahead.value, ahead.lo, ahead.hi, f"{PREDICTED}, {ahead.method}")
-    )
+    band = analysis.bands.plurality[k]
+    return Interval(analysis.plurality[k], *band, "subset average, cluster_bootstrap")
 
 
-def _tokens_saved(votes: Votes, advice: Recommendation, seed: int) -> Interval | None:
-    """Return the share of the tokens of 32 paths that is not drawn; None where tokens are unknown.
+def _tokens_saved(votes: Votes, decision: Decision, today: int, seed: int) -> Interval | None:
+    """Return the share of the tokens of today's paths that is not drawn; None where tokens are unknown.
 
-    Replayed where 32 paths were recorded, with the interval of a ratio of means over questions.
+    Replayed, with the interval of a ratio of means over questions.
     """
-    if votes.tokens is None or advice.expected_tokens is None:
+    if votes.tokens is None or votes.answers is None or decision.verdict is None:
         return None
-    full = CAP * votes.tokens.mean(axis=1)
-    if votes.k < CAP or votes.answers is None:
-        return _bare(1 - advice.expected_tokens / float(full.mean()))
-    draws = permuted(votes, CAP, max(ORDERS // votes.n, 16), np.random.default_rng(seed))
-    spent = expectations(run(parse_policy(advice.policy), draws), draws, CAP).tokens
+    if PolicySpec.parse(decision.policy).name == "fixed":  # paths are exchangeable: no order to average over
+        share = parse_policy(decision.policy).cap / today
+        return Interval(1 - share, 1 - share, 1 - share, "exact")
+    full = today * votes.tokens.mean(axis=1)
+    draws = permuted(votes, today, max(ORDERS // votes.n, 16), np.random.default_rng(seed))
+    spent = expectations(run(parse_policy(decision.policy), draws), draws, today).tokens
     assert spent is not None
     share = float(spent.mean() / full.mean())
     return interval_mean(1 - share - (spent - share * full) / full.mean(), votes.cluster_ids).interval
 
 
 def _worth(c: Interval) -> Interval:
-    ends = [None if end is None else float(k_eff(CAP, end)) for end in (c.hi, c.lo)]
-    return Interval(float(k_eff(CAP, c.value)), ends[0], ends[1], f"from c ({c.method})")
+    ends = [None if end is None else float(k_eff(TODAY, end)) for end in (c.hi, c.lo)]
+    return Interval(float(k_eff(TODAY, c.value)), ends[0], ends[1], f"from c ({c.method})")
 
 
-def _saved(change: Interval) -> Interval:
-    lo, hi = (None if end is None else -end / CAP for end in (change.hi, change.lo))
-    return Interval(-change.value / CAP, lo, hi, change.method)
+def _saved(change: Interval, today: int) -> Interval:
+    lo, hi = (None if end is None else -end / today for end in (change.hi, change.lo))
+    return Interval(-change.value / today, lo, hi, change.method)
 
 
 def _plain(value: Interval) -> Interval:
     return Interval(value.value, value.lo, value.hi, value.method)
-
-
-def _bare(value: float) -> Interval:
-    return Interval(value, None, None, "expected")

@@ -90,8 +90,11 @@ def _about(record: Record, model: str | None, said: dict[str, str]) -> About:
 
 
 def _line(entry: AtlasEntry) -> str:
-    saved = "" if entry.paths_saved is None else f", {entry.paths_saved.value:.0%} of 32 paths saved"
-    return f"{entry.name}: one path {entry.p.percent()}, c = {entry.c.text()}, {entry.policy}{saved}"
+    saved = (
+        "" if entry.paths_saved is None else f", {entry.paths_saved.value:.0%} of {entry.today} paths saved"
+    )
+    decided = f"{entry.verdict or 'no decision'}, {entry.policy}"
+    return f"{entry.name}: one path {entry.p.percent()}, c = {entry.c.text()}, {decided}{saved}"
 
 
 def _draw(atlas: Atlas, out: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from keff.analysis.atlas import CAP, AtlasEntry
+from keff.analysis.atlas import AtlasEntry
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
@@ -45,10 +45,9 @@ def beside() -> list[str]:
 
 
 def _told(entry: AtlasEntry) -> str:
-    all_paths = entry.plurality.get(CAP)
     accuracy = f"one path is right {entry.p.percent()} of the time"
-    if all_paths is not None:
-        accuracy += f", the vote of {CAP} {all_paths.percent()}"
+    if entry.vote is not None:
+        accuracy += f", the vote of {entry.today} {entry.vote.percent()}"
     rule = f"{entry.model}, {entry.dataset}: {accuracy}"
     if entry.kept is None or entry.mean_paths is None:
         return f"{rule}."

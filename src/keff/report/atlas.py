@@ -14,12 +14,13 @@ from statistics import median
 from pydantic import TypeAdapter, ValidationError
 
 from keff import files
-from keff.analysis.atlas import CAP, PREDICTED, SHOWN, AtlasEntry
+from keff.analysis.atlas import TODAY, AtlasEntry
+from keff.analysis.results.decision_words import points
 from keff.errors import UsageError
 from keff.records import Interval
 from keff.result import Json, Result, number, plain
 
-FORMAT = "keff atlas 1"
+FORMAT = "keff atlas 2"
 # Significant digits that are written: more would be noise, and could differ between machines.
 DIGITS = 4
 
@@ -64,7 +65,7 @@ def read_atlas(file: Path) -> Atlas:
         return EMPTY
     except ValidationError as error:
         first = error.errors()[0]
-        raise UsageError(f"{file}: not an atlas: {first['loc']}: {first['msg']}") from None
+        raise UsageError(f"{file}: not an atlas of this version: {first['loc']}: {first['msg']}") from None
 
 
 def write_atlas(atlas: Atlas, folder: Path) -> list[Path]:
@@ -104,13 +105,12 @@ def _flat(entry: AtlasEntry) -> dict[str, str]:
     row = {name: _safe(str(getattr(entry, name))) for name in names}
     row |= {"questions": str(entry.questions), "paths": str(entry.paths)}
     row |= _columns("p", entry.p) | _columns("c", entry.c)
-    row |= _columns("k_eff_32", entry.k_eff) | _columns("ceiling", entry.ceiling)
-    for k, value in entry.plurality.items():
-        row |= _columns(f"plurality_{k}", value)
-    row |= {"verdict": entry.verdict, "policy": _safe(entry.policy)}
-    row |= _columns("mean_paths", entry.mean_paths) | _columns("accuracy", entry.accuracy)
-    row |= _columns("kept", entry.kept) | _columns("paths_saved", entry.paths_saved)
-    return row | _columns("tokens_saved", entry.tokens_saved) | {"basis": entry.basis}
+    row |= _columns(f"k_eff_{TODAY}", entry.k_eff) | _columns("ceiling", entry.ceiling)
+    row |= {"today": str(entry.today)} | _columns("vote", entry.vote)
+    row |= {"verdict": entry.verdict or "", "policy": _safe(entry.policy)}
+    row |= _columns("mean_paths", entry.mean_paths) | _columns("kept", entry.kept)
+    row |= _columns("points", entry.points) | _columns("paths_saved", entry.paths_saved)
+    return row | _columns("tokens_saved", entry.tokens_saved)
 
 
 def _safe(text: str) -> str:
@@ -131,15 +131,14 @@ HEADERS = (
     "data set",
     "model",
     "size",
-    "one path, %",
     "c",
-    f"{CAP} paths carry",
     "ceiling",
-    "8 paths, %",
-    f"{CAP} paths, %",
+    "one path, %",
+    f"{TODAY} paths, %",
+    "decision",
     "keff's rule",
     "its paths",
-    "kept, %",
+    "accuracy, points",
     "paths saved, %",
     "tokens saved, %",
 )
@@ -149,12 +148,12 @@ TEMPLATE = Path(__file__).parent / "templates" / "atlas.md"
 
 def to_page(atlas: Atlas) -> str:
     """Return the page: what the lines say together, the table, how to add to it, and the sources."""
-    head = "| " + " | ".join(HEADERS) + " |\n|---|---|" + "---:|" * 7 + "---|" + "---:|" * 4 + "\n"
+    head = "| " + " | ".join(HEADERS) + " |\n|---|---|" + "---:|" * 5 + "---|---|" + "---:|" * 4 + "\n"
     rows = ("| " + " | ".join(map(_escaped, _cells(entry))) + " |\n" for entry in atlas.entries)
     return (
         TEMPLATE.read_text("utf-8")
         .format(
-            cap=CAP,
+            today=TODAY,
             summary=summary(atlas.entries),
             table=head + "".join(rows),
             sources="".join(_source(source) for source in atlas.sources.values()),
@@ -171,51 +170,52 @@ def summary(entries: Sequence[AtlasEntry]) -> str:
         return "No workload yet."
     cs = sorted(entry.c.value for entry in entries)
     worth = sorted(entry.k_eff.value for entry in entries)
-    drawn = sorted(entry.mean_paths.value for entry in entries if entry.mean_paths is not None)
-    # Where the advice is not to vote, nothing is meant to be kept.
-    voting = [entry for entry in entries if entry.verdict != "do not vote"]
-    kept = sorted(entry.kept.value for entry in voting if entry.kept is not None)
     paths = sum(entry.questions * entry.paths for entry in entries)
     text = (
         f"{len(entries)} workloads, {paths:,} recorded paths. The correlation c runs from {cs[0]:.2f} to "
-        f"{cs[-1]:.2f}, with a median of {median(cs):.2f}: in the median workload {CAP} paths carry as much "
-        f"evidence as {median(worth):.1f} independent ones."
+        f"{cs[-1]:.2f}, with a median of {median(cs):.2f}: in the median workload {TODAY} paths carry as "
+        f"much evidence as {median(worth):.1f} independent ones."
     )
+    drawn, kept = of_eight(entries)
     if drawn and kept:
         text += (
-            f" The recommended rule draws {median(drawn):.1f} paths per question in the median workload "
-            f"({drawn[0]:.1f} to {drawn[-1]:.1f}) and keeps {median(kept):.1%} of the accuracy of {CAP} "
+            f" Of {TODAY} paths keff's rule draws {median(drawn):.1f} in the median ({drawn[0]:.1f} to "
+            f"{drawn[-1]:.1f}), and keeps {median(kept):.1%} of their accuracy "
             f"({kept[0]:.1%} to {kept[-1]:.1%})."
         )
     return text
 
 
+def of_eight(entries: Sequence[AtlasEntry]) -> tuple[list[float], list[float]]:
+    """Return the mean paths of the rules, and the shares they keep, of workloads of 8 paths; both sorted."""
+    eight = [entry for entry in entries if entry.today == TODAY]
+    drawn = sorted(entry.mean_paths.value for entry in eight if entry.mean_paths is not None)
+    return drawn, sorted(entry.kept.value for entry in eight if entry.kept is not None)
+
+
 def _cells(entry: AtlasEntry) -> list[str]:
-    eight, cap = (entry.plurality.get(k) for k in SHOWN[1:])
-    replayed = entry.basis != PREDICTED
+    fewer = "" if entry.today == TODAY else f" ({entry.today} paths)"
     return [
         entry.dataset,
         f"{entry.model}, {entry.setting}" if entry.setting else entry.model,
         f"{entry.questions:,} × {entry.paths}",
-        _share(entry.p),
         entry.c.text(),
-        entry.k_eff.text(),
         "none" if entry.ceiling is None else number(entry.ceiling.value),
-        _share(eight, seen=entry.paths >= SHOWN[1]),
-        _share(cap, seen=entry.paths >= CAP),
-        f"`{entry.policy}`" if entry.verdict == "sample" else f"`{entry.policy}` ({entry.verdict})",
-        "–" if entry.mean_paths is None else _sloped(f"{entry.mean_paths.value:.1f}", replayed),
-        _share(entry.kept, seen=replayed),
-        *(_share(saved, digits=0, seen=replayed) for saved in (entry.paths_saved, entry.tokens_saved)),
+        _share(entry.p),
+        f"{_share(entry.vote)}{fewer}",
+        entry.verdict or "–",
+        "–" if entry.verdict is None else f"`{entry.policy}`",
+        "–" if entry.mean_paths is None else f"{entry.mean_paths.value:.1f}",
+        points(entry.points),
+        *(_share(saved, digits=0) for saved in (entry.paths_saved, entry.tokens_saved)),
     ]
 
 
-def _share(value: Interval | None, *, seen: bool = True, digits: int = 1) -> str:
-    return "–" if value is None else _sloped(value.percent(digits).replace("%", ""), seen)
-
-
-def _sloped(text: str, seen: bool) -> str:
-    return text if seen else f"*{text}*"
+def _share(value: Interval | None, *, digits: int = 1) -> str:
+    if value is None:
+        return "–"
+    exact = value.lo == value.hi
+    return (f"{value.value:.{digits}%}" if exact else value.percent(digits)).replace("%", "")
 
 
 def _escaped(cell: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keff.analysis.atlas import AtlasEntry
+from keff.analysis.atlas import TODAY, AtlasEntry
 from keff.records import Interval
 from keff.report.figures import Spec, dressed, layer, quantity, series
 from keff.report.vega import save
@@ -16,24 +16,19 @@ SIDE = 290
 
 
 def draw_atlas(entries: Sequence[AtlasEntry], names: dict[str, str], file: Path) -> Path:
-    """Write the figure as SVG, the same bytes on every run; ``names`` are the sources as the legend has them.
-
-    A filled mark was replayed on recorded paths, an open one is predicted from fewer than 32.
-    """
+    """Write the figure as SVG, the same bytes on every run; ``names`` are the sources in the legend."""
     sources = [names.get(entry.source, entry.source) for entry in entries]
     of = list(dict.fromkeys(sources))
     left = [
-        {"of": source, "replayed": True} | _ends("x", entry.p) | _ends("y", entry.c)
+        {"of": source} | _ends("x", entry.p) | _ends("y", entry.c)
         for source, entry in zip(sources, entries, strict=True)
     ]
     right = [
-        {"of": source, "replayed": entry.basis == "replayed"}
-        | _ends("x", entry.c)
-        | _ends("y", entry.paths_saved)
+        {"of": source} | _ends("x", entry.c) | _ends("y", entry.paths_saved)
         for source, entry in zip(sources, entries, strict=True)
         if entry.paths_saved is not None
     ]
-    saved = "share of 32 paths saved, 99% of the accuracy kept"
+    saved = f"share of {TODAY} paths saved, 99% of the accuracy kept"
     panels = [
         _panel(left, of, "accuracy of one path", "c, correlation of two paths' correctness"),
         _panel(right, of, "c", saved),
@@ -49,14 +44,13 @@ def _ends(axis: str, value: Interval) -> dict[str, Any]:
 
 
 def _panel(rows: Sequence[dict[str, Any]], of: Sequence[str], x_title: str, y_title: str) -> Spec:
-    """Return points with a filled or open mark, and their intervals both ways."""
+    """Return points with their intervals both ways."""
     whole: Spec = {"scale": {"domain": [0, 1]}}
     x, y, colour = quantity("x", x_title, **whole), quantity("y", y_title, **whole), series("of", of)
     across = {"x": quantity("x_lo", x_title, **whole), "x2": {"field": "x_hi"}, "y": y, "color": colour}
     along = {"x": x, "y": quantity("y_lo", y_title, **whole), "y2": {"field": "y_hi"}, "color": colour}
     thin = {"type": "rule", "opacity": 0.4, "strokeWidth": 0.6}
-    fill = {"condition": {"test": "datum.replayed", **colour}, "value": "white"}
-    points = {"x": x, "y": y, "stroke": colour, "fill": fill, "shape": colour}
+    points = {"x": x, "y": y, "stroke": colour, "fill": colour, "shape": colour}
     limited = [[row for row in rows if row[f"{axis}_lo"] is not None] for axis in ("x", "y")]
     return {
         "width": SIDE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keff.analysis.decision.aim import Aim
+from keff.analysis.decision.chain import written
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice
 from keff.analysis.decision.posterior import JointPosterior
 from keff.stats.votes import FloatArray, Votes
@@ -72,17 +73,26 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes) -> st
 
 
 def settled(known: JointPosterior, choice: Choice) -> str:
-    """Return what is known of stopping early where the verdict is open."""
-    last = len(known.specs) - 1
-    safe = known.loss <= NEGLIGIBLE
-    safe[known.single] = False
-    place = choice.rule
-    if place == known.single or known.loss[place] > NEGLIGIBLE:
-        place = int(np.argmin(np.where(safe, known.paths, np.inf)))
-    saved = 1 - known.paths[place] / known.paths[last]
-    lost = max(100 * float(known.loss[place]), 0.0)
-    most = "no accuracy lost" if lost < 0.005 else f"{lost:.1f} points lost on average"
-    return f"Stopping early is safe: -{saved:.0%} paths with {known.specs[place]}, {most}"
+    """Return what is known of stopping early where the verdict is open.
+
+    It is said of the deployed rule; where that is one path, of the cheapest safe rule, which is not named.
+    """
+    rule, last = choice.rule, len(known.specs) - 1
+    if rule == known.single:
+        safe = known.loss <= NEGLIGIBLE
+        safe[known.single] = False
+        rule = int(np.argmin(np.where(safe, known.paths, np.inf)))
+    saved = 1 - float(known.paths[rule] / known.paths[last])
+    if saved <= 0:
+        return "Stopping early saves nothing here"
+    by = "" if choice.rule == known.single else f" with {written(known.specs[rule])}"
+    paths = f"-{saved:.0%} paths{by}"
+    if known.level is None:
+        same = 1 - float(known.population.flips[:, rule].mean())
+        return f"Stopping early: {paths}, today's answer on {same:.1%} of questions"
+    lost = float(known.loss[rule])
+    told = "no accuracy lost" if lost < 0.0005 else f"{100 * lost:.1f} points lost on average"
+    return f"Stopping early{' is safe' if lost <= NEGLIGIBLE else ''}: {paths}, {told}"
 
 
 def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
