@@ -23,11 +23,11 @@ from keff.stats.draws import permuted
 from keff.stats.intervals import interval_mean
 from keff.stats.votes import Votes
 
+# Every workload is taken to draw 8 paths today, or what it recorded where that is less, so that lines can be
+# compared and nothing in them is predicted.
 TODAY = 8
-"""Every workload is taken to draw 8 paths today, or what it recorded where that is less, so that lines can be
-compared and nothing in them is predicted."""
+# Orders of drawing over all questions that tokens are averaged over.
 ORDERS = 40_000
-"""Orders of drawing over all questions that tokens are averaged over."""
 _WANTED = "the atlas needs gold answers, two paths per question, and questions that differ in difficulty"
 
 
