@@ -185,8 +185,9 @@ def _one_run(points: Interval | None, known: JointPosterior, rule: int) -> Inter
     below, above = np.hypot(points.value - lo, run), np.hypot(hi - points.value, run)
     return replace(
         points,
-        lo=points.value - float(below),
-        hi=points.value + float(above),
+        # Where a run adds nothing, rounding may not make this interval the narrower one.
+        lo=min(points.value - float(below), lo),
+        hi=max(points.value + float(above), hi),
         method=f"{POINTS}, one run with other paths",
     )
 
