@@ -117,12 +117,13 @@ class MixFindings:
 
     ``singles`` are the single branches' plans, ``escalation`` says where the recommended cascade passes
     questions on (None for other plans). ``c_between``, a row and a column for each branch, correlates the
-    correctness of two paths, ``r_between`` that of the questions' difficulty (1: the same questions are hard
-    for both). ``cost_unit`` says what cost is counted in. ``ceiling`` is the share of questions that some
-    path of some branch gets right: no plan that votes passes it. ``by_worth`` is the plan for each worth of a right answer, and
-    ``pays_from`` the worth from which the recommended one is worth more than every cheaper plan of one branch
-    (None: one is as accurate). ``pilot_cost`` is what the recorded paths cost, ``pays_back`` after how many
-    questions the recommended plan has saved that against the best single branch's (None: it costs as much).
+    correctness of two paths, ``r_between`` that of the questions' difficulty (1: the same questions are
+    hard for both). ``cost_unit`` says what cost is counted in. ``ceiling`` is the share of questions that
+    some path of some branch gets right: no plan that votes passes it. ``by_worth`` is the plan for each
+    worth of a right answer, and ``pays_from`` the worth from which the recommended one is worth more than
+    every cheaper plan of one branch (None: one is as accurate). ``pilot_cost`` is what the recorded paths
+    cost, ``pays_back`` after how many questions the recommended plan has saved that against the best
+    single branch's (None: it costs as much).
     """
 
     n: int
