@@ -22,9 +22,8 @@ from keff.analysis.arms import compare
 from keff.analysis.results.comparison import ArmResult
 from keff.paper.tables import tables
 from keff.reading.open import Opening, Record, open_record
-from keff.records import Interval
+from keff.records import Interval, number
 from keff.report.tables import render
-from keff.result import number
 
 STEM = "renze_comprehensive-100_gpt-35-turbo_"
 PROMPTS = ("baseline", "chain_of_thought", "composite", "domain_expert", "self_recitation")

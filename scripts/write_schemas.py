@@ -18,7 +18,7 @@ from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.noise import Noise
 from keff.analysis.results.replay import Replay
-from keff.result import Result
+from keff.records import Result
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 PRINTED: dict[str, type[Result]] = {

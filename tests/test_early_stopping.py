@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from keff.early_stopping import StopWhenSettled
+from keff.analysis.early_stopping import StopWhenSettled
 from keff.errors import KeffError, PluginError
 
 

@@ -15,7 +15,7 @@ from keff.analysis.decision.posterior import posterior_of
 from keff.analysis.decision.prior import generic_ratios
 from keff.errors import PolicyError
 from keff.policy import View, parse_policy
-from keff.policy_view import Stop
+from keff.policy.view import Stop
 from keff.stats.votes import Votes
 
 FIXED = parse_policy("fixed:8")

@@ -26,8 +26,7 @@ from keff.log import LogInfo, Question
 from keff.reading.ballot import Reading, ballot
 from keff.reading.open import Record
 from keff.reading.repeated import of_record, of_rows
-from keff.records import Interval
-from keff.result import Finding, plain
+from keff.records import Finding, Interval, plain
 
 pytestmark = pytest.mark.slow
 

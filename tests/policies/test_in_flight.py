@@ -17,7 +17,7 @@ from keff.analysis.replay import Replaying, replay
 from keff.analysis.replay.outcomes import expectations, run
 from keff.errors import PolicyError
 from keff.policy import Policy, RunningVote, Stop, View, parse_policy, tally
-from keff.policy_spec import PolicySpec
+from keff.policy.spec import PolicySpec
 from keff.reading.open import Opening, open_record
 from keff.stats.draws import Draws, permuted
 from keff.stats.votes import Votes

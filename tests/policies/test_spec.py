@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keff.errors import PolicyError
 from keff.policy import parse_policy
-from keff.policy_spec import MAX_CAP, PolicySpec, format_spec
+from keff.policy.spec import MAX_CAP, PolicySpec, format_spec
 
 CASCADE = "cascade:SMALL(lead_k:2,cap=3)/LARGE(lead_k:2,cap=8),keep=votes"
 MIX = "mix:SMALL(k=3,weight=1)/LARGE(k=1,weight=2.4)"

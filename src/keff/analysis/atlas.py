@@ -14,10 +14,9 @@ from keff.analysis.results.estimates import Analysis
 from keff.analysis.terms import Terms
 from keff.errors import UsageError
 from keff.policy import parse_policy
-from keff.policy_spec import PolicySpec
+from keff.policy.spec import PolicySpec
 from keff.reading.open import Record
-from keff.records import Interval
-from keff.result import Result
+from keff.records import Interval, Result
 from keff.stats.diversity import k_eff
 from keff.stats.draws import permuted
 from keff.stats.intervals import interval_mean

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from keff.errors import UsageError
-from keff.result import Finding, number
+from keff.records import Finding, number
 from keff.stats.betabinomial import majority_beta_binomial, majority_limit
 from keff.stats.choose import k_star
 from keff.stats.copula import STRONGEST, OneFactorCopula

@@ -11,7 +11,7 @@ from keff.analysis.estimates import Settings
 from keff.analysis.money import Pace, Tariff
 from keff.analysis.terms import Terms
 from keff.errors import UsageError
-from keff.policy_spec import MAX_CAP
+from keff.policy.spec import MAX_CAP
 from keff.sampling.cost import Price
 
 

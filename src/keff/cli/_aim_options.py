@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from keff.policy_spec import MAX_CAP
+from keff.policy.spec import MAX_CAP
 
 MOST_PAID = f"the most paths you would pay for per question (to {MAX_CAP})."
 

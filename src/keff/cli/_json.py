@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 
-from keff.result import plain
+from keff.records import plain
 
 
 def print_json(value: Mapping[str, object]) -> None:

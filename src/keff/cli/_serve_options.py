@@ -9,7 +9,7 @@ import typer
 
 from keff.cli._serve_settings import NAMES, in_file
 from keff.errors import UsageError, unknown
-from keff.policy_spec import MAX_CAP
+from keff.policy.spec import MAX_CAP
 
 
 def take_defaults(context: typer.Context, file: Path | None) -> Path | None:

@@ -21,7 +21,7 @@ from keff.gateway.server import serve
 from keff.gateway.upstream import Address
 from keff.gateway.workers import serve_with_workers
 from keff.plan import Plan
-from keff.policy_spec import DEFAULT_CAP, PolicySpec
+from keff.policy.spec import DEFAULT_CAP, PolicySpec
 from keff.protocol.address import base_url, checked_key
 from keff.sampling.cost import Price
 from keff.sampling.cost import price_of as listed_price

@@ -16,7 +16,7 @@ from keff.cli._grouped import grouped
 from keff.cli._groups import AimOptions, LogOptions, MoneyOptions
 from keff.cli._json import print_json
 from keff.errors import UsageError
-from keff.policy_spec import MAX_CAP
+from keff.policy.spec import MAX_CAP
 from keff.reading.open import Record
 from keff.reading.several import open_records, pool_records
 

@@ -28,7 +28,7 @@ from keff.cli._json import print_json
 from keff.cli._served import served_plan
 from keff.errors import UsageError
 from keff.plugins import missing_extra
-from keff.policy_spec import MAX_CAP
+from keff.policy.spec import MAX_CAP
 from keff.reading.join import align
 from keff.reading.open import Opening, open_record
 from keff.records import Interval

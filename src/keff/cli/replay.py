@@ -26,7 +26,7 @@ from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.files import write_text
 from keff.plugins import missing_extra
-from keff.policy_spec import PolicySpec
+from keff.policy.spec import PolicySpec
 from keff.reading.several import one_model
 from keff.records import Interval
 from keff.stats.plurality import plurality_at_k

@@ -20,7 +20,7 @@ from keff.policies.mix import Mix
 from keff.policy import Branching, Policy
 from keff.protocol.sharing import Sharing
 from keff.protocol.values import encoded
-from keff.result import Json
+from keff.records import Json
 from keff.sampling.cost import Price, Usage
 
 

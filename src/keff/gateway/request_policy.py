@@ -14,7 +14,7 @@ from keff.errors import PlanError, PolicyError, unknown
 from keff.gateway.errors import Problem
 from keff.gateway.request import Wish
 from keff.policy import Branching, Policy, PolicyWarning, parse_policy
-from keff.policy_spec import PolicySpec
+from keff.policy.spec import PolicySpec
 
 # What a view in a gateway carries; ``branches`` too where the plan has them.
 SERVABLE = frozenset({"answers", "confidence"})

@@ -13,7 +13,7 @@ from keff.gateway.monitor import stops_at
 from keff.narrow import fields, text
 from keff.plan import Plan
 from keff.policy import Policy, parse_policy, policy_now
-from keff.policy_spec import PolicySpec
+from keff.policy.spec import PolicySpec
 from keff.protocol.values import Object
 from keff.records import Interval
 

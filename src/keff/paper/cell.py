@@ -10,7 +10,7 @@ import numpy as np
 
 from keff.paper.layout import PaperBenchmark
 from keff.paper.records import ArmSample, align
-from keff.result import Json, Result
+from keff.records import Json, Result
 from keff.stats.compare import ArmPlan, arm_draws, compare_arms
 from keff.stats.correlation import anova_c, correlation_matrix, pearson_c, pooled_c
 from keff.stats.diversity import k_eff, k_eff_block

@@ -12,7 +12,7 @@ from typing import Any, cast
 from keff.paper import layout
 from keff.paper.records import ArmSample
 from keff.paper.saturation import table1
-from keff.result import Json
+from keff.records import Json
 from keff.stats.majority import majority_prefix
 
 Row = Mapping[str, Any]

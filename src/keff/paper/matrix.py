@@ -11,7 +11,7 @@ import numpy as np
 from keff.paper import layout
 from keff.paper.cell import FLOOR, CellNumbers, MatrixCell, Resampling
 from keff.paper.layout import PaperBenchmark
-from keff.result import Json
+from keff.records import Json
 from keff.stats.association import mann_whitney, pearson_test
 
 CV_SPLIT = 0.225

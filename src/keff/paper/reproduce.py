@@ -23,8 +23,8 @@ from keff.paper.page import differences
 from keff.paper.records import ArmSample, Loaded, load_matrix, load_series
 from keff.paper.saturation import SeriesEntry
 from keff.paper.tables import make
+from keff.records import Json, plain
 from keff.report.tables import files_of
-from keff.result import Json, plain
 
 Rows: TypeAlias = list[dict[str, Json]]
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from keff.paper.records import ArmSample
-from keff.result import Json
+from keff.records import Json
 from keff.stats import choose
 from keff.stats.betabinomial import majority_beta_binomial
 from keff.stats.choose import k_star

@@ -7,7 +7,7 @@ import numpy as np
 from keff.errors import PolicyError
 from keff.policies._table import TablePolicy, beats_half, check_value
 from keff.policy import Policy
-from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
 
 
 def policy(value: float | None = 0.95, *, cap: int = DEFAULT_CAP, rule: str = "beta") -> Policy:

@@ -8,7 +8,7 @@ from keff.errors import PolicyError
 from keff.policies import fixed
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View
-from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
 from keff.stats.choose import k_star, k_star_conservative, k_within_probably
 from keff.stats.correlation import pooled_c
 from keff.stats.intervals import interval_c, majority_fits

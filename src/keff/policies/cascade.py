@@ -13,7 +13,7 @@ from keff.errors import PolicyError
 from keff.policies._branches import parts_of
 from keff.policies._table import TablePolicy, lookahead
 from keff.policy import Need, Policy, PolicySpec, Sample, Stop, View, parse_policy
-from keff.policy_spec import MAX_CAP
+from keff.policy.spec import MAX_CAP
 
 Keep = Literal["votes", "fresh"]
 

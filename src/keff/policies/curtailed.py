@@ -5,7 +5,7 @@ from __future__ import annotations
 from keff.errors import PolicyError
 from keff.policies._table import TablePolicy
 from keff.policy import Policy
-from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
 from keff.stats.top_two import grid
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from keff.policies._table import beats_half, check_value
 from keff.policy import Need, Policy, Sample, Stop, View, tally
-from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
 from keff.stats.draws import Draws
 from keff.stats.top_two import log_rising
 from keff.stats.votes import FloatArray, IntArray

@@ -7,7 +7,7 @@ import numpy as np
 from keff.errors import PolicyError
 from keff.policies._table import TablePolicy
 from keff.policy import Policy
-from keff.policy_spec import DEFAULT_CAP, check_cap
+from keff.policy.spec import DEFAULT_CAP, check_cap
 
 
 def policy(value: float | None = None, *, cap: int | None = None) -> Policy:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from keff.errors import PolicyError
 from keff.policies._table import TablePolicy, check_value
 from keff.policy import Policy
-from keff.policy_spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
 from keff.stats.dense import dense_codes
 from keff.stats.draws import Draws
 from keff.stats.top_two import GENERIC, log_rising, top_two_lead

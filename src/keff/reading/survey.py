@@ -14,7 +14,7 @@ from keff.errors import LogError
 from keff.log import Question, find_log
 from keff.reading.ballot import Reading
 from keff.reading.open import Opening, naming, one_part, reading, told
-from keff.result import Result
+from keff.records import Result
 
 LONGEST = 200
 ENDINGS = 10

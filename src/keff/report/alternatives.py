@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from keff.analysis.results.estimates import Analysis
-from keff.records import Interval
-from keff.result import number
+from keff.records import Interval, number
 from keff.stats.votes import Votes
 
 

@@ -17,8 +17,7 @@ from keff import files
 from keff.analysis.atlas import TODAY, AtlasEntry
 from keff.analysis.results.decision_words import points
 from keff.errors import UsageError
-from keff.records import Interval
-from keff.result import Json, Result, number, plain
+from keff.records import Interval, Json, Result, number, plain
 
 FORMAT = "keff atlas 2"
 # Significant digits that are written: more would be noise, and could differ between machines.

@@ -11,8 +11,7 @@ import numpy as np
 from keff.analysis.results.combination import Slot
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
-from keff.records import Interval
-from keff.result import number
+from keff.records import Interval, number
 from keff.stats.betabinomial import betabinom_logpmf, majority_curve, majority_limit
 from keff.stats.diversity import k_eff
 from keff.stats.votes import FloatArray, Votes

@@ -26,8 +26,7 @@ from keff.policy import (
     tally,
 )
 from keff.protocol.reply import choices_of, completions
-from keff.records import AnswerSpace, Completion, Message
-from keff.result import Finding, Result
+from keff.records import AnswerSpace, Completion, Finding, Message, Result
 from keff.sampling.sampler import SLOW_SPACES
 
 

@@ -20,7 +20,7 @@ from write_inspect import QUESTIONS
 
 sys.path += os.environ["KEFF_PATH"].split(os.pathsep)
 
-from keff.early_stopping import StopWhenSettled
+from keff.analysis.early_stopping import StopWhenSettled
 
 EPOCHS = 12
 

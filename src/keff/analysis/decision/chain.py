@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keff.policy import Policy, parse_policy
-from keff.policy_spec import PolicySpec
+from keff.policy.spec import PolicySpec
 
 STEPS = 8
 """Boundaries between one that stops at the first lead and one that asks for half the cap unanimous: the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from keff.analysis.mix.findings import MixFindings
 from keff.plan import BranchPlan, Plan
 from keff.reading.join import Aligned
-from keff.result import Json
+from keff.records import Json
 
 
 def mix_plan(group: Aligned, mix: MixFindings) -> Plan:

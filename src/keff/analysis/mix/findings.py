@@ -7,8 +7,7 @@ from typing import Literal
 
 from keff.analysis.mix.escalation import Escalation
 from keff.analysis.mix.prices import Unit
-from keff.records import Interval, Note
-from keff.result import Json, plain
+from keff.records import Interval, Json, Note, plain
 
 Verdict = Literal["saves", "one branch is enough", "probably saves", "pilot too small"]
 

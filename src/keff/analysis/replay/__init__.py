@@ -24,7 +24,7 @@ from keff.analysis.results.money import Change, Seconds
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, parse_policy
-from keff.policy_spec import PolicySpec
+from keff.policy.spec import PolicySpec
 from keff.records import Interval, Note
 from keff.stats.alike import alike
 from keff.stats.crowding import ALONE, Crowding

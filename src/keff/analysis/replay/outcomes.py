@@ -22,7 +22,7 @@ from keff.policy import (
     for_one_model,
     in_flight_of,
 )
-from keff.policy_over import Over
+from keff.policy.over import Over
 from keff.stats.crowding import ALONE, Crowding
 from keff.stats.draws import Draws
 from keff.stats.running import cut, in_rounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keff.errors import PolicyError
 from keff.policy import Branching, Fittable, Policy, parse_policy
-from keff.policy_spec import MAX_CAP, PolicySpec
+from keff.policy.spec import MAX_CAP, PolicySpec
 
 MOST_RECORDED = 64
 """Without --now, what is drawn today are the recorded paths, but nobody votes on more than so many."""

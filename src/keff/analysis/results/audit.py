@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keff.records import Interval, Note
-from keff.result import Finding, Result
+from keff.records import Finding, Interval, Note, Result
 
 # Suspects in a table for people; JSON and the page have all of them.
 SHOWN = 20

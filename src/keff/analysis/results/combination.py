@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keff.result import Finding, Result
+from keff.records import Finding, Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from keff.analysis.results.combination import Pruning, Slot, WeightedVote
-from keff.records import Interval, Note
-from keff.result import Finding, Result, number
+from keff.records import Finding, Interval, Note, Result, number
 from keff.stats.branches import BlockCorrelation
 
 SMALLEST_P = 1e-6

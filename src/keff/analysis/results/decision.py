@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from keff.records import Interval
-from keff.result import Finding, Result, number
+from keff.records import Finding, Interval, Result, number
 
 # Whether to vote on several paths, to ask once, or that the record leaves it open.
 VotingVerdict: TypeAlias = Literal["vote", "ask once", "open"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from keff.analysis.results.decision import Decision
 from keff.analysis.results.rule_words import boundaries, in_words
 from keff.policy import parse_policy
-from keff.policy_spec import PolicySpec
+from keff.policy.spec import PolicySpec
 from keff.records import Interval
 
 

@@ -10,8 +10,7 @@ from keff.analysis.results.decision import Decision
 from keff.analysis.results.matching import Matching
 from keff.analysis.results.money import CurvePoint
 from keff.analysis.results.recommendation import Recommendation
-from keff.records import Interval, Note
-from keff.result import Finding, Result, number
+from keff.records import Finding, Interval, Note, Result, number
 
 # A value at each number of paths.
 Curve: TypeAlias = Mapping[int, float]

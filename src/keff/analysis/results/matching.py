@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from keff.result import Result
+from keff.records import Result
 
 
 @dataclass(frozen=True, slots=True)

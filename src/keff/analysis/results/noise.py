@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from keff.records import Interval, Note
-from keff.result import Finding, Result, number
+from keff.records import Finding, Interval, Note, Result, number
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from keff.analysis.results.money import Change, Seconds
-from keff.records import Interval, Note
-from keff.result import Finding, Result
+from keff.records import Finding, Interval, Note, Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from keff.errors import KeffError
 from keff.policies import TablePolicy
 from keff.policies._table import legal
 from keff.policy import InWaves, parse_policy
-from keff.policy_spec import PolicySpec
+from keff.policy.spec import PolicySpec
 
 MOST_DISSENT = 2
 

@@ -14,8 +14,7 @@ from keff.answers import strip_thinking
 from keff.engine import Engine
 from keff.errors import LogError, UsageError
 from keff.logs._lines import json_lines
-from keff.records import Sampling, stable_hash
-from keff.result import Result
+from keff.records import Result, Sampling, stable_hash
 from keff.sampling.cost import Usage
 
 Said = Literal["same", "different", "unread"]

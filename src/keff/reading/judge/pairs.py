@@ -14,8 +14,7 @@ from keff.errors import LogError, UsageError
 from keff.logs._lines import json_lines
 from keff.logs._values import truth
 from keff.reading.judge.jury import Jury
-from keff.records import Interval
-from keff.result import Result
+from keff.records import Interval, Result
 
 METHOD = "Clopper-Pearson 95%"
 WORDS = {"same": "1", "different": "0", "yes": "1", "no": "0"}

@@ -19,7 +19,7 @@ from keff.reading.judge.jury import MAX_TOKENS, JudgeCost, Jury
 from keff.reading.judge.pairs import Pair, Reliability, reliability
 from keff.reading.open import Record
 from keff.reading.transfer import write_questions
-from keff.result import Result
+from keff.records import Result
 from keff.sampling import RUN_FILE
 
 # Answers with a recorded score that are compared with their gold answer, to measure the judge.

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.policy_over import Over
-from keff.policy_view import Fittable, Policy, Sample, Stop, View, Weighting, tally
-from keff.policy_waves import everywhere, whole
+from keff.policy.over import Over
+from keff.policy.view import Fittable, Policy, Sample, Stop, View, Weighting, tally
+from keff.policy.waves import everywhere, whole
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.policy_over import Over
-from keff.policy_spec import MAX_CAP
-from keff.policy_view import Everywhere, Fittable, Policy, Sample, Stop, Vectorised, View, Weighting
+from keff.policy.over import Over
+from keff.policy.spec import MAX_CAP
+from keff.policy.view import Everywhere, Fittable, Policy, Sample, Stop, Vectorised, View, Weighting
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
 

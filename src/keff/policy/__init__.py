@@ -13,9 +13,9 @@ from typing import Any
 
 from keff import plugins
 from keff.errors import PluginError, PolicyError
-from keff.policy_in_flight import InFlight, RunningVote, break_off, fly, in_flight, in_flight_of
-from keff.policy_spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
-from keff.policy_view import (
+from keff.policy.in_flight import InFlight, RunningVote, break_off, fly, in_flight, in_flight_of
+from keff.policy.spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
+from keff.policy.view import (
     Branching,
     Fittable,
     Need,
@@ -29,8 +29,8 @@ from keff.policy_view import (
     WeightKind,
     tally,
 )
-from keff.policy_vote import ConfidenceVote
-from keff.policy_waves import InWaves, in_waves
+from keff.policy.vote import ConfidenceVote
+from keff.policy.waves import InWaves, in_waves
 
 # Options that every policy takes, because they choose the vote and not the stopping rule.
 VOTE_OPTIONS = ("weight", "temperature")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from keff.policy_spec import PolicySpec
-from keff.policy_view import Fittable, Need, Policy
+from keff.policy.spec import PolicySpec
+from keff.policy.view import Fittable, Need, Policy
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keff.errors import PolicyError
-from keff.policy_over import Over
-from keff.policy_view import Fittable, Need, Sample, Stop, View
+from keff.policy.over import Over
+from keff.policy.view import Fittable, Need, Sample, Stop, View
 from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
 
