@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import bootstrap
 
-from keff.stats.compare import arm_draws
+from keff.stats.branches.compare import arm_draws
 from keff.stats.votes import Votes
 
 REPLICATES = 10_000
@@ -70,11 +70,11 @@ def main() -> None:
         return result.bootstrap_distribution
 
     ways = {
-        "keff.stats.compare": (*timed(lambda: arm_draws(first, second, rng).relative, 7), 1),
+        "keff.stats.branches.compare": (*timed(lambda: arm_draws(first, second, rng).relative, 7), 1),
         "loop over replicates": (*timed(loop, 2), REPLICATES / SHORT),
         "scipy.stats.bootstrap": (*timed(scipy_way, 2), REPLICATES / SHORT),
     }
-    ours = ways["keff.stats.compare"][0]
+    ours = ways["keff.stats.branches.compare"][0]
     print(f"{'way':24s} {'seconds':>9s} {'ratio':>7s} {'SE':>7s}")
     for name, (seconds, se, scale) in ways.items():
         print(f"{name:24s} {seconds * scale:9.3f} {seconds * scale / ours:7.0f} {se:7.4f}")

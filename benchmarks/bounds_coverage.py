@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from scipy.special import betainc
 from scipy.stats import betabinom, binom
 
-from keff.stats.bounds import majority_bounds
+from keff.stats.models.bounds import majority_bounds
 
 K = 32
 THETA = np.sin(np.linspace(0, np.pi / 2, 2001)) ** 2

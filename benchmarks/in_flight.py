@@ -21,8 +21,8 @@ import numpy as np
 from keff.analysis.replay.outcomes import Walks, run
 from keff.policy import parse_policy
 from keff.reading.open import Opening, open_record
-from keff.stats.draws import Draws, permuted
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.draws import Draws, permuted
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "recorded"
 CAP = 8

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keff.gateway.kinds import SETTLED, KindReader, Settlement, asked
+from keff.gateway.vote.kinds import SETTLED, KindReader, Settlement, asked
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 PATHS = 7

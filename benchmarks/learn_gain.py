@@ -1,5 +1,5 @@
-"""Learn the constants of ``keff.stats.learned`` from the shared recorded generations, families counting
-alike.
+"""Learn the constants of ``keff.stats.models.learned`` from the shared recorded generations, families
+counting alike.
 
 ``python -m benchmarks.learn_gain [--write]`` prints the file, and how far each constant moves when any one
 family
@@ -32,14 +32,14 @@ import numpy as np
 from benchmarks.families import PARTITIONS, RECORDED, Record, pilot, records
 from scipy.special import stdtrit
 
-from keff.stats import fits, plurality_model
-from keff.stats.betabinomial import majority_curve
-from keff.stats.correlation import anova_c
-from keff.stats.intervals import majority_fits
-from keff.stats.majority import majority_at_k
-from keff.stats.meeting import MEETS, right_answers_meet
-from keff.stats.plurality import plurality_at_k
+from keff.stats.inference.intervals import majority_fits
+from keff.stats.models import fits, plurality_model
+from keff.stats.models.betabinomial import majority_curve
 from keff.stats.votes import Votes
+from keff.stats.voting.correlation import anova_c
+from keff.stats.voting.majority import majority_at_k
+from keff.stats.voting.meeting import MEETS, right_answers_meet
+from keff.stats.voting.plurality import plurality_at_k
 
 QUESTIONS, PATHS, TARGETS, CAP = 50, (4, 8), (8, 16, 32), 32
 NORMAL = 1.96

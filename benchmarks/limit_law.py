@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from benchmarks.plurality_beyond_pilot import SHARED, pilot, read
 
-from keff.stats.outage import diversity_order, fit_outage
-from keff.stats.plurality import plurality_at_k
-from keff.stats.plurality_model import predict_plurality
+from keff.stats.models.outage import diversity_order, fit_outage
+from keff.stats.models.plurality_model import predict_plurality
+from keff.stats.voting.plurality import plurality_at_k
 
 TARGET = 32
 

@@ -8,7 +8,7 @@ Prints the error of the predicted gain over plurality@8 and of the level in perc
     1/k        a line through plurality@4..8 of the pilot against 1/k, carried on
     1/sqrt(k)  the same through plurality@2..8 against 1/sqrt(k)
     mixture    the answer model with a free-form law of theta and g (maximum likelihood) for each item
-    model      keff.stats.plurality_model
+    model      keff.stats.models.plurality_model
 
 The level's error is mostly which items the pilot drew; "whole" scales it to an endless population by
 dividing by sqrt(1 - m/n), and does likewise when counting coverage. No constant was fitted to a file.
@@ -26,10 +26,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.stats import plurality_model
-from keff.stats.answer_model import AnswerModel
-from keff.stats.plurality import plurality_at_k, plurality_at_k_items
+from keff.stats.models import plurality_model
+from keff.stats.models.answer_model import AnswerModel
 from keff.stats.votes import Votes
+from keff.stats.voting.plurality import plurality_at_k, plurality_at_k_items
 
 SHARED = Path(os.environ.get("KEFF_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 PILOT_PATHS, TARGETS, LEAST_PATHS = 8, (16, 32), 48

@@ -16,8 +16,8 @@ from itertools import combinations
 import numpy as np
 from benchmarks.families import RECORDED, Record, records
 
-from keff.stats.better import paired
-from keff.stats.repeats import (
+from keff.stats.scores.better import paired
+from keff.stats.scores.repeats import (
     LAW_SD,
     Repeats,
     all_right,

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 from benchmarks.plurality_beyond_pilot import SHARED
 
-from keff.stats.branches import between, block_correlation
+from keff.stats.branches.covariance import between, block_correlation
 from keff.stats.votes import Votes
 
 STEM, HEAT = "renze_comprehensive-100_gpt-35-turbo_", 0.7

@@ -15,16 +15,16 @@ import numpy as np
 import openai
 import uvicorn
 
-from keff.gateway.app import application
-from keff.gateway.books import OwnBooks
 from keff.gateway.deployment import Deployment, books_of, policy_of, service_of, views_of
-from keff.gateway.live import Views
-from keff.gateway.monitor import Monitor
+from keff.gateway.http.app import application
+from keff.gateway.http.protocol import TimedProtocol
+from keff.gateway.http.security import Guard
 from keff.gateway.options import Options
-from keff.gateway.protocol import TimedProtocol
-from keff.gateway.security import Guard
 from keff.gateway.service import Service
-from keff.gateway.upstream import Address
+from keff.gateway.traffic.ledger import OwnBooks
+from keff.gateway.traffic.live import Views
+from keff.gateway.traffic.monitor import Monitor
+from keff.gateway.upstream.server import Address
 from keff.plan import Plan, Profile
 from thread_server import serving
 

@@ -16,7 +16,7 @@ from keff import plugins
 from keff.analysis.replay.outcomes import drive, run
 from keff.errors import PolicyError
 from keff.policy import ConfidenceVote, Fittable, Sample, Stop, Vectorised, View, parse_policy, tally
-from keff.stats.draws import Draws
+from keff.stats.voting.draws import Draws
 
 OURS = (
     "adaptive_consistency:0.9999999",

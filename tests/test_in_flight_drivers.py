@@ -22,16 +22,16 @@ from keff.analysis.replay.outcomes import run
 from keff.cli._serving import policy_of
 from keff.errors import UsageError
 from keff.gateway.deployment import POLICY
-from keff.gateway.monitor import by_stops
-from keff.gateway.outcome import Drawn, Outcome
-from keff.gateway.upstream import Answer, UpstreamError
-from keff.gateway.vote import Rules, Vote
+from keff.gateway.traffic.monitor import by_stops
+from keff.gateway.upstream.server import Answer, UpstreamError
+from keff.gateway.vote.outcome import Drawn, Outcome
+from keff.gateway.vote.vote import Rules, Vote
 from keff.plan import Profile
 from keff.policy import parse_policy
 from keff.protocol.refusals import Refusal
 from keff.protocol.sharing import Sharing
 from keff.sampling.sampler import refuse_arrival
-from keff.stats.draws import Draws
+from keff.stats.voting.draws import Draws
 
 CAP = 8
 SPECS = [

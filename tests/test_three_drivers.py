@@ -26,10 +26,10 @@ from keff.analysis.replay.outcomes import drive, run
 from keff.answers import space
 from keff.engines.recorded import Recorded
 from keff.errors import EngineError
-from keff.gateway.extraction import Reader
-from keff.gateway.outcome import Drawn
-from keff.gateway.upstream import Answer, UpstreamError
-from keff.gateway.vote import Rules, Vote
+from keff.gateway.upstream.server import Answer, UpstreamError
+from keff.gateway.vote.extraction import Reader
+from keff.gateway.vote.outcome import Drawn
+from keff.gateway.vote.vote import Rules, Vote
 from keff.policy import Policy, Stop, parse_policy, tally
 from keff.protocol.refusals import Refusal
 from keff.protocol.sharing import Sharing
@@ -37,8 +37,8 @@ from keff.records import Completion, Item, Logprobs, Message, Sampling, path_see
 from keff.sampling.job import Job, execute
 from keff.sampling.sampler import Order, launch_view
 from keff.sampling.store import Run
-from keff.stats.dense import dense_codes
-from keff.stats.draws import Draws
+from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.draws import Draws
 from keff.task import Task, select
 
 PATHS = 14

@@ -18,9 +18,9 @@ pytest.importorskip("httptools", reason="the gateway's vote needs httptools: pip
 from branch_rig import PATHS, SPECS, TICK, replayed, votes
 from keff.analysis.mix.orders import BranchOrders, Orders
 from keff.analysis.mix.search import replay_cascade, replay_mix
-from keff.gateway.outcome import Drawn, Outcome
-from keff.gateway.upstream import Answer, UpstreamError
-from keff.gateway.vote import Rules, Vote
+from keff.gateway.upstream.server import Answer, UpstreamError
+from keff.gateway.vote.outcome import Drawn, Outcome
+from keff.gateway.vote.vote import Rules, Vote
 from keff.policies.cascade import Cascade
 from keff.policies.mix import Mix
 from keff.policy import Policy, parse_policy

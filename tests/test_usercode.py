@@ -13,7 +13,7 @@ from keff import plugins
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
 from keff.errors import PlanError, PluginError, UsageError
-from keff.gateway.extraction import reader_of
+from keff.gateway.vote.extraction import reader_of
 from keff.reading.open import open_record
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Manifest

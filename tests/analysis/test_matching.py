@@ -20,7 +20,7 @@ from keff.plugins import load
 from keff.reading.ballot import Reading, ballot
 from keff.reading.open import Opening, Record, open_record
 from keff.records import Completion
-from keff.stats.plurality import plurality_at_k_items
+from keff.stats.voting.plurality import plurality_at_k_items
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 
 from keff.analysis.predict import predict
 from keff.errors import UsageError
-from keff.stats import theory
+from keff.stats.models import theory
 
 
 @pytest.mark.parametrize(("p", "c", "k"), [(0.5, 0.4, 8), (0.9, 0.1, 32), (0.2, 0.0, 5)])

@@ -14,11 +14,11 @@ from keff.analysis.replay.outcomes import drive, expectations, run
 from keff.analysis.results.replay import ReplayRow
 from keff.policy import Stop, parse_policy, tally
 from keff.records import Interval
-from keff.stats.dense import dense_codes
-from keff.stats.draws import Draws, permuted
-from keff.stats.mixture import vote_counts
-from keff.stats.plurality import flip, plurality_at_k
+from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import Votes
+from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.draws import Draws, permuted
+from keff.stats.voting.plurality import flip, plurality_at_k
 from replay_rig import records, rng, row
 
 pytestmark = pytest.mark.slow

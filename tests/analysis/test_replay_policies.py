@@ -14,8 +14,8 @@ from keff.analysis.replay.refit import Pilot, Refitter
 from keff.errors import PolicyError
 from keff.policies import fixed
 from keff.policy import Need, Policy, Sample, Stop, View, parse_policy
-from keff.stats.plurality import plurality_at_k
 from keff.stats.votes import Votes
+from keff.stats.voting.plurality import plurality_at_k
 from replay_rig import records, rng, row
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,9 @@ import pytest
 
 from keff.analysis.replay.speed import speeds
 from keff.policy import parse_policy
-from keff.stats.draws import Draws, permuted
-from keff.stats.latency import quantile, resampled_quantiles
+from keff.stats.time.latency import quantile, resampled_quantiles
 from keff.stats.votes import Votes
+from keff.stats.voting.draws import Draws, permuted
 
 
 def test_quantiles_of_a_resample_are_those_of_its_questions() -> None:

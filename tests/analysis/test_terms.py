@@ -12,7 +12,7 @@ from keff.analysis.terms import Accounts, Terms
 from keff.errors import KeffError, PolicyError, UsageError
 from keff.policy import policy_now
 from keff.sampling.cost import Price
-from keff.stats.latency import quantile
+from keff.stats.time.latency import quantile
 from keff.stats.votes import Votes
 
 ANSWERS = np.array([[0, 0, 1, 0], [1, 0, 0, 1]])

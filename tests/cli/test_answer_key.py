@@ -10,7 +10,7 @@ import pytest
 from keff import answers
 from keff.answers import _trusted
 from keff.errors import LogError
-from keff.gateway.extraction import reader_of
+from keff.gateway.vote.extraction import reader_of
 from keff.plan import Plan
 from keff.reading.open import Opening, open_record
 from keff.reading.transfer import import_log

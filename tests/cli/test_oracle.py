@@ -14,8 +14,8 @@ import pytest
 from keff import plugins
 from keff.cli._oracle import Oracle
 from keff.records import Sampling
-from keff.stats.correlation import anova_c
 from keff.stats.votes import Votes
+from keff.stats.voting.correlation import anova_c
 from keff.task import Task, select
 
 pytestmark = pytest.mark.slow

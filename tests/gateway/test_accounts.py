@@ -23,9 +23,9 @@ from app_rig import port, until
 from fault_server import Script
 from gateway_rig import QUESTION, Rig, gateway
 from how_many import examples
-from keff.gateway.accounts import Account, AccountLedger, Balance
-from keff.gateway.errors import Problem
-from keff.gateway.metering import AnswerMeter, Bound, PriceList, bound_of, paths_asked
+from keff.gateway.accounts.accounts import Account, AccountLedger, Balance
+from keff.gateway.accounts.metering import AnswerMeter, Bound, PriceList, bound_of, paths_asked
+from keff.gateway.http.errors import Problem
 from keff.gateway.options import Options
 from keff.sampling.cost import Price
 from raw_server import answer, http, raw_server

@@ -14,7 +14,7 @@ from gateway_rig import make_plan
 from keff.gateway.options import Options
 from keff.plan import Profile
 from keff.reading.open import Opening, open_record
-from keff.stats.correlation import agreement
+from keff.stats.voting.correlation import agreement
 
 
 def test_shadows_are_drawn_on_after_the_reply_and_logged(serve: Serve, tmp_path: Path) -> None:

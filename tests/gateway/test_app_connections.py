@@ -17,8 +17,8 @@ from app_rig import Serve, ask, port, raw_request, says, until
 from fault_server import Script
 from gateway_rig import QUESTION, gateway, make_plan
 from how_many import examples
-from keff.gateway import protocol
-from keff.gateway.vote import Vote
+from keff.gateway.http import protocol
+from keff.gateway.vote.vote import Vote
 
 
 def test_a_client_that_leaves_takes_its_calls_with_it(serve: Serve) -> None:

@@ -8,8 +8,8 @@ import contextlib
 import pytest
 
 from client_rig import OK, Server, ask, client_of, run
-from keff.gateway import client as module
-from keff.gateway.connection import Connection
+from keff.gateway.upstream import client as module
+from keff.gateway.upstream.connection import Connection
 from keff.protocol.unpack import BodyError
 
 

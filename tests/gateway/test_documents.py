@@ -11,7 +11,7 @@ import pytest
 
 from fault_server import Script
 from gateway_rig import Rig, make_plan
-from keff.gateway.extraction import Reader, reader_of
+from keff.gateway.vote.extraction import Reader, reader_of
 
 REQUESTS = 60
 PATHS = 5

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway_rig import make_plan
 from keff.answers import canonical_json
 from keff.errors import PlanError
-from keff.gateway.extraction import Reader, reader_of, tool_key
+from keff.gateway.vote.extraction import Reader, reader_of, tool_key
 from keff.plan import Plan
 
 

@@ -11,8 +11,8 @@ import pytest
 from fault_server import Script
 from gateway_rig import QUESTION, Rig, make_plan
 from keff.answers import space
-from keff.gateway.extraction import Reader
-from keff.gateway.kinds import Settlement
+from keff.gateway.vote.extraction import Reader
+from keff.gateway.vote.kinds import Settlement
 from keff.plan import Plan
 
 Serve = Callable[..., Rig]

@@ -21,9 +21,9 @@ from app_rig import SEVEN, Serve, connect, until
 from fault_server import Script
 from gateway_rig import QUESTION, gateway, make_plan
 from keff.errors import PlanError
-from keff.gateway.extraction import reader_of
 from keff.gateway.options import Options
-from keff.gateway.plan_defaults import terms_of
+from keff.gateway.vote.extraction import reader_of
+from keff.gateway.vote.plan_defaults import terms_of
 from keff.sampling.cost import Price
 from keff.sampling.manifest import Config
 from raw_server import answer, given, http, raw_server

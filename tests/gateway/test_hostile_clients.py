@@ -18,9 +18,9 @@ import pytest
 from app_rig import SEVEN, Serve, connect, until
 from fault_server import Script, running
 from gateway_rig import QUESTION, gateway, make_plan, served
-from keff.gateway import protocol
-from keff.gateway.monitor import StateFile
+from keff.gateway.http import protocol
 from keff.gateway.options import Options
+from keff.gateway.traffic.monitor import StateFile
 from raw_server import http, raw_server
 
 

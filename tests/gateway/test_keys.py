@@ -16,9 +16,9 @@ import pytest
 from fault_server import Script
 from gateway_rig import QUESTION, Rig, gateway
 from keff.errors import UsageError
-from keff.gateway import accounts as accounting
-from keff.gateway.accounts import Account, AccountLedger, Balance, read_accounts
-from keff.gateway.errors import Problem
+from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, read_accounts
+from keff.gateway.accounts.accounts import accounts as accounting
+from keff.gateway.http.errors import Problem
 from keff.gateway.options import Options
 from keff.sampling.cost import Price
 

@@ -13,8 +13,8 @@ import pytest
 from app_rig import port
 from fault_server import Script
 from gateway_rig import QUESTION, Rig, gateway
+from keff.gateway.http.security import _hostname
 from keff.gateway.options import Options
-from keff.gateway.security import _hostname
 from keff.protocol.address import is_loopback
 from raw_server import answer, http, raw_server
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway_rig import ENGINE, QUESTION, SAMPLING, make_plan
-from keff.gateway.plan_defaults import terms_of
+from keff.gateway.vote.plan_defaults import terms_of
 
 
 def applied(body: dict[str, Any], **config: Any) -> tuple[dict[str, Any], list[str]]:

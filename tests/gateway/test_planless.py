@@ -11,8 +11,8 @@ import pytest
 from fault_server import Script
 from gateway_rig import QUESTION, Rig, gateway
 from keff.errors import PlanError, UsageError
-from keff.gateway.kinds import KindReader, asked, kind_of
 from keff.gateway.options import Options
+from keff.gateway.vote.kinds import KindReader, asked, kind_of
 from raw_server import answer as body_of
 from raw_server import http, raw_server
 

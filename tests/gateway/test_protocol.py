@@ -12,7 +12,7 @@ import pytest
 
 from fault_server import Script
 from gateway_rig import QUESTION, Rig
-from keff.gateway.protocol import LARGEST_HEAD
+from keff.gateway.http.protocol import LARGEST_HEAD
 
 Serve = Callable[..., Rig]
 BODY = json.dumps({"messages": QUESTION}).encode()

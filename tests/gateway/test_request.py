@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from gateway_rig import QUESTION, make_plan
 from how_many import examples
-from keff.gateway.errors import Problem
-from keff.gateway.plan_defaults import terms_of
-from keff.gateway.request import read_ask
-from keff.gateway.request_policy import Maker, policy_of_plan
+from keff.gateway.http.errors import Problem
+from keff.gateway.http.request import read_ask
+from keff.gateway.vote.plan_defaults import terms_of
+from keff.gateway.vote.request_policy import Maker, policy_of_plan
 
 MAKER = Maker()
 GOOD: dict[str, Any] = {"model": "stub", "messages": QUESTION}

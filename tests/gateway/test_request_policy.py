@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from keff.errors import PlanError
-from keff.gateway import request_policy
-from keff.gateway.errors import Problem
-from keff.gateway.request import Wish
-from keff.gateway.request_policy import KEPT, KEPT_CAP, Maker, policy_of_plan
+from keff.gateway.http.errors import Problem
+from keff.gateway.http.request import Wish
+from keff.gateway.vote import request_policy
+from keff.gateway.vote.request_policy import KEPT, KEPT_CAP, Maker, policy_of_plan
 from keff.policy import Policy
 
 PLAN = policy_of_plan("budget:4,cap=24")

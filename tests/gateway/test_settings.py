@@ -19,9 +19,9 @@ from fault_server import Script
 from gateway_rig import QUESTION, Rig
 from keff.cli._serve_settings import ServeSettings, read_settings
 from keff.errors import UsageError
-from keff.gateway.app import with_cors
-from keff.gateway.lines import Lines
+from keff.gateway.http.app import with_cors
 from keff.gateway.options import Options
+from keff.gateway.traffic.lines import Lines
 
 pytestmark = pytest.mark.slow
 
@@ -132,8 +132,8 @@ def test_all_paths_and_the_share_come_back(serve: Serve) -> None:
 
 @pytest.mark.anyio
 async def test_cors_is_given_to_named_origins_only(serve: Serve) -> None:
-    from keff.gateway.app import application
-    from keff.gateway.security import Guard
+    from keff.gateway.http.app import application
+    from keff.gateway.http.security import Guard
 
     rig = serve(planless=True)
     front = with_cors(application(rig.service, Guard("token"), rig.views), ("https://app.example",))

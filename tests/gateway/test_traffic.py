@@ -16,13 +16,13 @@ from app_rig import until
 from fault_server import Script, running
 from gateway_rig import Rig, gateway
 from keff.errors import UsageError
-from keff.gateway import averages, live_page, traffic
-from keff.gateway.averages import Mean
-from keff.gateway.books import OwnBooks, Voted
-from keff.gateway.monitor import Monitor
 from keff.gateway.options import Options
-from keff.gateway.request_policy import policy_of_plan
-from keff.gateway.traffic import Learner, Traffic, profile_of
+from keff.gateway.traffic import averages, live_page, traffic
+from keff.gateway.traffic.averages import Mean
+from keff.gateway.traffic.ledger import OwnBooks, Voted
+from keff.gateway.traffic.monitor import Monitor
+from keff.gateway.traffic.traffic import Learner, Traffic, profile_of
+from keff.gateway.vote.request_policy import policy_of_plan
 from keff.plan import Plan
 from keff.sampling.cost import Price
 

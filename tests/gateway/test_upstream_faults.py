@@ -20,8 +20,8 @@ from app_rig import Serve
 from fault_server import Script, running
 from gateway_rig import QUESTION, gateway
 from keff.errors import UsageError
-from keff.gateway.monitor import StateFile
 from keff.gateway.options import Options
+from keff.gateway.traffic.monitor import StateFile
 from raw_server import answer, http, raw_server
 
 SEVEN = Script(answer=lambda *_: "The answer is 7.")

@@ -12,8 +12,8 @@ from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION, Rig, gateway
 from keff.gateway.options import Options
-from keff.gateway.upstream import Address, UpstreamError
-from keff.gateway.upstreams import FAILURES, LONGEST_REST, REST, CircuitBreaker, Watched
+from keff.gateway.upstream.fleet import FAILURES, LONGEST_REST, REST, CircuitBreaker, Watched
+from keff.gateway.upstream.server import Address, UpstreamError
 from keff.protocol.refusals import Refusal
 
 UNREACHABLE = "http://127.0.0.1:9/v1"

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.gateway.errors import Problem
-from keff.gateway.outcome import Drawn, Outcome
-from keff.gateway.upstream import Answer, UpstreamError
-from keff.gateway.vote import Rules, Vote
+from keff.gateway.http.errors import Problem
+from keff.gateway.upstream.server import Answer, UpstreamError
+from keff.gateway.vote.outcome import Drawn, Outcome
+from keff.gateway.vote.vote import Rules, Vote
 from keff.policy import Policy, Stop, View, parse_policy
 from keff.protocol.refusals import Refusal
 from keff.protocol.sharing import Sharing

@@ -22,13 +22,13 @@ import pytest
 from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION
-from keff.gateway.books import OwnBooks, Voted
-from keff.gateway.link import Answered, DrawnOn, enter, packed, unpacked
-from keff.gateway.metrics import Metrics
-from keff.gateway.monitor import Monitor, StateFile
-from keff.gateway.request_policy import policy_of_plan
-from keff.gateway.today import Baseline, GatewayChange, Spent
-from keff.gateway.traffic import Traffic
+from keff.gateway.traffic.ledger import OwnBooks, Voted
+from keff.gateway.traffic.metrics import Metrics
+from keff.gateway.traffic.monitor import Monitor, StateFile
+from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent
+from keff.gateway.traffic.traffic import Traffic
+from keff.gateway.vote.request_policy import policy_of_plan
+from keff.gateway.workers.link import Answered, DrawnOn, enter, packed, unpacked
 from keff.plan import Plan, Profile
 
 
@@ -199,7 +199,7 @@ def test_workers_that_are_left_alone_end() -> None:
 
 def test_a_port_is_shared_only_with_its_own(tmp_path: Path) -> None:
     from keff.errors import RunError
-    from keff.gateway.listening import listeners
+    from keff.gateway.http.listening import listeners
 
     del tmp_path
     with listeners("127.0.0.1", 0, 3) as sockets:

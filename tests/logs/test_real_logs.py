@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from keff.errors import LogError
-from keff.gateway.plan_defaults import terms_of
+from keff.gateway.vote.plan_defaults import terms_of
 from keff.logs._inspect_file import header
 from keff.logs._narrow import inner, number_or_none
 from keff.plan import Plan
 from keff.reading.open import Opening, Record, open_record
 from keff.reading.several import open_records
 from keff.sampling.manifest import Config
-from keff.stats.correlation import anova_c
+from keff.stats.voting.correlation import anova_c
 
 FOLDER = Path(os.environ.get("KEFF_REAL_LOGS") or Path(__file__).parent / "fixtures" / "real")
 

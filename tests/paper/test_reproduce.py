@@ -15,7 +15,7 @@ from keff.paper import claims, layout
 from keff.paper import claims as paper_text
 from keff.paper.reproduce import Reproducing, Reproduction, reproduce, workers
 from keff.paper.reproduce import write as write_results
-from keff.stats.choose import amortised_cost, break_even, net_cost
+from keff.stats.voting.choose import amortised_cost, break_even, net_cost
 from published_records import TRUTHS, matrix_rows, series_rows, write
 
 pytestmark = pytest.mark.slow

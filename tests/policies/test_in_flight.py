@@ -19,8 +19,8 @@ from keff.errors import PolicyError
 from keff.policy import Policy, RunningVote, Stop, View, parse_policy, tally
 from keff.policy.spec import PolicySpec
 from keff.reading.open import Opening, open_record
-from keff.stats.draws import Draws, permuted
 from keff.stats.votes import Votes
+from keff.stats.voting.draws import Draws, permuted
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "recorded"
 KEYS = "abc"

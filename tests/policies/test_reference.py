@@ -14,9 +14,9 @@ from keff.policies._dirichlet import dirichlet_posterior
 from keff.policies._table import beats_half
 from keff.policies.e_value import log_e_values
 from keff.policy import Policy, Stop, View, parse_policy
-from keff.stats.choose import k_star
-from keff.stats.correlation import pooled_c
 from keff.stats.votes import Votes
+from keff.stats.voting.choose import k_star
+from keff.stats.voting.correlation import pooled_c
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from keff.errors import PolicyError
 from keff.policies._table import lookahead
 from keff.policies.pilot_budget import fit_prior, top_two_lead
 from keff.policy import Stop, View, format_spec, parse_policy, tally
-from keff.stats.draws import Draws
 from keff.stats.votes import Votes
+from keff.stats.voting.draws import Draws
 
 
 def stopped(spec: str, votes: list[str | None]) -> tuple[int, Stop]:

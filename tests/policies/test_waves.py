@@ -13,7 +13,7 @@ from how_many import examples
 from keff.analysis.replay.outcomes import drive, run
 from keff.policy import Policy, Sample, Stop, View, parse_policy, tally
 from keff.policy.waves import in_waves
-from keff.stats.draws import Draws
+from keff.stats.voting.draws import Draws
 
 made = cache(parse_policy)
 VOTES = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=32, max_size=32)

@@ -10,8 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats import answer_model
-from keff.stats.alike import (
+from keff.stats.inference.intervals import pattern_means
+from keff.stats.inference.resampling import group_sums
+from keff.stats.models import answer_model
+from keff.stats.models.answer_model import AnswerModel
+from keff.stats.models.mixture import vote_counts
+from keff.stats.votes import Votes
+from keff.stats.voting.alike import (
     Alike,
     _drawn_patterns,
     alike,
@@ -20,20 +25,15 @@ from keff.stats.alike import (
     pattern_notes,
     resampled_counts,
 )
-from keff.stats.answer_model import AnswerModel
-from keff.stats.correlation import agreement_items
-from keff.stats.dense import dense_codes
-from keff.stats.intervals import pattern_means
-from keff.stats.meeting import ratio_by_weights, right_answers_meet, right_pairs
-from keff.stats.mixture import vote_counts
-from keff.stats.plurality import (
+from keff.stats.voting.correlation import agreement_items
+from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.meeting import ratio_by_weights, right_answers_meet, right_pairs
+from keff.stats.voting.plurality import (
     flip_items,
     plurality_at_k_items,
     plurality_at_k_patterns,
     plurality_share_items,
 )
-from keff.stats.resampling import group_sums
-from keff.stats.votes import Votes
 
 
 @st.composite
@@ -175,7 +175,7 @@ def test_it_is_said_where_a_large_record_goes_question_by_question(monkeypatch: 
     rng = np.random.default_rng(0)
     unlike = Votes(rng.integers(0, 9, (40, 30)), None)
     assert pattern_notes(unlike) == ()
-    monkeypatch.setattr("keff.stats.alike.LARGE", 40)
+    monkeypatch.setattr("keff.stats.voting.alike.LARGE", 40)
     (note,) = pattern_notes(unlike)
     assert note.code == "few_alike" and "of 40 questions" in note.message
     assert pattern_notes(many()) == ()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import bdtr
 
 from how_many import examples
-from keff.stats.betabinomial import (
+from keff.stats.models.betabinomial import (
     alpha_beta,
     betabinom_logpmf,
     log_likelihood,

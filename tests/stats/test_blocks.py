@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from keff.stats.branches import BlockCorrelation, block_correlation
+from keff.stats.branches.covariance import BlockCorrelation, block_correlation
 from keff.stats.votes import Votes
 
 SLOTS = np.repeat(np.arange(4), 2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keff.stats.branches import RANGE, between, correlation_intervals
-from keff.stats.correlation import anova_c
+from keff.stats.branches.covariance import RANGE, between, correlation_intervals
 from keff.stats.votes import IntArray, Votes
+from keff.stats.voting.correlation import anova_c
 
 
 def theta(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.records import Estimate
-from keff.stats.betabinomial import majority_curve
-from keff.stats.choose import (
+from keff.stats.inference.influence import summarise
+from keff.stats.inference.intervals import interval_c, majority_fits
+from keff.stats.models.betabinomial import majority_curve
+from keff.stats.voting.choose import (
     amortised_cost,
     break_even,
     k_star,
@@ -17,9 +19,7 @@ from keff.stats.choose import (
     k_within_probably,
     net_cost,
 )
-from keff.stats.diversity import marginal_gain
-from keff.stats.influence import summarise
-from keff.stats.intervals import interval_c, majority_fits
+from keff.stats.voting.diversity import marginal_gain
 
 quick = settings(max_examples=examples(80), deadline=None)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from keff.stats.columns import column_test, mixed_c
-from keff.stats.correlation import anova_c
 from keff.stats.votes import Votes
+from keff.stats.voting.columns import column_test, mixed_c
+from keff.stats.voting.correlation import anova_c
 
 
 def matrix(n: int, shifts: NDArray[np.float64], spread: float, rng: np.random.Generator) -> Votes:

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from keff.stats.compare import ArmPlan, arm_c, arm_draws, compare_arms
-from keff.stats.correlation import anova_c, pearson_c, pooled_c
-from keff.stats.diversity import k_eff
+from keff.stats.branches.compare import ArmPlan, arm_c, arm_draws, compare_arms
 from keff.stats.votes import Votes
+from keff.stats.voting.correlation import anova_c, pearson_c, pooled_c
+from keff.stats.voting.diversity import k_eff
 
 
 def make(rng, theta, k, effect=0.0, clusters=None):
@@ -140,7 +140,7 @@ def test_arms_that_cannot_be_paired():
 def test_many_columns_go_by_sums_instead_of_pairs(monkeypatch):
     first, second = arms(8, items=80, seeds=1)
     pairs = arm_draws(first, second, np.random.default_rng(0), ArmPlan(replicates=2000))
-    monkeypatch.setattr("keff.stats.compare.PAIRED_CELLS", 0)
+    monkeypatch.setattr("keff.stats.branches.compare.PAIRED_CELLS", 0)
     assert arm_c(first, "pearson") == pytest.approx(pearson_c(first)[0], rel=1e-9)
     sums = arm_draws(first, second, np.random.default_rng(0), ArmPlan(replicates=2000))
     for one, other in ((pairs.first, sums.first), (pairs.second, sums.second)):

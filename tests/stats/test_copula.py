@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
-from keff.stats.copula import OneFactorCopula, fit_copula
-from keff.stats.majority import majority_binomial
-from keff.stats.surrogate import bivariate_normal, c_from_rho_d
+from keff.stats.models.copula import OneFactorCopula, fit_copula
+from keff.stats.models.surrogate import bivariate_normal, c_from_rho_d
 from keff.stats.votes import Votes
+from keff.stats.voting.majority import majority_binomial
 
 
 def simulate(rng, p, rho, n):

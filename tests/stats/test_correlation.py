@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from how_many import examples
-from keff.stats.betabinomial import betabinom_logpmf
-from keff.stats.correlation import (
+from keff.stats.models.betabinomial import betabinom_logpmf
+from keff.stats.votes import Votes
+from keff.stats.voting.correlation import (
     agreement,
     agreement_items,
     anova_c,
@@ -21,7 +22,6 @@ from keff.stats.correlation import (
     pooled_from_hist,
     unbias,
 )
-from keff.stats.votes import Votes
 
 matrices = st.tuples(st.integers(2, 12), st.integers(2, 7)).flatmap(
     lambda s: arrays(np.int64, s, elements=st.integers(0, 1))

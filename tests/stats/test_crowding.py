@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from jumping import on_a_clock
-from keff.stats.crowding import Crowding
-from keff.stats.running import cut, in_rounds, timetable
+from keff.stats.time.crowding import Crowding
 from keff.stats.votes import FloatArray, IntArray
+from keff.stats.voting.running import cut, in_rounds, timetable
 
 SERVERS = {
     "slots": st.integers(1, 5),

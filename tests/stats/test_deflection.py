@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.branches import Between
-from keff.stats.deflection import (
+from keff.stats.branches.covariance import Between
+from keff.stats.branches.deflection import (
     Margin,
     _search,  # pyright: ignore[reportPrivateUsage]
     allocate,

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from how_many import examples
-from keff.stats.correlation import pooled_c
-from keff.stats.diversity import (
+from keff.stats.votes import Votes
+from keff.stats.voting.correlation import pooled_c
+from keff.stats.voting.diversity import (
     ceiling,
     k_eff,
     k_eff_block,
@@ -17,7 +18,6 @@ from keff.stats.diversity import (
     marginal_gain,
     percent_of_ceiling,
 )
-from keff.stats.votes import Votes
 
 matrices = st.tuples(st.integers(2, 12), st.integers(2, 7)).flatmap(
     lambda s: arrays(np.int64, s, elements=st.integers(0, 1))

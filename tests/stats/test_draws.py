@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.dense import dense_codes
-from keff.stats.draws import Draws, permuted, random_orders
 from keff.stats.votes import Votes
+from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.draws import Draws, permuted, random_orders
 
 
 @given(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy
 
-from keff.stats.alike import alike
-from keff.stats.answer_model import AnswerModel
-from keff.stats.plurality_model import Forecaster, free_gains
+from keff.stats.models.answer_model import AnswerModel
+from keff.stats.models.plurality_model import Forecaster, free_gains
 from keff.stats.votes import Votes
+from keff.stats.voting.alike import alike
 
 LOW, HIGH, HARD = 0.35, 0.95, 0.6
 

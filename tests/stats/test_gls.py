@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keff.stats.gls import (
+from keff.stats.branches.gls import (
     gain_over_uniform,
     gls_risk,
     gls_weights,

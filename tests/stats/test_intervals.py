@@ -6,14 +6,20 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.betabinomial import betabinom_logpmf, majority_curve
-from keff.stats.choose import k_star_interval
-from keff.stats.correlation import anova_c, pooled_from_hist, unbias
-from keff.stats.fits import Fits, bayes_fits, bootstrap_fits, resampled_hist
-from keff.stats.influence import influence, model_variance, standard_error, summarise
-from keff.stats.intervals import bootstrap_means, interval_c, interval_majority, interval_mean, majority_fits
-from keff.stats.learned import LAW_SD
+from keff.stats.inference.influence import influence, model_variance, standard_error, summarise
+from keff.stats.inference.intervals import (
+    bootstrap_means,
+    interval_c,
+    interval_majority,
+    interval_mean,
+    majority_fits,
+)
+from keff.stats.models.betabinomial import betabinom_logpmf, majority_curve
+from keff.stats.models.fits import Fits, bayes_fits, bootstrap_fits, resampled_hist
+from keff.stats.models.learned import LAW_SD
 from keff.stats.votes import Votes
+from keff.stats.voting.choose import k_star_interval
+from keff.stats.voting.correlation import anova_c, pooled_from_hist, unbias
 
 METHODS = ["hybrid_wilson", "bayes", "percentile", "bootstrap_t", "bca", "cluster_bootstrap"]
 quick = settings(max_examples=examples(40), deadline=None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keff.stats import latency
-from keff.stats.latency import quantile
+from keff.stats.time import latency
+from keff.stats.time.latency import quantile
 from keff.stats.votes import FloatArray, IntArray
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keff.stats.meeting import right_answers_meet, right_pairs
 from keff.stats.votes import Votes
+from keff.stats.voting.meeting import right_answers_meet, right_pairs
 
 
 def draw(n: int, r_law: tuple[float, float], rng: np.random.Generator) -> Votes:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keff.stats.mixture import (
+from keff.stats.models.mixture import (
     fit_weights,
     partition_log_law,
     simulate,
     vote_counts,
 )
-from keff.stats.partitions import COMPONENTS
+from keff.stats.models.partitions import COMPONENTS
 from keff.stats.votes import Votes
 
 # The partitions of five votes, with how many set partitions of five paths have those sizes.

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keff.stats.correlation import agreement
-from keff.stats.patterns import (
+from keff.stats.drift.patterns import (
     agreeing_pairs,
     mean_agreement,
     pattern_code,
@@ -18,6 +17,7 @@ from keff.stats.patterns import (
     patterns,
 )
 from keff.stats.votes import Votes
+from keff.stats.voting.correlation import agreement
 
 
 def test_the_patterns_of_four_and_three_paths():

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from how_many import examples
-from keff.stats.majority import majority_at_k_items
-from keff.stats.plurality import (
+from keff.stats.votes import Votes
+from keff.stats.voting.majority import majority_at_k_items
+from keff.stats.voting.plurality import (
     flip,
     flip_items,
     plurality_at_k,
@@ -16,7 +17,6 @@ from keff.stats.plurality import (
     plurality_share,
     plurality_share_items,
 )
-from keff.stats.votes import Votes
 
 quick = settings(max_examples=examples(60), deadline=None)
 

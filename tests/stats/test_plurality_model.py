@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from keff.stats import answer_model
-from keff.stats.plurality import plurality_at_k
-from keff.stats.plurality_model import predict_plurality
+from keff.stats.models import answer_model
+from keff.stats.models.plurality_model import predict_plurality
 from keff.stats.votes import Votes
+from keff.stats.voting.plurality import plurality_at_k
 
 
 def test_likelihood_tells_scattered_from_agreeing_answers() -> None:

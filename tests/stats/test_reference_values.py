@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keff.stats.betabinomial import alpha_beta, betabinom_logpmf, majority_beta_binomial, majority_limit
-from keff.stats.choose import k_star
-from keff.stats.correlation import anova_c, pearson_c, pooled_c
-from keff.stats.diversity import k_eff, k_eff_block, k_eff_rank, k_eff_rank_equal, marginal_gain
-from keff.stats.majority import majority_at_k, majority_binomial, majority_table, multiclass_p
-from keff.stats.plurality import plurality_at_k
+from keff.stats.models.betabinomial import (
+    alpha_beta,
+    betabinom_logpmf,
+    majority_beta_binomial,
+    majority_limit,
+)
 from keff.stats.votes import Votes
+from keff.stats.voting.choose import k_star
+from keff.stats.voting.correlation import anova_c, pearson_c, pooled_c
+from keff.stats.voting.diversity import k_eff, k_eff_block, k_eff_rank, k_eff_rank_equal, marginal_gain
+from keff.stats.voting.majority import majority_at_k, majority_binomial, majority_table, multiclass_p
+from keff.stats.voting.plurality import plurality_at_k
 
 Args = dict[str, Any]
 

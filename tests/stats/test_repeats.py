@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keff.stats.correlation import anova_c
-from keff.stats.repeats import (
+from keff.stats.scores.repeats import (
     Repeats,
     all_right,
     any_right,
@@ -27,6 +26,7 @@ from keff.stats.repeats import (
     without_gradient,
 )
 from keff.stats.votes import Votes
+from keff.stats.voting.correlation import anova_c
 
 
 def drawn(rng, n=60, m=4, a=1.2, b=0.8):

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.crowding import ALONE, Crowding
-from keff.stats.running import cut, in_rounds, timetable
+from keff.stats.time.crowding import ALONE, Crowding
 from keff.stats.votes import FloatArray, IntArray
+from keff.stats.voting.running import cut, in_rounds, timetable
 
 Stops = Callable[[int], bool]
 """Whether the rule stops after so many counted votes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keff.stats.answer_model import credit_table, expected_credit
+from keff.stats.models.answer_model import credit_table, expected_credit
 
 
 def partitions(w: int, largest: int | None = None) -> list[tuple[int, ...]]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from keff.stats.slots import (
+from keff.stats.branches.slots import (
     answer_diversity,
     extraction_failures,
     phi_audit,

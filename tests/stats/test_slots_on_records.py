@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from keff.stats.conformal import ConformalMartingale
-from keff.stats.copula import fit_copula
-from keff.stats.patterns import agreeing_pairs, pattern_codes
-from keff.stats.slots import extraction_failures, phi_audit, slot_cv
+from keff.stats.branches.slots import extraction_failures, phi_audit, slot_cv
+from keff.stats.branches.weights import SlotWeighting, judge_weights, weighted_majority
+from keff.stats.drift.conformal import ConformalMartingale
+from keff.stats.drift.patterns import agreeing_pairs, pattern_codes
+from keff.stats.models.copula import fit_copula
 from keff.stats.votes import Votes
-from keff.stats.weights import SlotWeighting, judge_weights, weighted_majority
 
 
 def load(path):

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from keff.stats.majority import majority_at_k
-from keff.stats.votes import Votes
-from keff.stats.weights import (
+from keff.stats.branches.weights import (
     SlotWeighting,
     choose_temperature,
     confidence_weights,
@@ -23,6 +21,8 @@ from keff.stats.weights import (
     weighted_plurality,
     weighted_vote,
 )
+from keff.stats.votes import Votes
+from keff.stats.voting.majority import majority_at_k
 
 
 def in_sample_accuracy(votes, weighting):

@@ -21,15 +21,15 @@ from keff.reading.open import Opening, Record, open_record
 from keff.reading.repeated import RepeatedScores, as_scored, of_record, scored_logs
 from keff.reading.several import one_model, open_records
 from keff.records import Interval, Note
-from keff.stats import slots as audit
-from keff.stats.branches import BlockCorrelation, block_correlation
-from keff.stats.compare import ArmComparison, ArmPlan, Estimator, compare_arms
-from keff.stats.correlation import agreement, anova_c, pearson_c, pooled_c
-from keff.stats.diversity import ceiling, k_eff, k_eff_block
-from keff.stats.intervals import interval_c, interval_mean
-from keff.stats.majority import majority_at_k_items
-from keff.stats.plurality import plurality_of_all
+from keff.stats.branches import slots as audit
+from keff.stats.branches.compare import ArmComparison, ArmPlan, Estimator, compare_arms
+from keff.stats.branches.covariance import BlockCorrelation, block_correlation
+from keff.stats.inference.intervals import interval_c, interval_mean
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.correlation import agreement, anova_c, pearson_c, pooled_c
+from keff.stats.voting.diversity import ceiling, k_eff, k_eff_block
+from keff.stats.voting.majority import majority_at_k_items
+from keff.stats.voting.plurality import plurality_of_all
 
 # From this difference of extraction failures between arms on, a fall of correlation is suspect.
 FAILURES_APART = 0.05

@@ -17,10 +17,10 @@ from keff.policy import parse_policy
 from keff.policy.spec import PolicySpec
 from keff.reading.open import Record
 from keff.records import Interval, Result
-from keff.stats.diversity import k_eff
-from keff.stats.draws import permuted
-from keff.stats.intervals import interval_mean
+from keff.stats.inference.intervals import interval_mean
 from keff.stats.votes import Votes
+from keff.stats.voting.diversity import k_eff
+from keff.stats.voting.draws import permuted
 
 # Every workload is taken to draw 8 paths today, or what it recorded where that is less, so that lines can be
 # compared and nothing in them is predicted.

@@ -9,9 +9,9 @@ import numpy as np
 from keff.analysis.money import Rates
 from keff.analysis.results.money import Bill, Change, Step
 from keff.records import Interval
-from keff.stats.intervals import interval_mean
-from keff.stats.plurality import plurality_at_k
+from keff.stats.inference.intervals import interval_mean
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.plurality import plurality_at_k
 
 THOUSAND = 1000
 

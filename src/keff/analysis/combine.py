@@ -13,12 +13,10 @@ from keff.analysis.results.combination import Combination, GlsR, Pruning, Slot, 
 from keff.errors import LogError, UsageError
 from keff.reading.open import Record
 from keff.sampling.job import EMBEDDINGS
-from keff.stats import slots as audit
-from keff.stats.correlation import anova_c
-from keff.stats.gls_r import choose_ridge, gls_r_weights
-from keff.stats.subsets import SubsetPlan, choose_subset
-from keff.stats.votes import FloatArray, Votes
-from keff.stats.weights import (
+from keff.stats.branches import slots as audit
+from keff.stats.branches.gls_r import choose_ridge, gls_r_weights
+from keff.stats.branches.subsets import SubsetPlan, choose_subset
+from keff.stats.branches.weights import (
     Learn,
     Rule,
     Scheme,
@@ -30,6 +28,8 @@ from keff.stats.weights import (
     judge_weights,
     oracle_optimism,
 )
+from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.correlation import anova_c
 
 SCHEMES: tuple[Scheme, ...] = ("accuracy", "log_odds", "fisher")
 

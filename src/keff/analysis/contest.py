@@ -12,8 +12,8 @@ from keff.analysis.results.comparison import Better, Outcome, ScoreComparison
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
-from keff.stats.better import holm, paired
-from keff.stats.repeats import Repeats
+from keff.stats.scores.better import holm, paired
+from keff.stats.scores.repeats import Repeats
 from keff.stats.votes import IntArray
 
 LEVEL = 0.95

@@ -12,16 +12,16 @@ from keff.analysis.results.estimates import Band, Bands, Curve, Limits, Predicte
 from keff.analysis.results.money import CurvePoint, Seconds
 from keff.analysis.times import timed
 from keff.records import Interval
-from keff.stats.alike import alike
-from keff.stats.betabinomial import majority_curve
-from keff.stats.bounds import majority_bounds
-from keff.stats.correlation import anova_c
-from keff.stats.intervals import majority_fits, majority_method, pattern_means
-from keff.stats.latency import quantile
-from keff.stats.majority import majority_at_k, majority_binomial, majority_table
-from keff.stats.plurality import plurality_at_k, plurality_at_k_patterns, plurality_items
-from keff.stats.plurality_model import predict_plurality
+from keff.stats.inference.intervals import majority_fits, majority_method, pattern_means
+from keff.stats.models.betabinomial import majority_curve
+from keff.stats.models.bounds import majority_bounds
+from keff.stats.models.plurality_model import predict_plurality
+from keff.stats.time.latency import quantile
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.alike import alike
+from keff.stats.voting.correlation import anova_c
+from keff.stats.voting.majority import majority_at_k, majority_binomial, majority_table
+from keff.stats.voting.plurality import plurality_at_k, plurality_at_k_patterns, plurality_items
 
 # Random orders of the paths of a question, for the longest of the first K.
 ORDERS, FEWEST_ORDERS = 32, 2

@@ -21,16 +21,16 @@ from keff.reading.ballot import Ballot
 from keff.reading.copies import copies, copy_notes
 from keff.reading.open import Record
 from keff.records import Estimate, Interval, Note
-from keff.stats import choose
-from keff.stats.alike import pattern_notes
-from keff.stats.columns import column_test, mixed_c
-from keff.stats.correlation import agreement, anova_c, fleiss_kappa, pearson_c, pooled_c
-from keff.stats.diversity import ceiling, k_eff, k_eff_block, percent_of_ceiling
-from keff.stats.edges import edge_notes
-from keff.stats.intervals import interval_c
-from keff.stats.meeting import right_answers_meet
-from keff.stats.plurality import flip, plurality_share
+from keff.stats.inference.edges import edge_notes
+from keff.stats.inference.intervals import interval_c
 from keff.stats.votes import IntArray, Votes
+from keff.stats.voting import choose
+from keff.stats.voting.alike import pattern_notes
+from keff.stats.voting.columns import column_test, mixed_c
+from keff.stats.voting.correlation import agreement, anova_c, fleiss_kappa, pearson_c, pooled_c
+from keff.stats.voting.diversity import ceiling, k_eff, k_eff_block, percent_of_ceiling
+from keff.stats.voting.meeting import right_answers_meet
+from keff.stats.voting.plurality import flip, plurality_share
 
 MANY_ABSTENTIONS = 0.2
 

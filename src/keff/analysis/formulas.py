@@ -10,11 +10,11 @@ from keff.analysis.front import read
 from keff.errors import UsageError
 from keff.reading.source import How
 from keff.records import Interval
-from keff.stats import choose, diversity
-from keff.stats.intervals import interval_c
-from keff.stats.majority import majority_at_k
-from keff.stats.plurality import plurality_at_k
+from keff.stats.inference.intervals import interval_c
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting import choose, diversity
+from keff.stats.voting.majority import majority_at_k
+from keff.stats.voting.plurality import plurality_at_k
 
 
 def c(source: object, *, level: float = 0.95, **how: Unpack[How]) -> Interval:

@@ -10,10 +10,10 @@ import numpy as np
 from keff.analysis.results.matching import Matching, SplitAnswers
 from keff.reading.ballot import Ballot
 from keff.records import Note
-from keff.stats.alike import alike, one_of_each, pooled_counts
-from keff.stats.correlation import equal_pairs
-from keff.stats.meeting import MEETS
 from keff.stats.votes import IntArray, Votes
+from keff.stats.voting.alike import alike, one_of_each, pooled_counts
+from keff.stats.voting.correlation import equal_pairs
+from keff.stats.voting.meeting import MEETS
 
 # Answers that match less often than this are as good as never equal: a second vote takes ten paths.
 FLOOR = 0.1

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from keff.analysis.results.noise import EqualCost, Noise, PowerLine, VarianceSplit
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
-from keff.stats.columns import column_test
-from keff.stats.repeats import (
+from keff.stats.scores.repeats import (
     Components,
     Repeats,
     all_right,
@@ -27,6 +26,7 @@ from keff.stats.repeats import (
     without_gradient,
 )
 from keff.stats.votes import Votes
+from keff.stats.voting.columns import column_test
 
 # The k of pass@k and pass^k that are told, as far as ``FARTHEST`` times the repeats.
 KS = (1, 2, 4, 8, 16, 32, 64)

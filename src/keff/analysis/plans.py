@@ -8,8 +8,8 @@ from keff.narrow import fields
 from keff.plan import Plan, Profile
 from keff.reading.open import Record
 from keff.sampling.manifest import Config
-from keff.stats.mixture import vote_counts
-from keff.stats.patterns import pattern_codes, pattern_table
+from keff.stats.drift.patterns import pattern_codes, pattern_table
+from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import Votes
 
 # The drift alarm thins these to the paths that every request draws.

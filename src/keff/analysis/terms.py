@@ -19,8 +19,8 @@ from keff.analysis.times import seconds_of
 from keff.errors import UsageError
 from keff.policy import parse_policy
 from keff.records import Interval, Note
-from keff.stats.choose import Recommendation as PilotVerdict
 from keff.stats.votes import Votes
+from keff.stats.voting.choose import Recommendation as PilotVerdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from keff.analysis.replay.outcomes import run
 from keff.analysis.results.money import Seconds
 from keff.policy import parse_policy
 from keff.records import Interval
-from keff.stats.draws import permuted
-from keff.stats.latency import quantile_change
+from keff.stats.time.latency import quantile_change
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.draws import permuted
 
 
 def seconds_of(votes: Votes, spec: str) -> Seconds | None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from keff.analysis.results.combination import Pruning, Slot, WeightedVote
 from keff.cli._console import result_console
 from keff.cli._summary import percent
-from keff.stats.branches import BlockCorrelation
+from keff.stats.branches.covariance import BlockCorrelation
 
 
 def _table(title: str, headers: Sequence[str]) -> Table:

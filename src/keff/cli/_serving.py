@@ -11,15 +11,15 @@ from keff.cli._serve_groups import AccessOptions, BookOptions, PlanOptions, Serv
 from keff.cli._serve_settings import ServeSettings
 from keff.cli._served import key_names
 from keff.errors import UsageError
-from keff.gateway.accounts import read_accounts
+from keff.gateway.accounts.accounts import read_accounts
 from keff.gateway.deployment import POLICY, Deployment
 from keff.gateway.deployment import check as check_only
-from keff.gateway.lines import log_to_stderr
 from keff.gateway.options import Options
-from keff.gateway.plan_defaults import terms_of
 from keff.gateway.server import serve
-from keff.gateway.upstream import Address
-from keff.gateway.workers import serve_with_workers
+from keff.gateway.traffic.lines import log_to_stderr
+from keff.gateway.upstream.server import Address
+from keff.gateway.vote.plan_defaults import terms_of
+from keff.gateway.workers.crew import serve_with_workers
 from keff.plan import Plan
 from keff.policy.spec import DEFAULT_CAP, PolicySpec
 from keff.protocol.address import base_url, checked_key

@@ -9,7 +9,7 @@ from keff.cli import _aim_options as a
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._json import print_json
-from keff.stats.pilot import MOST, PilotDesign
+from keff.stats.voting.pilot import MOST, PilotDesign
 
 
 def command(

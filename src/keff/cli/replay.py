@@ -29,8 +29,8 @@ from keff.plugins import missing_extra
 from keff.policy.spec import PolicySpec
 from keff.reading.several import one_model
 from keff.records import Interval
-from keff.stats.plurality import plurality_at_k
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.plurality import plurality_at_k
 
 
 def _share(value: Interval | None) -> str:

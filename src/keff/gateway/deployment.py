@@ -9,27 +9,27 @@ from pathlib import Path
 import numpy as np
 
 from keff.errors import UsageError
-from keff.gateway.accounts import AccountLedger
-from keff.gateway.board import ServedBranches, Site, board_of
-from keff.gateway.books import OwnBooks, VoteLedger
-from keff.gateway.extraction import reader_of
-from keff.gateway.kinds import KindReader
-from keff.gateway.live import Numbers, TrafficTerms, Views
-from keff.gateway.metering import PriceList
-from keff.gateway.metrics import series
-from keff.gateway.monitor import SHADOW_DRAWS, Monitor, StateFile, saved_profile
+from keff.gateway.accounts.accounts import AccountLedger
+from keff.gateway.accounts.metering import PriceList
+from keff.gateway.http.security import check_exposure
 from keff.gateway.options import Options
-from keff.gateway.plan_defaults import PlanTerms, terms_of
-from keff.gateway.request_policy import Maker, policy_of_plan
-from keff.gateway.security import check_exposure
 from keff.gateway.service import Service
-from keff.gateway.shadows import Shadows
-from keff.gateway.spans import Tracer
-from keff.gateway.today import Baseline, GatewayChange
-from keff.gateway.traffic import PER_REQUEST, Learner, Traffic, first_draw
-from keff.gateway.upstream import Address, Upstream
-from keff.gateway.upstreams import Watched
-from keff.gateway.votelog import VoteLog
+from keff.gateway.traffic.ledger import OwnBooks, VoteLedger
+from keff.gateway.traffic.live import Numbers, TrafficTerms, Views
+from keff.gateway.traffic.metrics import series
+from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, saved_profile
+from keff.gateway.traffic.savings import Baseline, GatewayChange
+from keff.gateway.traffic.spans import Tracer
+from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic, first_draw
+from keff.gateway.upstream.fleet import Watched
+from keff.gateway.upstream.served_branches import ServedBranches, Site, board_of
+from keff.gateway.upstream.server import Address, Upstream
+from keff.gateway.vote.extraction import reader_of
+from keff.gateway.vote.kinds import KindReader
+from keff.gateway.vote.plan_defaults import PlanTerms, terms_of
+from keff.gateway.vote.request_policy import Maker, policy_of_plan
+from keff.gateway.vote.shadows import Shadows
+from keff.gateway.vote.votelog import VoteLog
 from keff.plan import Plan
 from keff.plugins import missing_extra
 from keff.policy import Policy
@@ -117,7 +117,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
 
 def _tracer(url: str) -> Tracer:
     try:
-        from keff.gateway.tracing import tracer_to
+        from keff.gateway.traffic.tracing import tracer_to
     except ImportError as error:
         raise missing_extra(error, "the setting otlp") from error
     return tracer_to(url)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from keff.errors import UsageError
-from keff.gateway.accounts import Account
+from keff.gateway.accounts.accounts import Account
 from keff.sampling.cost import Price
 
 HEADER = re.compile(r"x-[a-z0-9-]+")

@@ -18,13 +18,13 @@ from types import FrameType
 import numpy as np
 import uvicorn
 
-from keff.gateway.app import Front, application, with_cors
 from keff.gateway.deployment import Deployment, books_of, policy_of, service_of, summary, views_of
-from keff.gateway.listening import listeners, shown_url
-from keff.gateway.live import Viewer
-from keff.gateway.protocol import TimedProtocol
-from keff.gateway.security import Guard, check_exposure
+from keff.gateway.http.app import Front, application, with_cors
+from keff.gateway.http.listening import listeners, shown_url
+from keff.gateway.http.protocol import TimedProtocol
+from keff.gateway.http.security import Guard, check_exposure
 from keff.gateway.service import Service
+from keff.gateway.traffic.live import Viewer
 from keff.narrow import items
 
 log = logging.getLogger("keff.gateway")

@@ -7,30 +7,38 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from keff.gateway.accounts import Account, AccountLedger, Reservation
-from keff.gateway.board import BranchLedger, ServedBranches, shown_path
-from keff.gateway.books import Voted, VoteLedger
-from keff.gateway.branches import Branch
-from keff.gateway.desk import AnswerReading, ReadingThreads
-from keff.gateway.drawing import called
-from keff.gateway.errors import Problem
-from keff.gateway.extraction import PathReading, Reader, lacking, reader_asked
-from keff.gateway.job import RequestJob
-from keff.gateway.kinds import KindReader, Settlement, asked, is_tiny
-from keff.gateway.metering import Bound, Ceiling, PriceList, bound_of, charge, usage_of
-from keff.gateway.metrics import Metrics
+from keff.gateway.accounts.accounts import Account, AccountLedger, Reservation
+from keff.gateway.accounts.metering import Bound, Ceiling, PriceList, bound_of, charge, usage_of
+from keff.gateway.http.errors import Problem
+from keff.gateway.http.reply import (
+    all_paths,
+    completion,
+    response,
+    total_usage,
+    vote_object,
+    vote_share,
+    winner,
+)
+from keff.gateway.http.request import Ask
 from keff.gateway.options import Options
-from keff.gateway.outcome import Drawn, Outcome
-from keff.gateway.plan_defaults import PlanTerms
-from keff.gateway.reply import all_paths, completion, response, total_usage, vote_object, vote_share, winner
-from keff.gateway.request import Ask
-from keff.gateway.request_policy import Maker
-from keff.gateway.shadows import Shadows
-from keff.gateway.spans import Tracer
-from keff.gateway.today import Baseline
-from keff.gateway.upstream import CHAT, RESPONSES, Answer, ClientHeaders, Upstream, UpstreamError
-from keff.gateway.vote import Rules, Vote
-from keff.gateway.votelog import VoteLog
+from keff.gateway.traffic.ledger import Voted, VoteLedger
+from keff.gateway.traffic.metrics import Metrics
+from keff.gateway.traffic.savings import Baseline
+from keff.gateway.traffic.spans import Tracer
+from keff.gateway.upstream.branch import Branch
+from keff.gateway.upstream.served_branches import BranchLedger, ServedBranches, shown_path
+from keff.gateway.upstream.server import CHAT, RESPONSES, Answer, ClientHeaders, Upstream, UpstreamError
+from keff.gateway.vote.drawing import called
+from keff.gateway.vote.extraction import PathReading, Reader, lacking, reader_asked
+from keff.gateway.vote.job import RequestJob
+from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
+from keff.gateway.vote.outcome import Drawn, Outcome
+from keff.gateway.vote.plan_defaults import PlanTerms
+from keff.gateway.vote.reading_threads import AnswerReading, ReadingThreads
+from keff.gateway.vote.request_policy import Maker
+from keff.gateway.vote.shadows import Shadows
+from keff.gateway.vote.vote import Rules, Vote
+from keff.gateway.vote.votelog import VoteLog
 from keff.narrow import fields
 from keff.policy import Policy, in_flight_of, parse_policy
 from keff.protocol.sharing import Sharing

@@ -13,7 +13,7 @@ from keff.paper import layout
 from keff.paper.records import ArmSample
 from keff.paper.saturation import table1
 from keff.records import Json
-from keff.stats.majority import majority_prefix
+from keff.stats.voting.majority import majority_prefix
 
 Row = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from keff.paper import layout
 from keff.paper.cell import FLOOR, CellNumbers, MatrixCell, Resampling
 from keff.paper.layout import PaperBenchmark
 from keff.records import Json
-from keff.stats.association import mann_whitney, pearson_test
+from keff.stats.branches.association import mann_whitney, pearson_test
 
 CV_SPLIT = 0.225
 MV_SPLIT = 0.3

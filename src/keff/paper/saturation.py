@@ -11,24 +11,24 @@ import numpy as np
 
 from keff.paper.records import ArmSample
 from keff.records import Json
-from keff.stats import choose
-from keff.stats.betabinomial import majority_beta_binomial
-from keff.stats.choose import k_star
-from keff.stats.compare import c_from_totals, row_sums
-from keff.stats.correlation import anova_c, correctness_agreement, pearson_c, pooled_c
-from keff.stats.diversity import ceiling, k_eff, percent_of_ceiling
-from keff.stats.intervals import interval_c, interval_mean
-from keff.stats.majority import (
+from keff.stats.branches.compare import c_from_totals, row_sums
+from keff.stats.inference.intervals import interval_c, interval_mean
+from keff.stats.inference.resampling import group_sums, resampled_totals
+from keff.stats.models.betabinomial import majority_beta_binomial
+from keff.stats.scores.runs import cross_run_c
+from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting import choose
+from keff.stats.voting.choose import k_star
+from keff.stats.voting.correlation import anova_c, correctness_agreement, pearson_c, pooled_c
+from keff.stats.voting.diversity import ceiling, k_eff, percent_of_ceiling
+from keff.stats.voting.majority import (
     majority_at_k,
     majority_at_k_items,
     majority_binomial,
     majority_prefix,
     majority_prefix_items,
 )
-from keff.stats.plurality import plurality_at_k
-from keff.stats.resampling import group_sums, resampled_totals
-from keff.stats.runs import cross_run_c
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.plurality import plurality_at_k
 
 PILOT_K = 4
 HELD_OUT_SEED = 2026

@@ -26,11 +26,11 @@ from keff.reading.ballot import ballot
 from keff.reading.open import Opening, naming, reading
 from keff.sampling.cells import settings
 from keff.sampling.grid import PAIRED, ArmEntry, Cell, ModelEntry, Study, TaskEntry, cells
-from keff.stats.correlation import anova_c
-from keff.stats.diversity import ceiling, k_eff
-from keff.stats.intervals import interval_c
-from keff.stats.majority import majority_at_k
-from keff.stats.plurality import plurality_at_k
+from keff.stats.inference.intervals import interval_c
+from keff.stats.voting.correlation import anova_c
+from keff.stats.voting.diversity import ceiling, k_eff
+from keff.stats.voting.majority import majority_at_k
+from keff.stats.voting.plurality import plurality_at_k
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from keff.paper.records import ArmSample
 from keff.paper.saturation import PILOT_K, SeriesEntry, operating_point, rho
 from keff.reading.open import Record
 from keff.report.tables import Column, Table
-from keff.stats.diversity import ceiling, k_eff
-from keff.stats.intervals import interval_c
-from keff.stats.majority import majority_at_k
-from keff.stats.plurality import plurality_at_k
+from keff.stats.inference.intervals import interval_c
+from keff.stats.voting.diversity import ceiling, k_eff
+from keff.stats.voting.majority import majority_at_k
+from keff.stats.voting.plurality import plurality_at_k
 
 Row = Mapping[str, Any]
 

@@ -11,8 +11,8 @@ from scipy.special import betainc, gammainc, gammaincinv
 
 from keff.policies._table import TablePolicy, beats_half
 from keff.policy import Sample, Stop, View, tally
-from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray
+from keff.stats.voting.draws import Draws
 
 NODES = 96
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy import Need, Sample, Stop, Tally, View, WeightKind, tally
-from keff.stats.draws import Draws
-from keff.stats.top_two import grid
+from keff.stats.models.top_two import grid
 from keff.stats.votes import FloatArray
+from keff.stats.voting.draws import Draws
 
 Table = NDArray[np.bool_]
 

@@ -8,7 +8,7 @@ from keff.errors import PolicyError
 from keff.policies._table import Table, TablePolicy, check_value
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.top_two import grid
+from keff.stats.models.top_two import grid
 
 
 def boundary(k: float, cap: int, b: float = 0.0) -> Table:

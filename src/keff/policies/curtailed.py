@@ -6,7 +6,7 @@ from keff.errors import PolicyError
 from keff.policies._table import TablePolicy
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.top_two import grid
+from keff.stats.models.top_two import grid
 
 
 def policy(value: float | None = None, *, cap: int = DEFAULT_CAP) -> Policy:

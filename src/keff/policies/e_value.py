@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from keff.policies._table import beats_half, check_value
 from keff.policy import Need, Policy, Sample, Stop, View, tally
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.draws import Draws
-from keff.stats.top_two import log_rising
+from keff.stats.models.top_two import log_rising
 from keff.stats.votes import FloatArray, IntArray
+from keff.stats.voting.draws import Draws
 
 
 def log_e_values(cap: int) -> FloatArray:

@@ -13,8 +13,8 @@ from keff.errors import PolicyError
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View, tally
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray
+from keff.stats.voting.draws import Draws
 
 
 @dataclass(frozen=True, slots=True)

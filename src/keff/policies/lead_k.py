@@ -7,7 +7,7 @@ import numpy as np
 from keff.policies._table import TablePolicy, check_value
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.top_two import grid
+from keff.stats.models.top_two import grid
 
 
 def policy(value: float | None = 3, *, cap: int = DEFAULT_CAP) -> Policy:

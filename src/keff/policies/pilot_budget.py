@@ -11,10 +11,10 @@ from keff.errors import PolicyError
 from keff.policies._table import TablePolicy, check_value
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.dense import dense_codes
-from keff.stats.draws import Draws
-from keff.stats.top_two import GENERIC, log_rising, top_two_lead
+from keff.stats.models.top_two import GENERIC, log_rising, top_two_lead
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.draws import Draws
 
 # How many pilot questions the generic prior is worth.
 PSEUDO_ITEMS = 10

@@ -19,8 +19,8 @@ from keff.errors import PolicyError
 from keff.policy.over import Over
 from keff.policy.view import Fittable, Policy, Sample, Stop, View, Weighting, tally
 from keff.policy.waves import everywhere, whole
-from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.draws import Draws
 
 VoteOrder = Literal["arrival", "launch"]
 ORDERS: tuple[VoteOrder, ...] = ("arrival", "launch")

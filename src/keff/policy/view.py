@@ -9,8 +9,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
-from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.draws import Draws
 
 Need = Literal["answers", "confidence", "text", "labels", "branches"]
 WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share"]

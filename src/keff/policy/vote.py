@@ -10,8 +10,8 @@ import numpy as np
 from keff.errors import PolicyError
 from keff.policy.over import Over
 from keff.policy.view import Fittable, Need, Sample, Stop, View
-from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.draws import Draws
 
 
 @dataclass(frozen=True)

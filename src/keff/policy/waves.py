@@ -13,8 +13,8 @@ from keff.errors import PolicyError
 from keff.policy.over import Over
 from keff.policy.spec import MAX_CAP
 from keff.policy.view import Everywhere, Fittable, Policy, Sample, Stop, Vectorised, View, Weighting
-from keff.stats.draws import Draws
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.draws import Draws
 
 
 def everywhere(rule: Policy, draws: Draws, how: str) -> NDArray[Any]:

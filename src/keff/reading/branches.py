@@ -18,7 +18,7 @@ from keff.reading.admit import chosen_paths
 from keff.reading.ballot import Ballot
 from keff.reading.copies import answer_rows, copies
 from keff.records import Note
-from keff.stats.resampling import group_sums
+from keff.stats.inference.resampling import group_sums
 from keff.stats.votes import FloatArray
 
 SURE = 1e-9

@@ -16,8 +16,8 @@ from keff.logs._bulk import Bulk
 from keff.logs._coding import Coded, Codes
 from keff.reading.admit import first_paths
 from keff.reading.ballot import Ballot, Reading, admitted, scored
-from keff.stats.dense import dense_codes
 from keff.stats.votes import IntArray, Votes
+from keff.stats.voting.dense import dense_codes
 
 T = TypeVar("T")
 Scalar = TypeVar("Scalar", bound=np.generic)

@@ -16,7 +16,7 @@ from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, 
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import bulk_ballot
 from keff.records import Note
-from keff.stats.alike import LARGE
+from keff.stats.voting.alike import LARGE
 from keff.task import Task
 
 LABELS = tuple("ABCDEFGHIJ")

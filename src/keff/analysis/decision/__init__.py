@@ -26,8 +26,8 @@ from keff.analysis.results.decision import Decision, Differences, Kept
 from keff.analysis.times import seconds_change
 from keff.policy import Policy
 from keff.records import Interval
-from keff.stats.correlation import agreement
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.correlation import agreement
 
 __all__ = ["RETAIN", "Aim", "Decided", "decide", "reference_of"]
 

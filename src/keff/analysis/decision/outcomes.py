@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from keff.analysis.money import Rates
 from keff.analysis.replay.outcomes import Walks, expectations, run
 from keff.policy import Policy
-from keff.stats.alike import alike, one_of_each
-from keff.stats.draws import Draws, permuted
-from keff.stats.mixture import vote_counts
-from keff.stats.plurality import plurality_at_k_patterns
+from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.alike import alike, one_of_each
+from keff.stats.voting.draws import Draws, permuted
+from keff.stats.voting.plurality import plurality_at_k_patterns
 
 ORDERS_IN_ALL, FEWEST_ORDERS, MOST_ORDERS = 40_000, 8, 1_000
 """Random orders over all questions: what their number leaves unknown is a tenth of what the questions do."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from keff.analysis.decision.outcomes import RuleOutcomes
 from keff.analysis.decision.prior import GENERIC, WIDE_SD, WIDE_WEIGHT, FlipPrice
-from keff.stats.resampling import group_sums, grouped, resampled_totals
+from keff.stats.inference.resampling import group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray
 
 DRAWS = 1_000

@@ -10,9 +10,9 @@ import numpy as np
 
 from keff.analysis.replay.outcomes import run
 from keff.policy import Policy
-from keff.stats.draws import Draws
-from keff.stats.partitions import GENERIC_WEIGHTS, prior_shares
+from keff.stats.models.partitions import GENERIC_WEIGHTS, prior_shares
 from keff.stats.votes import FloatArray
+from keff.stats.voting.draws import Draws
 
 WIDE_WEIGHT, WIDE_SD = 0.1, 0.6
 """Records hold few workloads where voting hurts: this much of the prior is symmetric around 0 and so wide

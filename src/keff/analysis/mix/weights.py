@@ -10,10 +10,10 @@ from keff.analysis.mix.orders import Orders
 from keff.analysis.mix.search import CandidatePlan, replay_mix
 from keff.policies.mix import Mix, Share
 from keff.reading.join import Aligned
-from keff.stats.branches import Between, between
-from keff.stats.deflection import allocate, best_weights, margin
+from keff.stats.branches.covariance import Between, between
+from keff.stats.branches.deflection import allocate, best_weights, margin
+from keff.stats.branches.weights import log_odds_weights
 from keff.stats.votes import FloatArray, IntArray
-from keff.stats.weights import log_odds_weights
 
 MOST_PATHS = 8
 """The most paths of one branch in a mix: further ones hardly add to its deflection."""

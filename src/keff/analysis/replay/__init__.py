@@ -26,13 +26,13 @@ from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.records import Interval, Note
-from keff.stats.alike import alike
-from keff.stats.crowding import ALONE, Crowding
-from keff.stats.draws import Draws, permuted
-from keff.stats.intervals import interval_mean
-from keff.stats.latency import quantile
-from keff.stats.plurality import plurality_at_k_patterns, plurality_items
+from keff.stats.inference.intervals import interval_mean
+from keff.stats.time.crowding import ALONE, Crowding
+from keff.stats.time.latency import quantile
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.alike import alike
+from keff.stats.voting.draws import Draws, permuted
+from keff.stats.voting.plurality import plurality_at_k_patterns, plurality_items
 
 
 def mean_of(values: FloatArray, clusters: IntArray) -> Interval:

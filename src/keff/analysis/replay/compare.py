@@ -10,7 +10,7 @@ import numpy as np
 from keff.analysis.replay.outcomes import PolicyOutcome
 from keff.analysis.results.replay import PilotCosts, ReplayRow
 from keff.records import Interval
-from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.inference.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, Votes
 
 LEVEL = 0.95

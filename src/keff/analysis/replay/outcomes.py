@@ -23,10 +23,10 @@ from keff.policy import (
     in_flight_of,
 )
 from keff.policy.over import Over
-from keff.stats.crowding import ALONE, Crowding
-from keff.stats.draws import Draws
-from keff.stats.running import cut, in_rounds
+from keff.stats.time.crowding import ALONE, Crowding
 from keff.stats.votes import FloatArray, IntArray
+from keff.stats.voting.draws import Draws
+from keff.stats.voting.running import cut, in_rounds
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 
 from keff.analysis.replay.outcomes import expectations, run
 from keff.policy import Policy
-from keff.stats.draws import Draws
-from keff.stats.latency import resampled_quantiles
+from keff.stats.time.latency import resampled_quantiles
 from keff.stats.votes import FloatArray
+from keff.stats.voting.draws import Draws
 
 
 @dataclass(frozen=True)

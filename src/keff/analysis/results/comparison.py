@@ -7,7 +7,7 @@ from typing import Literal
 
 from keff.analysis.results.combination import Pruning, Slot, WeightedVote
 from keff.records import Finding, Interval, Note, Result, number
-from keff.stats.branches import BlockCorrelation
+from keff.stats.branches.covariance import BlockCorrelation
 
 SMALLEST_P = 1e-6
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from keff.analysis.results.decision import Kept
 from keff.analysis.results.money import Bill, Change, Seconds
 from keff.records import Finding, Interval, Result, number
-from keff.stats.choose import Recommendation as Verdict
+from keff.stats.voting.choose import Recommendation as Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from keff.analysis.results.decision_words import sentences
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.recommendation import Recommendation
 from keff.records import Interval, number
-from keff.stats.diversity import k_eff
+from keff.stats.voting.diversity import k_eff
 
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128)
 BARS = "▁▂▃▄▅▆▇█"

@@ -1,0 +1,243 @@
+"""Accounts of named clients: the key file, and the ledger of what each spent today (UTC), in SQLite.
+
+Before a request draws anything, the most that it may draw is reserved on its account; when it ends, what it
+drew is entered and the rest is given back. Each of the two is one statement, so one transaction, whichever
+process of the gateway makes it: an account that is limited goes past its limit by one reservation at most.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import sqlite3
+import time
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from keff.errors import UsageError
+from keff.gateway.http.errors import Problem
+from keff.protocol.address import checked_key
+
+log = logging.getLogger("keff.gateway")
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# The hash of no key at all: with it every caller would be this client.
+EMPTY = hashlib.sha256(b"").digest()
+
+VERSION = 2
+DAY = 86_400
+# So long a write waits for another process of the gateway.
+BUSY_SECONDS = 0.5
+
+# Codes of what is refused because of an account.
+REFUSED = frozenset({"key_limit_reached", "key_limit_reserved", "no_price"})
+
+# When to ask again where only reservations of requests in flight stand in the way: they last seconds.
+AGAIN_SECONDS = 1
+
+_TABLE = """CREATE TABLE IF NOT EXISTS spend (
+  day INTEGER NOT NULL, key TEXT NOT NULL, requests INTEGER NOT NULL, paths INTEGER NOT NULL,
+  dollars REAL NOT NULL, held_paths INTEGER NOT NULL DEFAULT 0, held_dollars REAL NOT NULL DEFAULT 0,
+  PRIMARY KEY (day, key)) STRICT, WITHOUT ROWID"""
+_UPGRADE = (
+    "ALTER TABLE spend ADD COLUMN held_paths INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE spend ADD COLUMN held_dollars REAL NOT NULL DEFAULT 0",
+)
+_RESERVE = """INSERT INTO spend VALUES (:day, :key, 0, 0, 0, :paths, :dollars) ON CONFLICT DO UPDATE SET
+  held_paths = held_paths + excluded.held_paths, held_dollars = held_dollars + excluded.held_dollars
+  WHERE (:most_paths IS NULL OR paths + held_paths < :most_paths)
+  AND (:most_dollars IS NULL OR dollars + held_dollars < :most_dollars)"""
+_SETTLE = """INSERT INTO spend VALUES (:day, :key, 1, :paths, :dollars, 0, 0) ON CONFLICT DO UPDATE SET
+  requests = requests + 1, paths = paths + excluded.paths, dollars = dollars + excluded.dollars,
+  held_paths = max(0, held_paths - :held_paths), held_dollars = max(0, held_dollars - :held_dollars)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A named client: the SHA-256 of its key, and its limits per day (UTC); None for none."""
+
+    name: str
+    digest: bytes = field(repr=False)
+    paths: int | None = None
+    dollars: float | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return self.paths is not None or self.dollars is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What one account spent on one day, and what its requests in flight have reserved."""
+
+    requests: int = 0
+    paths: int = 0
+    dollars: float = 0.0
+    held_paths: int = 0
+    held_dollars: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Paths and dollars that a request may draw at the most, held on its account since that day."""
+
+    account: Account
+    day: int
+    paths: int = 0
+    dollars: float = 0.0
+
+
+class AccountLedger:
+    """What every account spent and has reserved, by day; kept over restarts, shared by processes.
+
+    A process that is killed leaves its reservations standing until midnight: what it drew nobody knows.
+    """
+
+    def __init__(self, file: Path) -> None:
+        try:
+            self._db = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            known = self._made()
+            self.today("")
+        except sqlite3.Error as error:
+            raise UsageError(f"{file} cannot hold the spend ({error}): name another with --spend") from None
+        if not known:
+            raise UsageError(f"{file} is of another version of keff: name another with --spend")
+
+    def _made(self) -> bool:
+        """Make the table, or bring one of keff 0.2 up to date; return False for one that is not known."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version in (0, 1, VERSION):
+                for statement in _UPGRADE if version == 1 else (_TABLE,):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {VERSION}")
+            return version in (0, 1, VERSION)
+
+    def today(self, name: str) -> Balance:
+        """Return the balance of today; raises sqlite3.Error."""
+        row = self._db.execute(
+            "SELECT requests, paths, dollars, held_paths, held_dollars FROM spend WHERE day = ? AND key = ?",
+            (_day(), name),
+        ).fetchone()
+        return Balance(*row) if row else Balance()
+
+    def reserve(self, account: Account, paths: int, dollars: float) -> Reservation:
+        """Hold what a request may draw at the most, in one transaction.
+
+        Raises Problem: 429 for an account that is at its limit or would be if all that it has in flight drew
+        what it may; 503 where an account with a limit cannot be written.
+        """
+        day = _day()
+        if not account.limited:
+            return Reservation(account, day)
+        values = {"day": day, "key": account.name, "paths": paths, "dollars": dollars}
+        limits = {"most_paths": account.paths, "most_dollars": account.dollars}
+        try:
+            if self._db.execute(_RESERVE, values | limits).rowcount:
+                return Reservation(account, day, paths, dollars)
+            balance = self.today(account.name)
+        except sqlite3.Error as error:
+            log.warning(json.dumps({"event": "account not written", "message": str(error)}))
+            line = "the account of this key cannot be written: ask again"
+            raise Problem(503, line, code="account_unavailable") from None
+        raise _refusal(account, balance)
+
+    def settle(self, held: Reservation, paths: int, dollars: float) -> None:
+        """Enter what a request drew, and give back what it had reserved; raises sqlite3.Error."""
+        drawn = {"day": held.day, "key": held.account.name, "paths": paths, "dollars": dollars}
+        self._db.execute(_SETTLE, drawn | {"held_paths": held.paths, "held_dollars": held.dollars})
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def _day() -> int:
+    return int(time.time()) // DAY
+
+
+def _refusal(account: Account, balance: Balance) -> Problem:
+    """Return why an account is refused: its day's limit is used, or the rest of it is in flight."""
+    wait = DAY - int(time.time()) % DAY
+    final = {"retry-after": str(wait), "x-should-retry": "false"}
+    used = (
+        (account.paths, balance.paths, f"{balance.paths} of {account.paths} paths"),
+        (account.dollars, balance.dollars, f"{balance.dollars:.4g} of {account.dollars or 0:.4g} dollars"),
+    )
+    for limit, spent, what in used:
+        if limit is not None and spent >= limit:
+            line = f"the key {account.name} has used {what} of today (UTC); again in {wait} seconds"
+            return Problem(429, line, code="key_limit_reached", headers=final)
+    line = (
+        f"requests in flight have reserved what is left today of the key {account.name} "
+        f"({balance.held_paths} paths, {balance.held_dollars:.4g} dollars): ask again when they are "
+        "answered; a smaller max_tokens or keff.cap reserves less"
+    )
+    again = {"retry-after": str(AGAIN_SECONDS)}
+    return Problem(429, line, code="key_limit_reserved", headers=again)
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-fA-F]{64}$")
+    env: str | None = None
+    paths_per_day: int | None = Field(default=None, ge=1, le=2**53, strict=True)
+    dollars_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    keys: dict[str, _Entry] = Field(min_length=1)
+
+
+def read_accounts(file: Path) -> tuple[Account, ...]:
+    """Return the accounts of a key file; raises UsageError with one line.
+
+    Each table ``[keys.NAME]`` has ``sha256`` (of the key, in hexadecimal) or ``env`` (the environment
+    variable that holds it), and may have ``paths_per_day`` and ``dollars_per_day``.
+    """
+    try:
+        given = _File.model_validate(tomllib.loads(file.read_text("utf-8")))
+    except OSError as error:
+        raise UsageError(f"--keys {file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--keys {file} is not TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "keys"
+        raise UsageError(f"--keys {file}: {where}: {first['msg']}") from None
+    accounts = tuple(_account(file, name, entry) for name, entry in given.keys.items())
+    if len({account.digest for account in accounts}) < len(accounts):
+        raise UsageError(f"--keys {file}: two names have the same key")
+    return accounts
+
+
+def _account(file: Path, name: str, entry: _Entry) -> Account:
+    if not NAME.fullmatch(name):
+        raise UsageError(f"--keys {file}: {name!r:.80} is no name: use letters, digits, '_', '-' and '.'")
+    if (entry.sha256 is None) == (entry.env is None):
+        raise UsageError(f"--keys {file}: keys.{name} needs either sha256 or env")
+    if entry.sha256 is not None:
+        digest = bytes.fromhex(entry.sha256)
+        if digest == EMPTY:
+            raise UsageError(f"--keys {file}: keys.{name}: sha256 is that of an empty key")
+    else:
+        value = checked_key(os.environ.get(str(entry.env), ""), str(entry.env))
+        if not value:
+            raise UsageError(
+                f"--keys {file}: keys.{name}: the environment has no {entry.env}, or it is empty"
+            )
+        digest = hashlib.sha256(value.encode()).digest()
+    return Account(name, digest, entry.paths_per_day, entry.dollars_per_day)

@@ -1,0 +1,143 @@
+"""The application: who may ask, and which route answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncGenerator
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from keff.gateway.http.errors import Problem
+from keff.gateway.http.exchange import ACCOUNT, JSON, Receive, Scope, Send
+from keff.gateway.http.routes import Pages
+from keff.gateway.http.security import Guard
+from keff.gateway.service import Service
+from keff.gateway.traffic.live import LIVE, METRICS, OPERATOR, PLAN, Viewer
+from keff.gateway.upstream.pass_through import passes
+from keff.gateway.vote.chat import RESPONSES, Chat
+
+log = logging.getLogger("keff.gateway")
+
+CHAT = "/v1/chat/completions"
+ALIVE = ("/healthz", "/health", "/health/liveliness", "/health/liveness")
+READY = ("/readyz", "/health/readiness")
+OPEN_PATHS = frozenset({*ALIVE, *READY})
+VOTED = frozenset({CHAT, RESPONSES})
+MODELS = "/v1/models"
+# Headers in which a reply says what came of it.
+TOLD = ("x-keff-paths", "x-keff-share", "x-keff-change", "x-keff-stale-plan", "x-keff-not-voted")
+
+HOUR = 3600.0
+
+
+class Front:
+    """The application: lets pass who may ask, answers chat requests itself and hands on all others."""
+
+    def __init__(self, chat: Chat, rest: Starlette, guard: Guard) -> None:
+        self.chat, self.rest, self.guard = chat, rest, guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection scope; a caller who may not ask gets 401 or 403."""
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            try:
+                headers = dict(scope["headers"])
+                if scope["path"] in OPERATOR:
+                    self.guard.check_operator(headers)
+                elif scope["path"] == METRICS:
+                    self.guard.check_metrics(headers)
+                else:
+                    scope[ACCOUNT] = self.guard.check(headers)
+            except Problem as problem:
+                await self._refuse(problem, scope, receive, send)
+                return
+            # With a slash too many, or in other letters, it would be passed on, and silently not voted.
+            if (path := scope["path"].rstrip("/").lower()) in VOTED:
+                scope = {**scope, "path": path}
+            if path in VOTED and scope["method"] == "POST":
+                await self.chat(scope, receive, send)
+                return
+            if passes(scope["path"]) and not _is_own(scope["path"]):
+                await self.chat.through(scope, receive, send)
+                return
+        await self.rest(scope, receive, send)
+
+    async def _refuse(self, problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+        self.chat.service.metrics.count("keff_requests_total", status=str(problem.status))
+        if log.isEnabledFor(logging.INFO):
+            caller = (scope.get("client") or ("",))[0]
+            log.info(json.dumps({"event": "refused", "status": problem.status, "client": caller}))
+        response = Response(problem.body(), problem.status, problem.headers, media_type=JSON)
+        await response(scope, receive, send)
+
+
+def _is_own(path: str) -> bool:
+    return path in (CHAT, MODELS) or path.startswith(f"{MODELS}/")
+
+
+async def _unrouted(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    line = (
+        "not found: use POST /v1/chat/completions or /v1/responses" if status == 404 else "method not allowed"
+    )
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return Response(Problem(status, line).body(), status, headers, media_type=JSON)
+
+
+def with_cors(front: Front, origins: tuple[str, ...]) -> Front | CORSMiddleware:
+    """Let web pages of these origins ask; the guard still wants the token."""
+    if not origins:
+        return front
+    return CORSMiddleware(
+        front,
+        allow_origins=origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["*"],
+        expose_headers=["x-request-id", *TOLD],
+    )
+
+
+async def told_hourly(viewer: Viewer) -> None:
+    """Log what the live page says once an hour; a worker has nothing to say of its own."""
+    while True:
+        await asyncio.sleep(HOUR)
+        if told := await viewer.state():
+            log.info(json.dumps({"event": "summary", **told}))
+
+
+def application(service: Service, guard: Guard, viewer: Viewer) -> Front:
+    """Return the ASGI application of one process; ``viewer`` shows the operator's pages."""
+    pages, chat = Pages(service, guard, viewer), Chat(service, guard)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        for server in service.servers:
+            await server.start()
+        service.pool.warm(service.reader)
+        hourly = asyncio.create_task(told_hourly(viewer))
+        try:
+            yield
+        finally:
+            hourly.cancel()
+            await service.close()
+
+    rest = Starlette(
+        routes=[
+            Route(CHAT, chat, methods=["POST"]),
+            Route(MODELS, pages.models),
+            Route("/v1/models/{name:path}", pages.model),
+            *(Route(path, pages.healthz) for path in ALIVE),
+            *(Route(path, pages.readyz) for path in READY),
+            *(Route(path, pages.view) for path in (METRICS, LIVE, PLAN)),
+        ],
+        exception_handlers={HTTPException: _unrouted},
+        lifespan=lifespan,
+    )
+    return Front(chat, rest, guard)

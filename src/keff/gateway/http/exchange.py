@@ -1,0 +1,134 @@
+"""One request and its connection: what was sent so far, and whether the client is still there."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from keff.gateway.accounts.accounts import Account, Reservation
+from keff.gateway.http.errors import Gone, Problem
+from keff.gateway.traffic.spans import TraceSpan
+from keff.gateway.vote.job import RequestJob
+
+# Where a connection scope says whose key was shown.
+ACCOUNT = "keff.account"
+
+JSON, EVENTS = "application/json", "text/event-stream"
+
+# Where a connection scope has the line to its client.
+LINE = "keff.line"
+
+# What a header may be called, and what it cannot hold (RFC 9110, 5.1 and 5.5).
+_NAME, _CONTROL = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+"), re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+T = TypeVar("T")
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, object]]]
+Send = Callable[[MutableMapping[str, object]], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Line:
+    """The line to a client: who wants to know when it breaks."""
+
+    lost: bool = False
+    watchers: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
+
+    def lose(self) -> None:
+        """Tell all who watch that the client is gone."""
+        self.lost = True
+        for watcher in tuple(self.watchers):
+            watcher()
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request with its connection: what was sent so far, and the job once it is known.
+
+    ``held`` is what was reserved on the caller's account; ``cost`` are the paths and dollars of a request
+    that is passed through.
+    """
+
+    name: str
+    headers: dict[bytes, bytes]
+    receive: Receive
+    send: Send
+    line: Line
+    account: Account | None = None
+    held: Reservation | None = None
+    cost: tuple[int, float] = (0, 0.0)
+    status: int = 0
+    job: RequestJob | None = None
+    passed: bool = False
+    code: str | None = None
+    not_voted: str | None = None
+    span: TraceSpan | None = None
+
+    async def begin(self, status: int, kind: str, more: Mapping[str, str], size: int | None = None) -> None:
+        """Send the head of the response."""
+        self.status = status
+        job = self.job
+        told = {"content-type": kind, "x-request-id": self.name, **more}
+        if size is not None:
+            told["content-length"] = str(size)
+        if job is not None and job.paths:
+            told["x-keff-paths"] = str(job.paths)
+            if (change := job.change) is not None:
+                told["x-keff-change"] = change
+        if job is not None and job.share is not None:
+            told["x-keff-share"] = f"{job.share:.4g}"
+        if job is not None:
+            told |= job.limits
+        if self.not_voted is not None:
+            told["x-keff-not-voted"] = self.not_voted
+        if job is not None and job.stale:
+            told["x-keff-stale-plan"] = ", ".join(job.stale)
+        # A name in a plan may be in any script; a header is Latin-1. What the upstream told may be anything.
+        head = [
+            (name.encode("latin-1"), value.encode("latin-1", "replace"))
+            for name, value in told.items()
+            if _NAME.fullmatch(name) and not _CONTROL.search(value)
+        ]
+        await self.send({"type": "http.response.start", "status": status, "headers": head})
+
+    async def whole(self, status: int, body: bytes, more: Mapping[str, str]) -> None:
+        """Send a whole response."""
+        await self.begin(status, JSON, more, len(body))
+        await self.part(body, last=True)
+
+    async def fail(self, problem: Problem) -> None:
+        """Send an error, unless a response has begun: then the connection closes in its middle."""
+        self.code = problem.code
+        if not self.status:
+            await self.whole(problem.status, problem.body(), problem.headers)
+
+    async def part(self, body: bytes, *, last: bool = False) -> None:
+        """Send a piece of the body."""
+        await self.send({"type": "http.response.body", "body": body, "more_body": not last})
+
+
+async def until_gone(exchange: Exchange, work: Coroutine[object, object, T]) -> T:
+    """Await ``work`` while the client is there; else cancel it, wait for its end, and raise Gone."""
+    me, line = cast("asyncio.Task[object]", asyncio.current_task()), exchange.line
+    left = False
+
+    def leave() -> None:
+        nonlocal left
+        left = True
+        me.cancel()
+
+    if line.lost:
+        work.close()
+        raise Gone
+    line.watchers.add(leave)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if not left or me.uncancel():
+            raise
+        raise Gone from None
+    finally:
+        line.watchers.discard(leave)

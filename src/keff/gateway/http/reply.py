@@ -1,0 +1,159 @@
+"""The reply to a voted request: a path that holds the winning answer, the sum of usage, and the vote."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+from keff.gateway.options import Reply
+from keff.gateway.vote.outcome import Drawn, Outcome
+from keff.narrow import fields
+from keff.protocol.responses import response_usage
+from keff.protocol.tokens import counts_of
+from keff.protocol.values import MOST_TOKENS, Object, count, text_of
+from keff.records import stable_hash
+
+LONGEST_KEY = 200
+
+
+def winner(outcome: Outcome, reply: Reply) -> Drawn:
+    """Return the path that is shown: one that holds the answer, else the first path.
+
+    ``shortest`` is by characters of the visible text, the first among equals.
+    """
+    if outcome.stop.answer is None:
+        return outcome.paths[0]
+    holders = [path for path in outcome.paths if path.key == outcome.stop.answer] or list(outcome.paths)
+    if reply == "first":
+        return holders[0]
+    return min(holders, key=lambda path: len(text_of(fields(path.choice["message"]).get("content"))))
+
+
+def total_usage(paths: Iterable[Drawn]) -> Object:
+    """Return the sum of what the upstream billed, field by field; one response is counted once."""
+    bodies = {id(path.body): path.body for path in paths}
+    total: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    for body in bodies.values():
+        _add(total, fields(body.get("usage")))
+    total["total_tokens"] = sum(_number(total[name]) for name in ("prompt_tokens", "completion_tokens"))
+    return total
+
+
+def _add(total: Object, more: Mapping[str, object], *, details: bool = True) -> None:
+    """Add what can be added; ``details`` are one level deep. What is negative or absurd is left out."""
+    for name, value in more.items():
+        before = total.get(name)
+        if isinstance(value, dict):
+            if not details or isinstance(before, int | float):
+                continue
+            total[name] = inner = fields(before)
+            _add(inner, cast("Object", value), details=False)
+        elif not isinstance(before, dict) and (amount := _amount(value)) is not None:
+            total[name] = amount + _number(before)
+
+
+def _number(value: object) -> int | float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _amount(value: object) -> int | float | None:
+    """Return a number of tokens, or of dollars or seconds, which some servers add to their usage."""
+    return value if isinstance(value, float) and 0 <= value <= MOST_TOKENS else count(value)
+
+
+def uncounted(paths: Iterable[Drawn]) -> int:
+    """Return how many upstream answers gave no usage that can be right: their tokens are in no sum."""
+    bodies = {id(path.body): path.body for path in paths}
+    counts = [counts_of(body.get("usage")) for body in bodies.values()]
+    return sum(given.odd or given.output is None for given in counts)
+
+
+def votes_of(paths: Sequence[Drawn]) -> dict[str, int]:
+    """Return the votes of each answer, most first; a long answer is shortened and ends in its hash."""
+    counts = Counter(path.key for path in paths if path.key is not None)
+    return {shown(key): count for key, count in counts.most_common()}
+
+
+def shown(key: str) -> str:
+    """Return a vote key as it is shown."""
+    return key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}...#{stable_hash(key)[:12]}"
+
+
+def vote_share(outcome: Outcome) -> float:
+    """Return the winner's share of the votes; 0 where there is none."""
+    keys = [path.key for path in outcome.paths if path.key is not None]
+    return keys.count(outcome.stop.answer) / len(keys) if keys and outcome.stop.answer is not None else 0.0
+
+
+def vote_object(
+    outcome: Outcome, policy: str, stale: Sequence[str], usage: Mapping[str, object], dollars: float | None
+) -> Object:
+    """Return the ``keff`` object of a reply."""
+    stop, bill = outcome.stop, counts_of(usage)
+    answer = None if stop.answer is None else shown(stop.answer)
+    return {
+        "policy": policy,
+        "answer": answer,
+        "votes": votes_of(outcome.paths),
+        "share": vote_share(outcome),
+        "weight": {"value": stop.weight, "kind": stop.kind},
+        "paths": len(outcome.paths),
+        "abstentions": sum(path.key is None for path in outcome.paths),
+        "unused": len(outcome.unused),
+        "failed": outcome.failed,
+        "cancelled": outcome.cancelled,
+        "stop": outcome.cause,
+        "stop_reason": stop.reason,
+        "stale_plan": list(stale),
+        "cost": {
+            "prompt_tokens": bill.prompt,
+            "cached_tokens": bill.cached,
+            "completion_tokens": bill.output or 0,
+            "uncounted_answers": uncounted((*outcome.paths, *outcome.unused)),
+            "dollars": dollars,
+        },
+    }
+
+
+def all_paths(paths: Sequence[Drawn]) -> list[Object]:
+    """Return every path that was consumed, in launch order, with its vote."""
+    return [
+        {
+            "answer": None if path.key is None else shown(path.key),
+            "message": path.choice.get("message"),
+            "finish_reason": path.choice.get("finish_reason"),
+        }
+        for path in paths
+    ]
+
+
+def completion(
+    name: str, paths: Sequence[Drawn], usage: Mapping[str, object], vote: Mapping[str, object]
+) -> Object:
+    """Return the reply: the response that the first path came in, with these paths as its choices.
+
+    ``name`` if it has no id.
+    """
+    return {
+        "id": name,
+        "created": int(time.time()),
+        **paths[0].body,
+        "object": "chat.completion",
+        "choices": [{**path.choice, "index": index} for index, path in enumerate(paths)],
+        "usage": usage,
+        "keff": vote,
+    }
+
+
+def response(name: str, path: Drawn, usage: Mapping[str, object], vote: Mapping[str, object]) -> Object:
+    """Return the reply in the form of Responses: the one that is the path, with the usage of all."""
+    return {
+        "id": name,
+        "object": "response",
+        "created_at": int(time.time()),
+        **fields(path.body.get("response")),
+        "usage": response_usage(usage),
+        "keff": vote,
+    }

@@ -1,0 +1,284 @@
+"""A chat request as the client sent it: checked, with what is meant for the gateway taken out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NoReturn, TypedDict, TypeVar, cast
+
+from keff.gateway.http.errors import Problem
+from keff.gateway.upstream.server import CHAT, RESPONSES, Api
+from keff.narrow import entries, fields, items
+from keff.protocol import responses
+from keff.protocol.values import Object, encoded
+
+LONGEST_DEADLINE = 1_000_000
+
+OWN = "keff"
+OWN_FIELDS = ("policy", "cap", "k", "deadline_s", "return_paths", "answer_space", "fields")
+MOST_FIELDS, LONGEST_FIELD = 64, 200
+HEADERS = {
+    b"x-keff-policy": "policy",
+    b"x-keff-cap": "cap",
+    b"x-keff-k": "k",
+    b"x-keff-deadline": "deadline_s",
+}
+
+_WHOLE = re.compile(r"[+-]?\d{1,300}", re.ASCII)
+# Numbers as JSON has them: Python would read other scripts' digits and underscores too.
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+Headers = Mapping[bytes, bytes]
+T = TypeVar("T")
+
+
+class _Wished(TypedDict, total=False):
+    policy: str | None
+    cap: int | None
+    k: int | None
+    deadline_s: float | None
+    return_paths: bool
+    answer_space: str | None
+    fields: tuple[str, ...]
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one request asks of the gateway; None where it leaves that to the plan and the options."""
+
+    policy: str | None = None
+    cap: int | None = None
+    k: int | None = None
+    deadline_s: float | None = None
+    return_paths: bool = False
+    answer_space: str | None = None
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Ask:
+    """A request to answer.
+
+    ``body`` is the client's object without what the gateway decides (``n``, ``stream``, ``stream_options``,
+    ``seed``, ``keff``); everything else in it is unchanged. ``view`` is the chat request that asks the same:
+    of chat, the body itself. ``n`` choices are wanted in the reply.
+    """
+
+    body: Object
+    wish: Wish
+    seed: int | None = None
+    n: int = 1
+    stream: bool = False
+    stream_options: Object | None = None
+    api: Api = CHAT
+    view: Object = field(default_factory=Object)
+
+    def __post_init__(self) -> None:
+        if self.api is CHAT:
+            self.view = self.body
+
+    def fill(self) -> list[str]:
+        """Put what a plan filled into the view into the body; return what the body has no place for."""
+        if self.api is CHAT:
+            return []
+        self.body, rest = responses.filled(self.body, self.view)
+        return rest
+
+    def end_with(self, contract: str) -> None:
+        """End the last user message in the answer contract."""
+        if self.api is CHAT:
+            self.body["messages"] = with_contract(entries(self.body["messages"]), contract)
+        else:
+            self.body = responses.with_contract(self.body, contract)
+
+    def head(self, with_logprobs: bool) -> bytes:
+        """Return the body of an upstream call without its closing brace; raises Problem (400)."""
+        body = self.body
+        if with_logprobs and self.api is CHAT:
+            body = body | {"logprobs": True}
+        elif with_logprobs:
+            body = body | {"include": [*items(body.get("include")), responses.LOGPROBS]}
+        try:
+            return encoded(body)[:-1]
+        except ValueError:
+            line = "the request holds a number beyond what a float can hold, or is nested too deeply"
+            raise Problem(400, line) from None
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with a usage chunk."""
+        return bool((self.stream_options or {}).get("include_usage"))
+
+    @property
+    def logprobs(self) -> bool:
+        """Whether the client wants log-probabilities back."""
+        return bool(self.body.get("logprobs"))
+
+
+def read_ask(raw: bytes, headers: Headers) -> Ask:
+    """Read a request; raises Problem (400) that names the field."""
+    body = _json_object(raw)
+    _check_messages(body.get("messages"))
+    _check_model(body)
+    n = body.pop("n", None)
+    n = 1 if n is None else n
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise Problem(400, "n must be a whole number of at least 1", param="n", code="unsupported_value")
+    wish = _wish(body.pop(OWN, None), headers)
+    if n > 1:
+        if wish.k is not None or wish.policy is not None or wish.cap is not None:
+            raise Problem(400, "n stands alone: leave keff.k, keff.policy and keff.cap out", param="n")
+        wish = replace(wish, k=n)
+    options = cast("Object | None", _typed(body, "stream_options", dict))
+    seed = _typed(body, "seed", int)
+    if seed is not None and not -(2**63) <= seed < 2**63:
+        raise Problem(400, "seed must be an integer of at most 64 bits", param="seed")
+    return Ask(
+        body,
+        wish,
+        seed=seed,
+        n=n,
+        stream=bool(_typed(body, "stream", bool)),
+        stream_options=options,
+    )
+
+
+def read_response_ask(raw: bytes, headers: Headers) -> Ask | str:
+    """Read a request of the Responses API; a string says why it cannot be voted on.
+
+    Raises Problem (400) that names the field.
+    """
+    body = _json_object(raw)
+    given = body.get("input")
+    if not isinstance(given, str | list):
+        raise Problem(400, "input must be a string or a list", param="input")
+    _check_model(body)
+    if (reason := responses.not_voted(body)) is not None:
+        return reason
+    wish, stream = _wish(body.pop(OWN, None), headers), bool(_typed(body, "stream", bool))
+    options = cast("Object | None", _typed(body, "stream_options", dict))
+    return Ask(
+        body,
+        wish,
+        stream=stream,
+        stream_options=options,
+        api=RESPONSES,
+        view=responses.chat_view(body),
+    )
+
+
+def _check_model(body: Object) -> None:
+    model = body.get("model")
+    if model is not None and (not isinstance(model, str) or len(model) > 500):
+        raise Problem(400, "model must be a string", param="model")
+
+
+def with_contract(messages: list[Object], contract: str) -> list[Object]:
+    """Return messages whose last user message ends in the answer contract."""
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if message["role"] == "user":
+            content = message.get("content")
+            if isinstance(content, str):
+                content = f"{content}\n\n{contract}"
+            elif isinstance(content, list):
+                content = [*items(cast("object", content)), {"type": "text", "text": contract}]
+            return [*messages[:place], {**message, "content": content}, *messages[place + 1 :]]
+    return messages
+
+
+def _json_object(raw: bytes) -> Object:
+    try:
+        body: object = DECODER.decode(raw.decode())
+    except (ValueError, RecursionError) as error:
+        line = "is too deeply nested" if isinstance(error, RecursionError) else f"is not JSON: {error}"
+        raise Problem(400, f"the request body {line}"[:300]) from None
+    if not isinstance(body, dict):
+        raise Problem(400, "the request body must be a JSON object")
+    return cast("Object", body)
+
+
+def _check_messages(messages: object) -> None:
+    if not isinstance(messages, list) or not messages:
+        raise Problem(400, "messages must be a list of at least one message", param="messages")
+    for place, message in enumerate(entries(cast("object", messages))):
+        if not isinstance(message.get("role"), str):
+            line = 'a message has the form {"role": ..., "content": ...}'
+            raise Problem(400, line, param=f"messages[{place}]")
+
+
+def _typed(body: Object, name: str, kind: type[T]) -> T | None:
+    value = body.pop(name, None)
+    if value is None:
+        return None
+    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+        return value
+    raise Problem(400, f"{name} must be of type {kind.__name__}", param=name)
+
+
+def _wish(given: object, headers: Headers) -> Wish:
+    wish: Object = {}
+    for header, name in HEADERS.items():
+        if header in headers:
+            text = headers[header].decode("latin-1")
+            wish[name] = text if name == "policy" else _number(text, name)
+    if given is not None and not isinstance(given, dict):
+        raise Problem(400, 'keff must be an object, such as {"policy": "lead_k:3"}', param=OWN)
+    for name, value in fields(cast("object", given)).items():
+        if name not in OWN_FIELDS:
+            raise Problem(400, f"keff takes {', '.join(OWN_FIELDS)}, not {name!r:.50}", param=OWN)
+        wish[name] = value
+    return _checked(wish)
+
+
+def _number(text: str, name: str) -> float | int:
+    whole = name != "deadline_s"
+    if not (_WHOLE if whole else _DECIMAL).fullmatch(text.strip()):
+        raise Problem(400, f"keff.{name} must be a number", param=f"keff.{name}")
+    return int(text) if whole else float(text)
+
+
+def _checked(wish: Object) -> Wish:
+    policy, deadline = wish.get("policy"), wish.get("deadline_s")
+    if policy is not None and (not isinstance(policy, str) or not 0 < len(policy) <= 200):
+        raise Problem(400, "keff.policy must be a string such as lead_k:3", param="keff.policy")
+    for name in ("cap", "k"):
+        value = wish.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise Problem(400, f"keff.{name} must be an integer of at least 1", param=f"keff.{name}")
+    if deadline is not None:
+        if isinstance(deadline, bool) or not isinstance(deadline, int | float):
+            raise Problem(400, "keff.deadline_s must be a number", param="keff.deadline_s")
+        if not 0 < deadline <= LONGEST_DEADLINE:
+            line = f"keff.deadline_s must be above 0 and at most {LONGEST_DEADLINE:,} seconds"
+            raise Problem(400, line, param="keff.deadline_s")
+    if not isinstance(wish.get("return_paths", False), bool):
+        raise Problem(400, "keff.return_paths must be true or false", param="keff.return_paths")
+    _check_reading(wish)
+    if wish.get("k") is not None and (policy is not None or wish.get("cap") is not None):
+        raise Problem(400, "keff.k stands alone: leave keff.policy and keff.cap out", param="keff.k")
+    return Wish(**cast("_Wished", wish))
+
+
+def _check_reading(wish: Object) -> None:
+    """Check the names by which a request says how it is read; raises Problem."""
+    if wish.get("answer_space") is not None and not isinstance(wish["answer_space"], str):
+        raise Problem(400, "keff.answer_space must be a name such as numeric", param="keff.answer_space")
+    given = wish.get("fields")
+    if given is None:
+        wish.pop("fields", None)
+        return
+    named = [name for name in items(given) if isinstance(name, str) and 0 < len(name) <= LONGEST_FIELD]
+    if not named or len(named) != len(items(given)) or len(named) > MOST_FIELDS:
+        line = f'keff.fields must be a list of 1 to {MOST_FIELDS} names, such as ["answer"]'
+        raise Problem(400, line, param="keff.fields")
+    wish["fields"] = tuple(named)

@@ -1,0 +1,137 @@
+"""What a gateway learns from the votes of its requests: traffic, the drift profile and the drift alarm.
+
+A gateway of one process writes its own books. With ``--workers`` one process keeps them for all, and the
+workers send it what they saw (``staff``).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from keff.gateway.traffic.monitor import Monitor, StateFile, save_profile
+from keff.gateway.traffic.savings import Spent
+from keff.gateway.traffic.traffic import Learner, Traffic
+from keff.plan import Plan, Profile
+from keff.policy import Policy
+
+log = logging.getLogger("keff.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """One answered request: its votes in launch order, and how it ended.
+
+    ``regular`` says that it is one of those that the plan, or the operator's policy, describes. ``at`` is
+    when, in seconds since 1970: the books of several processes are put into this order.
+    """
+
+    keys: tuple[str | None, ...]
+    kind: str | None
+    cause: str
+    failed: int
+    regular: bool
+    at: float = field(default_factory=time.time)
+
+
+class VoteLedger(Protocol):
+    """Where votes are written down."""
+
+    @property
+    def few_shadows(self) -> bool:
+        """Whether requests drawn on are wanted for the profile only, so that few paths of them do."""
+        ...
+
+    def voted(self, note: Voted) -> None:
+        """Take one request that was answered by a vote."""
+        ...
+
+    def answered(self, stop: str, spent: Spent) -> None:
+        """Take how long a reply took and what it cost."""
+        ...
+
+    def drawn_on(self, keys: Sequence[str | None]) -> None:
+        """Take all votes of a regular request that was drawn on after its reply."""
+        ...
+
+    async def close(self) -> None:
+        """Save what must outlive the process."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class OwnBooks:
+    """The books of this process.
+
+    ``learned`` says that the profile is made from traffic, not by a pilot: then free text, which such a
+    profile never holds, is nothing to compare it with.
+    """
+
+    policy: Policy
+    monitor: Monitor | None = None
+    learner: Learner | None = None
+    state: StateFile | None = None
+    traffic: Traffic = field(default_factory=Traffic)
+    learned: bool = False
+
+    @property
+    def few_shadows(self) -> bool:
+        """Whether requests drawn on are wanted for the profile only."""
+        return self.learner is not None and self.learner.shadow_only
+
+    def voted(self, note: Voted) -> None:
+        """Take one request that was answered by a vote."""
+        self.traffic.note(note.keys, note.kind, note.cause, note.failed)
+        compared = note.cause == "policy" or (note.cause == "free_text" and not self.learned)
+        if not note.regular or not compared:
+            return
+        if self.monitor is not None:
+            if not self.monitor.shadow_only:
+                self.monitor.observe(note.keys)
+        elif self.learner is not None and not self.learner.shadow_only:
+            self._learn(self.learner, note.keys)
+
+    def answered(self, stop: str, spent: Spent) -> None:
+        """Take how long a reply took and what it cost."""
+        self.traffic.answered(stop, spent)
+
+    def drawn_on(self, keys: Sequence[str | None]) -> None:
+        """Take all votes of a regular request that was drawn on after its reply."""
+        if self.few_shadows and self.learner is not None:
+            if len(keys) >= self.learner.m:
+                self._learn(self.learner, keys)
+            return
+        self.traffic.drawn.append(tuple(keys))
+        if self.monitor is not None and self.monitor.shadow_only and len(keys) >= self.monitor.m:
+            self.monitor.observe(keys)
+
+    def _learn(self, learner: Learner, keys: Sequence[str | None]) -> None:
+        """Take a request into the profile; when it is whole, the drift alarm begins."""
+        profile = learner.observe(keys)
+        if profile is None:
+            return
+        self.learner = None
+        plan = Plan(policy=self.policy.spec, estimates={}, profile=profile)
+        self.monitor = Monitor(plan, self.policy, self.state)
+        log.info(json.dumps({"event": "profile", "requests": sum(profile.table), "paths": profile.paths}))
+        self._keep(profile)
+
+    def _keep(self, profile: Profile) -> None:
+        if self.state is None:
+            return
+        try:
+            save_profile(self.state, self.policy, profile)
+        except sqlite3.Error as error:
+            log.warning(json.dumps({"event": "drift state not saved", "message": str(error)}))
+
+    async def close(self) -> None:
+        """Save the alarm's state and release its file."""
+        if self.monitor is not None:
+            self.monitor.save()
+        if self.state is not None:
+            self.state.close()

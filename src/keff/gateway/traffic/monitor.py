@@ -1,0 +1,285 @@
+"""The drift alarm of a gateway.
+
+Does the traffic still agree with itself as the pilot did? Needs no labels.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from keff.errors import UsageError
+from keff.gateway.traffic.metrics import Labels, series
+from keff.narrow import fields
+from keff.plan import Plan, Profile
+from keff.policy import Policy, Sample, View, in_flight_of
+from keff.protocol.values import Object, decoded
+from keff.records import stable_hash
+from keff.stats.drift.conformal import ConformalMartingale, ShiryaevRoberts
+from keff.stats.drift.drift import stop_score
+from keff.stats.drift.looks import MeanLooks
+from keff.stats.drift.patterns import agreeing_pairs, pattern_code, patterns
+from keff.stats.votes import FloatArray, IntArray
+
+log = logging.getLogger("keff.gateway")
+
+# The chances that the martingale and the looks at the mean ever alarm falsely, however long they run.
+ALPHA, LOOKS_ALPHA = 0.01, 0.04
+
+# Orders of the pilot's paths of which the looks at the mean take the average.
+ORDERS = 8
+
+# The mean number of requests before Shiryaev-Roberts, which also sees late changes, alarms falsely.
+RUN_LENGTH = 20_000
+
+# Where the policy may stop at one path, the pattern is that of 4 paths of shadow requests.
+SHADOW_DRAWS = 4
+
+SAVE_SECONDS = 1.0
+
+OTHER_VERSION = "the state file is of another version of keff: name another with --state"
+
+
+def pattern_paths(policy: Policy, profile: Profile) -> tuple[int, bool]:
+    """Return at how many paths m patterns are taken, and whether only shadow requests draw as many.
+
+    m is the policy's first round (no vote makes it stop earlier), at most the pilot's own number of paths.
+    """
+    first = policy.decide(View(()))
+    least = first.m if isinstance(first, Sample) else 1
+    shadow = least < 2
+    return min(SHADOW_DRAWS if shadow else least, profile.paths), shadow
+
+
+def thinned(profile: Profile, m: int, rng: np.random.Generator) -> IntArray:
+    """Return the agreeing pairs [items] among m random paths of each item of the pilot.
+
+    Paths are exchangeable, so a random m of them are distributed as the first m; an abstention agrees with
+    nothing. Raises ValueError for m above the profile's paths.
+    """
+    if m > profile.paths:
+        raise ValueError(f"a profile of {profile.paths} paths cannot be thinned to {m}")
+    pairs: list[IntArray] = []
+    for pattern, count in zip(patterns(profile.paths), profile.table, strict=True):
+        drawn = rng.multivariate_hypergeometric(pattern, m, size=count)
+        pairs.append((drawn * (drawn - 1) // 2).sum(axis=1))
+    return np.concatenate(pairs)
+
+
+def stops_at(policy: Policy, keys: Sequence[str | None], most: int) -> int | None:
+    """Return after how many of the first ``most`` paths a policy stops, or None for later.
+
+    It is asked round by round, as a request is, so a stopped request holds all the keys that this looks at;
+    paths that are missing (a server gave fewer) count as abstentions.
+    """
+    n = 0
+    while True:
+        decision = policy.decide(View([*keys[:n], *[None] * (n - len(keys))]))
+        if not isinstance(decision, Sample):
+            return n
+        if n + decision.m > most:
+            return None
+        n += decision.m
+
+
+def by_stops(policy: Policy, profile: Profile) -> bool:
+    """Return whether the alarm can look at when a policy stops: the profile tells, and votes alone decide.
+
+    Not of votes on arrival: which come first depends on lengths, and a profile holds none.
+    """
+    flight = in_flight_of(policy)
+    if flight is not None and flight.order == "arrival":
+        return False
+    return profile.votes is not None and policy.needs <= {"answers"} and policy.cap > 1
+
+
+def pilot_stops(policy: Policy, profile: Profile, rng: np.random.Generator) -> list[float]:
+    """Return the ``stop_score`` of every item of the pilot, its paths in a random order."""
+    scores: list[float] = []
+    for votes in profile.votes or ():
+        keys: list[str | None] = [None] * profile.paths
+        keys[: sum(votes)] = [str(code) for code, count in enumerate(votes) for _ in range(count)]
+        order: list[int] = rng.permutation(profile.paths).tolist()
+        drawn = [keys[place] for place in order]
+        scores.append(stop_score(drawn, stops_at(policy, drawn, profile.paths), profile.paths))
+    return scores
+
+
+def agreements(profile: Profile, *, by_votes: bool) -> FloatArray:
+    """Return the share of agreeing pairs of each item, in the order of ``pilot_stops`` or ``thinned``."""
+    whole = profile.paths * (profile.paths - 1) / 2
+    if not by_votes:
+        return np.repeat(agreeing_pairs(profile.paths), profile.table) / whole
+    return (
+        np.array([sum(count * (count - 1) / 2 for count in votes) for votes in profile.votes or ()]) / whole
+    )
+
+
+class StateFile:
+    """Keeps the monitors' state over restarts, by plan; one process at a time may hold the file."""
+
+    def __init__(self, file: Path) -> None:
+        try:
+            self._db = sqlite3.connect(file, timeout=0.5, isolation_level=None)
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute("CREATE TABLE IF NOT EXISTS drift (plan TEXT PRIMARY KEY, state TEXT NOT NULL)")
+        except sqlite3.Error as error:
+            raise UsageError(
+                f"{file} cannot hold the drift state ({error}): name another with --state"
+            ) from None
+
+    def load(self, plan: str) -> Object | None:
+        """Return the state that was saved for a plan, or None."""
+        row = self._db.execute("SELECT state FROM drift WHERE plan = ?", (plan,)).fetchone()
+        try:
+            return None if row is None else fields(decoded(str(row[0]).encode()))
+        except ValueError:
+            raise UsageError(OTHER_VERSION) from None
+
+    def save(self, plan: str, state: Mapping[str, object]) -> None:
+        """Replace the state of a plan."""
+        self._db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (plan, json.dumps(state)))
+
+    def close(self) -> None:
+        """Release the file."""
+        self._db.close()
+
+
+def save_profile(file: StateFile, policy: Policy, profile: Profile) -> None:
+    """Keep the profile that traffic under a policy gave; raises sqlite3.Error."""
+    file.save(f"traffic {policy.spec}", {"profile": profile.model_dump(mode="json")})
+
+
+def saved_profile(file: StateFile, policy: Policy) -> Profile | None:
+    """Return the profile that traffic under a policy gave before a restart; raises UsageError."""
+    saved = file.load(f"traffic {policy.spec}")
+    try:
+        return None if saved is None else Profile.model_validate(saved.get("profile"))
+    except ValidationError:
+        raise UsageError(OTHER_VERSION) from None
+
+
+class Monitor:
+    """Three alarms over one stream of requests.
+
+    ``martingale`` is soon at big changes, ``looks`` finds smaller ones, and ``shiryaev_roberts`` late ones.
+    ``observe`` takes the keys of each request that follows the plan, in any order of requests. Where the
+    profile tells when the policy would have stopped on the pilot, the stop is the score: rules draw two or
+    three paths first, and what those show is little (``by_stops``). Else it is the agreement of the first m.
+    """
+
+    def __init__(self, plan: Plan, policy: Policy, file: StateFile | None = None) -> None:
+        assert plan.profile is not None, "a plan without a profile has no drift alarm"
+        self.m, self.shadow_only = pattern_paths(policy, plan.profile)
+        self._policy = policy if by_stops(policy, plan.profile) and not self.shadow_only else None
+        self._most = plan.profile.paths
+        profile = plan.profile.model_dump(mode="json")
+        self._name = stable_hash(profile, self.m, plan.fingerprint, policy.spec, "looks")
+        self._file, self._saved_at = file, time.monotonic()
+        saved = file.load(self._name) if file else None
+        self._pairs = agreeing_pairs(self.m)
+        self.seen, self._last = 0, {"martingale": 1.0, "shiryaev_roberts": 0.0, "looks": 0.0}
+        if saved is None:
+            rng = np.random.default_rng(int(self._name[:15], 16))
+            orders = [self._scored(plan.profile, rng) for _ in range(ORDERS)]
+            early, late = rng.spawn(2)
+            self._martingale = ConformalMartingale(orders[0], early, ALPHA)
+            self._late = ShiryaevRoberts(orders[0], late, RUN_LENGTH)
+            agreement = agreements(plan.profile, by_votes=self._policy is not None)
+            self._looks = MeanLooks(np.transpose(orders), agreement, LOOKS_ALPHA)
+        else:
+            self._resume(saved)
+
+    def _scored(self, profile: Profile, rng: np.random.Generator) -> list[float]:
+        """Return the scores of the pilot's items, item by item, their paths in a random order."""
+        if self._policy is not None:
+            return pilot_stops(self._policy, profile, rng)
+        return thinned(profile, self.m, rng).astype(np.float64).tolist()
+
+    def _resume(self, saved: Object) -> None:
+        try:
+            self._martingale = ConformalMartingale.from_state(fields(saved["martingale"]))
+            self._late = ShiryaevRoberts.from_state(fields(saved["shiryaev_roberts"]))
+            self._looks = MeanLooks.from_state(fields(saved["looks"]))
+            self.seen = int(str(saved["seen"]))
+            last = fields(saved["last"])
+            self._last = {name: float(str(last[name])) for name in self._last}
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            raise UsageError(OTHER_VERSION) from None
+
+    @property
+    def alarms(self) -> dict[str, bool]:
+        """Whether each of the three alarms is on."""
+        return {name: stream.alarm for name, stream in self._streams}
+
+    @property
+    def _streams(self) -> tuple[tuple[str, ConformalMartingale | ShiryaevRoberts | MeanLooks], ...]:
+        return ("martingale", self._martingale), ("shiryaev_roberts", self._late), ("looks", self._looks)
+
+    def observe(self, keys: Sequence[str | None]) -> None:
+        """Take one request: all of its keys in launch order, at least m of them."""
+        if self._policy is None:
+            score = float(self._pairs[pattern_code(keys, self.m)])
+        else:
+            score = stop_score(keys, stops_at(self._policy, keys, self._most), self._most)
+        self.seen += 1
+        for name, stream in self._streams:
+            before = stream.alarm
+            self._last[name] = stream.update(score).statistic
+            if stream.alarm and not before:
+                self._tell(name)
+        if self._file and time.monotonic() - self._saved_at >= SAVE_SECONDS:
+            self.save()
+
+    def _tell(self, name: str) -> None:
+        log.warning(
+            json.dumps(
+                {
+                    "event": "drift",
+                    "alarm": name,
+                    "requests": self.seen,
+                    "statistic": self._last[name],
+                    "message": "the traffic no longer agrees with itself as the pilot did: make a new pilot",
+                }
+            )
+        )
+
+    def save(self) -> None:
+        """Write the state, where there is a file; a full disk is logged, and serving goes on."""
+        self._saved_at = time.monotonic()
+        if self._file is None:
+            return
+        try:
+            self._file.save(
+                self._name,
+                {
+                    **{name: stream.state() for name, stream in self._streams},
+                    "seen": self.seen,
+                    "last": self._last,
+                },
+            )
+        except sqlite3.Error as error:
+            log.warning(json.dumps({"event": "drift state not saved", "message": str(error)}))
+
+    def gauges(self) -> dict[tuple[str, Labels], float]:
+        """Return the series of ``/metrics``."""
+        shown: dict[tuple[str, Labels], float] = {series("keff_drift_requests_total"): self.seen}
+        limits = {
+            "martingale": 1 / ALPHA,
+            "shiryaev_roberts": float(RUN_LENGTH),
+            "looks": self._looks.threshold,
+        }
+        for name, on in self.alarms.items():
+            shown[series("keff_drift_alarm", alarm=name)] = float(on)
+            shown[series("keff_drift_statistic", alarm=name)] = self._last[name]
+            shown[series("keff_drift_threshold", alarm=name)] = limits[name]
+        return shown

@@ -1,0 +1,135 @@
+"""What the gateway saves against what is deployed today: paths, dollars and seconds, each with its sign."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TypeAlias
+
+from keff.gateway.traffic.averages import Mean, shown
+from keff.gateway.traffic.monitor import stops_at
+from keff.narrow import fields, text
+from keff.plan import Plan
+from keff.policy import Policy, parse_policy, policy_now
+from keff.policy.spec import PolicySpec
+from keff.protocol.values import Object
+from keff.records import Interval
+
+Keys: TypeAlias = Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What is deployed today: a policy, and how many paths it draws where that is always the same."""
+
+    spec: str
+    k: int | None
+
+    @classmethod
+    def of(cls, given: str | None, plan: Plan | None) -> Baseline | None:
+        """Return what is stated, else what the plan's own figures are against; raises PolicyError."""
+        stated = given
+        if stated is None and plan is not None:
+            stated = text(fields(plan.estimates.get("decision")).get("reference"))
+            # Plans of version 0.2 have a recommendation only.
+            stated = stated or text(fields(plan.estimates.get("recommendation")).get("baseline"))
+        if stated is None:
+            return None
+        policy = parse_policy(policy_now(stated))
+        fixed = PolicySpec.parse(policy.spec).name == "fixed"
+        return cls(policy.spec, policy.cap if fixed else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one reply took: seconds, dollars (None without prices), and the paths that were drawn for it.
+
+    ``at_once`` are the seconds that today's paths would have taken side by side, as far as that is known.
+    """
+
+    seconds: float
+    dollars: float | None
+    paths: int
+    at_once: float | None = None
+
+
+@dataclass(slots=True)
+class GatewayChange:
+    """The gateway minus today, per request: what is saved is negative.
+
+    With K paths today, every reply is compared with K paths of its own: at its own dollars per path (each
+    with its prompt), and with the longest of K of its own path times. Another policy is replayed on the
+    requests that were drawn on; its seconds are not known.
+    """
+
+    baseline: Baseline
+    paths: Mean = field(default_factory=Mean)
+    dollars: Mean = field(default_factory=Mean)
+    seconds: Mean = field(default_factory=Mean)
+
+    def take(self, spent: Spent) -> None:
+        """Compare one reply."""
+        k = self.baseline.k
+        if k is None or not spent.paths:
+            return
+        self.paths.add(spent.paths - k)
+        if spent.dollars is not None:
+            self.dollars.add(spent.dollars * (1 - k / spent.paths))
+        if spent.at_once is not None:
+            self.seconds.add(spent.seconds - spent.at_once)
+
+    def told(self, policy: Policy | None, rows: Iterable[Keys], dollars: float | None) -> Object:
+        """Return the comparison; ``rows`` are requests drawn on, ``dollars`` the mean price of a path."""
+        paths, money = self.paths.interval(), self.dollars.interval()
+        if self.baseline.k is None and policy is not None:
+            paths = replayed(policy, _policy(self.baseline.spec), rows)
+            money = None if paths is None or dollars is None else _scaled(paths, dollars)
+        return {
+            "against": self.baseline.spec,
+            "paths": shown(paths),
+            "dollars": shown(money),
+            "seconds": shown(self.seconds.interval()),
+        }
+
+    def gauges(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        """Return the means as series of the metrics; those that are known."""
+        label = (("against", self.baseline.spec),)
+        means = {"paths": self.paths, "dollars": self.dollars, "seconds": self.seconds}
+        return {(f"keff_change_{name}", label): mean.total / mean.n for name, mean in means.items() if mean.n}
+
+
+def replayed(served: Policy, today: Policy, rows: Iterable[Keys]) -> Interval | None:
+    """Return the paths of the policy that is served minus those of today's, on requests drawn on."""
+    difference = Mean()
+    for row in rows:
+        ends = [stops_at(policy, row, len(row)) or len(row) for policy in (served, today)]
+        difference.add(ends[0] - ends[1])
+    return difference.interval()
+
+
+def longest_of(seconds: Sequence[float], k: int) -> float | None:
+    """Return the expected longest of ``k`` of these times, drawn without replacement.
+
+    With fewer times than k they are drawn with replacement: too short a time, if anything. None for no times.
+    """
+    n = len(seconds)
+    if not n:
+        return None
+    ordered = sorted(seconds)
+    if n >= k:
+        below = [math.comb(place, k) / math.comb(n, k) for place in range(n + 1)]
+    else:
+        below = [(place / n) ** k for place in range(n + 1)]
+    return sum(time * (below[place + 1] - below[place]) for place, time in enumerate(ordered))
+
+
+@cache
+def _policy(spec: str) -> Policy:
+    return parse_policy(spec)
+
+
+def _scaled(interval: Interval, by: float) -> Interval:
+    low, high = (None if end is None else end * by for end in (interval.lo, interval.hi))
+    return Interval(interval.value * by, low, high, f"{interval.method}, at the mean price of a path")

@@ -1,0 +1,74 @@
+"""OpenTelemetry (extra ``otel``): spans of requests and of their paths, sent by OTLP over HTTP.
+
+Neither questions nor answers nor keys are in a span. Names follow the conventions for generative AI where
+there are any. The environment variables of OpenTelemetry hold (``OTEL_SERVICE_NAME``,
+``OTEL_EXPORTER_OTLP_HEADERS``, ``OTEL_TRACES_SAMPLER``, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from keff.gateway.traffic.spans import Fact, Tracer, TraceSpan
+
+PROPAGATOR = TraceContextTextMapPropagator()
+
+
+class _Span:
+    def __init__(self, tracer: trace.Tracer, span: trace.Span) -> None:
+        self._tracer, self._span = tracer, span
+
+    @property
+    def trace(self) -> str:
+        return trace.format_trace_id(self._span.get_span_context().trace_id)
+
+    def child(self, name: str) -> TraceSpan:
+        within = trace.set_span_in_context(self._span)
+        return _Span(self._tracer, self._tracer.start_span(name, within, SpanKind.CLIENT))
+
+    def headers(self) -> Mapping[str, str]:
+        carrier: dict[str, str] = {}
+        PROPAGATOR.inject(carrier, trace.set_span_in_context(self._span))
+        return carrier
+
+    def end(self, facts: Mapping[str, Fact], error: str | None = None) -> None:
+        self._span.set_attributes(facts)
+        if error is not None:
+            self._span.set_status(Status(StatusCode.ERROR, error))
+        self._span.end()
+
+
+class _Tracer:
+    def __init__(self, url: str) -> None:
+        named = {SERVICE_NAME: "keff", SERVICE_VERSION: version("keff")}
+        resource = Resource.create(named).merge(OTELResourceDetector().detect())
+        self._provider = TracerProvider(resource=resource)
+        exporter = OTLPSpanExporter(endpoint=f"{url.rstrip('/')}/v1/traces")
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("keff.gateway", version("keff"))
+
+    def begin(self, name: str, headers: Mapping[bytes, bytes]) -> TraceSpan:
+        carrier = {
+            key.decode(): headers[key].decode("latin-1")
+            for key in (b"traceparent", b"tracestate")
+            if key in headers
+        }
+        span = self._tracer.start_span(name, PROPAGATOR.extract(carrier), SpanKind.SERVER)
+        return _Span(self._tracer, span)
+
+    def close(self) -> None:
+        self._provider.shutdown()
+
+
+def tracer_to(url: str) -> Tracer:
+    """Return a tracer that sends to the collector at a base URL, such as http://127.0.0.1:4318."""
+    return _Tracer(url)

@@ -1,0 +1,177 @@
+"""What a gateway has seen of its traffic: counts since the start, and the votes of requests drawn on."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from keff.gateway.traffic.averages import Mean, share, shown
+from keff.gateway.traffic.monitor import stops_at
+from keff.gateway.traffic.savings import GatewayChange, Spent
+from keff.plan import Profile
+from keff.policy import Policy, Sample, View, parse_policy, tally
+from keff.protocol.values import Object
+from keff.records import Interval
+from keff.stats.drift.patterns import pattern_code, patterns
+
+# The answer space of a plan that was made from traffic: each request's answer is found anew.
+PER_REQUEST = "per_request"
+
+# Voted requests that make the profile of the drift alarm.
+ENOUGH = 200
+
+# Requests drawn on whose votes are kept, and replies whose times are: the latest.
+KEPT, LATEST = 500, 2000
+
+OTHERS = ("fixed:1", "fixed:3", "lead_k:2", "lead_k:3", "lead_k:4", "fixed:8")
+
+
+@dataclass(slots=True)
+class Learner:
+    """Collects the first ``ENOUGH`` voted requests at ``m`` paths each, for the profile of the alarm.
+
+    ``shadow_only``: the rule may stop at one path, so only requests that are drawn on after their reply show
+    as many; they were chosen before any of their votes was seen.
+    """
+
+    m: int
+    shadow_only: bool = False
+    rows: list[tuple[str | None, ...]] = field(default_factory=list[tuple[str | None, ...]])
+
+    def observe(self, keys: Sequence[str | None]) -> Profile | None:
+        """Take the votes of one request; return the profile when they are enough."""
+        self.rows.append(tuple(keys[: self.m]))
+        return self.profile() if len(self.rows) >= ENOUGH else None
+
+    def profile(self) -> Profile:
+        """Return the profile of the requests so far."""
+        return profile_of(self.rows, self.m)
+
+
+def first_draw(policy: Policy) -> int:
+    """Return how many paths a policy draws before it looks at any vote."""
+    decision = policy.decide(View(()))
+    return decision.m if isinstance(decision, Sample) else 0
+
+
+def profile_of(rows: Sequence[Sequence[str | None]], m: int) -> Profile:
+    """Return the profile of requests at their first m paths, at least one request."""
+    table = [0] * len(patterns(m))
+    for row in rows:
+        table[pattern_code(row, m)] += 1
+    votes = [Counter(key for key in row[:m] if key is not None) for row in rows]
+    held = tuple(tuple(sorted(counts.values(), reverse=True)) for counts in votes)
+    return Profile(paths=m, table=tuple(table), votes=held)
+
+
+@dataclass(slots=True, kw_only=True)
+class Traffic:
+    """Counts of one gateway; ``change`` compares with what its operator does without it, where that is said.
+
+    ``agreement`` is the share of pairs of paths with one answer, ``matching`` that of pairs of answers: a
+    path that abstains lowers the first and does not count in the second.
+    """
+
+    change: GatewayChange | None = None
+    since: float = field(default_factory=time.time)
+    paths: Mean = field(default_factory=Mean)
+    dollars: Mean = field(default_factory=Mean)
+    agreement: Mean = field(default_factory=Mean)
+    matching: Mean = field(default_factory=Mean)
+    kinds: Counter[str] = field(default_factory=Counter[str])
+    stops: Counter[str] = field(default_factory=Counter[str])
+    abstained: int = 0
+    drawn_paths: int = 0
+    failed: int = 0
+    seconds: deque[float] = field(default_factory=lambda: deque[float](maxlen=LATEST))
+    drawn: deque[tuple[str | None, ...]] = field(
+        default_factory=lambda: deque[tuple[str | None, ...]](maxlen=KEPT)
+    )
+
+    def note(self, keys: Sequence[str | None], kind: str | None, stop: str, failed: int) -> None:
+        """Take one request that was answered."""
+        self.paths.add(len(keys))
+        self.stops[stop] += 1
+        self.failed += failed
+        self.abstained += sum(key is None for key in keys)
+        if stop == "policy" and len(keys) > 1:
+            self.kinds[kind or "plan"] += 1
+            counts = Counter(key for key in keys if key is not None)
+            pairs = sum(n * (n - 1) for n in counts.values())
+            self.agreement.add(pairs / (len(keys) * (len(keys) - 1)))
+            if (read := counts.total()) > 1:
+                self.matching.add(pairs / (read * (read - 1)))
+
+    def answered(self, stop: str, spent: Spent) -> None:
+        """Take how long a reply took and what it cost; one relayed as a single path was not noted before."""
+        self.seconds.append(spent.seconds)
+        self.drawn_paths += spent.paths
+        if spent.dollars is not None:
+            self.dollars.add(spent.dollars)
+        if self.change is not None:
+            self.change.take(spent)
+        if stop == "off":
+            self.paths.add(1)
+            self.stops[stop] += 1
+
+    def summary(self, served: Policy | None = None) -> Object:
+        """Return the numbers of the page and of the hourly line; ``served`` is the policy that answers."""
+        paths = self.paths.interval()
+        p50, p95 = np.quantile(self.seconds, (0.5, 0.95)).tolist() if self.seconds else (None, None)
+        return {
+            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since)),
+            "requests": self.paths.n,
+            "paths_per_request": shown(paths),
+            "dollars_per_request": shown(self.dollars.interval()),
+            "now": None if self.change is None else self.change.baseline.spec,
+            "saved": self._saved(paths),
+            "change": self._change(served),
+            "seconds_p50": p50,
+            "seconds_p95": p95,
+            "agreement": shown(self.agreement.interval()),
+            "answers_match": shown(self.matching.interval()),
+            "abstained": self.abstained,
+            "failed_calls": self.failed,
+            "kinds": dict(self.kinds.most_common()),
+            "stops": dict(self.stops.most_common()),
+            "drawn_on": len(self.drawn),
+        }
+
+    def _saved(self, paths: Interval | None) -> object:
+        """Return the share of today's paths that is saved, where those are always the same number."""
+        k = None if self.change is None else self.change.baseline.k
+        return None if k is None or paths is None else _share_saved(paths, k).to_dict()
+
+    def _change(self, served: Policy | None) -> Object | None:
+        if self.change is None:
+            return None
+        known = self.dollars.n and self.drawn_paths
+        return self.change.told(served, self.drawn, self.dollars.total / self.drawn_paths if known else None)
+
+    def others(self, rules: Sequence[str] = OTHERS) -> list[Object]:
+        """Return what other rules would have cost on the requests drawn on, and how often they say the same.
+
+        The same: as the plurality of all paths that were drawn of the request. Slow for many requests: not
+        for the event loop.
+        """
+        rows = list(self.drawn)
+        return [_replayed(parse_policy(rule), rows) for rule in rules] if rows else []
+
+
+def _share_saved(paths: Interval, now: int) -> Interval:
+    low, high = (None if end is None else 1 - end / now for end in (paths.hi, paths.lo))
+    return Interval(1 - paths.value / now, low, high, f"paths against {now} per request, normal 95%")
+
+
+def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:
+    cost, same = Mean(), 0
+    for row in rows:
+        stop = stops_at(policy, row, len(row)) or len(row)
+        cost.add(stop)
+        same += tally(row[:stop]).leader == tally(row).leader
+    told = {"policy": policy.spec, "requests": len(rows), "paths": shown(cost.interval())}
+    return {**told, "same_answer": share(same, len(rows)).to_dict()}

@@ -1,0 +1,260 @@
+"""Connections to one upstream, kept open between calls, and no more of them than allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import ssl
+import time
+from collections import deque
+from collections.abc import Mapping
+from importlib.metadata import version
+from urllib.parse import quote, urlsplit
+
+from keff.gateway.upstream.call import BrokenError, Call
+from keff.gateway.upstream.connection import Connection
+from keff.gateway.upstream.proxy import Proxy, ProxyError, proxy_for
+
+# A connection that was not used for longer is not used again: the server may be about to close it.
+IDLE_SECONDS = 30.0
+
+BUFFER = 128 * 1024
+
+BODIED = frozenset({"POST", "PUT", "PATCH"})
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
+AGENT = f"user-agent: keff/{version('keff')}"
+
+
+class UnreachableError(ConnectionError):
+    """No connection to the upstream could be made; the text is what a proxy in between said."""
+
+
+class Client:
+    """Makes calls to one server. ``start`` and ``close`` belong to one event loop.
+
+    ``seconds`` bound a call from its start to its last byte: one timer for all of them.
+    """
+
+    def __init__(self, url: str, connections: int, connect_seconds: float, seconds: float) -> None:
+        parts = urlsplit(url)
+        self._secure, self._host = parts.scheme == "https", parts.hostname or ""
+        # Only a name may have several addresses to be tried.
+        self._stagger = None if _is_number(self._host) else 0.25
+        self._port = parts.port or (443 if self._secure else 80)
+        self._proxy = proxy_for(parts.scheme, self._host)
+        self._base = parts.path.rstrip("/")
+        self._named = f"host: {_ascii(parts.netloc.rpartition('@')[2])}"
+        self._most, self._connect_seconds, self._seconds = connections, connect_seconds, seconds
+        # asyncio would make one of this size for every read, and give most of it back.
+        self._buffer = memoryview(bytearray(BUFFER))
+        self._open = 0
+        self._all: set[Connection] = set()
+        self._idle: dict[Connection, float] = {}
+        self._waiting: deque[asyncio.Future[Connection | None]] = deque()
+        self._running: dict[Call, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._context: ssl.SSLContext | None = None
+        self.closed = False
+
+    def start(self) -> None:
+        """Take the running loop, and read the certificates that are trusted."""
+        self._loop = asyncio.get_running_loop()
+        if self._secure:
+            self._context = ssl.create_default_context()
+            self._context.set_alpn_protocols(["http/1.1"])
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self.closed = True
+        for connection in tuple(self._all):
+            connection.abort()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def counts(self) -> tuple[int, int, int]:
+        """Return how many connections are open, how many calls are running, and how many wait."""
+        waiting = sum(not waiter.done() for waiter in self._waiting)
+        return self._open, len(self._running), waiting
+
+    def target(self, path: str, query: str = "") -> str:
+        """Return what a call names: a path below the base address, with a query that is quoted already."""
+        target = f"{self._base}{path}{'?' + query if query else ''}"
+        plain = target.isascii() and target.isprintable() and " " not in target
+        return target if plain else quote(target.encode("latin-1", "replace"), safe=PRINTABLE)
+
+    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> Call:
+        """Make a call and return it when its head is there.
+
+        Close it, or read it to its end. Raises OSError (TimeoutError, ssl.SSLError, UnreachableError,
+        BrokenError), and ValueError for a header that cannot be sent.
+        """
+        data = self._head(method, target, headers, len(body)) + body
+        try:
+            return await self._made(method, data)
+        except ConnectionError as error:
+            if method not in IDEMPOTENT or isinstance(error, UnreachableError):
+                raise
+        # The server may have closed a kept connection in the same moment: what may be asked twice is.
+        return await self._made(method, data)
+
+    async def _made(self, method: str, data: bytes) -> Call:
+        assert self._loop is not None, "start() comes first"
+        call, until = Call(self._loop, method, self._forget), self._loop.time() + self._seconds
+        self._running[call] = until
+        if self._timer is None:
+            self._timer = self._loop.call_at(until, self._late)
+        try:
+            connection = self._idle_one()
+            while connection is None or not connection.usable:
+                async with asyncio.timeout_at(until):
+                    connection = await self._awaited(self._loop)
+            connection.send(call, data)
+            await call.head()
+        except BaseException:
+            call.close()
+            raise
+        return call
+
+    def free(self, connection: Connection) -> None:
+        """Give a connection to who waits for one, or keep it."""
+        if not self._passed_on(connection):
+            self._idle[connection] = now = time.monotonic()
+            oldest = next(iter(self._idle))
+            if now - self._idle[oldest] > IDLE_SECONDS:
+                del self._idle[oldest]
+                oldest.abort()
+
+    def lost(self, connection: Connection) -> None:
+        """Give the place of a connection that is closed to who waits for one."""
+        self._idle.pop(connection, None)
+        if connection in self._all:
+            self._all.discard(connection)
+            self._leave()
+
+    def _forget(self, call: Call) -> None:
+        self._running.pop(call, None)
+
+    def _head(self, method: str, target: str, headers: Mapping[str, str], size: int) -> bytes:
+        lines = [f"{method} {target} HTTP/1.1", self._named]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if "user-agent" not in headers:
+            lines.append(AGENT)
+        if size or method in BODIED:
+            lines.append(f"content-length: {size}")
+        text = "\r\n".join(lines)
+        if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1 or "\0" in text:
+            raise ValueError("a header holds the end of a line")
+        return f"{text}\r\n\r\n".encode("latin-1")
+
+    def _idle_one(self) -> Connection | None:
+        now = time.monotonic()
+        while self._idle:
+            connection, since = self._idle.popitem()
+            if connection.usable and now - since <= IDLE_SECONDS:
+                return connection
+            connection.abort()
+        return None
+
+    async def _awaited(self, loop: asyncio.AbstractEventLoop) -> Connection | None:
+        """Return a new connection, or one that another call is done with; None when that was just lost."""
+        if self._open < self._most:
+            self._open += 1
+            return await self._connected(loop)
+        waiter: asyncio.Future[Connection | None] = loop.create_future()
+        self._waiting.append(waiter)
+        try:
+            handed = await waiter
+        except BaseException:
+            if waiter.done() and not waiter.cancelled():
+                # Handed over in the moment in which the call was given up.
+                self._return(waiter.result())
+            raise
+        return await self._connected(loop) if handed is None else handed
+
+    def _return(self, handed: Connection | None) -> None:
+        if handed is None:
+            self._leave()
+        elif handed.usable:
+            self.free(handed)
+
+    async def _connected(self, loop: asyncio.AbstractEventLoop) -> Connection:
+        """Open a connection; its place was taken before."""
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                connection = (
+                    await self._through(self._proxy, loop) if self._proxy else await self._direct(loop)
+                )
+        except BaseException as error:
+            self._leave()
+            if isinstance(error, OSError) and not isinstance(error, TimeoutError | ssl.SSLError):
+                raise UnreachableError(str(error) if isinstance(error, ProxyError) else "") from None
+            raise
+        if not connection.usable:
+            self._leave()
+            raise BrokenError("it closed at once")
+        self._all.add(connection)
+        return connection
+
+    async def _direct(self, loop: asyncio.AbstractEventLoop) -> Connection:
+        _, connection = await loop.create_connection(
+            lambda: Connection(self, self._buffer),
+            self._host,
+            self._port,
+            ssl=self._context,
+            server_hostname=self._host if self._secure else None,
+            happy_eyeballs_delay=self._stagger,
+        )
+        return connection
+
+    async def _through(self, proxy: Proxy, loop: asyncio.AbstractEventLoop) -> Connection:
+        way = await proxy.opened(self._host, self._port)
+        try:
+            _, connection = await loop.create_connection(
+                lambda: Connection(self, self._buffer),
+                sock=way,
+                ssl=self._context,
+                server_hostname=self._host if self._secure else None,
+            )
+        except BaseException:
+            way.close()
+            raise
+        return connection
+
+    def _leave(self) -> None:
+        """Give up a place among the connections."""
+        if not self._passed_on(None):
+            self._open -= 1
+
+    def _passed_on(self, connection: Connection | None) -> bool:
+        """Give a connection, or the place for a new one, to the first who waits."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
+                return True
+        return False
+
+    def _late(self) -> None:
+        """Fail the calls whose time is over; they stand in the order of their start."""
+        assert self._loop is not None, "a timer runs on it"
+        self._timer, now = None, self._loop.time()
+        for call, until in tuple(self._running.items()):
+            if until > now:
+                self._timer = self._loop.call_at(until, self._late)
+                return
+            call.fail(TimeoutError())
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _ascii(host: str) -> str:
+    """Return a host as a header carries it."""
+    return host if host.isascii() else host.encode("idna").decode()

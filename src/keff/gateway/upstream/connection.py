@@ -1,0 +1,178 @@
+"""Connections to an upstream, each of which carries one call after the other.
+
+Why not a client library: a vote makes three to eight calls for one request, so their processor time is most
+of a gateway's. A library spends .2 ms and more on each (aiohttp: sessions, cookies, redirects, traces, a task
+per body); here httptools, the parser of uvicorn, reads the bytes and next to nothing else is done, in a fifth
+of that (``python -m benchmarks.gateway``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Protocol, cast
+
+import httptools
+
+from keff.gateway.upstream.call import BrokenError, Call
+
+# Bytes of the head of an answer, and of its trailers.
+LARGEST_HEAD = 64 * 1024
+
+CUT = "it closed before its answer was whole"
+
+
+class Keeper(Protocol):
+    """Who keeps connections for the next call."""
+
+    def free(self, connection: Connection) -> None:
+        """Take back a connection that can carry another call."""
+        ...
+
+    def lost(self, connection: Connection) -> None:
+        """Take notice that a connection is closed."""
+        ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One connection, which carries one call after the other.
+
+    All connections of a client read into one ``buffer``: what came is parsed before the next one reads.
+    """
+
+    def __init__(self, keeper: Keeper, buffer: memoryview) -> None:
+        self._keeper, self._buffer = keeper, buffer
+        self._call: Call | None = None
+        self._transport: asyncio.Transport | None = None
+        self._parser = parser = httptools.HttpResponseParser(self)
+        # What servers get away with elsewhere, as in aiohttp and browsers.
+        parser.set_dangerous_leniencies(
+            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        self._headers: dict[str, str] = {}
+        self._head, self._paused = 0, False
+
+    @property
+    def usable(self) -> bool:
+        """Whether another call can be made over it."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def send(self, call: Call, data: bytes) -> None:
+        """Make a call: send its bytes, and read its answer."""
+        assert self._transport is not None, "it is connected"
+        self._call, self._head = call, 0
+        call.carried(self)
+        self._transport.write(data)
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._call = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        """Read no more for now."""
+        if not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Read on."""
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        self._transport = cast("asyncio.Transport", transport)
+        # A model may think for minutes: without a sign of life some routers forget the connection.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to read into."""
+        del sizehint
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Parse what came; what comes unasked closes the connection."""
+        call = self._call
+        if call is None:
+            self.abort()
+            return
+        if not call.status:
+            self._head += nbytes
+        try:
+            self._parser.feed_data(self._buffer[:nbytes])
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._broken(call, "what came is not an answer in HTTP/1.1")
+            return
+        if not call.status and self._head > LARGEST_HEAD:
+            self._broken(call, "the head of its answer is too large")
+
+    def eof_received(self) -> None:
+        """End an answer of no stated length: the close of the connection ends it."""
+        call, framed = self._call, {"content-length", "transfer-encoding"} & self._headers.keys()
+        if call is not None and call.status and not framed:
+            self._call = None
+            call.end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail the call whose answer is not there."""
+        call, self._call = self._call, None
+        if call is not None:
+            call.fail(exc if isinstance(exc, OSError) else BrokenError(CUT))
+        self._keeper.lost(self)
+        # They hold each other, and a garbage collection is far away.
+        del self._parser
+
+    def _broken(self, call: Call, why: str) -> None:
+        self.abort()
+        call.fail(BrokenError(why))
+
+    def on_message_begin(self) -> None:
+        """Begin an answer; httptools calls this and the following."""
+        self._headers = {}
+        if self._call is None:
+            # An answer to nothing: the next call would take it for its own.
+            self.abort()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; the values of a repeated one are joined by commas."""
+        self._head += len(name) + len(value)
+        if self._head > 2 * LARGEST_HEAD:
+            raise ValueError("too many headers")
+        told, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
+        before = self._headers.get(told)
+        self._headers[told] = text if before is None else f"{before}, {text}"
+
+    def on_headers_complete(self) -> None:
+        """Hand the head to the call; one that says "go on" is none."""
+        status, call = self._parser.get_status_code(), self._call
+        if call is None or status < 200:
+            return
+        call.headers = self._headers
+        call.began(status)
+        if call.method == "HEAD":
+            # The parser waits for a body that never comes.
+            self.abort()
+            call.end()
+
+    def on_body(self, body: bytes) -> None:
+        """Hand a part of the body to the call."""
+        if self._call is not None:
+            self._call.take(body)
+
+    def on_message_complete(self) -> None:
+        """End the call, and keep the connection for the next one where that is possible."""
+        call, transport = self._call, self._transport
+        if call is None or transport is None or not call.status:
+            return
+        self._call = None
+        self.go_on()
+        # A server that answered before it had read everything does not read the next call.
+        keeps = self._parser.should_keep_alive() and not transport.get_write_buffer_size()
+        call.end()
+        if keeps:
+            self._keeper.free(self)
+        else:
+            transport.close()

@@ -1,0 +1,193 @@
+"""All other paths of the API, passed through unchanged: embeddings, completions, files.
+
+Nothing is voted on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from keff.gateway.accounts.metering import FREE, AnswerMeter, Ceiling, bound_of, charge, paths_asked, usage_of
+from keff.gateway.http.errors import Problem
+from keff.gateway.http.exchange import Exchange, until_gone
+from keff.gateway.http.security import check_type, received
+from keff.gateway.service import Service, no_price
+from keff.gateway.upstream.call import Call
+from keff.gateway.upstream.server import ClientHeaders, Upstream, UpstreamError, broken
+from keff.gateway.upstream.wire import BROKEN, limited
+from keff.narrow import fields
+from keff.protocol.address import hidden
+from keff.protocol.tokens import counts_of
+from keff.protocol.unpack import ENCODINGS
+from keff.protocol.values import Object, decoded
+
+PREFIX = "/v1"
+# Unquoted once; what is quoted twice goes nowhere.
+_PATH = re.compile(r"/v1(/[\w.:~-]+)+/?", re.ASCII)
+
+MESSAGES = "/v1/messages"
+SENT_UP = (b"content-type", b"accept")
+BROUGHT_BACK = frozenset({"content-type", "content-encoding", "content-disposition", "retry-after", "etag"})
+FAMILIES = ("x-ratelimit-", "openai-")
+
+
+def passes(path: str) -> bool:
+    """Return whether a path belongs to the API and stays below its base."""
+    return _PATH.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))
+
+
+async def passed(
+    service: Service,
+    exchange: Exchange,
+    method: str,
+    path: str,
+    caller: ClientHeaders,
+    body: bytes | None = None,
+) -> None:
+    """Make one call for a client and give back what comes, as it comes; raises UpstreamError or Problem.
+
+    ``body`` where it was read already.
+    """
+    options = service.options
+    if body is None:
+        body = await received(exchange.receive, options.max_body, options.body_seconds)
+    if body:
+        check_type(exchange.headers)
+    demand = _reserved(service, exchange, method, body)
+    sent = {
+        name.decode(): exchange.headers[name].decode("latin-1")
+        for name in SENT_UP
+        if name in exchange.headers
+    }
+    traced: Mapping[str, str] = {} if exchange.span is None else exchange.span.headers()
+    # A server that a plan names gets no key of a client.
+    keys = service.upstream.keys(caller.at(trusted=service.trusted))
+    encodings = ENCODINGS if demand is None else "identity"
+    if path.startswith(MESSAGES) and "authorization" in keys:
+        # Who speaks this protocol may want the key in its own header.
+        keys = {**keys, "x-api-key": keys["authorization"].partition(" ")[2]}
+    headers = {**sent, **caller.headers, **traced, **keys, "accept-encoding": encodings}
+    await until_gone(exchange, _call(service, exchange, method, path, caller, headers, body, demand))
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a request that is passed through may draw at the most, of which model."""
+
+    model: object
+    paths: int
+    most: Ceiling
+
+
+def _reserved(service: Service, exchange: Exchange, method: str, body: bytes) -> Demand | None:
+    """Hold what a request may draw on its account; None where it has none. Raises Problem.
+
+    What comes without a body asks for nothing new, and draws nothing.
+    """
+    account = exchange.account
+    if account is None:
+        return None
+    asked: Object = {}
+    with contextlib.suppress(ValueError):
+        asked = fields(decoded(body))
+    model, most = asked.get("model"), service.most(bound_of(asked, body), asked.get("model"))
+    spends = bool(body) or method == "POST"
+    if most is None and spends and account.dollars is not None:
+        raise no_price(account, model)
+    demand = Demand(model, paths_asked(asked) if spends else 0, most if most and spends else FREE)
+    if service.ledger is not None:
+        held = service.ledger.reserve(account, demand.paths, demand.paths * demand.most.path)
+        exchange.held = held
+    return demand
+
+
+async def _call(
+    service: Service,
+    exchange: Exchange,
+    method: str,
+    path: str,
+    caller: ClientHeaders,
+    headers: Mapping[str, str],
+    body: bytes,
+    demand: Demand | None,
+) -> None:
+    way = path.removeprefix(PREFIX)
+    if demand is not None:
+        # A client that leaves before it is known what it cost has cost what it may at the most.
+        exchange.cost = demand.paths, demand.paths * demand.most.path
+    try:
+        server, response = await service.upstream.call(method, way, headers, body, caller.query)
+    except UpstreamError:
+        exchange.cost = 0, 0.0
+        raise
+    try:
+        if not 100 <= response.status < 600:
+            raise UpstreamError(f"it answered with the HTTP status {response.status}", transient=False)
+        if response.status >= 400:
+            exchange.cost = 0, 0.0
+            await _refused(server, exchange, response)
+        elif demand is None:
+            await _copied(exchange, response, None)
+        else:
+            meter = AnswerMeter(response.kind)
+            try:
+                await _copied(exchange, response, meter)
+            finally:
+                _settle(service, exchange, demand, meter)
+    finally:
+        response.close()
+
+
+def _settle(service: Service, exchange: Exchange, demand: Demand, meter: AnswerMeter) -> None:
+    """Charge what the answer stated; what stated nothing costs its events, or the most that it may."""
+    usage, model = meter.stated()
+    paths = meter.paths or demand.paths
+    price = service.prices.of(model, demand.model)
+    bill = usage_of(counts_of(usage if usage else {"completion_tokens": meter.deltas}))
+    dollars = 0.0 if price is None else charge(bill, price, paths, 0.0)
+    if usage is None:
+        dollars = dollars + demand.most.prompt if meter.deltas else paths * demand.most.path
+    exchange.cost = paths, dollars
+    service.count(bill, price, dollars)
+
+
+async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None:
+    """Hand an error on as it is, but for the gateway's own key."""
+    key = server.address.key
+    if response.status in (401, 403) and key:
+        raise UpstreamError("it refused the gateway's key", transient=False)
+    try:
+        raw = await limited(response)
+    except BROKEN as error:
+        raise broken(error) from None
+    raw = hidden(raw.decode("latin-1"), key).encode("latin-1")
+    kind, told = _told(response)
+    told.pop("content-encoding", None)
+    await exchange.begin(response.status, kind, told, len(raw))
+    await exchange.part(raw, last=True)
+
+
+async def _copied(exchange: Exchange, response: Call, meter: AnswerMeter | None) -> None:
+    kind, told = _told(response)
+    await exchange.begin(response.status, kind, told, response.length)
+    try:
+        async for part in response.parts():
+            if meter is not None:
+                meter.feed(part)
+            await exchange.part(part)
+    except BROKEN:
+        # The head is gone: only a connection that ends early tells the client.
+        raise Problem(502, "the upstream closed the connection in the middle of its answer") from None
+    await exchange.part(b"", last=True)
+
+
+def _told(response: Call) -> tuple[str, dict[str, str]]:
+    told = {
+        name: value
+        for name, value in response.headers.items()
+        if name in BROUGHT_BACK or name.startswith(FAMILIES)
+    }
+    return told.pop("content-type", "application/octet-stream"), told

@@ -1,0 +1,252 @@
+"""All branches of a plan as they are served, and one request's account with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from keff.errors import UsageError
+from keff.gateway.accounts.metering import PriceList
+from keff.gateway.http.errors import Problem
+from keff.gateway.http.reply import winner
+from keff.gateway.options import BranchDown
+from keff.gateway.traffic.metrics import Metrics
+from keff.gateway.upstream.branch import Body, Branch
+from keff.gateway.upstream.fleet import Watched
+from keff.gateway.upstream.server import Address, ClientHeaders, UpstreamError
+from keff.gateway.vote.outcome import Drawn, Outcome
+from keff.plan import BranchPlan, Plan
+from keff.policies.mix import Mix
+from keff.policy import Branching, Policy
+from keff.protocol.sharing import Sharing
+from keff.protocol.values import encoded
+from keff.records import Json
+from keff.sampling.cost import Price, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the operator says of all branches.
+
+    The upstream of those that name none (``address``), its ``fallback``, the ``keys`` of the environment
+    variables that branches name, the most paths per call, the ``prices`` of models where a branch has none of
+    its own, and what a branch that is down does.
+    """
+
+    address: Address | None
+    fallback: Address | None
+    keys: Mapping[str, str]
+    upstream_n: int
+    prices: PriceList
+    branch_down: BranchDown
+
+
+def board_of(plan: Plan, policy: Policy, site: Site) -> ServedBranches | None:
+    """Return the branches of a plan that its policy asks, each at its server; None for a plan of one model.
+
+    Branches of one address, key and model share a server and its health. Raises UsageError for a branch
+    without an upstream, and for a key that the environment lacks.
+    """
+    if not isinstance(policy, Branching):
+        return None
+    servers: dict[tuple[Address, str | None], Watched] = {}
+    branches: dict[str, Branch] = {}
+    for branch in plan.branches:
+        address = _address_of(branch, site)
+        server = (address, branch.model)
+        if server not in servers:
+            spare = site.fallback if address == site.address else None
+            servers[server] = Watched(address, None if spare is None else Watched(spare))
+        branches[branch.name] = Branch(
+            plan=branch,
+            upstream=servers[server],
+            price=_price_of(branch, site.prices),
+            sharing=Sharing(site.upstream_n),
+            open=branch.upstream is None,
+        )
+    return ServedBranches(branches, branches[policy.branches[0]], skip=site.branch_down == "skip")
+
+
+def _address_of(branch: BranchPlan, site: Site) -> Address:
+    base = site.address
+    if branch.upstream is None:
+        if base is None:
+            line = f"branch {branch.name} names no upstream: give --upstream, or its own in the plan"
+            raise UsageError(line)
+        return base if branch.key_env is None else replace(base, key=_key(branch, site))
+    return replace(base or Address(url=""), url=branch.upstream, key=_key(branch, site))
+
+
+def _key(branch: BranchPlan, site: Site) -> str:
+    if branch.key_env is None:
+        return ""
+    if branch.key_env not in site.keys:
+        raise UsageError(f"branch {branch.name}: no key is given for {branch.key_env}")
+    return site.keys[branch.key_env]
+
+
+def _price_of(branch: BranchPlan, prices: PriceList) -> Price | None:
+    if branch.prompt_price is None and branch.output_price is None:
+        return prices.of(branch.model)
+    return Price(prompt=branch.prompt_price or 0, output=branch.output_price or 0)
+
+
+@dataclass(slots=True)
+class BranchUsage:
+    """What one request drew from one branch."""
+
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    down: str | None = None
+
+    def add(self, usage: Usage) -> None:
+        """Add what one answer was billed at."""
+        mine = self.usage
+        total = (mine.prompt + usage.prompt, mine.cached + usage.cached, mine.output + usage.output)
+        self.calls, self.usage = self.calls + 1, Usage(*total)
+
+
+class ServedBranches:
+    """All branches of a plan; ``default`` answers requests whose policy asks one model."""
+
+    def __init__(self, branches: Mapping[str, Branch], default: Branch, *, skip: bool) -> None:
+        self.branches, self.skip = branches, skip
+        self._default = default
+        self.shares = {name: branch.sharing for name, branch in branches.items()}
+
+    @property
+    def servers(self) -> list[Watched]:
+        """The servers, each once."""
+        return list({id(branch.upstream): branch.upstream for branch in self.branches.values()}.values())
+
+    @property
+    def priced(self) -> bool:
+        """Whether a branch has a price."""
+        return any(branch.price is not None for branch in self.branches.values())
+
+    def states(self) -> dict[str, str]:
+        """Return ``up``, or why it is down, of each branch."""
+        return {name: _state(branch.upstream) for name, branch in self.branches.items()}
+
+    def addresses(self) -> dict[str, str]:
+        """Return the address of each branch."""
+        return {name: branch.upstream.address.url for name, branch in self.branches.items()}
+
+    def first(self, policy: Policy) -> Branch:
+        """Return the branch that a policy asks first."""
+        return self.branches[policy.branches[0]] if isinstance(policy, Branching) else self._default
+
+    def tab(self, body: Body, caller: ClientHeaders) -> BranchLedger:
+        """Open the account of one request."""
+        return BranchLedger(self, body, caller)
+
+
+def _state(server: Watched) -> str:
+    if not server.health.down:
+        return "up"
+    return f"{'at its fallback' if server.serves else 'down'}: {server.health.why}"
+
+
+class BranchLedger:
+    """One request's account with the branches: the bytes each is sent, and what each cost."""
+
+    def __init__(self, board: ServedBranches, body: Body, caller: ClientHeaders) -> None:
+        self.board, self._body, self._caller = board, body, caller
+        self.bills: dict[str, BranchUsage] = {}
+        self._heads: dict[str, bytes] = {}
+
+    def branch(self, name: str, policy: Policy) -> Branch:
+        """Return the branch of a name; a policy that names none draws from the one asked first."""
+        return self.board.branches[name] if name else self.board.first(policy)
+
+    def head(self, branch: Branch) -> bytes:
+        """Return the branch's body without its closing brace; raises Problem for what JSON cannot hold."""
+        if branch.name not in self._heads:
+            try:
+                self._heads[branch.name] = encoded(branch.body(self._body))[:-1]
+            except ValueError:
+                line = "the request holds a number beyond what a float can hold, or is nested too deeply"
+                raise Problem(400, line) from None
+        return self._heads[branch.name]
+
+    def headers(self, branch: Branch) -> dict[str, str]:
+        """Return the headers of a call to a branch."""
+        return branch.headers(self._caller)
+
+    def bill(self, branch: Branch) -> BranchUsage:
+        """Return the bill of one branch."""
+        return self.bills.setdefault(branch.name, BranchUsage())
+
+    def lost(self, branch: Branch, error: UpstreamError) -> UpstreamError:
+        """Note why a branch gives no more paths, and say which it is."""
+        if not error.transient:
+            self.bill(branch).down = str(error)
+        return UpstreamError(
+            f"branch {branch.name}: {error}",
+            error.refusal,
+            transient=error.transient,
+            repeated=error.repeated,
+            usage=error.usage,
+        )
+
+    @property
+    def calls(self) -> dict[str, int]:
+        """How many answers of each branch were billed."""
+        return {name: bill.calls for name, bill in self.bills.items()}
+
+    @property
+    def dollars(self) -> float | None:
+        """What all branches cost; None where one of them has no price."""
+        total = 0.0
+        for name, bill in self.bills.items():
+            price = self.board.branches[name].price
+            if price is None:
+                return None
+            total += bill.usage.dollars(price)
+        return total
+
+    def _asked(self, policy: Policy) -> list[str]:
+        """Return the branches that were asked, in order."""
+        order = policy.branches if isinstance(policy, Branching) else self.bills
+        return [name for name in order if name in self.bills]
+
+    def count(self, metrics: Metrics, outcome: Outcome, policy: Policy) -> None:
+        """Count to which branches a request was escalated, and which one settled it."""
+        asked = self._asked(policy)
+        for name in () if isinstance(policy, Mix) else asked[1:]:
+            metrics.count("keff_branch_escalations_total", branch=name)
+        metrics.count("keff_branch_settled_total", branch=outcome.paths[-1].branch or asked[0])
+
+    def told(self, outcome: Outcome, policy: Policy) -> dict[str, Json]:
+        """Return what the reply says: the branches that were asked, in order, and what each cost."""
+        asked = self._asked(policy)
+        # Votes of a mix weigh differently: its share is of weight, not of votes.
+        share: dict[str, Json] = {"share": outcome.stop.weight} if isinstance(policy, Mix) else {}
+        told: dict[str, Json] = {
+            "branches": [self._line(name, outcome) for name in asked],
+            "escalated": len(asked) > 1 and not isinstance(policy, Mix),
+            "settled_by": outcome.paths[-1].branch or asked[0],
+        }
+        return share | told
+
+    def _line(self, name: str, outcome: Outcome) -> Json:
+        branch, bill = self.board.branches[name], self.bills[name]
+        mine = [path for path in outcome.paths if path.branch in (name, "")]
+        return {
+            "name": name,
+            "model": branch.plan.model,
+            "answered_as": branch.answered_as,
+            "paths": len(mine),
+            "abstentions": sum(path.key is None for path in mine),
+            "prompt_tokens": bill.usage.prompt,
+            "completion_tokens": bill.usage.output,
+            "dollars": None if branch.price is None else bill.usage.dollars(branch.price),
+            "down": bill.down,
+        }
+
+
+def shown_path(outcome: Outcome, reply: str) -> Drawn:
+    """Return the path that a reply shows: the winner's, or where nobody found an answer the last branch's."""
+    if outcome.stop.answer is None:
+        return next(path for path in outcome.paths if path.branch == outcome.paths[-1].branch)
+    return winner(outcome, "first" if reply == "first" else "shortest")

@@ -1,0 +1,250 @@
+"""The life of one chat request, from its bytes to its reply."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from keff.gateway.accounts.accounts import REFUSED, Account
+from keff.gateway.http import stream
+from keff.gateway.http.errors import Gone, Problem
+from keff.gateway.http.exchange import ACCOUNT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.http.request import read_ask, read_response_ask
+from keff.gateway.http.response_stream import response_events, response_failure
+from keff.gateway.http.security import Guard, read_body
+from keff.gateway.service import Service
+from keff.gateway.traffic.spans import Fact
+from keff.gateway.upstream import pass_through, relay
+from keff.gateway.upstream.server import CHAT, ClientHeaders, UpstreamError
+from keff.gateway.vote.job import RequestJob
+from keff.protocol.values import Object, sendable
+
+log = logging.getLogger("keff.gateway")
+
+RESPONSES = "/v1/responses"
+
+# Paths that draw answers too, and why none of them is voted on.
+NOT_VOTED = {
+    f"/v1/{name}": f"{name} are passed through: only chat and responses are voted"
+    for name in ("completions", "messages")
+}
+
+Serve = Callable[[Exchange, Scope], Awaitable[None]]
+
+
+class Chat:
+    """Chat and responses, and what is passed through beside them."""
+
+    def __init__(self, service: Service, guard: Guard) -> None:
+        self.service, self.guard = service, guard
+        self._running: set[asyncio.Task[object]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request: whatever happens, the client gets an answer in the OpenAI form."""
+        await self._answer(self._served, scope, receive, send)
+
+    async def through(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request of another path through."""
+        await self._answer(self._passed, scope, receive, send)
+
+    async def _answer(self, serve: Serve, scope: Scope, receive: Receive, send: Send) -> None:
+        name = f"keff-{secrets.token_hex(12)}"
+        exchange = Exchange(name, dict(scope["headers"]), receive, send, scope[LINE], scope.get(ACCOUNT))
+        task = cast("asyncio.Task[object]", asyncio.current_task())
+        service, begun = self.service, time.perf_counter()
+        service.in_flight += 1
+        self._running.add(task)
+        if service.tracer is not None:
+            exchange.span = service.tracer.begin(f"{scope['method']} {scope['path']}"[:200], exchange.headers)
+        try:
+            await serve(exchange, scope)
+        except Gone:
+            exchange.status = 499
+        except Problem as problem:
+            if exchange.account is not None and problem.code in REFUSED:
+                service.metrics.count("keff_key_limited_total", key=exchange.account.name)
+            await exchange.fail(problem)
+        except UpstreamError as error:
+            await exchange.fail(error.problem())
+        except asyncio.CancelledError:
+            # Only a server that stops cancels this task: its own answer would be a 500.
+            await exchange.fail(Problem(503, "the gateway is stopping: ask again", code="stopping"))
+        except Exception:
+            await exchange.fail(internal_error(exchange.name))
+        finally:
+            self._running.discard(task)
+            service.in_flight -= 1
+            self._account(exchange, time.perf_counter() - begun)
+
+    def break_off(self) -> None:
+        """Answer all requests in flight with 503, now."""
+        for task in self._running:
+            task.cancel()
+
+    def _check_room(self) -> None:
+        options = self.service.options
+        if self.service.in_flight > options.max_requests:
+            raise Problem(503, f"{options.max_requests} requests are being served: try again")
+
+    def _caller(self, exchange: Exchange, scope: Scope) -> ClientHeaders:
+        return self.guard.caller(
+            exchange.headers, scope.get("query_string", b""), self.service.options.forward_headers
+        )
+
+    async def _passed(self, exchange: Exchange, scope: Scope) -> None:
+        self._check_room()
+        exchange.passed, exchange.not_voted = True, NOT_VOTED.get(scope["path"].rstrip("/").lower())
+        caller = self._caller(exchange, scope)
+        await pass_through.passed(self.service, exchange, scope["method"], scope["path"], caller)
+
+    async def _served(self, exchange: Exchange, scope: Scope) -> None:
+        options = self.service.options
+        self._check_room()
+        raw = await read_body(exchange.receive, exchange.headers, options.max_body, options.body_seconds)
+        if scope["path"] == RESPONSES:
+            # A plan's branches are asked by chat: each has a prompt of its own.
+            ask = read_response_ask(raw, exchange.headers)
+            ask = "branches" if self.service.board is not None else ask
+        else:
+            ask = read_ask(raw, exchange.headers)
+        if isinstance(ask, str):
+            exchange.passed, exchange.not_voted = True, ask
+            caller = self._caller(exchange, scope)
+            await pass_through.passed(self.service, exchange, "POST", RESPONSES, caller, raw)
+            return
+        job = await self.service.job(exchange.name, ask, self._caller(exchange, scope))
+        exchange.held = self.service.reserve(exchange.account, job)
+        exchange.job, job.span = job, exchange.span
+        if not ask.stream:
+            reply = await until_gone(exchange, self.service.run(job))
+            await exchange.whole(200, sendable(reply), {})
+        elif job.policy.cap == 1:
+            await until_gone(exchange, relay.relay(self.service, job, exchange))
+        else:
+            await until_gone(exchange, self._stream(exchange, job))
+
+    async def _stream(self, exchange: Exchange, job: RequestJob) -> None:
+        """Stream the winner once it is decided; an early failure still has its own status."""
+        options = self.service.options
+        work = asyncio.ensure_future(self.service.run(job))
+        try:
+            await asyncio.wait([work], timeout=options.quiet_seconds)
+            if work.done():
+                work.result()
+            await exchange.begin(200, EVENTS, {"cache-control": "no-cache", "x-accel-buffering": "no"})
+            while not work.done():
+                drawn = len(job.vote.drawn) if job.vote is not None else 0
+                await exchange.part(stream.comment(f"{drawn} paths drawn"))
+                await asyncio.wait([work], timeout=options.comment_seconds)
+            await exchange.part(self._events(work, job), last=True)
+        finally:
+            await _ended(work)
+
+    def _events(self, work: asyncio.Future[Object], job: RequestJob) -> bytes:
+        try:
+            if job.ask.api is CHAT:
+                return b"".join(stream.chunks(work.result(), include_usage=job.ask.include_usage))
+            return b"".join(response_events(work.result()))
+        except (Problem, UpstreamError) as error:
+            problem = error if isinstance(error, Problem) else error.problem()
+        except Exception:
+            problem = internal_error(job.name)
+        return stream.failure(problem) if job.ask.api is CHAT else response_failure(problem)
+
+    def _account(self, exchange: Exchange, seconds: float) -> None:
+        metrics, job = self.service.metrics, exchange.job
+        if exchange.account is not None:
+            self._settle(exchange.account, exchange)
+        if exchange.span is not None:
+            exchange.span.end(facts_of(exchange), None if exchange.status < 500 else exchange.code or "error")
+        if exchange.passed:
+            metrics.count("keff_passed_total", status=str(exchange.status))
+            return
+        metrics.count("keff_requests_total", status=str(exchange.status))
+        metrics.observe("keff_request_seconds", seconds)
+        if job is not None and exchange.status == 200:
+            self.service.books.answered(
+                job.stop, job.spent(seconds, priced=self.service.priced and job.priced)
+            )
+        for name in job.stale if job is not None else ():
+            metrics.count("keff_stale_total", by=1, differs=name if name.isidentifier() else "other")
+        if log.isEnabledFor(logging.INFO):
+            log.info(json.dumps(log_line(exchange, seconds, priced=self.service.priced)))
+
+    def _settle(self, account: Account, exchange: Exchange) -> None:
+        """Enter what a request cost its account, and give back the rest of what was reserved."""
+        service, job = self.service, exchange.job
+        paths, dollars = exchange.cost if job is None else job.account()
+        service.metrics.count("keff_key_requests_total", key=account.name)
+        service.metrics.count("keff_key_paths_total", paths, key=account.name)
+        if service.priced:
+            service.metrics.count("keff_key_dollars_total", dollars, key=account.name)
+        if service.ledger is None or exchange.held is None:
+            return
+        try:
+            service.ledger.settle(exchange.held, paths, dollars)
+        except sqlite3.Error as error:
+            service.metrics.count("keff_spend_errors_total")
+            log.warning(json.dumps({"event": "account not settled", "message": str(error)}))
+
+
+def facts_of(exchange: Exchange) -> dict[str, Fact]:
+    """Return what a trace says of a request."""
+    facts: dict[str, Fact] = {"http.response.status_code": exchange.status, "keff.request_id": exchange.name}
+    job = exchange.job
+    if job is not None:
+        facts |= {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": str(job.ask.body.get("model"))[:200],
+            "keff.policy": job.policy.spec,
+            "keff.paths": job.paths,
+            "keff.stop": job.stop,
+            "keff.tokens": job.tokens,
+        }
+        if job.share is not None:
+            facts["keff.share"] = job.share
+    return facts
+
+
+def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
+    """Return what the log says of a request; neither questions nor answers, and no key."""
+    job = exchange.job
+    line: Object = {
+        "event": "request",
+        "id": exchange.name,
+        "status": exchange.status,
+        "seconds": round(seconds, 4),
+    }
+    if exchange.span is not None:
+        line["trace"] = exchange.span.trace
+    if exchange.account is not None:
+        line["key"] = exchange.account.name
+    if exchange.code is not None:
+        line["error"] = exchange.code
+    if job is None:
+        return line
+    model = job.ask.body.get("model")
+    line |= {"model": model[:200] if isinstance(model, str) else None, "kind": job.kind}
+    if priced:
+        line["dollars"] = job.dollars
+    line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}
+    line |= {} if job.tab is None else {"branches": job.tab.calls}
+    return line | {"stop": job.stop, "tokens": job.tokens, "stale": job.stale}
+
+
+def internal_error(name: str) -> Problem:
+    """Log the exception that is being handled, and return what the client is told."""
+    log.exception(json.dumps({"event": "internal error", "id": name}))
+    return Problem(500, "internal error; see the gateway log", code="internal_error")
+
+
+async def _ended(task: asyncio.Future[Object]) -> None:
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])

@@ -1,0 +1,245 @@
+"""How the answer of one path is read and compared: by the plan's answer space, or as canonical JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, cast
+
+from keff import plugins
+from keff.answers import (
+    SLOW_SPACES,
+    Space,
+    canonical_json,
+    is_document,
+    members_of,
+    names,
+    schema_of,
+    space,
+    strip_thinking,
+)
+from keff.answers.json import JsonSpace
+from keff.errors import KeffError, PlanError, TaskError
+from keff.gateway.http.errors import Problem
+from keff.narrow import fields, items
+from keff.plan import Plan
+from keff.protocol.reply import finish_reason
+from keff.protocol.values import text_of
+from keff.usercode import without_code
+
+# Spaces that know by themselves what to do with a reply that is a JSON document.
+READ_DOCUMENTS = frozenset({"json", "code", "python", "sql", "list", "set", "literal", "key"})
+
+# Spaces of open answers: a JSON document is one as a whole.
+WHOLE_DOCUMENTS = frozenset({"text", "exact"})
+
+# Members of a JSON reply that hold what the plan's own space reads.
+ANSWER_FIELDS = ("answer", "final_answer", "final answer")
+
+# Spaces that run programs, or a function of the operator's.
+RUNS_CODE = frozenset({"code", "python", "key"})
+
+LETTERS = ("A", "B", "C", "D", "E")
+
+
+@dataclass(frozen=True, slots=True)
+class PathReading:
+    """What one path says: its vote key (None: it abstains), and whether it was cut before its end."""
+
+    key: str | None
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads the answers of paths.
+
+    ``space`` is the plan's answer space; ``regex`` (its last match, group 1 if it has one) finds the answer
+    first where the pilot used one; ``task`` is a task of another package, which reads by itself.
+    """
+
+    space: Space
+    regex: re.Pattern[str] | None = None
+    task: Any = None
+    tool_ignore: frozenset[str] = frozenset()
+
+    @property
+    def slow(self) -> bool:
+        """Whether reading may take long: then it is done in a thread, so that other requests go on."""
+        return self.space.name in SLOW_SPACES or self.task is not None
+
+    def read(self, choice: Mapping[str, object], *, as_json: bool) -> PathReading:
+        """Return the vote of one choice of a response.
+
+        A tool call votes on its name and arguments. With ``as_json`` (the client asked for JSON) a text is
+        read as a document: by the plan's own space where that reads JSON, exactly as in the pilot. A refusal
+        and a cut text without an explicit answer abstain.
+        """
+        message = fields(choice.get("message"))
+        finish = finish_reason(choice.get("finish_reason"))
+        truncated = finish in ("length", "cancelled")
+        if message.get("refusal") or finish == "content_filter":
+            return PathReading(None, False)
+        if message.get("tool_calls"):
+            return PathReading(
+                None if truncated else tool_key(message["tool_calls"], self.tool_ignore), truncated
+            )
+        text = text_of(message.get("content"))
+        if as_json and not self._reads_by_itself:
+            return PathReading(None if truncated else self.document_key(strip_thinking(text)), truncated)
+        if not truncated and self._is_document(visible := strip_thinking(text)):
+            return PathReading(self.document_key(visible), truncated)
+        return PathReading(self.key(text, truncated), truncated)
+
+    @property
+    def _reads_by_itself(self) -> bool:
+        return self.regex is not None or self.task is not None or self.space.name in READ_DOCUMENTS
+
+    def _is_document(self, text: str) -> bool:
+        return not self._reads_by_itself and is_document(text)
+
+    def document_key(self, text: str) -> str | None:
+        """Return the vote key of a reply that is one JSON object or array; None for one that is not valid.
+
+        The plan's space reads the member ``answer`` where there is one; else the whole document votes, so
+        that two different objects never agree because some number in them does.
+        """
+        if self.space.name not in WHOLE_DOCUMENTS:
+            members = members_of(text)
+            for name in ANSWER_FIELDS:
+                if name in members and (key := self.space.key(members[name])) is not None:
+                    return key
+        return canonical_json(text)
+
+    def key(self, text: str, truncated: bool) -> str | None:
+        """Return the vote key of a text, or None."""
+        if self.task is not None:
+            answer = self.task.extract(text, truncated=truncated)
+            return None if answer is None else self.task.key(answer)
+        if self.regex is not None:
+            answer = _matched(self.regex, strip_thinking(text), truncated)
+        else:
+            extraction = self.space.extract(text, truncated=truncated)
+            answer = None if extraction is None else extraction.answer
+        return None if answer is None else self.space.key(answer)
+
+
+def _matched(regex: re.Pattern[str], text: str, truncated: bool) -> str | None:
+    last = None
+    for match in regex.finditer(text):
+        if match[bool(regex.groups)] and not (truncated and match.end() == len(text)):
+            last = match[bool(regex.groups)].strip()
+    return last
+
+
+def tool_key(calls: object, ignored: frozenset[str] = frozenset()) -> str | None:
+    """Return the names and arguments of tool calls as canonical JSON, whatever their order.
+
+    Calls of one message are made side by side, so their order says nothing; nor do ids. Arguments that are
+    ``ignored`` (timestamps, made-up ids), at any depth, do not count.
+    """
+    try:
+        functions = [fields(fields(call)["function"]) for call in items(calls)]
+        named = [
+            (json.dumps(each["name"]), canonical_json(_kept(str(each.get("arguments") or "{}"), ignored)))
+            for each in functions
+        ]
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        return None
+    written = [f"[{name},{given}]" for name, given in named if given is not None]
+    if len(written) < len(named):
+        return None
+    return canonical_json('{"tool_calls":[' + ",".join(sorted(written)) + "]}")
+
+
+def _kept(arguments: str, ignored: frozenset[str]) -> str:
+    return json.dumps(_without(json.loads(arguments), ignored)) if ignored else arguments
+
+
+def _without(value: object, ignored: frozenset[str]) -> object:
+    if isinstance(value, dict):
+        inner = fields(cast("object", value)).items()
+        return {name: _without(each, ignored) for name, each in inner if name not in ignored}
+    if isinstance(value, list):
+        return [_without(each, ignored) for each in items(cast("object", value))]
+    return value
+
+
+def reader_of(
+    plan: Plan, answer_space: str | None = None, tool_ignore: frozenset[str] = frozenset()
+) -> Reader:
+    """Return the reader that a plan carries; ``answer_space`` reads by another space instead.
+
+    Raises PlanError when the plan does not say how an answer is read from a text, or reads it by what a
+    gateway does not have: gold answers (a scorer) or a sandbox (code).
+    """
+    name = answer_space or plan.space
+    if name == "code":
+        raise PlanError(f"the answer space {name!r} cannot be served: name another with --answer-space")
+    if answer_space is not None:
+        return Reader(_space(name), tool_ignore=tool_ignore)
+    task = fields(plan.task)
+    options = fields(task.get("options"))
+    recorded = str(task.get("version", "")).startswith("recorded by ")
+    if (plan.task is None or recorded) and name == "exact":
+        raise PlanError("the plan does not say how answers are read from texts: set --answer-space")
+    if options.get("scorer") or "scorer" in fields(task.get("code")):
+        raise PlanError("the plan's answers were read by a scorer, which needs gold answers: --answer-space")
+    return Reader(_space(name), _compiled(options.get("answer_regex")), _foreign(options), tool_ignore)
+
+
+def reader_asked(name: str | None, named: Sequence[str], tool_ignore: frozenset[str] = frozenset()) -> Reader:
+    """Return the reader that a request asks for by the name of a space, or of the JSON fields that vote.
+
+    Names only: no request chooses code or a file. Raises Problem (400).
+    """
+    known = sorted(set(names()) - RUNS_CODE)
+    if name is not None and name not in known:
+        line = f"keff.answer_space is one of {', '.join(known)}, not {name!r:.40}"
+        raise Problem(400, line, param="keff.answer_space")
+    if named and name not in (None, "json"):
+        raise Problem(400, "keff.fields goes with the answer space json", param="keff.fields")
+    try:
+        made = space("json", fields=tuple(named)) if named else _space(str(name))
+    except KeffError as error:
+        raise Problem(400, str(error)[:300], param="keff.fields" if named else "keff.answer_space") from None
+    return Reader(made, tool_ignore=tool_ignore)
+
+
+def lacking(reader: Reader | None, view: Mapping[str, object]) -> list[str]:
+    """Return ``fields`` where a plan votes by JSON fields that the schema of a request does not have."""
+    space = None if reader is None else reader.space
+    if not isinstance(space, JsonSpace) or not space.fields:
+        return []
+    members = fields(fields(schema_of(view.get("response_format"))).get("properties"))
+    heads = (re.split(r"[.\[]", field.removeprefix("$."), maxsplit=1)[0] for field in space.fields)
+    return ["fields"] if members and any(head not in members for head in heads) else []
+
+
+def _compiled(regex: Any) -> re.Pattern[str] | None:
+    if regex is None or regex == "":
+        return None
+    try:
+        return re.compile(regex)
+    except (re.error, TypeError, OverflowError, RecursionError) as error:
+        raise PlanError(f"the plan's answer expression cannot be used: {error}") from None
+
+
+def _space(spec: str) -> Space:
+    try:
+        return space("choice", labels=LETTERS) if spec == "choice" else space(spec)
+    except TaskError as error:
+        raise PlanError(f"{error}: name another with --answer-space") from None
+
+
+def _foreign(options: Mapping[str, object]) -> Any:
+    """Return the task object where another package reads the answers, else None."""
+    name = str(options.get("name") or "")
+    if name not in entry_points(group="keff.tasks").names:
+        return None
+    # A plan may come from anybody: it never names code to run.
+    given = {key: value for key, value in without_code(options).items() if key != "name"}
+    return plugins.load("task", name, **given)

@@ -1,0 +1,101 @@
+"""One request on its way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+
+from keff.gateway.accounts.metering import FREE, Ceiling
+from keff.gateway.http.request import Ask
+from keff.gateway.traffic.savings import Baseline, Spent, longest_of
+from keff.gateway.traffic.spans import TraceSpan
+from keff.gateway.upstream.branch import Branch
+from keff.gateway.upstream.served_branches import BranchLedger
+from keff.gateway.upstream.server import NOBODY, ClientHeaders
+from keff.gateway.vote.extraction import Reader
+from keff.gateway.vote.kinds import Asked
+from keff.gateway.vote.vote import Vote
+from keff.policy import Policy
+
+
+@dataclass(slots=True)
+class RequestJob:
+    """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
+
+    ``drawn`` paths came back (after ``times``) and ``tokens`` were billed so far (at a price if ``priced``);
+    ``lost`` paths were broken off and may have cost anything, as may the prompts of ``hidden_prompts``.
+    ``most`` is what a path can cost at the most. ``limits`` are the rate limits that the upstream told last.
+    ``reader`` reads its answers; without one ``asked`` is what the prompt says of its answer, and ``kind``
+    what it came to be. ``tab`` is its account with the branches of a plan that has several, of which
+    ``first`` is asked first. ``baseline`` is what is deployed without the gateway.
+    """
+
+    name: str
+    ask: Ask
+    policy: Policy
+    stale: list[str]
+    shadow: bool
+    as_json: bool
+    caller: ClientHeaders = NOBODY
+    head: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    vote: Vote | None = None
+    stop: str = ""
+    paths: int = 0
+    drawn: int = 0
+    lost: int = 0
+    hidden_prompts: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+    priced: bool = True
+    share: float | None = None
+    reader: Reader | None = None
+    asked: Asked | None = None
+    kind: str | None = None
+    limits: Mapping[str, str] = field(default_factory=dict[str, str])
+    span: TraceSpan | None = None
+    times: list[float] = field(default_factory=list[float])
+    baseline: Baseline | None = None
+    most: Ceiling = FREE
+    tab: BranchLedger | None = None
+    first: Branch | None = None
+
+    @contextlib.contextmanager
+    def launched(self, n: int) -> Generator[None]:
+        """Note ``n`` paths as lost if the call that is made here is broken off."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.lost += n
+            raise
+
+    def account(self) -> tuple[int, float]:
+        """Return the paths and dollars that this request is charged with.
+
+        A path that was broken off costs what those that came back did on average, or the most that one can.
+        """
+        most = self.most
+        each = self.dollars / self.drawn if self.drawn else most.path
+        return self.drawn + self.lost, self.dollars + self.lost * each + self.hidden_prompts * most.prompt
+
+    @property
+    def change(self) -> str | None:
+        """The paths of the reply minus those of today, where these are always the same number."""
+        today = self.baseline
+        if today is None or today.k is None:
+            return None
+        return f"{self.drawn - today.k:+d} paths against {today.spec}"
+
+    def spent(self, seconds: float, *, priced: bool) -> Spent:
+        """Return what the reply took."""
+        k = None if self.baseline is None else self.baseline.k
+        at_once = None if k is None else longest_of(self.times, k)
+        return Spent(seconds, self.dollars if priced else None, self.drawn, at_once)
+
+    def body(self, start: int, n: int, head: bytes | None = None) -> bytes:
+        """Return the upstream body of paths ``start`` to ``start + n - 1``; a stated seed counts up."""
+        count = b',"n":%d' % n if n > 1 else b""
+        seed = b"" if self.ask.seed is None else b',"seed":%d' % (self.ask.seed + start)
+        return (self.head if head is None else head) + count + seed + b"}"

@@ -1,0 +1,299 @@
+"""What kind of answer a request has, where no plan says: found from its prompt and from what its paths say.
+
+A text holds an answer when it states one ("the answer is", a box, ...), when it is nothing but one, or when
+the prompt asks for that kind. All else is free text, on which a vote means nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from keff.answers import (
+    Extracted,
+    Space,
+    VotingFields,
+    canonical_json,
+    space,
+    strip_thinking,
+    voting_fields,
+)
+from keff.gateway.vote.extraction import LETTERS, PathReading, tool_key
+from keff.narrow import entries, fields, items
+from keff.protocol.reply import finish_reason
+from keff.protocol.values import Object, text_of
+
+Kind = Literal["tool", "json", "numeric", "choice", "binary", "text"]
+
+# Of kinds that read the same number of paths, the first is taken: the one with the shortest answers.
+ORDER: tuple[Kind, ...] = ("tool", "json", "numeric", "choice", "binary", "text")
+
+MANY_LETTERS = (*LETTERS, "F", "G", "H", "I", "J")
+
+# How a path that writes text votes where others call a tool.
+NO_CALL, NO_CALL_KEY = "no call", '{"tool_calls":[]}'
+
+# A request for at most this many tokens is a health check or a probe: it gets one path.
+TINY = 16
+
+# Paths on which a request's kind and fields are settled; texts that all differ by then are given up.
+SETTLED = 4
+
+TAIL = 4000
+# Words: of a reply that is one line around a number, of one that is itself the answer, of a stated text.
+LONGEST_LINE, LONGEST_TEXT, LONGEST_SPAN = 12, 5, 12
+
+STATED = frozenset({"boxed", "####", "tag", "marker", "verdict"})
+# The rules of ``keff.answers`` that leave no doubt that a text holds an answer.
+CLEAR: Mapping[str, frozenset[str]] = {
+    "numeric": STATED | {"last bold number"},
+    "choice": STATED | {"last line"},
+    "binary": STATED,
+    "text": STATED,
+}
+
+_CONTRACT = re.compile(r"final answer\s?[:\"'*]|\banswer\s?:\s?[<\[{]|####|\\boxed|<answer>", re.I)
+_NUMBER = re.compile(r"\bhow (?:many|much|old|long|far)\b|\b(?:calculate|compute|evaluate)\b", re.I)
+_BINARY = re.compile(r"\b(?:yes or no|true or false|yes/no|true/false)\b", re.I)
+_OPTION = re.compile(r"^[ \t]*\(?([A-J])[).:]\s", re.M)
+_DATE = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b|\d[:-]\d", re.I)
+_DIGITS = re.compile(r"\d[\d.,]*(?:\s?/\s?\d+)?")
+_MATHEMATICS = re.compile(r"[\d\\^=]")
+_AT_ONCE = re.compile(
+    r"(?:^|\b(?:is|are|equals|of|about|approximately|around|roughly|nearly|exactly)\b|=)"
+    r"[^\w\\]{0,4}(?:US)?[$£€]?\s?(?:\\d?frac|\.?\d)",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a prompt says of its answer: JSON or a contract, or which kinds its question has.
+
+    ``many``: it lists options beyond E.
+    """
+
+    as_json: bool = False
+    contract: bool = False
+    kinds: frozenset[str] = frozenset()
+    tools: bool = False
+    many: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether an answer is to be expected: then the first round need not wait for the first path."""
+        return self.as_json or self.contract or bool(self.kinds)
+
+
+def asked(body: Mapping[str, object]) -> Asked:
+    """Return what a request says of its answer."""
+    as_json = str(fields(body.get("response_format")).get("type")).startswith("json")
+    messages = cast("list[Object]", body["messages"])
+    users = [text_of(message.get("content"))[-TAIL:] for message in messages if message["role"] == "user"]
+    system = [text_of(message.get("content"))[-TAIL:] for message in messages if message["role"] != "user"]
+    question = users[-1] if users else ""
+    options = set(_OPTION.findall(question))
+    kinds = {
+        "numeric": _NUMBER.search(question) is not None,
+        "binary": _BINARY.search(question) is not None,
+        "choice": len(options) > 1,
+    }
+    return Asked(
+        as_json,
+        any(_CONTRACT.search(text) for text in (question, *system[:1])),
+        frozenset(kind for kind, is_asked in kinds.items() if is_asked),
+        bool(body.get("tools")),
+        len(options) > 1 and max(options, default="") > LETTERS[-1],
+    )
+
+
+def is_tiny(body: Mapping[str, object]) -> bool:
+    """Return whether a request is too short to hold an answer."""
+    lengths = [body.get("max_tokens"), body.get("max_completion_tokens")]
+    return any(isinstance(length, int) and 0 < length <= TINY for length in lengths)
+
+
+class KindReader:
+    """Reads one path in every kind of answer; the vote settles on one of them (``kind_of``)."""
+
+    slow = False
+
+    def __init__(self, tool_ignore: frozenset[str] = frozenset()) -> None:
+        self._ignored = tool_ignore
+        # Not for all requests: "I" is a word more often than an option.
+        self._many = space("choice", labels=MANY_LETTERS)
+        self._spaces: dict[str, Space] = {
+            "numeric": space("numeric"),
+            "choice": space("choice", labels=LETTERS),
+            "binary": space("binary"),
+            "text": space("text"),
+        }
+
+    def read(self, choice: Mapping[str, object], about: Asked) -> tuple[PathReading, dict[str, str]]:
+        """Return the reading of one choice and its keys by kind; none where it holds no answer."""
+        message = fields(choice.get("message"))
+        finish = finish_reason(choice.get("finish_reason"))
+        truncated = finish in ("length", "cancelled")
+        if message.get("refusal") or finish == "content_filter":
+            return PathReading(None, False), {}
+        if message.get("tool_calls"):
+            key = None if truncated else tool_key(message["tool_calls"], self._ignored)
+            return PathReading(None, truncated), {} if key is None else {"tool": key}
+        text = text_of(message.get("content"))
+        readings = self._of_text(text, truncated, about)
+        if about.tools and not truncated:
+            readings[NO_CALL] = NO_CALL_KEY
+        return PathReading(None, truncated), readings
+
+    def _of_text(self, text: str, truncated: bool, about: Asked) -> dict[str, str]:
+        shown = strip_thinking(text).strip()
+        if about.as_json or shown[:1] in ("{", "[") or shown.startswith("```"):
+            key = None if truncated else canonical_json(shown)
+            if key is not None and (about.as_json or key[:1] in ("{", "[")):
+                return {"json": key}
+            if about.as_json:
+                return {}
+        read: dict[str, str] = {}
+        span = self._spaces["text"].extract(text, truncated=truncated)
+        for kind, how in self._spaces.items():
+            how = self._many if kind == "choice" and about.many else how
+            told = span if kind == "text" else how.extract(text, truncated=truncated)
+            if told is None or not _counts(kind, told, span, shown, about):
+                continue
+            key = how.key(told.answer)
+            if key is not None:
+                read[kind] = key
+        return read
+
+
+def _counts(kind: str, told: Extracted, span: Extracted | None, shown: str, about: Asked) -> bool:
+    """Return whether what a space read is an answer, not a number or a word in a text."""
+    if kind == "text":
+        words = len(told.answer.split())
+        return words <= LONGEST_SPAN if told.rule in STATED else _is_bare(shown)
+    if kind == "numeric" and told.rule in STATED:
+        return span is None or span.rule not in STATED or _is_number(span.answer)
+    if told.rule in CLEAR[kind] or kind in about.kinds:
+        return True
+    if kind == "numeric":
+        return "\n" not in shown and len(shown.split()) <= LONGEST_LINE and _is_number(shown)
+    return "\n" not in shown and len(shown.split()) <= LONGEST_TEXT
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text gives one number, and is not a name or a date that holds one."""
+    return len(_DIGITS.findall(text)) <= 2 and not _DATE.search(text) and _AT_ONCE.search(text) is not None
+
+
+def _is_bare(shown: str) -> bool:
+    return "\n" not in shown and len(shown.split()) <= LONGEST_TEXT and not shown.endswith(("?", "!"))
+
+
+def holds(readings: Mapping[str, str]) -> bool:
+    """Return whether a path holds an answer of any kind."""
+    return any(kind in readings for kind in ORDER)
+
+
+def kind_of(paths: Sequence[Mapping[str, str]]) -> Kind | None:
+    """Return the kind of answer of a request: the first in ``ORDER`` that reads most of its paths."""
+    counts = {kind: sum(kind in readings for readings in paths) for kind in ORDER}
+    best = max(ORDER, key=lambda kind: counts[kind])
+    return best if counts[best] else None
+
+
+@dataclass(slots=True)
+class Settlement:
+    """What the paths of one request are taken to answer: their kind, and which members of JSON vote.
+
+    It is settled on the first ``SETTLED`` paths and on the ``schema`` that they were asked to follow (of a
+    tool call that of its tool among ``tools``); until they are there, it may change with each of them.
+    """
+
+    schema: object = None
+    tools: object = None
+    kind: Kind | None = None
+    voting: VotingFields | None = None
+    _space: Space | None = None
+    _tool: str | None = None
+    _is_settled: bool = False
+
+    def settle(self, paths: Sequence[Mapping[str, str]]) -> None:
+        """Take what the paths say that were consumed so far."""
+        if self._is_settled or not paths:
+            return
+        first = paths[:SETTLED]
+        self.kind, self._is_settled = kind_of(first), len(first) == SETTLED
+        said = [path[self.kind] for path in first if self.kind in path] if self.kind is not None else []
+        self.voting = self._space = self._tool = None
+        if len(set(said)) < 2:
+            return
+        if self.kind == "json":
+            self.voting = voting_fields(said, self.schema)
+        elif self.kind == "tool" and (calls := _same_tool(said)) is not None:
+            self._tool, arguments = calls
+            self.voting = voting_fields(arguments, _tool_schema(self.tools, self._tool))
+        if self.voting is not None and self.voting.left_out and self.voting.space is not None:
+            self._space = space(self.voting.space)
+
+    def key(self, readings: Mapping[str, str]) -> str | None:
+        """Return the vote of a path; None abstains."""
+        if self.kind is None:
+            return None
+        said = readings.get(self.kind)
+        if self.kind == "tool":
+            return self._tool_key(said or readings.get(NO_CALL))
+        if self.kind != "json" or said is None or self.voting is None or not self.voting.left_out:
+            return said
+        return None if self._space is None else self._space.key(said)
+
+    def _tool_key(self, said: str | None) -> str | None:
+        calls = _same_tool([said]) if said is not None and self._space is not None else None
+        if calls is None or calls[0] != self._tool or self._space is None:
+            return said
+        return self._space.key(calls[1][0]) or said
+
+    def agrees_on_nothing(self, keys: Sequence[str | None]) -> bool:
+        """Return whether these paths hold no answer that others repeat, as texts do that are made up.
+
+        Never of numbers, options, yes and no, tool calls or what may be mathematics: there paths that differ
+        are a hard question (stopping at four would lose 2.7% of the accuracy).
+        """
+        if not self._is_settled:
+            return False
+        if self.kind == "json":
+            return self.voting is not None and self.voting.space is None
+        voted = [key for key in keys if key is not None]
+        if self.kind != "text" or len(voted) < SETTLED or any(map(_MATHEMATICS.search, voted)):
+            return False
+        return len(set(voted)) == len(voted)
+
+    def told(self) -> Object | None:
+        """Return which members voted and why others did not; None where all did."""
+        if self.voting is None or not self.voting.left_out:
+            return None
+        note = {"note": self.voting.note} if self.voting.note else {}
+        return {"voted": list(self.voting.fields), "left_out": dict(self.voting.left_out), **note}
+
+
+def _same_tool(keys: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the one tool that all of these calls name, and the arguments of each; None for any others."""
+    names: set[str] = set()
+    arguments: list[str] = []
+    for key in keys:
+        calls = items(fields(json.loads(key)).get("tool_calls"))
+        if len(calls) != 1:
+            return None
+        name, given = items(calls[0])
+        names.add(str(name))
+        arguments.append(json.dumps(given))
+    return (names.pop(), arguments) if len(names) == 1 else None
+
+
+def _tool_schema(tools: object, name: str) -> object:
+    for tool in entries(tools):
+        if fields(tool.get("function")).get("name", tool.get("name")) == name:
+            return tool
+    return None

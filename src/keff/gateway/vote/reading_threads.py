@@ -1,0 +1,90 @@
+"""Where answers are read that may take long: in a few threads, and never longer than a request may wait.
+
+Mathematics is brought into one form by processes that may need seconds for one expression. Most answers do
+not need them (a number, or an expression that was seen before) and are read at once. The others wait for
+one of a few threads, one at a time for each request. Beyond the time of an answer or of its request the
+answer votes as it is written, so a client that asks for ``9^{9^{9^{9}}}`` slows down nobody, and what
+failed is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from keff.answers import limited, warm
+from keff.gateway.vote.extraction import PathReading, Reader
+
+T = TypeVar("T")
+
+ANSWER_SECONDS = 2.0
+REQUEST_SECONDS = 4.0
+THREADS = 4
+
+
+class ReadingThreads:
+    """The threads, started when they are first needed; not those of the event loop."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="answers")
+        self._warming: list[Future[None]] = []
+
+    def warm(self, reader: Reader | None) -> None:
+        """Start the processes that read mathematics, so that the first requests need not wait for them."""
+        if reader is not None and reader.space.name == "math":
+            self._warming = [self._threads.submit(warm, THREADS) for _ in range(THREADS)]
+
+    async def ready(self) -> None:
+        """Wait for the first process: what comes before it is there is no fault of an answer."""
+        if self._warming and not any(start.done() for start in self._warming):
+            starts = [asyncio.wrap_future(start) for start in self._warming]
+            await asyncio.wait(starts, return_when=asyncio.FIRST_COMPLETED)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run ``work`` in a thread; cancelling leaves it to its own limit, or takes it out of the queue."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class AnswerReading:
+    """Reads the answers of one request."""
+
+    def __init__(self, reader: Reader, pool: ReadingThreads, *, as_json: bool) -> None:
+        self._reader, self._pool, self._as_json = reader, pool, as_json
+        self._left = REQUEST_SECONDS
+        self._turn = asyncio.Lock()
+
+    async def read(self, choice: Mapping[str, object]) -> PathReading:
+        """Return the vote of one choice."""
+        if not self._reader.slow:
+            return self._reader.read(choice, as_json=self._as_json)
+        if self._reader.task is None:
+            with limited(0.0) as limit:
+                at_once = self._reader.read(choice, as_json=self._as_json)
+            if not limit.missed:
+                return at_once
+        else:
+            at_once = PathReading(None, False)
+        return await self._patiently(choice) or at_once
+
+    async def _patiently(self, choice: Mapping[str, object]) -> PathReading | None:
+        clock = asyncio.get_running_loop().time
+        async with self._turn:
+            await self._pool.ready()
+            begun = clock()
+            try:
+                async with asyncio.timeout(self._left):
+                    return await self._pool.run(lambda: self._within_limit(choice))
+            except TimeoutError:
+                return None
+            finally:
+                self._left -= clock() - begun
+
+    def _within_limit(self, choice: Mapping[str, object]) -> PathReading:
+        with limited(ANSWER_SECONDS):
+            return self._reader.read(choice, as_json=self._as_json)

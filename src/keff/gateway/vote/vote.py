@@ -1,0 +1,318 @@
+"""The vote of one request, live: paths are drawn, and their votes counted, until the policy stops.
+
+A policy that keeps paths in flight says whether votes count as they arrive; all others count in launch order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from keff.gateway.http.errors import Problem
+from keff.gateway.options import FreeText
+from keff.gateway.upstream.server import Answer, UpstreamError
+from keff.gateway.vote.kinds import SETTLED, Settlement, holds
+from keff.gateway.vote.outcome import Cause, Drawn, Outcome, cut_short
+from keff.policy import Policy, RunningVote, Stop, View, break_off, fly, in_flight_of
+from keff.protocol.patience import pause
+from keff.protocol.sharing import Sharing
+
+# Failed calls without one success after which a request is given up.
+HOPELESS = 8
+
+FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.2, 2.0, 10.0
+
+
+# Draw paths ``start`` to ``start + n - 1`` in one call, of the branch if one is named; may give fewer.
+Call = Callable[[int, int, str], Awaitable[Answer]]
+
+Judge = Callable[[Answer], Awaitable[list[Drawn]]]
+
+
+class EndedError(Exception):
+    """A vote in flight ends without its policy: for ``cause``."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause)
+        self.cause: Cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How one vote is run: the policy and what bounds it; see ``Options``.
+
+    ``give_up`` stops where the first paths show that they hold no answer which could repeat.
+    ``probe`` waits for the first path before the rest of the first round: free text ends there. ``skip``: a
+    path that a branch cannot draw abstains, so that the policy goes on without it; else the request fails.
+    ``keep``: what is in flight at the stop goes on, for ``extend``: no path is left out for its length.
+    """
+
+    policy: Policy
+    deadline: float | None = None
+    replacements: int = 16
+    in_flight: int = 1
+    free_text: FreeText = "draw"
+    give_up: bool = False
+    probe: bool = False
+    skip: bool = True
+    keep: bool = False
+
+
+@dataclass(slots=True)
+class Vote:
+    """One vote; ``run`` it once. ``drawn`` fills up while it runs, by launch position.
+
+    ``asked`` names the branch of each launch position where the policy asks several, and ``shares`` how many
+    paths a call to each may ask for.
+    """
+
+    rules: Rules
+    call: Call
+    judge: Judge
+    sharing: Sharing
+    shares: Mapping[str, Sharing] = field(default_factory=dict[str, Sharing])
+    asked: list[str] = field(default_factory=list[str])
+    drawn: dict[int, Drawn] = field(default_factory=dict[int, Drawn])
+    failed: int = 0
+    _launched: int = 0
+    _lost: set[int] = field(default_factory=set[int])
+    _running: dict[asyncio.Task[None], int] = field(default_factory=dict[asyncio.Task[None], int])
+    _error: UpstreamError | None = None
+    _stop: Stop | None = None
+    settlement: Settlement = field(default_factory=Settlement)
+
+    async def run(self) -> Outcome:
+        """Draw until the policy stops, the deadline comes or too much fails.
+
+        Answers with what is there; raises UpstreamError or Problem (504) when that is nothing. However it
+        ends, cancelled too, every call in flight is broken off first.
+        """
+        counted: Sequence[int] = range(0)
+        cause: Cause = "deadline"
+        try:
+            async with asyncio.timeout(self.rules.deadline):
+                if in_flight_of(self.rules.policy) is None:
+                    consumed, cause = await self._follow()
+                    counted = range(consumed)
+                else:
+                    counted, cause = await self._fly()
+        except TimeoutError:
+            counted = range(self._launched)
+        finally:
+            cancelled = 0 if self.rules.keep and cause == "policy" else await break_off(self._running)
+        return self._outcome(counted, cause, cancelled)
+
+    async def extend(self, paths: int) -> list[str | None]:
+        """Draw on to ``paths`` after ``run``; return the keys in launch order, up to the first lost path."""
+        try:
+            await self._settled(self._launched)
+            while self._launched < paths and not self._lost:
+                self._launch(self._launched + min(self.sharing.most * 4, paths - self._launched))
+                await self._settled(self._launched)
+        finally:
+            await break_off(self._running)
+        self._read_as_one_kind(range(len(self.drawn)))
+        keys: list[str | None] = []
+        while len(keys) < paths and len(keys) in self.drawn:
+            keys.append(self.drawn[len(keys)].key)
+        return keys
+
+    async def _fly(self) -> tuple[Sequence[int], Cause]:
+        """Keep paths in flight, each in a call of its own, and ask the policy after every vote."""
+        vote = RunningVote(self.rules.policy, self._seen)
+
+        async def draw(place: int) -> None:
+            self._launched = max(self._launched, place + 1)
+            await self._span(place, 1)
+            if place in self._lost:
+                raise EndedError("failures")
+
+        try:
+            await fly(vote, draw, self._running)
+        except EndedError as ended:
+            counted = sorted(self.drawn) if ended.cause == "failures" else vote.counted
+            return counted, ended.cause
+        self._stop = vote.stop
+        return vote.counted, "policy"
+
+    def _seen(self, places: Sequence[int]) -> View:
+        """Return the votes of some paths in flight; raises EndedError where they show that none is needed."""
+        self._read_as_one_kind(places)
+        paths, rules = [self.drawn[place] for place in places], self.rules
+        settling = len(places) == min(SETTLED, rules.policy.cap)
+        if rules.free_text != "draw" and rules.policy.cap > 1:
+            alone = rules.probe and len(places) == 1 and not holds(paths[0].readings or {})
+            if alone or (settling and self._hold_no_answer(paths)):
+                raise EndedError("free_text")
+        if settling and rules.give_up and self.settlement.agrees_on_nothing([path.key for path in paths]):
+            raise EndedError("no_agreement")
+        return self._view_of(paths)
+
+    async def _follow(self) -> tuple[int, Cause]:
+        policy, consumed = self.rules.policy, 0
+        while True:
+            decision = policy.decide(self._view(consumed))
+            if isinstance(decision, Stop):
+                self._stop = decision
+                return consumed, "policy"
+            first = consumed == 0
+            if first and self.rules.probe and decision.m > 1 and (early := await self._probed()):
+                return 1, early
+            m = decision.m
+            if self.rules.give_up and consumed < SETTLED:
+                m = min(m, SETTLED - consumed) if consumed else m
+            consumed += m
+            self.asked += decision.branches
+            # Which branch comes next is known only where one is asked: nothing is drawn ahead of several.
+            ahead = 0 if self.asked else self.rules.in_flight
+            self._launch(max(consumed, min(policy.cap, consumed - m + ahead)))
+            await self._settled(consumed)
+            if self._failed_within(consumed):
+                return consumed, "failures"
+            self._read_as_one_kind(range(consumed))
+            if first and self._is_free_text(consumed):
+                return consumed, "free_text"
+            if self.rules.give_up and self.settlement.agrees_on_nothing(self._keys(consumed)):
+                return consumed, "no_agreement"
+
+    def _failed_within(self, consumed: int) -> bool:
+        """Return whether a path was lost that the policy cannot do without.
+
+        Raises what a branch failed of where none may be skipped.
+        """
+        if not any(index < consumed for index in self._lost):
+            return False
+        if self.asked and not self.rules.skip and self._error is not None:
+            raise self._error
+        return not self.asked
+
+    async def _probed(self) -> Cause | None:
+        """Draw the first path (and what is kept in flight); return why that is enough, else None."""
+        self._launch(max(1, min(self.rules.policy.cap, self.rules.in_flight)))
+        await self._settled(1)
+        if 0 in self._lost:
+            return "failures"
+        is_free = not holds(self.drawn[0].readings or {})
+        return "free_text" if is_free and self.rules.free_text != "draw" else None
+
+    def _is_free_text(self, consumed: int) -> bool:
+        """Return whether no path of the first round holds an answer.
+
+        Cut paths do not speak against that; but where a plan says that answers are there, a round of nothing
+        else does not speak for it. Where one branch finds no answer, the next may.
+        """
+        if self.rules.free_text == "draw" or self.rules.policy.cap == 1 or self.asked:
+            return False
+        return self._hold_no_answer([self.drawn[index] for index in range(consumed)])
+
+    @staticmethod
+    def _hold_no_answer(paths: Sequence[Drawn]) -> bool:
+        whole = any(not path.truncated or path.readings is not None for path in paths)
+        return whole and all(path.key is None for path in paths)
+
+    def _read_as_one_kind(self, places: Sequence[int]) -> None:
+        """Settle what the first paths answer, and give all paths their keys of that kind."""
+        paths = [self.drawn[index] for index in places if index in self.drawn]
+        if not paths or paths[0].readings is None:
+            return
+        self.settlement.settle([path.readings or {} for path in paths])
+        for index, path in self.drawn.items():
+            self.drawn[index] = replace(path, key=self.settlement.key(path.readings or {}))
+
+    def _keys(self, consumed: int) -> list[str | None]:
+        return [self.drawn[index].key for index in range(consumed) if index in self.drawn]
+
+    def _view(self, consumed: int) -> View:
+        if self.asked:
+            seen = [self.drawn.get(index) for index in range(consumed)]
+            return View([path and path.key for path in seen], branches=self.asked[:consumed])
+        return self._view_of([self.drawn[index] for index in range(consumed) if index in self.drawn])
+
+    def _view_of(self, paths: Sequence[Drawn]) -> View:
+        confidence = [path.confidence for path in paths] if "confidence" in self.rules.policy.needs else ()
+        return View([path.key for path in paths], confidence)
+
+    def _launch(self, target: int) -> None:
+        while self._launched < target:
+            n = min(self._sharing(self._launched).most, self._alike(self._launched, target))
+            self._running[asyncio.create_task(self._span(self._launched, n))] = self._launched
+            self._launched += n
+
+    def _alike(self, start: int, target: int) -> int:
+        """Return how many paths from ``start`` on, before ``target``, one branch draws."""
+        if not self.asked:
+            return target - start
+        other = (place for place in range(start, target) if self.asked[place] != self.asked[start])
+        return next(other, target) - start
+
+    def _sharing(self, start: int) -> Sharing:
+        return self.shares.get(self.asked[start], self.sharing) if self.asked else self.sharing
+
+    async def _settled(self, consumed: int) -> None:
+        """Wait for every path before ``consumed`` in launch order, however late, but for no other."""
+        wanted = [task for task, start in self._running.items() if start < consumed]
+        for task in wanted:
+            await task
+            del self._running[task]
+
+    async def _span(self, start: int, n: int) -> None:
+        """Draw paths ``start`` to ``start + n - 1``; what fails is drawn again, in its place."""
+        tries = 0
+        while n:
+            most = min(n, self._sharing(start).most)
+            try:
+                got = await self._draw(start, most)
+            except UpstreamError as error:
+                self.failed += 1
+                # Without its traceback, which holds this vote and with it every response.
+                self._error = self._error or error.with_traceback(None)
+                if not error.transient or self._spent():
+                    self._error = error.with_traceback(None)
+                    self._lost.update(range(start, start + n))
+                    return
+                tries += 1
+                await asyncio.sleep(rest_after(error, tries))
+            else:
+                start, n = start + got, n - got
+
+    def _spent(self) -> bool:
+        return self.failed > self.rules.replacements or (not self.drawn and self.failed >= HOPELESS)
+
+    async def _draw(self, start: int, n: int) -> int:
+        """Make one call and keep its paths; returns how many came.
+
+        A server that refuses several paths but gives one is asked for fewer from then on, as is one that
+        gives fewer than asked again and again.
+        """
+        sharing, branch = self._sharing(start), self.asked[start] if self.asked else ""
+        try:
+            answer = await self.call(start, n, branch)
+        except UpstreamError as error:
+            if error.repeated:
+                sharing.came(n, 0)
+            if n == 1 or error.status not in (400, 422):
+                raise
+            answer = await self.call(start, 1, branch)
+            sharing.refused(n)
+        else:
+            sharing.came(n, len(answer.choices))
+        paths = await self.judge(answer)
+        for place, path in enumerate(paths[:n]):
+            self.drawn[start + place] = replace(path, branch=branch) if branch else path
+        return min(len(paths), n)
+
+    def _outcome(self, counted: Sequence[int], cause: Cause, cancelled: int) -> Outcome:
+        self._read_as_one_kind(counted)
+        paths = tuple(self.drawn[index] for index in counted if index in self.drawn)
+        if not paths:
+            error, self._error = self._error, None
+            raise error or Problem(504, "no path finished before the deadline", code="deadline")
+        unused = tuple(path for index, path in self.drawn.items() if index not in counted)
+        stop = self._stop or cut_short(paths, cause)
+        return Outcome(stop, cause, paths, unused, self.failed, cancelled)
+
+
+def rest_after(error: UpstreamError, tries: int) -> float:
+    """Return the seconds to wait before a failed call is made again."""
+    return pause(tries, error.refusal.wait, first=FIRST_PAUSE, longest=LONGEST_PAUSE, obeyed=LONGEST_ASKED)

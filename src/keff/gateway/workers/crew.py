@@ -1,0 +1,166 @@
+"""``keff serve --workers N``: N processes on one port, and this one, which keeps their books."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import multiprocessing
+import signal
+import socket
+import time
+from dataclasses import dataclass, replace
+from multiprocessing.context import SpawnProcess
+
+import numpy as np
+
+from keff.errors import RunError
+from keff.gateway.deployment import Deployment, books_of, kept_of, policy_of, service_of, summary
+from keff.gateway.http.app import told_hourly
+from keff.gateway.http.listening import listeners, shown_url
+from keff.gateway.http.security import check_exposure
+from keff.gateway.server import run, steady_heap, warn
+from keff.gateway.traffic.lines import log_to_stderr
+from keff.gateway.upstream.server import Address
+from keff.gateway.workers.link import Link
+from keff.gateway.workers.supervisor import ORDER_SECONDS, WorkerSupervisor
+from keff.gateway.workers.worker import RemoteBooks, Staff
+
+log = logging.getLogger("keff.gateway")
+
+# A worker that ends within so many seconds of its start, three times in a row, ends the gateway.
+SHORT_LIFE = 10.0
+
+MOST_SHORT_LIVES = 3
+LAST_SECONDS = 10
+
+
+@dataclass(slots=True)
+class _Hand:
+    """One worker's place: its socket, which outlives the worker, and the process that has it now."""
+
+    place: int
+    listener: socket.socket
+    process: SpawnProcess | None = None
+    born: float = 0.0
+    short_lives: int = 0
+
+
+def serve_with_workers(deployment: Deployment, workers: int, quiet: bool) -> None:
+    """Serve until SIGTERM or SIGINT, then let requests in flight end in all workers.
+
+    Raises RunError when the port is taken, or when workers cannot start.
+    """
+    check_exposure(deployment.host, deployment.options)
+    steady_heap()
+    books = books_of(deployment, policy_of(deployment))
+    # Made once here, so that whatever is wrong is said once, and before any worker starts.
+    checked = replace(deployment, vote_log=None, otlp=None)
+    service = service_of(checked, np.random.default_rng(), books)
+    warn(deployment)
+    with listeners(deployment.host, deployment.port, workers) as listening:
+        told = {"event": "listening", "url": shown_url(listening[0]), "workers": workers}
+        crew = _Crew(deployment, WorkerSupervisor(books, kept_of(service), workers), listening, quiet)
+        asyncio.run(crew.run({**told, **summary(service)}))
+
+
+class _Crew:
+    """The workers, started, watched and stopped."""
+
+    def __init__(
+        self, deployment: Deployment, office: WorkerSupervisor, listeners: list[socket.socket], quiet: bool
+    ) -> None:
+        self._deployment, self._office, self._quiet = deployment, office, quiet
+        self._hands = [_Hand(place, listener) for place, listener in enumerate(listeners)]
+        self._stopping = asyncio.Event()
+        self._failed: str | None = None
+        self._started = 0
+
+    async def run(self, told: dict[str, object]) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        try:
+            hands = [asyncio.create_task(self._keep(hand)) for hand in self._hands]
+            entering = asyncio.create_task(self._enter())
+            hourly = asyncio.create_task(told_hourly(self._office.views))
+            telling = asyncio.create_task(self._tell(told))
+            await asyncio.gather(*hands)
+            for task in (entering, hourly, telling):
+                task.cancel()
+        finally:
+            self._office.enter(float("inf"))
+            await self._office.books.close()
+        if self._failed is not None:
+            raise RunError(self._failed)
+
+    async def _tell(self, told: dict[str, object]) -> None:
+        await self._office.all_ready.wait()
+        log.info(json.dumps(told))
+
+    async def _enter(self) -> None:
+        while True:
+            await asyncio.sleep(ORDER_SECONDS)
+            self._office.enter(time.time() - ORDER_SECONDS)
+
+    def _stop(self) -> None:
+        """Tell all workers to drain; a second signal makes them answer what is left with 503."""
+        self._stopping.set()
+        for hand in self._hands:
+            if hand.process is not None and hand.process.is_alive():
+                hand.process.terminate()
+
+    async def _keep(self, hand: _Hand) -> None:
+        """Keep one place filled until the gateway stops."""
+        while not self._stopping.is_set():
+            code = await self._one_life(hand)
+            if self._stopping.is_set():
+                return
+            hand.short_lives = hand.short_lives + 1 if time.monotonic() - hand.born < SHORT_LIFE else 0
+            log.warning(json.dumps({"event": "worker ended", "worker": hand.place, "code": code}))
+            if hand.short_lives >= MOST_SHORT_LIVES:
+                self._failed = "a worker ended again and again right after its start: see its lines above"
+                self._stop()
+
+    async def _one_life(self, hand: _Hand) -> int | None:
+        mine, theirs = socket.socketpair()
+        self._started += 1
+        number = self._started
+        context = multiprocessing.get_context("spawn")
+        target = (self._share(), hand.listener, theirs, self._quiet)
+        process = hand.process = context.Process(target=work, args=target, daemon=False)
+        hand.born = time.monotonic()
+        await asyncio.to_thread(process.start)
+        theirs.close()
+        if self._stopping.is_set():
+            process.terminate()
+        await self._office.serve(number, await Link.of(mine))
+        # It hung up, or died: its last batch is in. What does not end now is ended.
+        await asyncio.to_thread(process.join, LAST_SECONDS)
+        if process.is_alive():
+            process.kill()
+            await asyncio.to_thread(process.join)
+        return process.exitcode
+
+    def _share(self) -> Deployment:
+        """Return what one worker serves: its share of the upstream connections, and no state of its own."""
+        given = self._deployment
+        address, fallback = (_part(each, len(self._hands)) for each in (given.address, given.fallback))
+        return replace(given, state=None, address=address, fallback=fallback)
+
+
+def _part(address: Address | None, workers: int) -> Address | None:
+    return address and replace(address, connections=-(-address.connections // workers))
+
+
+def work(deployment: Deployment, listener: socket.socket, end: socket.socket, quiet: bool) -> None:
+    """Serve one worker's share, in a process of its own, until told to stop or left alone."""
+    steady_heap()
+    # A terminal sends its interrupt to all; the process that keeps the books passes it on, once.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    log_to_stderr(quiet)
+    books = RemoteBooks()
+    service = service_of(deployment, np.random.default_rng(), books)
+
+    staff = Staff(end, service, books)
+    run(deployment, service, staff, listener, staff.at_work)

@@ -1,0 +1,243 @@
+"""Two arms on the same items: change of correlation and of effective diversity."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.records import Estimate, Note
+from keff.stats.inference.resampling import group_sums, grouped, resampled_totals
+from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.correlation import pooled_from_sums, unbias
+from keff.stats.voting.diversity import k_eff
+
+Estimator = Literal["pearson", "pooled", "anova"]
+
+# Up to so many products of two columns each of them is resampled; beyond, their mean goes by three sums per
+# question: the products of K columns would take K^2 / 2 numbers per question.
+PAIRED_CELLS = 2**20
+
+ACCURACY_FLOOR = 0.02
+FEWEST_MINORITY = 10
+MOST_UNDEFINED = 0.1
+TOO_EXTREME = "too_few_right_or_wrong"
+METHODS = {"paired": "cluster_bootstrap", "rows": "row_bootstrap"}
+
+
+@dataclass(frozen=True, slots=True)
+class ArmPlan:
+    """How two arms are compared.
+
+    ``estimator`` of c: "pearson" (mean over slot pairs, constant slots dropped, as in the paper's tables),
+    "pooled" (Eq. 3) or "anova" (bias-corrected). ``design``: "paired" resamples the clusters of both arms
+    together; "rows" resamples the rows of each arm on its own, as the paper does, which ignores repeated
+    items and pairing. ``replicates`` bootstrap draws give percentile intervals of this ``level``.
+    """
+
+    estimator: Estimator = "pearson"
+    design: Literal["paired", "rows"] = "paired"
+    replicates: int = 10_000
+    level: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class ArmDraws:
+    """Bootstrap draws of c in both arms, each [B]; NaN where a draw is degenerate."""
+
+    first: FloatArray
+    second: FloatArray
+
+    @property
+    def relative(self) -> FloatArray:
+        """(second - first) / |first| [B], the paper's delta rho."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (self.second - self.first) / np.abs(self.first)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmComparison:
+    """The second arm against the first: accuracies, correlations, and changes with intervals.
+
+    ``delta`` is second minus first, ``relative`` that over |first| (a share: -0.38 is the paper's -38%),
+    ``delta_k_eff`` the change of K/(1+(K-1)c).
+    """
+
+    p: tuple[float, float]
+    c: tuple[float, float]
+    delta: Estimate
+    relative: Estimate
+    delta_k_eff: Estimate
+
+
+def compare_arms(
+    first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan | None = None
+) -> ArmComparison:
+    """Compare the correctness correlation of two arms, such as one prompt and K templates.
+
+    Clusters that share an id are the same item in both arms; one that is in a single arm still counts
+    there. Percentile intervals from ``arm_draws``. No interval is given (lo and hi None, with a warning)
+    when more than a tenth of the draws is undefined, or, in the paired design, when an arm has fewer than
+    10 right or wrong clusters' worth of paths, where percentiles cover badly; an accuracy below 0.02 is
+    warned of. Raises ValueError for one path, unlabelled votes, or arms that cannot be paired.
+    """
+    plan = plan or ArmPlan()
+    draws = arm_draws(first, second, rng, plan)
+    a, b = arm_c(first, plan.estimator), arm_c(second, plan.estimator)
+    n = min(_units(first, plan), _units(second, plan))
+    base = Estimate(math.nan, None, None, METHODS[plan.design], n, second.k, _notes(first, second, plan))
+    with np.errstate(invalid="ignore"):  # where both are infinite the change is unknown
+        change = k_eff(second.k, b) - k_eff(first.k, a)
+        changes = k_eff(second.k, draws.second) - k_eff(first.k, draws.first)
+    return ArmComparison(
+        p=(first.p, second.p),
+        c=(a, b),
+        delta=_percentile(base, b - a, draws.second - draws.first, plan.level),
+        relative=_percentile(base, (b - a) / abs(a) if a else math.nan, draws.relative, plan.level),
+        delta_k_eff=_percentile(base, float(change), changes, plan.level),
+    )
+
+
+def arm_draws(first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan | None = None) -> ArmDraws:
+    """Return bootstrap draws of c in both arms, by weights on units; see ``ArmPlan`` and ``compare_arms``."""
+    plan = plan or ArmPlan()
+    sums, others = row_sums(first, plan.estimator), row_sums(second, plan.estimator)
+    if plan.design == "rows":
+        totals = [resampled_totals(units, plan.replicates, rng) for units in (sums, others)]
+    else:
+        groups = _groups(first, second)
+        count = int(max(groups[0].max(), groups[1].max())) + 1
+        arms = [group_sums(units, ids, count) for units, ids in zip((sums, others), groups, strict=True)]
+        joint = resampled_totals(np.concatenate(arms, axis=1), plan.replicates, rng)
+        totals = [joint[: sums.shape[1]], joint[sums.shape[1] :]]
+    return ArmDraws(
+        c_from_totals(totals[0], first.k, plan.estimator), c_from_totals(totals[1], second.k, plan.estimator)
+    )
+
+
+def arm_c(votes: Votes, estimator: Estimator) -> float:
+    """Return c of one arm by "pearson", "pooled" or "anova"; NaN when degenerate."""
+    return float(c_from_totals(row_sums(votes, estimator).sum(axis=0)[:, None], votes.k, estimator)[0])
+
+
+def row_sums(votes: Votes, estimator: Estimator) -> NDArray[Any]:
+    """Return per row what c needs: 1, then S and S^2, or every column and every product of two columns.
+
+    Of many columns, or questions, sums of standardised columns stand for their products; see
+    ``_standardised``.
+    """
+    y = votes.scored()
+    if votes.k < 2:
+        raise ValueError("correlation needs at least two paths per item")
+    ones = np.ones((votes.n, 1), np.int64)
+    if estimator == "pearson" and votes.k > 2 and votes.n * votes.k * (votes.k - 1) // 2 > PAIRED_CELLS:
+        return _standardised(y)
+    if estimator == "pearson":
+        j, k = np.triu_indices(votes.k, 1)
+        return np.concatenate([ones, y, y[:, j] * y[:, k]], axis=1)
+    s = y.sum(axis=1, keepdims=True)
+    return np.concatenate([ones, s, s * s], axis=1)
+
+
+def c_from_totals(totals: NDArray[Any], k: int, estimator: Estimator) -> FloatArray:
+    """Return c [B] from weighted totals [m, B] of ``row_sums``; NaN where degenerate."""
+    if estimator == "pearson":
+        return _mean_standardised(totals) if len(totals) == 4 and k > 2 else _mean_pearson(totals, k)
+    pooled = pooled_from_sums(totals[0], totals[1], totals[2], k)
+    return pooled if estimator == "pooled" else unbias(pooled, totals[0], k)
+
+
+def _mean_pearson(totals: NDArray[Any], k: int) -> FloatArray:
+    """Average the pairs one by one: each is a contiguous row of B draws, which stays in the cache."""
+    n, sums, joint = totals[0], totals[1 : k + 1], totals[k + 1 :]
+    spread = n * sums - sums * sums
+    alive = spread > 0
+    scale = np.where(alive, 1.0 / np.sqrt(np.where(alive, spread, 1.0)), 0.0)
+    scaled = sums * scale
+    total = np.zeros(n.shape)
+    for row, (i, j) in enumerate(itertools.combinations(range(k), 2)):
+        total += n * joint[row] * (scale[i] * scale[j]) - scaled[i] * scaled[j]
+    kept = alive.sum(axis=0)
+    pairs = kept * (kept - 1) / 2
+    return np.where(pairs > 0, total / np.maximum(pairs, 1), np.nan)
+
+
+def _standardised(y: IntArray) -> FloatArray:
+    """Return per row 1, its mean standardised score, that of products of pairs, and of squares [n, 4].
+
+    Columns are standardised once, by their accuracy and spread in all rows; constant ones are left out.
+    """
+    p = y.mean(axis=0)
+    spread = p * (1 - p)
+    kept = max(int(np.sum(spread > 0)), 1)
+    scale = np.where(spread > 0, 1 / np.sqrt(np.where(spread > 0, spread, 1.0)), 0.0)
+    total = y @ scale - p @ scale
+    square = y @ ((1 - 2 * p) * scale**2) + np.sum((p * scale) ** 2)
+    pairs = (total * total - square) / max(kept * (kept - 1), 1)
+    return np.stack([np.ones(len(y)), total / kept, pairs, square / kept], axis=1)
+
+
+def _mean_standardised(totals: NDArray[Any]) -> FloatArray:
+    """Return the mean correlation [B] of resampled standardised columns; of all rows exactly Pearson's.
+
+    In a resample columns may shift together; that each also shifts on its own is averaged out over many
+    columns.
+    """
+    n, mean, pairs, square = totals
+    shift = (mean / n) ** 2
+    left = square / n - shift
+    return np.where(left > 1e-12, (pairs / n - shift) / np.where(left > 1e-12, left, 1.0), np.nan)
+
+
+def _groups(first: Votes, second: Votes) -> tuple[IntArray, IntArray]:
+    """Number the clusters of both arms together."""
+    if (first.clusters is None) != (second.clusters is None):
+        raise ValueError("paired arms need the clusters of both or of neither")
+    if first.clusters is None and first.n != second.n:
+        raise ValueError(f"arms of {first.n} and {second.n} rows need clusters to be paired")
+    ids = np.arange(first.n) if first.clusters is None else first.clusters
+    others = np.arange(second.n) if second.clusters is None else second.clusters
+    if np.array_equal(ids, others):
+        numbers = grouped(ids)[0]
+        return numbers, numbers
+    if np.intersect1d(ids, others).size == 0:
+        raise ValueError('the arms share no cluster: use design="rows"')
+    numbers = np.unique(np.concatenate([ids, others]), return_inverse=True)[1].astype(np.int64)
+    return numbers[: first.n], numbers[first.n :]
+
+
+def _units(votes: Votes, plan: ArmPlan) -> int:
+    return votes.n if plan.design == "rows" else votes.n_clusters
+
+
+def _notes(first: Votes, second: Votes, plan: ArmPlan) -> tuple[Note, ...]:
+    notes: list[Note] = []
+    for name, arm in (("first", first), ("second", second)):
+        if arm.p in (0.0, 1.0):
+            notes.append(Note("degenerate", f"The {name} arm is all right or all wrong: c is undefined."))
+        if arm.p < ACCURACY_FLOOR:
+            notes.append(
+                Note("accuracy_floor", f"The {name} arm is right in under 2% of paths: c means little.")
+            )
+        if plan.design == "paired" and arm.n_clusters * min(arm.p, 1 - arm.p) < FEWEST_MINORITY:
+            notes.append(
+                Note(TOO_EXTREME, f"The {name} arm is too near 0% or 100% for a bootstrap interval.")
+            )
+    return tuple(notes)
+
+
+def _percentile(base: Estimate, value: float, draws: FloatArray, level: float) -> Estimate:
+    defined = draws[~np.isnan(draws)]
+    notes = base.warnings
+    if defined.size < draws.size:
+        text = f"{draws.size - defined.size} of {draws.size} bootstrap draws were undefined and left out."
+        notes = (*notes, Note("undefined_draws", text))
+    unusable = any(note.code == TOO_EXTREME for note in notes) or math.isnan(value)
+    if unusable or defined.size < (1 - MOST_UNDEFINED) * draws.size:
+        return replace(base, value=value, warnings=notes)
+    lo, hi = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return replace(base, value=value, lo=float(lo), hi=float(hi), warnings=notes)

@@ -1,0 +1,283 @@
+"""How the correctness of several branches goes together: covariances, correlations, and their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+
+from keff.records import Interval
+from keff.stats.inference.resampling import group_sums
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+# Fewer right or wrong answers than these, in independent questions, make a normal limit hopeless.
+SCARCE = 10
+
+JACKKNIFE = "cluster jackknife on atanh"
+RANGE = "range by the margins, no interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Correctness of A branches on the same questions.
+
+    ``p`` [A] mean accuracy of a path; ``variance`` [A] of one path, s^2 = p(1-p) + v with v the variance of
+    the estimate p; ``latent`` [A, A] the covariance of the chances of being right, theta; ``k`` [A] paths.
+    The diagonal of ``latent`` is NaN for a branch with one path. ``units`` counts independent questions.
+    """
+
+    p: FloatArray
+    variance: FloatArray
+    latent: FloatArray
+    k: IntArray
+    units: int
+
+    @property
+    def c(self) -> FloatArray:
+        """The correlation of two paths' correctness [A, A]; on the diagonal, within a branch."""
+        return _divided(self.latent, np.sqrt(np.outer(self.variance, self.variance)))
+
+    @property
+    def r(self) -> FloatArray:
+        """c_ab / sqrt(c_aa c_bb): 1 when two branches find the same questions hard; NaN where c_aa <= 0."""
+        within = np.diag(self.latent)
+        product = np.outer(within, within)
+        positive = (within > 0)[:, None] & (within > 0)
+        return _divided(self.latent, np.sqrt(np.where(positive, product, np.nan)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Totals of clusters, or of all but one: each [...] with A or A x A behind."""
+
+    n: FloatArray
+    squared_n: FloatArray
+    y: FloatArray
+    n_y: FloatArray
+    items: FloatArray
+    clusters: FloatArray
+    spread: FloatArray
+
+
+def between(correct: Sequence[IntArray], clusters: IntArray | None = None) -> Between:
+    """Return the covariances of branches from their correctness [n, K_a] on the same n questions.
+
+    C_ab = sum_i (Ybar_ai - p_a)(Ybar_bi - p_b) / (n - 1) is exactly unbiased for Cov(theta_a, theta_b) when
+    the paths of different branches are drawn separately; the diagonal is the one-way analysis of variance.
+    With ``clusters`` [n] the variance of p comes from cluster totals, with G - 1. Raises ValueError for
+    fewer than two independent questions, and for branches with different questions.
+    """
+    means, k, ids = _means(correct, clusters)
+    units = int(ids.max()) + 1
+    if units < 2:
+        raise ValueError("the covariance of branches needs at least two independent questions")
+    sums = _sums(means, correct, ids, units)
+    total = _Sums(*(np.asarray(part.sum(axis=0)) for part in _parts(sums)))
+    p, variance, latent = _covariance(total, k, units)
+    return Between(p, variance, latent, k, units)
+
+
+def correlation_intervals(
+    correct: Sequence[IntArray], clusters: IntArray | None = None, level: float = 0.95
+) -> list[list[Interval]]:
+    """Return c_ab of every pair [A][A] with a cluster jackknife interval on atanh c, t with G - 1.
+
+    Where a branch has fewer than ten independent questions' worth of right or of wrong answers there is no
+    interval (percentile bootstraps cover .69 there): ``lo`` and ``hi`` are then only the range that
+    |c_ab| <= sqrt(c_aa c_bb) and the margins allow, and ``method`` says so.
+    """
+    means, k, ids = _means(correct, clusters)
+    whole = between(correct, clusters)
+    units = whole.units
+    sums = _sums(means, correct, ids, units)
+    parts = [np.asarray(part.sum(axis=0) - part) for part in _parts(sums)]
+    z = np.full((units, len(k), len(k)), np.nan)
+    if units > 2:
+        _, variance, latent = _covariance(_Sums(*parts), k, units - 1)
+        scale = np.sqrt(variance[:, :, None] * variance[:, None, :])
+        z = np.arctanh(np.clip(_divided(latent, scale), -1 + 1e-9, 1 - 1e-9))
+    error = np.sqrt((units - 1) / units * np.square(z - z.mean(axis=0)).sum(axis=0))
+    half = float(stdtrit(units - 1, (1 + level) / 2)) * error
+    scarce = units * np.minimum(whole.p, 1 - whole.p) < SCARCE
+    lowest, highest = _ranges(whole)
+    c = whole.c
+    return [
+        [
+            _interval(c[a, b], half[a, b], (lowest[a, b], highest[a, b]), scarce=bool(scarce[a] or scarce[b]))
+            for b in range(len(k))
+        ]
+        for a in range(len(k))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCorrelation:
+    """Two levels of correlation of correctness: paths of one template, and paths of different templates.
+
+    ``within`` and ``between`` are covariances over the mean variance of a path, so that the mean of K = T r
+    paths, r of each of T templates, has the variance of K_eff independent ones (``k_eff``) whatever the
+    templates' accuracies. ``difference`` is within minus between: what another template adds over another
+    path of the same one. ``paths`` [T] are those of each template; one path each leaves ``within`` unknown.
+    """
+
+    templates: int
+    paths: tuple[int, ...]
+    within: Interval
+    between: Interval
+    difference: Interval
+
+    def k_eff(self, templates: ArrayLike, paths: ArrayLike) -> FloatArray:
+        """Return T r / (1 + (r-1) c_within + (T-1) r c_between), T templates of r paths each."""
+        t, r = np.asarray(templates, float), np.asarray(paths, float)
+        inside = np.where(r > 1, (r - 1) * self.within.value, 0.0)
+        return t * r / (1 + inside + (t - 1) * r * self.between.value)
+
+
+def block_correlation(votes: Votes, level: float = 0.95) -> BlockCorrelation:
+    """Return c within and between the templates of an arm, with cluster jackknife intervals.
+
+    ``votes`` name the template of each column (``slots``); columns of one template are exchangeable, and
+    templates stand for a pool from which they could have been drawn. Intervals are on atanh c (the
+    difference on its own scale), t with G - 1; none with fewer than ten independent questions' worth of
+    right or of wrong answers. Raises ValueError without labels, with one template, or with fewer than three
+    independent questions.
+    """
+    names = votes.slots if votes.slots is not None else np.zeros(votes.k, np.int64)
+    columns = [np.flatnonzero(names == name) for name in np.unique(names)]
+    if len(columns) < 2:
+        raise ValueError("the correlation between templates needs at least two of them")
+    correct = [votes.scored()[:, own] for own in columns]
+    means, k, ids = _means(correct, votes.clusters)
+    units = int(ids.max()) + 1
+    if units < 3:
+        raise ValueError("the correlation of templates needs at least three independent questions")
+    sums = _sums(means, correct, ids, units)
+    whole = _Sums(*(np.asarray(part.sum(axis=0)) for part in _parts(sums)))
+    others = _Sums(*(np.asarray(part.sum(axis=0) - part) for part in _parts(sums)))
+    values = _levels(whole, k, units)
+    drawn = _levels(others, k, units - 1)
+    half = float(stdtrit(units - 1, (1 + level) / 2))
+    p = float(whole.y.sum() / whole.n / len(k))
+    scarce = units * min(p, 1 - p) < SCARCE
+    within, apart = (
+        _jackknifed(float(values[at]), drawn[:, at], half, np.arctanh, np.tanh, scarce=scarce)
+        for at in range(2)
+    )
+    gap, gaps = float(values[0] - values[1]), drawn[:, 0] - drawn[:, 1]
+    difference = _jackknifed(gap, gaps, half, np.positive, np.positive, scarce=scarce)
+    return BlockCorrelation(len(k), tuple(int(each) for each in k), within, apart, difference)
+
+
+def _levels(total: _Sums, k: IntArray, units: int) -> FloatArray:
+    """Return c within and between [..., 2], over the mean variance of a path."""
+    _, variance, latent = _covariance(total, k, units)
+    own, several = np.diagonal(latent, axis1=-2, axis2=-1), k > 1
+    row, column = np.triu_indices(len(k), 1)
+    apart = _divided(latent[..., row, column].mean(axis=-1), variance.mean(axis=-1))
+    inside: FloatArray | float = np.nan
+    if several.any():
+        inside = _divided(own[..., several].mean(axis=-1), variance[..., several].mean(axis=-1))
+    return np.stack(np.broadcast_arrays(inside, apart), axis=-1)
+
+
+def _jackknifed(
+    value: float,
+    left_out: FloatArray,
+    half: float,
+    forth: Callable[[FloatArray], FloatArray],
+    back: Callable[[FloatArray], FloatArray],
+    *,
+    scarce: bool,
+) -> Interval:
+    """Return an interval from values with one cluster left out, on a scale where they are near normal."""
+    if not np.isfinite(value) or scarce:
+        return Interval(
+            value, None, None, "undefined" if not scarce else "no interval: too few right or wrong"
+        )
+    edge = 1 - 1e-9 if forth is np.arctanh else np.inf
+    z = forth(np.clip(left_out, -edge, edge))
+    units = left_out.size
+    error = float(np.sqrt((units - 1) / units * np.square(z - z.mean()).sum()))
+    centre = forth(np.clip(np.asarray(value), -edge, edge))
+    lo, hi = (float(back(centre + sign * half * error)) for sign in (-1, 1))
+    return Interval(value, lo, hi, JACKKNIFE if forth is np.arctanh else "cluster jackknife")
+
+
+def _interval(c: float, half: float, possible: tuple[float, float], *, scarce: bool) -> Interval:
+    if not np.isfinite(c):
+        return Interval(float("nan"), None, None, "undefined")
+    if scarce or not np.isfinite(half):
+        lo, hi = (None if not np.isfinite(limit) else float(limit) for limit in possible)
+        return Interval(float(c), lo, hi, RANGE)
+    centre = float(np.arctanh(np.clip(c, -1 + 1e-9, 1 - 1e-9)))
+    return Interval(float(c), float(np.tanh(centre - half)), float(np.tanh(centre + half)), JACKKNIFE)
+
+
+def _ranges(whole: Between) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the greatest c_ab that margins and c_aa, c_bb allow [A, A]."""
+    p, scale = whole.p, np.sqrt(np.outer(whole.variance, whole.variance))
+    product = np.outer(p, p)
+    most = _divided(np.minimum(p[:, None], p) - product, scale)
+    least = _divided(np.maximum(0, p[:, None] + p - 1) - product, scale)
+    within = np.maximum(np.diag(whole.c), 0)
+    bound = np.sqrt(np.outer(within, within))
+    bound = np.where(np.isnan(bound), np.inf, bound)
+    np.fill_diagonal(bound, np.inf)
+    return np.maximum(least, -bound), np.minimum(most, bound)
+
+
+def _means(correct: Sequence[IntArray], clusters: ArrayLike | None) -> tuple[FloatArray, IntArray, IntArray]:
+    sizes = {len(matrix) for matrix in correct}
+    if len(sizes) != 1:
+        raise ValueError("branches must hold the same questions, in the same order")
+    (n,) = sizes
+    means = np.stack([matrix.mean(axis=1) for matrix in correct], axis=1)
+    ids = np.arange(n) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
+    return means, np.array([matrix.shape[1] for matrix in correct]), np.asarray(ids, np.int64)
+
+
+def _sums(means: FloatArray, correct: Sequence[IntArray], ids: IntArray, units: int) -> _Sums:
+    n, branches = means.shape
+    y = group_sums(means, ids, units)
+    size = np.bincount(ids, minlength=units).astype(np.float64)
+    products = (means[:, :, None] * means[:, None, :]).reshape(n, -1)
+    items = group_sums(products, ids, units).reshape(units, branches, branches)
+    # Within a question: the unbiased variance of one path, NaN for a single one.
+    spread = [
+        means[:, a] * (1 - means[:, a]) * _per_degree(matrix.shape[1]) for a, matrix in enumerate(correct)
+    ]
+    within = group_sums(np.stack(spread, axis=1), ids, units)
+    return _Sums(size, size**2, y, size[:, None] * y, items, y[:, :, None] * y[:, None, :], within)
+
+
+def _per_degree(k: int) -> float:
+    return k / (k - 1) if k > 1 else float("nan")
+
+
+def _parts(sums: _Sums) -> tuple[FloatArray, ...]:
+    return (sums.n, sums.squared_n, sums.y, sums.n_y, sums.items, sums.clusters, sums.spread)
+
+
+def _covariance(total: _Sums, k: IntArray, units: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return p, the variance of one path and the latent covariance; leading axes are kept."""
+    n = total.n[..., None]
+    p = total.y / n
+    cross = p[..., :, None] * p[..., None, :]
+    plain = total.items / n[..., None] - cross
+    spread = total.n_y[..., :, None] * p[..., None, :]
+    clusters = total.clusters - spread - np.swapaxes(spread, -1, -2)
+    clusters = clusters + cross * total.squared_n[..., None, None]
+    of_p = clusters * units / (units - 1) / np.square(n[..., None])
+    latent = plain + of_p
+    variance = p * (1 - p) + np.diagonal(of_p, axis1=-2, axis2=-1)
+    noise = total.spread / n / k
+    at = np.arange(len(k))
+    latent[..., at, at] -= noise  # the noise of a question's mean; NaN for a single path, there alone
+    return p, variance, latent
+
+
+def _divided(values: FloatArray, by: FloatArray) -> FloatArray:
+    return np.divide(values, by, out=np.full(np.broadcast(values, by).shape, np.nan), where=by > 0)

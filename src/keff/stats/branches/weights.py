@@ -1,0 +1,248 @@
+"""Weighted votes over slots, and how much of their gain is real."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from keff.stats.branches.slots import slot_accuracies
+from keff.stats.inference.resampling import cluster_folds, clustered_se
+from keff.stats.models.betabinomial import betabinom_logpmf
+from keff.stats.votes import FloatArray, Votes
+
+Scheme = Literal["uniform", "accuracy", "log_odds", "fisher", "best_slot"]
+Rule = Literal["binary", "plurality"]
+
+# Learns weights [K], or [n, K] of every path, from the items of a mask [n].
+Learn = Callable[[NDArray[np.bool_]], FloatArray]
+
+TEMPERATURES = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1)
+TIE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class SlotWeighting:
+    """How slots are weighted and voted.
+
+    ``scheme``: see ``slot_weights``. ``rule``: "binary" votes on correctness, "plurality" on answers.
+    ``choices`` is the number M of answers that log odds assume, ``ridge`` what Fisher weights add to the
+    covariance, in units of the mean slot variance.
+    """
+
+    scheme: Scheme = "accuracy"
+    rule: Rule = "binary"
+    choices: int = 2
+    ridge: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class WeightReport:
+    """Accuracies of a weighted vote and of what to hold it against.
+
+    ``in_sample`` uses weights from the same items (the paper's oracle: optimistic), ``cross_fitted`` weights
+    from the other folds. ``best_slot`` is the cross-fitted accuracy of the single best slot. ``gain`` is
+    cross-fitted minus uniform with its clustered standard error ``se``; ``weights`` [K] or [n, K] use all
+    items.
+    """
+
+    weights: FloatArray
+    in_sample: float
+    cross_fitted: float
+    uniform: float
+    best_slot: float
+    gain: float
+    se: float
+
+
+def slot_weights(votes: Votes, weighting: SlotWeighting) -> FloatArray:
+    """Return the weights [K] that a scheme learns from labelled votes; never negative, not all zero.
+
+    "uniform" is 1; "accuracy" the slot accuracy p (the paper's); "log_odds" ``log_odds_weights`` of
+    (s+1/2)/(n+1); "fisher" the positive part of Sigma^-1 (2p-1) with Sigma the covariance of slots;
+    "best_slot" 1 at the most accurate slot, the first of equals. Where a scheme leaves nothing positive,
+    or no slot varies, the weights are uniform. Raises ValueError for "fisher" when Sigma is singular.
+    """
+    p = slot_accuracies(votes)
+    if weighting.scheme == "uniform":
+        return np.ones(votes.k)
+    if weighting.scheme == "accuracy":
+        raw = p
+    elif weighting.scheme == "log_odds":
+        raw = log_odds_weights((p * votes.n + 0.5) / (votes.n + 1), weighting.choices)
+    elif weighting.scheme == "fisher":
+        raw = _fisher(votes, weighting.ridge)
+    elif weighting.scheme == "best_slot":
+        raw = np.eye(votes.k)[int(np.argmax(p))]
+    else:
+        raise ValueError(f"no weighting scheme is called {weighting.scheme!r}")
+    return raw if np.any(raw > 0) else np.ones(votes.k)
+
+
+def log_odds_weights(accuracies: ArrayLike, choices: int = 2) -> FloatArray:
+    """Return max(0, log(p(M-1)/(1-p))) for slot accuracies p and M possible answers.
+
+    Optimal for independent slots whose errors spread evenly over M-1 wrong answers. Raises ValueError for
+    M < 2 or an accuracy of 0 or 1, whose odds are not finite.
+    """
+    p = np.asarray(accuracies, float)
+    if choices < 2 or not np.all((p > 0) & (p < 1)):
+        raise ValueError("log odds need accuracies strictly between 0 and 1 and at least two answers")
+    return np.maximum(0.0, np.log(p * (choices - 1) / (1 - p)))
+
+
+def weighted_majority(votes: Votes, weights: ArrayLike) -> FloatArray:
+    """Return the credit [n] of the weighted binary vote on correctness: 1, 0, or 1/2 at a tie.
+
+    Correct slots win with more than half of the weight, which is [K], or [n, K] of every path. Sums within
+    1e-9 of the total weight are a tie, so that rounding does not decide one.
+    """
+    w = _checked(weights, votes)
+    margin = ((2.0 * votes.scored() - 1.0) * w).sum(axis=1)
+    return np.where(np.abs(margin) <= TIE * w.sum(axis=-1), 0.5, margin > 0)
+
+
+def weighted_plurality(votes: Votes, weights: ArrayLike) -> FloatArray:
+    """Return the credit [n] of the weighted plurality of answers.
+
+    The answer with most weight wins and is as right as its paths are on average; tied answers (within 1e-9
+    of the total weight) share the credit. Abstentions and answers without weight never win; 0 when nothing
+    is left. Raises ValueError without answers or gold labels.
+    """
+    w = _checked(weights, votes)
+    codes, right = votes.answered(), votes.scored()
+    same = (codes[:, :, None] == codes[:, None, :]) & (codes >= 0)[:, :, None]
+    support = np.matmul(same, w[..., None])[..., 0]
+    least = TIE * w.sum(axis=-1, keepdims=True)
+    floor = np.maximum(support.max(axis=1, keepdims=True) - least, least)
+    # Each winning answer counts once, however many paths hold it.
+    share = np.where(support >= floor, 1.0 / np.maximum(same.sum(axis=2), 1), 0.0)
+    total = share.sum(axis=1)
+    return np.where(total > 0, (share * right).sum(axis=1) / np.maximum(total, TIE), 0.0)
+
+
+def weighted_vote(votes: Votes, weights: ArrayLike, rule: Rule = "binary") -> FloatArray:
+    """Return the credit [n] of ``weighted_majority`` or ``weighted_plurality``."""
+    return weighted_majority(votes, weights) if rule == "binary" else weighted_plurality(votes, weights)
+
+
+def cross_fitted_credit(
+    votes: Votes, learn: Learn, rule: Rule, rng: np.random.Generator, folds: int = 5
+) -> FloatArray:
+    """Return the credit [n] of each item under weights learned from the other folds of clusters."""
+    fold = cluster_folds(votes, folds, rng)
+    credit = np.empty(votes.n)
+    for part in range(folds):
+        test = fold == part
+        weights = learn(~test)
+        here = weights if weights.ndim == 1 else weights[test]
+        credit[test] = weighted_vote(votes.take(test), here, rule)
+    return credit
+
+
+def judge_weights(
+    votes: Votes, weighting: SlotWeighting, rng: np.random.Generator, folds: int = 5
+) -> WeightReport:
+    """Judge a weighting by cross-fitting, beside uniform weights, the oracle and the best single slot.
+
+    Raises ValueError as ``slot_weights`` and ``cluster_folds``.
+    """
+
+    def learn(items: NDArray[np.bool_]) -> FloatArray:
+        return slot_weights(votes.take(items), weighting)
+
+    return judge_learned(votes, learn, weighting.rule, rng, folds)
+
+
+def judge_learned(
+    votes: Votes, learn: Learn, rule: Rule, rng: np.random.Generator, folds: int = 5
+) -> WeightReport:
+    """Judge any way of learning weights as ``judge_weights`` judges a scheme."""
+
+    def best_slot(items: NDArray[np.bool_]) -> FloatArray:
+        return slot_weights(votes.take(items), SlotWeighting("best_slot", rule))
+
+    credit = cross_fitted_credit(votes, learn, rule, rng, folds)
+    best = cross_fitted_credit(votes, best_slot, rule, rng, folds)
+    uniform = weighted_vote(votes, np.ones(votes.k), rule)
+    weights = learn(np.ones(votes.n, np.bool_))
+    return WeightReport(
+        weights=weights,
+        in_sample=float(weighted_vote(votes, weights, rule).mean()),
+        cross_fitted=float(credit.mean()),
+        uniform=float(uniform.mean()),
+        best_slot=float(best.mean()),
+        gain=float((credit - uniform).mean()),
+        se=clustered_se(credit - uniform, votes.cluster_ids),
+    )
+
+
+def confidence_weights(confidences: ArrayLike, temperature: float) -> FloatArray:
+    """Return exp(confidence / temperature) over its sum [n, K]: CISC's softmax (arXiv 2502.06233).
+
+    A path whose confidence is not known (NaN) has the mean of its item's; an item without any votes evenly.
+    Raises ValueError for a temperature that is not above 0.
+    """
+    if not temperature > 0:
+        raise ValueError(f"a temperature must be above 0, not {temperature}")
+    given = np.asarray(confidences, float)
+    known = ~np.isnan(given)
+    mean = np.where(known, given, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    scores = np.where(known, given, mean[:, None]) / temperature
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float64)
+
+
+def choose_temperature(votes: Votes, rule: Rule) -> float:
+    """Return the temperature at which the votes, weighted by confidence, are right most often.
+
+    Of ``TEMPERATURES`` times the standard deviation of the confidences; of equals the highest, which is
+    nearest to an even vote. Raises ValueError without confidences.
+    """
+    if votes.confidences is None:
+        raise ValueError("the votes have no confidences")
+    unit = float(np.nanstd(votes.confidences)) or 1.0
+    tried = [unit * times for times in TEMPERATURES]
+    right = [weighted_vote(votes, confidence_weights(votes.confidences, at), rule).mean() for at in tried]
+    return tried[int(np.argmax(right))]
+
+
+def oracle_optimism(p: float, c: float, k: int, n: int) -> float:
+    """Return the expected gain of in-sample accuracy weights over uniform ones when slots do not differ.
+
+    P(S=K/2) (Phi(sqrt(K/(n p(1-p)(1-c)))/2) - 1/2) with S beta-binomial: the weights only decide ties, each
+    towards the item's own answer, so it is 0 for odd K. For exchangeable slots and n items. Raises
+    ValueError unless 0 < p < 1, c < 1 and n, k >= 1.
+    """
+    if not (0 < p < 1 and c < 1 and k >= 1 and n >= 1):
+        raise ValueError("oracle optimism needs 0 < p < 1, c < 1 and at least one path and item")
+    if k % 2:
+        return 0.0
+    tie = math.exp(float(betabinom_logpmf(k, p, c)[k // 2]))
+    return tie * (float(ndtr(0.5 * math.sqrt(k / (n * p * (1 - p) * (1 - c))))) - 0.5)
+
+
+def _fisher(votes: Votes, ridge: float) -> FloatArray:
+    y = votes.scored().astype(np.float64)
+    mean: FloatArray = y.mean(axis=0)
+    sigma = (y - mean).T @ (y - mean) / votes.n
+    if not np.any(sigma):
+        return np.zeros(votes.k)
+    sigma = sigma + ridge * float(np.trace(sigma)) / votes.k * np.eye(votes.k)
+    spectrum = np.linalg.eigvalsh(sigma)
+    if not spectrum[0] > 1e-12 * spectrum[-1]:
+        raise ValueError("the covariance of slots is singular: Fisher weights need a ridge, such as 0.01")
+    return np.maximum(0.0, np.linalg.solve(sigma, 2.0 * mean - 1.0))
+
+
+def _checked(weights: ArrayLike, votes: Votes) -> FloatArray:
+    w = np.asarray(weights, float)
+    fits = w.shape in ((votes.k,), (votes.n, votes.k))
+    if not fits or not np.all(np.isfinite(w)) or np.any(w < 0) or not np.all(np.any(w, axis=-1)):
+        raise ValueError(f"weights must be {votes.k} finite numbers, none negative and not all zero")
+    return w

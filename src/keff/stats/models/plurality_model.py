@@ -1,0 +1,253 @@
+"""Plurality at more paths than the pilot has: by a model of answers, or by a line in 1/K."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import stdtrit
+
+from keff.records import Estimate, Note
+from keff.stats.models.answer_model import AnswerModel
+from keff.stats.models.learned import LINE_SD, MODEL_SD
+from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.alike import alike, resampled_counts
+from keff.stats.voting.meeting import Meeting, ratio_by_weights, right_answers_meet
+from keff.stats.voting.plurality import plurality_at_k_patterns
+
+# Rounds of EM from a flat start: stopping early is what smooths a law of any shape.
+ROUNDS = 100
+
+
+def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
+    """Return the mean gain [B] from K0 to ``k`` paths by a free law of (theta, g), for weights [B, u].
+
+    The weights are of the patterns of the model's items. The ``AnswerModel`` takes the chance of a right path
+    to follow a beta law, and wrong answers to scatter alike at every chance. Here the law over the whole grid
+    is fitted to the votes alone, anew to each row of weights. It is far noisier; that is what it is for. A
+    workload whose curve turns after the pilot (easy questions that soon gain, and others that lose slowly) is
+    not of the beta's kind, and the few votes that show it are not outvoted by a shape.
+    """
+    unique = model.likelihood.reshape(model.likelihood.shape[0], -1)
+    step, count = model.step(k), model.pooled(weights)
+    share = count / count.sum(axis=1, keepdims=True)
+    law = np.full((len(weights), unique.shape[1]), 1 / unique.shape[1])
+    for _ in range(ROUNDS):
+        law = law * ((share / (law @ unique.T)) @ unique)
+    each = (law @ (unique * step).T) / (law @ unique.T)
+    return np.asarray((each * share).sum(axis=1), np.float64)
+
+
+JUDGED_FACTOR = 4
+REPLICATES = 300
+# Resamples to which the free law is fitted: enough for a standard error within a tenth.
+FREE_REPLICATES = 60
+
+# The line in 1/K goes through plurality at 3 to K0 paths: at 1 and 2 there is no vote to speak of.
+FIRST_OF_LINE = 3
+
+# From this weight of the line on, its sign is what the forecast's sign rests on.
+LINE_RULES = 0.5
+
+_FAR = Note("far_extrapolation", "The model was judged only up to four times the paths of the pilot.")
+_SIGN = Note(
+    "sign_unknown",
+    "The pilot's curve turned, or right answers differ and it does not say where it goes: whether accuracy "
+    "rises or falls with more paths than it has is not known, so draw at most as many.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PluralityForecast:
+    """The plurality accuracy at ``k`` paths, its ``gain`` over the K0 paths of the pilot, and over one path.
+
+    ``sign_known`` is False where the pilot's curve turned, and where the line in 1/K decides and does not say
+    whether the gain is positive.
+    ``error`` and ``gain_error`` are the standard errors of ``over_one`` and ``gain`` by sampling, ``between``
+    that of workloads on top of them.
+    """
+
+    k: int
+    plurality: Estimate
+    gain: Estimate
+    over_one: Estimate
+    sign_known: bool
+    error: float
+    gain_error: float
+    between: float
+
+
+def predict_plurality(votes: Votes, ks: Sequence[int], level: float = 0.95) -> tuple[PluralityForecast, ...]:
+    """Predict plurality@k for each of ``ks`` from a pilot of n items x K0 paths, with intervals.
+
+    Up to K0 the value is the exact average over subsets of paths. Beyond, a gain is added to plurality@K0:
+    (1 - w) times that of the ``AnswerModel``, which takes right paths to share one answer, plus w times that
+    of the least-squares line in 1/k through k = 3..K0, which does not; w is the chance that fewer than 0.8 of
+    the pairs of right paths hold one answer (``right_answers_meet``). The sum is kept within 0 and the share
+    of items of which any path answers.
+
+    Intervals are for the items' population at ``level``: the standard error of the whole by cluster bootstrap
+    (300 resamples, fixed seed), widened by what left-out workloads erred beyond it, a standard deviation
+    proportional to 1/K0 - 1/k (``stats.learned``). Student's t for the gains, Wilson's form for the level.
+    ``sign_known`` is False where the curve turned within the pilot, and where the line has the larger weight
+    and the 95% interval of its slope holds zero. Deterministic. Raises ValueError without answers or gold
+    labels, for fewer than two items or paths, and for k < 1.
+    """
+    if votes.n < 2 or votes.k < 2:
+        raise ValueError("predicting a plurality takes at least two items with two paths each")
+    if not ks or min(ks) < 1:
+        raise ValueError("ks must hold one or more numbers of paths, each at least 1")
+    if not 0 < level < 1:
+        raise ValueError("level must lie between 0 and 1")
+    return Forecaster(votes, ks).forecasts(level)
+
+
+class Forecaster:
+    """Predictions of one pilot (``predict_plurality``) from the sample and its bootstrap resamples.
+
+    Row 0 of ``weights`` [1 + B, u] counts the sample's patterns, the others those of resamples.
+    """
+
+    def __init__(self, votes: Votes, ks: Sequence[int]) -> None:
+        self.votes, self.ks, self.units = votes, ks, votes.n_clusters
+        self.weights = _weights(votes)
+        first = alike(votes).first
+        self.curves = self.weights @ plurality_at_k_patterns(votes)
+        self.curves /= self.weights.sum(axis=1, keepdims=True)
+        self.beyond = [k for k in dict.fromkeys(ks) if k > votes.k]
+        if self.beyond:
+            self.meeting = right_answers_meet(votes)
+            self.line_share = _line_share(self.weights, self.meeting, first)
+            self.model = AnswerModel(votes, max(self.beyond))
+            self.modelled = self.model.gains(self.beyond, self.weights)
+            self.slope = _slopes(self.curves)
+
+    def forecasts(self, level: float) -> tuple[PluralityForecast, ...]:
+        """Return the forecast at each of ``ks``."""
+        return tuple(
+            self._inside(k, level) if k <= self.votes.k else self._outside(k, level) for k in self.ks
+        )
+
+    def _inside(self, k: int, level: float) -> PluralityForecast:
+        at, whole, alone = self.curves[:, k - 1], self.curves[:, -1], self.curves[:, 0]
+        return self._forecast(k, (at, at - whole, at - alone), "subsets", 0.0, level)
+
+    def _outside(self, k: int, level: float) -> PluralityForecast:
+        k0 = self.votes.k
+        by_model = self.modelled[:, self.beyond.index(k)]
+        by_line = self.slope * (1 / k - 1 / k0)
+        now, alone = self.curves[:, -1], self.curves[:, 0]
+        gain = (1 - self.line_share) * by_model + self.line_share * by_line
+        most = np.maximum(self.model.answering(k), now)
+        level_at = np.clip(now + gain, 0.0, most)
+        method = "line in 1/K" if self.line_share[0] > LINE_RULES else "answer_model"
+        between = MODEL_SD + float(self.line_share[0]) * (LINE_SD - MODEL_SD)
+        extra = float(np.hypot(between * (1 / k0 - 1 / k), self._least_error(k)))
+        return self._forecast(k, (level_at, level_at - now, level_at - alone), method, extra, level)
+
+    def _least_error(self, k: int) -> float:
+        """Return an error for the gain where resamples do not differ: that of items as the model has them."""
+        return self.model.spread(k) / max(self.units - 1, 1) ** 0.5 if self.modelled.std() < 1e-3 else 0.0
+
+    def unshaped(self, k: int) -> tuple[float, float]:
+        """Return the gain of ``k`` paths over one and its standard error, with no shape taken for granted.
+
+        Beyond the pilot the free law (``free_gains``) stands in place of the model.
+        """
+        curves = self.curves[: 1 + FREE_REPLICATES]
+        gain = curves[:, min(k, self.votes.k) - 1] - curves[:, 0]
+        if k > self.votes.k:
+            free = free_gains(self.model, k, self.weights[: 1 + FREE_REPLICATES])
+            line = self.line_share[: 1 + FREE_REPLICATES]
+            by_line = self.slope[: 1 + FREE_REPLICATES] * (1 / k - 1 / self.votes.k)
+            gain = gain + (1 - line) * free + line * by_line
+        return float(gain[0]), float(gain[1:].std())
+
+    def _sign_known(self) -> bool:
+        if _turned(self.curves):
+            return False
+        if self.line_share[0] <= LINE_RULES:
+            return True
+        lo, hi = np.quantile(self.slope[1:], [0.025, 0.975])
+        return bool(lo > 0 or hi < 0)
+
+    def _forecast(
+        self, k: int, rows: tuple[FloatArray, FloatArray, FloatArray], method: str, extra: float, level: float
+    ) -> PluralityForecast:
+        sign = k <= self.votes.k or self._sign_known()
+        notes = ((_FAR,) if k > JUDGED_FACTOR * self.votes.k else ()) + (() if sign else (_SIGN,))
+        shares, *differences = rows
+        lo, hi = self._wilson(shares, extra, level)
+        values = [self._t(row, extra, level) for row in differences]
+        gain, over_one = (
+            Estimate(value, value - half, value + half, method, self.units, k, notes)
+            for value, half in values
+        )
+        return PluralityForecast(
+            k=k,
+            plurality=Estimate(float(shares[0]), lo, hi, method, self.units, k, notes),
+            gain=gain,
+            over_one=over_one,
+            sign_known=sign,
+            error=float(differences[1][1:].std()),
+            gain_error=float(differences[0][1:].std()),
+            between=extra,
+        )
+
+    def _t(self, row: FloatArray, extra: float, level: float) -> tuple[float, float]:
+        t = float(stdtrit(max(self.units - 1, 1), (1 + level) / 2))
+        return float(row[0]), t * float(np.hypot(row[1:].std(), extra))
+
+    def _wilson(self, row: FloatArray, extra: float, level: float) -> tuple[float, float]:
+        """Return Wilson's interval, t in place of z, at the number of items that have this much error."""
+        share = min(max(float(row[0]), 0.0), 1.0)
+        t = float(stdtrit(max(self.units - 1, 1), (1 + level) / 2))
+        binomial = share * (1 - share) / self.units
+        size = self.units
+        if binomial > 0:
+            size = self.units * binomial / (max(binomial, float(row[1:].var())) + extra**2)
+        centre = (share + t * t / (2 * size)) / (1 + t * t / size)
+        half = t / (1 + t * t / size) * (share * (1 - share) / size + t * t / (4 * size * size)) ** 0.5
+        return max(min(centre - half, share), 0.0), min(max(centre + half, share), 1.0)
+
+
+@lru_cache(maxsize=1)
+def _weights(votes: Votes) -> FloatArray:
+    """Return how often each pattern is in the sample and in its resamples [1 + B, u]; kept for the last."""
+    counts = alike(votes).counts
+    weights = np.empty((1 + REPLICATES, counts.size))
+    weights[0] = counts
+    for row, drawn in zip(
+        weights[1:], resampled_counts(votes, REPLICATES, np.random.default_rng(0)), strict=True
+    ):
+        row[:] = drawn
+    weights.setflags(write=False)
+    return weights
+
+
+def _line_share(weights: FloatArray, meeting: Meeting, first: IntArray) -> FloatArray:
+    """Return the chance that right answers do not meet, of the sample and its resamples [1 + B]."""
+    ratio = ratio_by_weights(weights, meeting, first)
+    return meeting.chance_below(ratio - ratio[0])
+
+
+def _slopes(curves: FloatArray) -> FloatArray:
+    """Return the least-squares slopes [B] of plurality curves [B, K0] against 1/k through k = 3..K0."""
+    k0 = curves.shape[1]
+    x: FloatArray = 1 / np.arange(min(FIRST_OF_LINE, k0 - 1), k0 + 1, dtype=np.float64)
+    x_c = x - x.mean()
+    return np.asarray(curves[:, -x.size :] @ x_c / (x_c @ x_c), np.float64)
+
+
+def _turned(curves: FloatArray) -> bool:
+    """Return whether the curve's later half goes against its earlier half, beyond chance (80%)."""
+    k0 = curves.shape[1]
+    if k0 < FIRST_OF_LINE + 2:
+        return False
+    middle = (FIRST_OF_LINE + k0) // 2
+    early = curves[:, middle - 1] - curves[:, FIRST_OF_LINE - 1]
+    late = curves[:, -1] - curves[:, middle - 1]
+    lo, hi = np.quantile(late[1:], [0.1, 0.9])
+    return bool((early[0] > 0 and hi < 0) or (early[0] < 0 and lo > 0))

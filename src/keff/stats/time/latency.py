@@ -1,0 +1,90 @@
+"""Time to answer: quantiles with cluster-bootstrap limits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keff.records import Interval
+from keff.stats.inference.resampling import group_sums, resampled_totals
+from keff.stats.votes import FloatArray, IntArray
+
+# So many values between the least and the greatest stand for the law of the times in the bootstrap.
+GRID = 400
+
+# From so many clusters on, so many values near the quantile are enough: within twenty standard errors.
+MANY_GROUPS, NEAR = 20_000, 64
+
+
+def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: int = 500) -> Interval:
+    """Return a quantile of the times to answer [n, R] of n questions over R orders of drawing.
+
+    Every question weighs the same. The limits are 95% percentile limits over resampled clusters [n], None
+    with fewer than two; the orders of one question stay together, for its paths are alike in length.
+    """
+    value = float(np.quantile(times, share))
+    groups = int(clusters.max()) + 1
+    if groups < 2:
+        return Interval(value, None, None, "replayed courses")
+    grid = np.unique(np.quantile(times, _shares(share, groups), method="inverted_cdf"))
+    below = _reached(times, grid) / times.shape[1]
+    units = group_sums(np.hstack([np.ones((len(below), 1)), below]), clusters, groups)
+    totals = resampled_totals(units, replicates, np.random.default_rng(0))
+    reached = totals[1:] >= share * totals[0] - 1e-9
+    spread = grid[reached.argmax(axis=0)]
+    lo, hi = np.quantile(spread, [0.025, 0.975])
+    return Interval(
+        value, min(float(lo), value), max(float(hi), value), "replayed courses, cluster_bootstrap"
+    )
+
+
+def quantile_change(
+    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, replicates: int = 500
+) -> Interval:
+    """Return a quantile of ``times`` [n, R] minus that of ``today`` [n, R], with 95% limits.
+
+    The limits are for as many new questions: deviations of resampled clusters times the root of two.
+    """
+    value = float(np.quantile(times, share) - np.quantile(today, share))
+    groups = int(clusters.max()) + 1
+    if groups < 2:
+        return Interval(value, None, None, "replayed courses")
+    both = (times, today)
+    grids = [np.unique(np.quantile(each, _shares(share, groups), method="inverted_cdf")) for each in both]
+    below = [_reached(each, grid) / each.shape[1] for each, grid in zip(both, grids, strict=True)]
+    units = group_sums(np.hstack([np.ones((len(times), 1)), *below]), clusters, groups)
+    totals = resampled_totals(units, replicates, np.random.default_rng(0))
+    reached = totals[1:] >= share * totals[0] - 1e-9
+    split = grids[0].size
+    drawn = grids[0][reached[:split].argmax(axis=0)] - grids[1][reached[split:].argmax(axis=0)]
+    lo, hi = np.quantile(value + 2**0.5 * (drawn - value), [0.025, 0.975])
+    return Interval(
+        value, min(float(lo), value), max(float(hi), value), "replayed courses, as many new questions"
+    )
+
+
+def _shares(share: float, groups: int) -> FloatArray:
+    """Return the shares whose quantiles the bootstrap looks at."""
+    if groups < MANY_GROUPS:
+        return np.linspace(0, 1, GRID)
+    wide = 10 / groups**0.5
+    near: FloatArray = np.linspace(max(share - wide, 0.0), min(share + wide, 1.0), NEAR, dtype=np.float64)
+    return np.concatenate([near, [1.0]])
+
+
+def _reached(times: FloatArray, grid: FloatArray) -> IntArray:
+    """Return how many of the times [n, R] of each question are at most each value of ``grid`` [G], [n, G]."""
+    n, size = len(times), grid.size
+    place = np.searchsorted(grid, times, side="left") + np.arange(n)[:, None] * (size + 1)
+    counts = np.bincount(place.ravel(), minlength=n * (size + 1)).reshape(n, size + 1)
+    return counts[:, :size].cumsum(axis=1)
+
+
+def resampled_quantiles(times: FloatArray, weights: FloatArray, shares: tuple[float, ...]) -> FloatArray:
+    """Return quantiles of the times to answer [n, R] in every resample of the questions [shares, S].
+
+    ``weights`` [S, n] are how often each question was drawn; the orders of a question stay together. Among
+    400 quantiles of all times the least is taken that reaches the share.
+    """
+    grid = np.unique(np.quantile(times, np.linspace(0, 1, GRID), method="inverted_cdf"))
+    reached = weights @ (_reached(times, grid) / times.shape[1]) / weights.sum(axis=1, keepdims=True)
+    return np.stack([grid[(reached >= share - 1e-9).argmax(axis=1)] for share in shares])

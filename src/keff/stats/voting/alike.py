@@ -1,0 +1,173 @@
+"""Items whose votes are alike: where paths are exchangeable, an item is its pattern.
+
+The pattern of an item is how often it abstained and, of each of its answers, how many paths hold it and how
+many of them are right; where only correctness was recorded, how many paths are right. Records of a hundred
+thousand questions show some hundred patterns, so whatever depends on an item through its pattern alone is
+computed once per pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.records import Note
+from keff.stats.inference.resampling import MANY_ROWS
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+# With fewer items of each pattern than this, on average, it takes longer to draw counts than items.
+FEW_ITEMS = 16
+
+# So many paths are sorted at a time, so that memory does not grow with the record.
+BLOCK_CELLS = 2**19
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The u patterns of n items: an item of each [u], their ``counts`` [u], and that of every item [n]."""
+
+    first: IntArray
+    counts: IntArray
+    back: IntArray
+
+
+@lru_cache(maxsize=4)
+def alike(votes: Votes) -> Alike:
+    """Return the patterns of the items of votes; kept for the last few votes.
+
+    A pattern is named by the sum of a random 64-bit number for each answer's (paths, right paths), so two
+    share a name by chance only (below 1e-7 for a million of patterns).
+    """
+    k = votes.k
+    codes = np.broadcast_to(np.int64(0), (votes.n, k)) if votes.answers is None else votes.answers
+    name_of = np.random.default_rng(0).integers(1, 2**63, (k + 1) * (k + 1), np.uint64)
+    step = max(1, BLOCK_CELLS // k)
+    names = [
+        _names(
+            codes[start : start + step],
+            None if votes.correct is None else votes.correct[start : start + step],
+            name_of,
+        )
+        for start in range(0, votes.n, step)
+    ]
+    _, first, back, counts = np.unique(
+        np.concatenate(names), return_index=True, return_inverse=True, return_counts=True
+    )
+    return Alike(first.astype(np.int64), counts.astype(np.int64), back.ravel().astype(np.int64))
+
+
+def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the name of each row's pattern [n]."""
+    k = codes.shape[1]
+    item, length, right, voting = answer_runs(codes, correct)
+    name = np.where(voting, name_of[length * (k + 1) + right], np.uint64(0))
+    return np.add.reduceat(name, np.flatnonzero(np.diff(item, prepend=-1)))
+
+
+def answer_runs(
+    codes: IntArray, correct: IntArray | None
+) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_]]:
+    """Return what each item's answers are [m]: its row, how many paths have it, how many of them are right.
+
+    And whether it votes: abstentions are one answer that does not. By row, in no order of votes.
+    """
+    n, k = codes.shape
+    # Sorting answer and correctness as one number puts equal answers together and counts the right ones.
+    kind = np.int32 if int(codes.max()) < 2**30 else np.int64
+    packed = codes.astype(kind) * kind(2)
+    if correct is not None:
+        packed += correct.astype(kind)
+    packed.sort(axis=1)
+    ordered, right = packed >> 1, packed & 1
+    starts = np.ones((n, k), bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=starts[:, 1:])
+    first: IntArray = np.flatnonzero(starts.ravel()).astype(np.int64)
+    length = np.diff(np.append(first, n * k))
+    return first // k, length, np.add.reduceat(right.ravel(), first), ordered.ravel()[first] >= 0
+
+
+# From so many questions on it is said where something goes question by question.
+LARGE = 20_000
+
+
+def pattern_notes(votes: Votes) -> tuple[Note, ...]:
+    """Say of a large record that its questions are too unlike each other to go by patterns."""
+    if votes.n < LARGE or 2 * (unlike := alike(votes).counts.size) < votes.n:
+        return ()
+    text = (
+        f"{unlike:,} of {votes.n:,} questions differ in their votes, so estimates go question by question, "
+        "not by patterns of votes: the numbers are the same, and take longer"
+    )
+    return (Note("few_alike", text),)
+
+
+@lru_cache(maxsize=1)
+def one_of_each(votes: Votes) -> Votes:
+    """Return one item of each pattern [u], in the order of ``alike``; clusters are those of these items.
+
+    Kept for the last votes.
+    """
+    return votes.take(alike(votes).first)
+
+
+def pooled_counts(codes: IntArray) -> IntArray:
+    """Return how often each answer occurs in all of ``codes`` [n, K], without those that never do."""
+    if int(codes.max(initial=-1)) > codes.size:
+        return np.unique(codes[codes >= 0], return_counts=True)[1].astype(np.int64)
+    counts = np.bincount(codes.ravel() + 1)[1:]
+    return counts[counts > 0].astype(np.int64)
+
+
+def mean_of_items(values: FloatArray, votes: Votes) -> FloatArray:
+    """Return the mean over items [m] of ``values`` [u, m] that are known by pattern."""
+    return alike(votes).counts @ values / votes.n
+
+
+def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Yield how often each pattern [u] is in bootstrap resamples of whole clusters.
+
+    Of many independent items the counts are drawn as multinomial ones, at a cost that does not depend on n;
+    where patterns are many, drawing the items themselves takes less, and of large records only the items of
+    rare patterns are drawn.
+    """
+    same, groups = alike(votes), votes.n_clusters
+    apart = groups == votes.n >= MANY_ROWS
+    if apart and groups >= LARGE:
+        yield from _drawn_patterns(same.counts, replicates, rng)
+        return
+    if apart and FEW_ITEMS * same.counts.size > groups:
+        for _ in range(replicates):
+            drawn = rng.integers(0, groups, groups)
+            # Nothing is out of bounds; not to look takes half the time.
+            yield np.bincount(same.back.take(drawn, mode="wrap"), minlength=same.counts.size)
+        return
+    if groups >= MANY_ROWS and not apart:
+        for _ in range(replicates):
+            times = np.bincount(rng.integers(0, groups, groups), minlength=groups)
+            yield _by_pattern(same, times[votes.cluster_ids])
+        return
+    chances = same.counts / groups if apart else np.full(groups, 1 / groups)
+    for _ in range(replicates):
+        drawn = rng.multinomial(groups, chances)
+        yield drawn if apart else _by_pattern(same, drawn[votes.cluster_ids])
+
+
+def _drawn_patterns(counts: IntArray, replicates: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Yield resampled counts [u]: those of frequent patterns, and of the rare ones item by item."""
+    frequent, n = np.flatnonzero(counts >= FEW_ITEMS), int(counts.sum())
+    rare = np.repeat(np.flatnonzero(counts < FEW_ITEMS), counts[counts < FEW_ITEMS])
+    chances = np.append(counts[frequent], rare.size) / n
+    for _ in range(replicates):
+        drawn = rng.multinomial(n, chances)
+        items = rare.take(rng.integers(0, max(rare.size, 1), int(drawn[-1])), mode="wrap")
+        times = np.bincount(items, minlength=counts.size)
+        times[frequent] = drawn[:-1]
+        yield times
+
+
+def _by_pattern(same: Alike, weights: IntArray) -> IntArray:
+    return np.bincount(same.back, weights, same.first.size).astype(np.int64)

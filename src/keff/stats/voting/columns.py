@@ -1,0 +1,113 @@
+"""Whether the columns of a record are exchangeable: paths of unequal accuracy are several things, not one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtrc
+
+from keff.records import Estimate, Note
+from keff.stats.inference.resampling import group_sums, resampled_totals
+from keff.stats.votes import FloatArray, IntArray, Votes
+
+# A record is said to have mixed columns below this p-value: few of a thousand exchangeable ones are.
+ALARM = 0.001
+
+# Permutations; fewer where so many already are as far, for then there is no alarm.
+DRAWS, ENOUGH = 5000, 100
+
+CHUNK_CELLS = 200_000
+# From this many cells on, the chi-square law of the statistic is near enough.
+LARGE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTest:
+    """Cochran's Q of columns, and its p-value."""
+
+    statistic: float
+    p: float
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the columns differ beyond chance."""
+        return self.p < ALARM
+
+
+def column_test(votes: Votes, rng: np.random.Generator) -> ColumnTest:
+    """Test whether paths are exchangeable within questions, by how unequal the accuracies of columns are.
+
+    The sum of squared deviations of column totals, scaled as Cochran's Q, against its law when the columns of
+    every question are permuted at random: chi-square with K - 1 degrees of freedom for large records and
+    far from an
+    alarm, up to 5000 permutations else. Needs no slot labels. A p-value of 1 where nothing varies within
+    questions. Raises
+    ValueError without gold labels or for one path.
+    """
+    if votes.k < 2:
+        raise ValueError("one column is exchangeable with nothing")
+    scores = votes.scored()
+    statistic = float(_cochran(scores.sum(axis=0), votes))
+    p = float(chdtrc(votes.k - 1, statistic)) if statistic > 0 else 1.0
+    # Far from an alarm the chi-square law decides; near it, small records are permuted.
+    if scores.size >= LARGE or p > 20 * ALARM:
+        return ColumnTest(statistic, p)
+    # Questions that are all right or all wrong look alike in every order.
+    varied = scores[(votes.counts > 0) & (votes.counts < votes.k)].astype(np.int8)
+    size = max(1, CHUNK_CELLS // varied.size)
+    as_far = done = 0
+    while done < DRAWS and as_far < ENOUGH:
+        shuffled = rng.permuted(np.broadcast_to(varied, (size, *varied.shape)), axis=2)
+        as_far += int(np.sum(_cochran(shuffled.sum(axis=1), votes) >= statistic - 1e-9))
+        done += size
+    return ColumnTest(statistic, (1 + as_far) / (done + 1))
+
+
+def _cochran(totals: IntArray, votes: Votes) -> FloatArray:
+    """Return Cochran's Q of column totals [..., K]; questions that are all right or wrong may miss."""
+    right, k = votes.counts, votes.k
+    within = float(np.sum(right * (k - right))) / k
+    apart = totals - totals.mean(axis=-1, keepdims=True)
+    return np.asarray((k - 1) * np.sum(apart**2, axis=-1) / within if within > 0 else 0.0, np.float64)
+
+
+def mixed_c(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps: int = 2000) -> Estimate:
+    """Return the correlation of correctness with the columns' own accuracies taken out.
+
+    The mean covariance of two columns over the mean variance of one: the two-way (consistency) intraclass
+    correlation, which unequal columns do not push below 0 as they do ``anova_c``. Percentile interval of a
+    cluster bootstrap, stretched to hold the value; none for a single cluster or without any variance.
+    """
+    right = votes.counts[:, None]
+    units = np.hstack([np.ones_like(right), right * (right - 1), votes.scored()])
+    sums = group_sums(units, votes.cluster_ids, votes.n_clusters)
+    value = float(_ratio(sums.sum(axis=0)[:, None].astype(np.float64))[0])
+    note = Note("mixed_columns", MIXED)
+    if votes.n_clusters < 2 or np.isnan(value):
+        return Estimate(value, None, None, "mixed columns", votes.n_clusters, votes.k, (note,))
+    drawn = _ratio(resampled_totals(sums, reps, rng))
+    lo, hi = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return Estimate(
+        value, min(lo, value), max(hi, value), "mixed columns", votes.n_clusters, votes.k, (note,)
+    )
+
+
+MIXED = (
+    "The columns differ in accuracy more than paths of one model and one prompt do (p < .001): they are "
+    "taken "
+    "as different voters, and c is what is left when their accuracies are taken out. Curves describe drawing "
+    "columns at random."
+)
+
+
+def _ratio(totals: FloatArray) -> FloatArray:
+    """Return covariance over variance of columns [B] from totals [2 + K, B]: n, sum S(S-1), column totals."""
+    n, pairs, columns = totals[0], totals[1], totals[2:]
+    k = columns.shape[0]
+    p = columns / n
+    square_of_sum, sum_of_squares = p.sum(axis=0) ** 2, np.sum(p**2, axis=0)
+    covariance = (pairs / n - (square_of_sum - sum_of_squares)) / (k * (k - 1))
+    variance = (p.sum(axis=0) - sum_of_squares) / k
+    known = variance > 1e-12
+    return np.asarray(np.where(known, covariance / np.where(known, variance, 1.0), np.nan), np.float64)

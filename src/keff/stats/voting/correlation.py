@@ -1,0 +1,160 @@
+"""Correlation of path correctness, and agreement of answers."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from keff.records import Estimate, Note
+from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
+from keff.stats.voting.alike import alike, answer_runs, mean_of_items, one_of_each, pooled_counts
+
+
+def pooled_c(source: Votes | ArrayLike) -> float:
+    """Return the correctness correlation c of the paper's Eq. 3, averaged over all pairs of paths.
+
+    ``source`` is votes, or the count histogram N_0..N_K [K+1] alone: with S_i correct of K paths,
+    c = (K Var(S/K) / (p(1-p)) - 1) / (K-1), the variance with divisor n (the Fleiss-Cuzick intraclass
+    correlation). Biased downwards by about (1-c)(1+(K-1)c)/(nK); ``anova_c`` corrects that. NaN when all
+    paths are right or all wrong. Raises ValueError for one path or one item.
+    """
+    return float(pooled_from_hist(_checked(source)))
+
+
+def anova_c(source: Votes | ArrayLike) -> float:
+    """Return the bias-corrected correctness correlation: exactly the one-way ANOVA ICC(1).
+
+    ``source`` as for ``pooled_c``. c_adj = (nKc + 1 - c) / (nK - (1-c)(K-1)) with the pooled c, which
+    removes the bias of the squared mean in numerator and denominator. The default estimate of c. NaN when
+    all paths are right or all wrong. Raises ValueError for one path or one item.
+    """
+    hist = _checked(source)
+    return float(unbias(pooled_from_hist(hist), hist.sum(), hist.size - 1))
+
+
+def pooled_from_hist(hist: NDArray[Any]) -> FloatArray:
+    """Return the pooled c [...] of histograms [..., K+1]; NaN where degenerate. For resampling."""
+    weights = np.asarray(hist, np.float64)
+    k = weights.shape[-1] - 1
+    s = np.arange(k + 1, dtype=np.float64)
+    n = weights.sum(axis=-1)
+    first, second = weights @ s, weights @ (s * s)
+    return pooled_from_sums(n, first, second, k)
+
+
+def pooled_from_sums(n: ArrayLike, first: ArrayLike, second: ArrayLike, k: int) -> FloatArray:
+    """Return the pooled c from the number of items, the sum of S and the sum of S^2 (arrays alike)."""
+    n, first, second = np.asarray(n, float), np.asarray(first, float), np.asarray(second, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = k * (n * second - first * first) / (first * (n * k - first))
+        return np.where((first <= 0) | (first >= n * k), np.nan, (ratio - 1.0) / (k - 1.0))
+
+
+def unbias(c: ArrayLike, n: ArrayLike, k: int) -> FloatArray:
+    """Return c_adj of a pooled c from n (effective) independent items of k paths; see ``anova_c``."""
+    c, n = np.asarray(c, float), np.asarray(n, float)
+    return (n * k * c + 1.0 - c) / (n * k - (1.0 - c) * (k - 1.0))
+
+
+@lru_cache(maxsize=2)
+def correlation_matrix(votes: Votes) -> FloatArray:
+    """Return the Pearson correlations [K, K] of path columns over items, read-only; NaN for constant ones."""
+    # Single precision holds the counts exactly, in half the memory.
+    scores = votes.scored().astype(np.float32 if votes.n < 2**24 else np.float64)
+    n, sums = votes.n, scores.sum(axis=0, dtype=np.float64)
+    spread = n * sums - sums * sums
+    scale = np.where(spread > 0, np.sqrt(spread), np.nan)
+    found = (n * (scores.T @ scores).astype(np.float64) - np.outer(sums, sums)) / np.outer(scale, scale)
+    found.setflags(write=False)
+    return found
+
+
+def pearson_c(votes: Votes) -> tuple[float, int]:
+    """Return the mean pairwise Pearson correlation of path columns, and how many pairs were dropped.
+
+    A pair with a constant column is undefined and dropped; when all are, the value is NaN. For template
+    slots, and for parity with the paper's tables; for exchangeable paths use ``anova_c``. Raises ValueError
+    for one path or one item.
+    """
+    _at_least_two(votes.n, votes.k)
+    values = correlation_matrix(votes)[np.triu_indices(votes.k, 1)]
+    kept = values[~np.isnan(values)]
+    return (float(kept.mean()) if kept.size else math.nan), int(values.size - kept.size)
+
+
+def correctness_agreement(source: Votes | ArrayLike) -> float:
+    """Return the share of path pairs that are both right or both wrong (the paper's Agree, Table 1)."""
+    hist = as_hist(source)
+    k = hist.size - 1
+    if k < 2:
+        raise ValueError("agreement needs at least two paths")
+    s = np.arange(k + 1)
+    same = s * (s - 1) + (k - s) * (k - s - 1)
+    return float(hist @ same / (hist.sum() * k * (k - 1)))
+
+
+def agreement_items(votes: Votes) -> FloatArray:
+    """Return the share of path pairs with the same answer, of each item [n]; needs no gold labels.
+
+    Unbiased for any K. An abstention agrees with nothing. Raises ValueError for one path.
+    """
+    return agreement_patterns(votes)[alike(votes).back]
+
+
+def agreement(votes: Votes) -> float:
+    """Return the mean pairwise agreement of answers, a label-free number; see ``agreement_items``."""
+    return float(mean_of_items(agreement_patterns(votes), votes))
+
+
+@lru_cache(maxsize=1)
+def agreement_patterns(votes: Votes) -> FloatArray:
+    """Return the agreement of each pattern [u], read-only and kept; see ``agreement_items``."""
+    if votes.k < 2:
+        raise ValueError("agreement needs at least two paths")
+    agreements = 2 * equal_pairs(one_of_each(votes).answered()) / (votes.k * (votes.k - 1))
+    agreements.setflags(write=False)
+    return agreements
+
+
+def fleiss_kappa(votes: Votes) -> Estimate:
+    """Return Fleiss' kappa of the answers: agreement beyond chance, (A - E) / (1 - E).
+
+    E is the sum of squared pooled answer shares. Defined only where the answer set is closed and codes
+    mean the same answer in every item (choice, binary); else NaN with the warning ``kappa_undefined``.
+    Abstentions agree with nothing and count among the paths.
+    """
+    if not votes.closed:
+        note = Note("kappa_undefined", "Kappa needs a closed answer set; this one is open.")
+        return Estimate(math.nan, None, None, "fleiss", votes.n_clusters, votes.k, (note,))
+    codes = votes.answered()
+    shares = pooled_counts(codes) / codes.size
+    chance = float(shares @ shares)
+    if math.isclose(chance, 1.0):
+        note = Note("kappa_undefined", "All paths gave the same answer: chance agreement is 1.")
+        return Estimate(math.nan, None, None, "fleiss", votes.n_clusters, votes.k, (note,))
+    value = (agreement(votes) - chance) / (1 - chance)
+    return Estimate(value, None, None, "fleiss", votes.n_clusters, votes.k)
+
+
+def equal_pairs(codes: IntArray) -> FloatArray:
+    """Return the pairs with equal non-negative codes in each row [n]."""
+    item, length, _, voting = answer_runs(codes, None)
+    pairs = np.where(voting, length * (length - 1) / 2, 0.0)
+    return np.bincount(item, weights=pairs, minlength=len(codes)).astype(np.float64)
+
+
+def _checked(source: Votes | ArrayLike) -> IntArray:
+    hist = as_hist(source)
+    _at_least_two(int(hist.sum()), hist.size - 1)
+    return hist
+
+
+def _at_least_two(n: int, k: int) -> None:
+    if k < 2:
+        raise ValueError("correlation needs at least two paths per item")
+    if n < 2:
+        raise ValueError("correlation needs at least two items")

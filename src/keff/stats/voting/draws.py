@@ -1,0 +1,292 @@
+"""Many orders of drawing recorded paths, and the running vote along each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.stats.votes import IntArray, Votes
+from keff.stats.voting.dense import ABSTAINS, dense_codes
+from keff.stats.voting.running import Timetable, timetable
+
+ItemArray = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+# What goes with the answers of paths, where known.
+MEASURED = ("correct", "tokens", "confidences", "seconds")
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """The running vote after 0..cap paths, each [n, R, cap + 1].
+
+    ``v1`` and ``v2`` are the two largest counts, ``leader`` the code that leads (the first to reach its
+    count; -1 for none), ``credit`` the correctness of the plurality with 1/t for each of t tied answers
+    (None without labels). A key whose paths differ in correctness is as right as its drawn paths are on
+    average.
+    """
+
+    v1: NDArray[np.uint8] | NDArray[np.uint16]
+    v2: NDArray[np.uint8] | NDArray[np.uint16]
+    leader: NDArray[np.int16]
+    credit: NDArray[np.float32] | None
+
+    def some(self, rows: slice | IntArray, orders: int) -> Tallies:
+        """Return those of some items in the first ``orders``."""
+        credit = None if self.credit is None else self.credit[rows, :orders]
+        return Tallies(self.v1[rows, :orders], self.v2[rows, :orders], self.leader[rows, :orders], credit)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """R orders of drawing ``cap`` paths for each of n items.
+
+    ``codes`` [n, R, cap] are answers renumbered 0, 1, ... within the item (-1 abstains); ``correct``,
+    ``tokens``, ``confidences`` and ``seconds`` go with them, where known.
+    """
+
+    codes: NDArray[np.int16]
+    correct: NDArray[np.float32] | None = None
+    tokens: NDArray[np.float32] | None = None
+    confidences: NDArray[np.float32] | None = None
+    seconds: NDArray[np.float32] | None = None
+
+    def of(self, items: slice) -> Draws:
+        """Return the orders of some items."""
+        others = {name: values[items] for name in MEASURED if (values := getattr(self, name)) is not None}
+        return self._with_counts(Draws(self.codes[items], **others), items)
+
+    @property
+    def cap(self) -> int:
+        """The longest prefix."""
+        return self.codes.shape[2]
+
+    @property
+    def width(self) -> int:
+        """The number of distinct answers of the item that has most (at least 1)."""
+        return max(1, int(self.codes.max(initial=0)) + 1)
+
+    @cached_property
+    def distinct(self) -> NDArray[np.int16]:
+        """The number of distinct answers after 0..cap paths [n, R, cap + 1]."""
+        return self._bags[1]
+
+    @cached_property
+    def bags(self) -> NDArray[np.uint64]:
+        """A name of the set of counts after 0..cap paths [n, R, cap + 1]: equal when the counts are.
+
+        The sum of a random 64-bit number for each count, so two sets share a name by chance only.
+        """
+        return self._bags[0]
+
+    @cached_property
+    def _bags(self) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
+        return _bags(self)
+
+    @cached_property
+    def tallies(self) -> Tallies:
+        """The counts after each prefix of each order."""
+        return _tallies(self)
+
+    def cells(self, side: int) -> NDArray[np.int32]:
+        """Return the place of each prefix in a flat table over (n, v1, v2) [n, R, side], each 0..side - 1.
+
+        Kept for the last side asked for: many rules of one cap look them up.
+        """
+        kept = vars(self).get("_cells")
+        if kept is not None and kept.shape[2] == side:
+            return kept
+        place = self.tallies.v1[..., :side] * np.int32(side)
+        place += self.tallies.v2[..., :side]
+        place += np.arange(side, dtype=np.int32) * np.int32(side**2)
+        vars(self)["_cells"] = place
+        return place
+
+    @property
+    def work(self) -> NDArray[np.float32] | None:
+        """How long each path takes: its seconds, else its tokens, where known."""
+        return self.tokens if self.seconds is None else self.seconds
+
+    def timed(self, cap: int, width: int) -> tuple[Timetable, Draws]:
+        """Return when the first ``cap`` paths start and end with ``width`` at once, and their arrival order.
+
+        By rows of n * R orders; the draws [n * R, 1, cap] hold codes and correctness only. Kept for the next
+        rule where it is small. ``work`` must be known.
+        """
+        known: dict[tuple[int, int], tuple[Timetable, Draws]] = vars(self).setdefault("_timed", {})
+        if (cap, width) in known:
+            return known[cap, width]
+        assert self.work is not None
+        rows = self.codes.shape[0] * self.codes.shape[1]
+        table = timetable(self.work[..., :cap].reshape(rows, cap), width)
+
+        def arriving(values: NDArray[Any]) -> NDArray[Any]:
+            return np.take_along_axis(values[..., :cap].reshape(rows, cap), table.arrival, axis=1)[:, None]
+
+        right = None if self.correct is None else arriving(self.correct)
+        scores = None if self.confidences is None else arriving(self.confidences)
+        found = table, Draws(arriving(self.codes), right, confidences=scores)
+        if rows * cap <= TIMED_CELLS:
+            known[cap, width] = found
+        return found
+
+    def some(self, rows: slice | IntArray, orders: int) -> Draws:
+        """Return the codes and correctness of some items in the first ``orders``, with what was counted."""
+        correct = None if self.correct is None else self.correct[rows, :orders]
+        return self._with_counts(Draws(self.codes[rows, :orders], correct), rows)
+
+    def _with_counts(self, part: Draws, rows: slice | IntArray) -> Draws:
+        """Return a part of the orders with what has been counted along them."""
+        counted = vars(self).get("tallies")
+        if isinstance(counted, Tallies):
+            vars(part)["tallies"] = counted.some(rows, part.codes.shape[1])
+        return part
+
+
+def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> Draws:
+    """Draw ``cap`` recorded paths of each item without replacement, in ``repeats`` random orders.
+
+    A prefix of a random order of exchangeable paths is a sample of the model, so what is averaged over
+    the orders is unbiased for every policy whose cap is at most the recorded K (drawing with replacement
+    is not). ``votes.answers`` must be there and K >= cap.
+    """
+    assert votes.answers is not None
+    codes = dense_codes(votes.answers)
+    others = {name: values for name in MEASURED if (values := getattr(votes, name)) is not None}
+    drawn_codes = np.empty((votes.n, repeats, cap), np.int16)
+    drawn = {name: np.empty((votes.n, repeats, cap), np.float32) for name in others}
+    step = max(1, ORDER_CELLS // (repeats * votes.k))
+    for start in range(0, votes.n, step):
+        rows = slice(start, start + step)
+        size = len(codes[rows])
+        order = random_orders(rng.random((size, repeats, votes.k), dtype=np.float32), cap)
+        order += np.arange(0, size * votes.k, votes.k)[:, None, None]  # places in the flat block
+        drawn_codes[rows] = codes[rows].ravel().take(order)
+        for name, values in others.items():
+            drawn[name][rows] = values[rows].astype(np.float32).ravel().take(order)
+    return Draws(drawn_codes, **drawn)
+
+
+def random_orders(uniform: NDArray[np.float32], cap: int) -> NDArray[np.intp]:
+    """Return the places [..., cap] of the least of uniform numbers [..., K], in order; equals by place.
+
+    The ``argsort`` of the last axis, several times faster, by sorting integers: the 24 bits of such a number,
+    and its place below them.
+    """
+    k = uniform.shape[-1]
+    kind = np.uint32 if k <= 256 else np.uint64
+    below = kind(np.iinfo(kind).bits - 24)
+    keys = (uniform * np.float32(2**24)).astype(kind)
+    keys <<= below
+    keys |= np.arange(k, dtype=kind)
+    keys.sort(axis=-1)
+    return (keys[..., :cap] & ((kind(1) << below) - kind(1))).astype(np.intp)
+
+
+# Up to so many places of paths a timetable is kept for the next rule: a dozen of them take 200 MB.
+TIMED_CELLS = 2**18
+
+# So many places of paths in orders are drawn at a time, so that memory does not grow with the record.
+ORDER_CELLS = 2**18
+
+
+def _tallies(draws: Draws) -> Tallies:
+    """Count some items at a time: what is counted in goes through the cache, not through memory."""
+    n, repeats, cap = draws.codes.shape
+    shape, count_type = (n, repeats, cap + 1), np.uint8 if cap < 256 else np.uint16
+    v1: ItemArray = np.empty(shape, count_type)
+    v2: ItemArray = np.empty(shape, count_type)
+    credit = None if draws.correct is None else np.empty(shape, np.float32)
+    out = Tallies(v1, v2, np.empty(shape, np.int16), credit)
+    step = max(1, TALLY_ROWS // max(repeats, 1))
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        _tally_into(out.some(rows, repeats), draws.some(rows, repeats))
+    return out
+
+
+# So many orders are counted at a time.
+TALLY_ROWS = 2**13
+
+
+def _tally_into(out: Tallies, draws: Draws) -> None:
+    """Fill ``out`` path by path: each step is a pass over all orders, so arrays stand with the path first."""
+    n, repeats, cap = draws.codes.shape
+    rows, width = n * repeats, draws.width + 1
+    count_type = out.v1.dtype
+    codes = np.ascontiguousarray(draws.codes.reshape(rows, cap).T)
+    v1: ItemArray = np.zeros((cap + 1, rows), count_type)
+    v2: ItemArray = np.zeros((cap + 1, rows), count_type)
+    leader = np.full((cap + 1, rows), ABSTAINS, np.int16)
+    # Abstentions have a column of their own, the first, which stays at 0: they change no maximum.
+    counts = np.zeros(rows * width, count_type)
+    base: IntArray = np.arange(rows, dtype=np.int64) * width - ABSTAINS
+    credit = None if draws.correct is None else _Credit(draws)
+    for t, code in enumerate(codes):
+        voting = code != ABSTAINS
+        cell: IntArray = base + code
+        new: ItemArray = counts.take(cell)
+        new += voting
+        counts[cell] = new
+        before = v1[t]
+        leads = new > before
+        np.maximum(before, new, out=v1[t + 1])
+        # Who overtakes leaves the former leader second; a rival may come second itself.
+        second = np.minimum(new, before)
+        v2[t + 1] = np.where(code == leader[t], v2[t], np.maximum(v2[t], second, out=second))
+        leader[t + 1] = np.where(leads, code, leader[t])
+        if credit is not None:
+            credit.step(t, cell, new, leads, voting & (new == before))
+    values = None if credit is None else credit.values
+    for into, counted in zip((out.v1, out.v2, out.leader, out.credit), (v1, v2, leader, values), strict=True):
+        if into is not None and counted is not None:
+            into[...] = counted.T.reshape(into.shape)
+
+
+def _bags(draws: Draws) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
+    n, repeats, cap = draws.codes.shape
+    rows = n * repeats
+    name_of = np.random.default_rng(0).integers(0, 2**63, cap + 2, np.uint64)
+    name_of[0] = 0
+    names = np.zeros((rows, cap + 1), np.uint64)
+    distinct = np.zeros((rows, cap + 1), np.int16)
+    counts = np.zeros(rows * draws.width, np.int16)
+    for t, code in enumerate(draws.codes.reshape(rows, cap).T):
+        voting = code >= 0
+        cell: IntArray = np.arange(rows, dtype=np.int64) * draws.width + np.maximum(code, 0)
+        old = counts[cell]
+        counts[cell] = old + voting
+        names[:, t + 1] = names[:, t] + np.where(voting, name_of[old + 1] - name_of[old], np.uint64(0))
+        distinct[:, t + 1] = distinct[:, t] + (voting & (old == 0))
+    return names.reshape(n, repeats, cap + 1), distinct.reshape(n, repeats, cap + 1)
+
+
+class _Credit:
+    """The split credit of the tied leaders along each order: their mean correctness."""
+
+    def __init__(self, draws: Draws) -> None:
+        assert draws.correct is not None
+        n, repeats, cap = draws.codes.shape
+        rows = n * repeats
+        voted = np.where(draws.codes == ABSTAINS, np.float32(0), draws.correct)
+        self.correct = np.ascontiguousarray(voted.reshape(rows, cap).T)
+        self.right = np.zeros(rows * (draws.width + 1), np.float32)
+        self.total = np.zeros(rows, np.float32)
+        self.tied = np.ones(rows, np.float32)
+        self.values = np.zeros((cap + 1, rows), np.float32)
+
+    def step(self, t: int, cell: NDArray[np.int64], count: NDArray[Any], leads: Mask, joins: Mask) -> None:
+        """Add path ``t``; its key leads alone now, or joins the tied leaders, or neither."""
+        right = self.right.take(cell)
+        right += self.correct[t]
+        self.right[cell] = right
+        right /= np.maximum(count, 1)
+        self.total += np.where(joins, right, np.float32(0))
+        np.copyto(self.total, right, where=leads)
+        self.tied += joins
+        np.copyto(self.tied, np.float32(1), where=leads)
+        np.divide(self.total, self.tied, out=self.values[t + 1])
