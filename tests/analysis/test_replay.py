@@ -8,14 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from keff.analysis.replay import Bench, Replaying, markdown, replay
+from keff.analysis.replay import RecordedPaths, Replaying, markdown, replay
 from keff.analysis.replay.compare import Means, with_frontier
+from keff.analysis.replay.drawn import PathTokens
 from keff.analysis.replay.outcomes import drive, expectations, run
 from keff.analysis.results.replay import ReplayRow
 from keff.policy import Stop, parse_policy, tally
 from keff.records import Interval
+from keff.stats.inference.intervals import interval_mean
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import Votes
+from keff.stats.voting.alike import alike
 from keff.stats.voting.dense import dense_codes
 from keff.stats.voting.draws import Draws, permuted
 from keff.stats.voting.plurality import flip, plurality_at_k
@@ -167,14 +170,58 @@ def test_the_noise_of_the_drawn_orders_is_what_repeats_of_them_show() -> None:
     votes = Votes(np.where(right > 0, 0, rng.integers(1, 4, right.shape)), right)
     rule, means, stated = parse_policy("lead_k:2,cap=12"), list[float](), list[float]()
     for seed in range(60):
-        bench = Bench.of(votes, [rule], 12, np.random.default_rng(seed))
-        short = Bench(votes, permuted(votes, 12, 40, np.random.default_rng(seed)), bench.fixed, bench.rng, {})
-        outcome = short.outcome(rule)
-        means.append(float(outcome.accuracy.mean()))
-        stated.append(float(outcome.noise.sum()) / votes.n**2)
+        whole = RecordedPaths.of(votes, [rule], 12, np.random.default_rng(seed))
+        few = np.full_like(whole.orders.repeats, 40)
+        short = replace(whole, orders=replace(whole.orders, repeats=few, kept=[]), known={})
+        outcome, rows = short.outcome(rule), short.rows
+        means.append(rows.mean(outcome.accuracy))
+        stated.append(rows.error(outcome.noise, rows.weights) ** 2)
     assert np.var(means) == pytest.approx(np.mean(stated), rel=0.5)
     # As many orders as replay draws leave little of it.
-    assert np.sqrt(bench.outcome(rule).noise.sum()) / votes.n < 0.001
+    assert whole.rows.error(whole.outcome(rule).noise, whole.rows.weights) < 0.001
+
+
+def alike_records(tokens: bool) -> Votes:
+    """Return 400 questions of a dozen patterns; the tokens differ by question and by answer."""
+    rng = np.random.default_rng(4)
+    few = rng.integers(-1, 3, (12, 5))
+    codes = rng.permuted(few[rng.integers(0, 12, 400)], axis=1)
+    spent = rng.integers(5, 50, codes.shape) + 40.0 * (codes == 1) if tokens else None
+    return Votes(codes, (codes == 0).astype(np.int64), tokens=spent)
+
+
+def test_questions_of_one_pattern_are_replayed_as_one_with_its_exact_expectations() -> None:
+    """Against every order of the five paths of every question, and interval formulas over questions."""
+    votes, rule = alike_records(tokens=True), parse_policy("lead_k:2,cap=5")
+    places = np.array(list(itertools.permutations(range(5))))
+
+    def enumerated(values: np.ndarray) -> np.ndarray:
+        return values[:, places]
+
+    every = Draws(enumerated(dense_codes(votes.answered())), enumerated(votes.scored()).astype(np.float32))
+    every = replace(every, tokens=enumerated(votes.tokens).astype(np.float32))
+    exact = expectations(run(rule, every), every, 5)
+
+    recorded = RecordedPaths.of(votes, [rule], 5, np.random.default_rng(0))
+    patterns = alike(votes).counts.size
+    assert recorded.orders.repeats.size == patterns <= 13
+    found = recorded.outcome(rule)
+    for name in ("paths", "accuracy", "tokens", "agrees"):
+        ours, theirs = getattr(found, name), getattr(exact, name)
+        assert ours.shape == (400,) and np.abs(ours.mean() - theirs.mean()) < 2e-3 * theirs.mean()
+    # Of all orders the tokens of each kind of answer give those of each question, and no less.
+    assert recorded.tokens is not None
+    of_one = Draws(every.codes[:1], every.correct[:1])
+    stop = run(rule, of_one).stop
+    tokens = PathTokens.of(votes.take([0, 0]), votes.take([0]))
+    spent = tokens.spent(tokens.drawn(of_one, slice(0, 1), stop), np.zeros(2, np.int64))
+    assert spent == pytest.approx(np.repeat(exact.tokens[0], 2), rel=1e-6)
+
+    bare = RecordedPaths.of(alike_records(tokens=False), [rule], 5, np.random.default_rng(0))
+    by_pattern = bare.outcome(rule)
+    assert by_pattern.paths.shape == (patterns,)
+    spread = interval_mean(by_pattern.paths[bare.rows.pattern])
+    assert bare.rows.interval(by_pattern.paths).limits == pytest.approx(spread.interval.limits, rel=1e-12)
 
 
 @pytest.mark.parametrize("kept", [0, 2**24])
@@ -190,14 +237,14 @@ def test_blocks_of_questions_change_no_number(monkeypatch: pytest.MonkeyPatch, k
     )
     rules = ["fixed:9", "lead_k:2,cap=9", "adaptive_consistency:0.9,cap=9", "budget:3,cap=9", "esc:3,cap=9"]
 
-    monkeypatch.setattr("keff.analysis.replay.ORDERS_IN_ALL", 20 * 90)
+    monkeypatch.setattr("keff.analysis.replay.drawn.ORDERS_IN_ALL", 20 * 90)
 
     def told() -> dict[str, object]:
         return replay(votes, rules, np.random.default_rng(1), Replaying(replicates=20)).to_dict()
 
     whole = told()
-    monkeypatch.setattr("keff.analysis.replay.BLOCK_CELLS", 9 * 20 * 40)
-    monkeypatch.setattr("keff.analysis.replay.KEPT_CELLS", kept)
+    monkeypatch.setattr("keff.analysis.replay.drawn.BLOCK_CELLS", 9 * 20 * 40)
+    monkeypatch.setattr("keff.analysis.replay.drawn.KEPT_CELLS", kept)
     assert told() == whole
 
 

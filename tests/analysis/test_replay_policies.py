@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.compare import Fixed
+from keff.analysis.replay.compare import Fixed, Rows
 from keff.analysis.replay.outcomes import PolicyOutcome
 from keff.analysis.replay.refit import Pilot, Refitter
 from keff.errors import PolicyError
@@ -136,7 +136,8 @@ def test_the_noise_of_the_drawn_orders_is_in_the_interval_of_a_fitted_rule() -> 
     even = np.full(n, 0.5)
     outcome = PolicyOutcome(even, even, even, even, None, noise=np.full(n, noise))
     policy = parse_policy("adaptive_k")
-    refitter = Refitter(votes, policy, Pilot(4, 4), lambda _: outcome, np.random.default_rng(0))
+    rows = Rows(votes.cluster_ids, n)
+    refitter = Refitter(votes, rows, policy, Pilot(4, 4), lambda _: outcome, np.random.default_rng(0))
     spread = refitter.bootstrap(Fixed(np.full((n, 8), 0.5), np.ones(n), 8), 200).accuracy
     # A resample of the questions weighs some twice, so its mean is that of fewer: about half as many.
     assert np.sqrt(noise / n) < spread.std() < np.sqrt(3 * noise / n)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.money import Pace, Rates, Tariff, complete, rates
-from keff.analysis.replay.compare import Fixed, Judged, bootstrap, item_columns, means_of, with_frontier
+from keff.analysis.replay.compare import Fixed, Judged, Rows, item_columns, means_of, with_frontier
+from keff.analysis.replay.drawn import DrawnOrders, PathTokens, drawn_orders
 from keff.analysis.replay.outcomes import (
     PolicyOutcome,
+    Walks,
     answers_of,
     at_once,
     expectations,
@@ -19,30 +21,22 @@ from keff.analysis.replay.outcomes import (
     run,
 )
 from keff.analysis.replay.reference import reference_of
-from keff.analysis.replay.refit import Pilot, Refitter
+from keff.analysis.replay.refit import NAMES, Pilot, Refitter
 from keff.analysis.results.money import Change, Seconds
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
-from keff.policy import Fittable, Policy, parse_policy
+from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.records import Interval, Note
-from keff.stats.inference.intervals import interval_mean
 from keff.stats.time.crowding import ALONE, Crowding
 from keff.stats.time.latency import quantile
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
-from keff.stats.voting.draws import Draws, permuted
+from keff.stats.voting.draws import Draws
 from keff.stats.voting.plurality import plurality_at_k_patterns, plurality_items
 
 
-def mean_of(values: FloatArray, clusters: IntArray) -> Interval:
-    """Return the mean of one value per question [n] with its 95% cluster-robust interval."""
-    return interval_mean(values, clusters).interval
-
-
-def change(
-    against: str, outcome: PolicyOutcome, today: PolicyOutcome, clusters: IntArray, *, fitted: bool
-) -> Change:
+def change(against: str, outcome: PolicyOutcome, today: PolicyOutcome, rows: Rows, *, fitted: bool) -> Change:
     """Return a policy minus the baseline on the same questions.
 
     Paired by question; without limits for a policy that was fitted to pilots, whose own variance the
@@ -52,7 +46,7 @@ def change(
     def minus(mine: FloatArray | None, other: FloatArray | None) -> Interval | None:
         if mine is None or other is None:
             return None
-        difference = mean_of(mine - other, clusters)
+        difference = rows.interval(mine - other)
         return Interval(difference.value, None, None, "mean over pilots") if fitted else difference
 
     paths = minus(outcome.paths, today.paths)
@@ -67,22 +61,6 @@ def seconds_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
     if times is None or not np.all(np.isfinite(times)):
         return None
     return Seconds(p50=quantile(times, 0.5, clusters), p95=quantile(times, 0.95, clusters))
-
-
-# So many orders over all questions leave the mean of a rule a random error of about a tenth of a point,
-# whatever the number of questions: well below what their sampling leaves.
-ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 2
-
-# From so many questions on half as many orders: their time shows there, and intervals hold their noise.
-MANY = 3000
-
-MOST_ORDERS = 4000
-# Orders of a question at most where a policy cannot follow all of them at once.
-ONE_BY_ONE = 200
-
-# Places of paths in orders: so many a policy follows at once, and up to so many in all the running votes are
-# kept for the next policy; beyond that they are counted again for each.
-BLOCK_CELLS, KEPT_CELLS = 2**20, 2**24
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,20 +110,19 @@ def replay(
     votes = complete(votes, settings.pace)
     # Without labels the answer of today's rule is all that others are judged by.
     drawn = [now] if votes.correct is None else _followed(now)
-    bench = Bench.of(votes, [*rules, *drawn], settings.cap or min(32, votes.k), rng)
-    if settings.tariff is not None:
-        bench.rates = rates(votes, settings.model, settings.tariff)
-    bench.now, bench.crowding = now, settings.crowding
+    prices = None if settings.tariff is None else rates(votes, settings.model, settings.tariff)
+    recorded = RecordedPaths.of(votes, [*rules, *drawn], settings.cap or min(32, votes.k), rng, prices)
+    recorded.now, recorded.crowding = now, settings.crowding
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
-    rows = [bench.judge(rule, settings.replicates, pilot) for rule in rules]
+    rows = [recorded.judge(rule, settings.replicates, pilot) for rule in rules]
     return Replay(
         n=votes.n,
         k=votes.k,
-        cap=bench.fixed.cap,
+        cap=recorded.fixed.cap,
         clusters=votes.n_clusters,
         policies=with_frontier(rows),
         baseline=now.spec,
-        warnings=_notes(bench, settings, recorded=timed),
+        warnings=_notes(prices, settings, timed=timed),
     )
 
 
@@ -161,10 +138,10 @@ def _check_now(votes: Votes, now: Policy) -> None:
         )
 
 
-def _notes(bench: Bench, settings: Replaying, *, recorded: bool) -> tuple[Note, ...]:
-    notes = () if bench.rates is None else bench.rates.notes
+def _notes(prices: Rates | None, settings: Replaying, *, timed: bool) -> tuple[Note, ...]:
+    notes = () if prices is None else prices.notes
     pace = settings.pace
-    if pace is None or recorded:
+    if pace is None or timed:
         return notes
     how = f"seconds are not recorded: {pace.first:g} + tokens / {pace.rate:g} stands for them"
     return (*notes, Note("seconds_from_tokens", how))
@@ -199,35 +176,57 @@ def _unfitted(rule: Policy) -> bool:
 
 
 @dataclass
-class Bench:
-    """Recorded paths in many orders, with the closed-form curve of fixed K and what was found before."""
+class RecordedPaths:
+    """Recorded paths in many orders, with the closed-form curve of fixed K and what was found before.
+
+    ``exact`` [u, T] is that curve for each pattern that orders were drawn for (None without labels).
+    """
 
     votes: Votes
-    draws: Draws
+    orders: DrawnOrders
+    rows: Rows
     fixed: Fixed
     rng: np.random.Generator
-    known: dict[str, PolicyOutcome]
+    exact: FloatArray | None = None
+    known: dict[str, PolicyOutcome] = field(default_factory=dict[str, PolicyOutcome])
+    tokens: PathTokens | None = None
     rates: Rates | None = None
     now: Policy | None = None
     crowding: Crowding = ALONE
-    blocks: list[tuple[slice, Draws]] = field(default_factory=list[tuple[slice, Draws]])
     answers_now: dict[int, NDArray[np.int16] | None] = field(
         default_factory=dict[int, "NDArray[np.int16] | None"]
     )
 
     @classmethod
-    def of(cls, votes: Votes, rules: list[Policy], cap: int, rng: np.random.Generator) -> Bench:
-        """Draw the orders: so many in all, and at least 2 of each item."""
+    def of(
+        cls,
+        votes: Votes,
+        rules: list[Policy],
+        cap: int,
+        rng: np.random.Generator,
+        prices: Rates | None = None,
+    ) -> RecordedPaths:
+        """Draw the orders: so many in all, and at least 2 of each vote pattern."""
         longest = max([cap, *(rule.cap for rule in rules)])
-        slow = not all(at_once(rule) or _unfitted(rule) for rule in rules)
-        in_all = ORDERS_IN_ALL // (1 + (votes.n >= MANY))
-        orders = max(min(in_all // votes.n, ONE_BY_ONE if slow else MOST_ORDERS), FEWEST_ORDERS)
-        draws = permuted(votes, longest, orders, rng)
-        unit = np.ones(votes.n) if votes.tokens is None else votes.tokens.mean(axis=1)
-        if votes.correct is None:
-            return cls(votes, draws, Fixed(None, unit, cap), rng, {})
-        exact = plurality_at_k_patterns(votes)[:, :longest][alike(votes).back]
-        return cls(votes, draws, Fixed(exact, unit, cap), rng, {})
+        timed = votes.seconds is not None or any(in_flight_of(rule) is not None for rule in rules)
+        weighted = votes.confidences is not None and any("confidence" in rule.needs for rule in rules)
+        orders, rows = drawn_orders(
+            votes,
+            longest,
+            np.random.default_rng(rng.integers(2**63)),
+            one_by_one=not all(at_once(rule) or _unfitted(rule) for rule in rules),
+            by_path=timed or weighted,
+            by_question=votes.tokens is not None or prices is not None,
+        )
+        unit = np.ones(rows.weights.size) if votes.tokens is None else votes.tokens.mean(axis=1)
+        apart = votes.tokens is not None and orders.votes.tokens is None
+        tokens = PathTokens.of(votes, orders.votes) if apart else None
+        exact = None
+        if votes.correct is not None:
+            # One question of each pattern stands for all of it.
+            exact = plurality_at_k_patterns(orders.votes)[alike(orders.votes).back, :longest]
+        fixed = Fixed(None if exact is None else rows.of(exact), unit, cap)
+        return cls(votes, orders, rows, fixed, rng, exact, tokens=tokens, rates=prices)
 
     def outcome(self, policy: Policy) -> PolicyOutcome:
         """Return what a policy does on each item; a policy with the same spec is looked up."""
@@ -249,10 +248,10 @@ class Bench:
         k = self.now.cap
         if _followed(self.now):
             return self.outcome(self.now)
-        ones, votes = np.ones(self.votes.n), self.votes
+        ones, votes = np.ones(self.rows.weights.size), self.votes
         tokens = None if votes.tokens is None else k * votes.tokens.mean(axis=1)
         busy = None if votes.seconds is None else k * votes.seconds.mean(axis=1)
-        right = None if votes.correct is None else plurality_items(votes, k)
+        right = None if votes.correct is None else self.rows.of(plurality_items(self.orders.votes, k))
         spent = None if self.rates is None else self.rates.dollars(k * ones, ones, tokens, busy)
         return PolicyOutcome(k * ones, ones, ones, right, tokens, busy=busy, dollars=spent)
 
@@ -262,27 +261,38 @@ class Bench:
         return self.rates is not None and self.rates.price.cancelled == "whole"
 
     def _played(self, policy: Policy) -> PolicyOutcome:
-        return joined([self._played_on(policy, rows, draws) for rows, draws in self._blocks()])
+        """Return what a policy does on each row; ``noise`` is of the patterns that orders were drawn for."""
+        parts = [self._played_on(policy, rows, draws) for rows, draws in self.orders.blocks()]
+        whole = joined([outcome for outcome, _ in parts])
+        if self.rows.pattern is not None and self.rows.counts is None:
+            columns = {
+                name: self.rows.of(values) for name in NAMES if (values := getattr(whole, name)) is not None
+            }
+            whole = replace(whole, **columns)
+        if self.tokens is None or self.rows.pattern is None:
+            return whole
+        if policy.spec == f"fixed:{policy.cap}":
+            return replace(whole, tokens=self.fixed.unit * policy.cap)
+        drawn = np.concatenate([drawn for _, drawn in parts if drawn is not None])
+        return replace(whole, tokens=self.tokens.spent(drawn, self.rows.pattern))
 
-    def _blocks(self) -> Iterable[tuple[slice, Draws]]:
-        """Return the drawn orders by blocks of items, so that no policy works on all of them at once."""
-        n, repeats, cap = self.draws.codes.shape
-        step = max(1, BLOCK_CELLS // (repeats * cap))
-        blocks = (
-            (rows, self.draws.of(rows)) for rows in map(slice, range(0, n, step), range(step, n + step, step))
-        )
-        if self.draws.codes.size > KEPT_CELLS:
-            return blocks
-        self.blocks = self.blocks or list(blocks)
-        return self.blocks
-
-    def _played_on(self, policy: Policy, rows: slice, draws: Draws) -> PolicyOutcome:
+    def _played_on(
+        self, policy: Policy, rows: slice, draws: Draws
+    ) -> tuple[PolicyOutcome, FloatArray | None]:
+        """Return what a policy does on some patterns, and how many paths of each kind it draws."""
         walks = run(policy, draws, self.crowding, whole=self.bills_whole)
         outcome = expectations(walks, draws, self.fixed.cap, self._answers_now(rows.start, draws))
-        credit, fixed = draws.tallies.credit, self.fixed.accuracy
-        if outcome.accuracy is None or walks.credit is None or credit is None or fixed is None:
+        drawn = None if self.tokens is None else self.tokens.drawn(draws, rows, walks.stop)
+        return self._corrected(policy, rows, draws, walks, outcome), drawn
+
+    def _corrected(
+        self, policy: Policy, rows: slice, draws: Draws, walks: Walks, outcome: PolicyOutcome
+    ) -> PolicyOutcome:
+        """Return an outcome with the exact accuracy of fixed K as a control variate, at the policy's cap."""
+        credit = draws.tallies.credit
+        if outcome.accuracy is None or walks.credit is None or credit is None or self.exact is None:
             return outcome
-        exact = fixed[rows, policy.cap - 1]
+        exact = self.exact[rows, policy.cap - 1]
         if np.all(outcome.paths == policy.cap) and policy.spec == f"fixed:{policy.cap}":
             tokens = None if outcome.tokens is None else self.fixed.unit[rows] * policy.cap
             return replace(outcome, accuracy=exact, tokens=tokens)
@@ -305,45 +315,48 @@ class Bench:
             judged = self._as_it_is(policy, replicates)
             return self._with_money(judged.row(policy.spec, self.fixed.cap, None), judged, fitted=False)
         judged = self._fitted(policy, replicates, pilot)
-        costs = pilot.costs(float(judged.outcome.paths.mean()), "labels" in policy.needs)
+        costs = pilot.costs(self.rows.mean(judged.outcome.paths), "labels" in policy.needs)
         return self._with_money(judged.row(policy.spec, self.fixed.cap, costs), judged, fitted=True)
 
     def _with_money(self, row: ReplayRow, judged: Judged, *, fitted: bool) -> ReplayRow:
-        outcome, today, ids = judged.outcome, self.today(), self.votes.cluster_ids
+        outcome, today, ids = judged.outcome, self.today(), self.rows.clusters
         return replace(
             row,
-            same_answer=_same(outcome, ids, fitted=fitted),
-            dollars=None if outcome.dollars is None else mean_of(outcome.dollars, ids),
+            same_answer=_same(outcome, self.rows, fitted=fitted),
+            dollars=None if outcome.dollars is None else self.rows.interval(outcome.dollars),
             seconds=seconds_of(outcome.wait, ids),
             seconds_at_once=seconds_of(outcome.at_once, ids),
             change=None
             if self.now is None or today is None
-            else change(self.now.spec, outcome, today, ids, fitted=fitted),
+            else change(self.now.spec, outcome, today, self.rows, fitted=fitted),
         )
 
     def _as_it_is(self, policy: Policy, replicates: int) -> Judged:
         outcome = self.outcome(policy)
         if outcome.accuracy is None:
-            return Judged(outcome, None, None)
+            return Judged(outcome, self.rows, None, None)
         columns = item_columns(outcome, self.fixed)
-        point = means_of(columns.mean(axis=0)[:, None])
-        if self.votes.n_clusters < 2:
-            return Judged(outcome, point, None)
+        point = means_of((self.rows.weights @ columns / self.votes.n)[:, None])
+        if self.rows.groups < 2:
+            return Judged(outcome, self.rows, point, None)
         # The same resamples for every policy: rows are paired.
-        spread = bootstrap(columns, self.votes, replicates, np.random.default_rng(0))
-        return Judged(outcome, point, spread.with_noise(outcome.noise, np.random.default_rng(1)))
+        spread = self.rows.bootstrap(columns, replicates, np.random.default_rng(0))
+        error = self.rows.error(outcome.noise, self.rows.weights)
+        return Judged(outcome, self.rows, point, spread.with_noise(error, np.random.default_rng(1)))
 
     def _fitted(self, policy: Fittable, replicates: int, pilot: Pilot) -> Judged:
-        refitter = Refitter(self.votes, policy, pilot, self.outcome, self.rng)
+        refitter = Refitter(self.votes, self.rows, policy, pilot, self.outcome, self.rng)
         outcome, point = refitter.splits(self.fixed)
-        several = self.votes.n_clusters > 1 and outcome.accuracy is not None
-        return Judged(outcome, point, refitter.bootstrap(self.fixed, replicates) if several else None)
+        several = self.rows.groups > 1 and outcome.accuracy is not None
+        return Judged(
+            outcome, self.rows, point, refitter.bootstrap(self.fixed, replicates) if several else None
+        )
 
 
-def _same(outcome: PolicyOutcome, clusters: IntArray, *, fitted: bool) -> Interval | None:
+def _same(outcome: PolicyOutcome, rows: Rows, *, fitted: bool) -> Interval | None:
     if outcome.as_now is None:
         return None
-    same = mean_of(outcome.as_now, clusters)
+    same = rows.interval(outcome.as_now)
     # The questions do not show the variance of the pilots that a policy is fitted to.
     return Interval(same.value, None, None, "mean over pilots") if fitted else same
 

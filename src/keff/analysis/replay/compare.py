@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keff.analysis.replay.outcomes import PolicyOutcome
 from keff.analysis.results.replay import PilotCosts, ReplayRow
 from keff.records import Interval
+from keff.stats.inference.intervals import interval_mean
 from keff.stats.inference.resampling import group_sums, resampled_totals
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Kind
 
 LEVEL = 0.95
 METHOD = "cluster_bootstrap"
@@ -19,9 +21,9 @@ METHOD = "cluster_bootstrap"
 
 @dataclass(frozen=True)
 class Fixed:
-    """The closed-form curve of fixed K for each item.
+    """The closed-form curve of fixed K for each row.
 
-    ``accuracy`` [n, T] is at 1..T paths (None without labels), ``unit`` [n] the mean cost of a path in tokens
+    ``accuracy`` [m, T] is at 1..T paths (None without labels), ``unit`` [m] the mean cost of a path in tokens
     (1 where tokens are unknown).
     """
 
@@ -39,11 +41,8 @@ class Means:
     curve: FloatArray
     unit: FloatArray
 
-    def with_noise(self, noise: FloatArray | None, rng: np.random.Generator) -> Means:
-        """Add the random error of the drawn orders to the accuracies; ``noise`` [n] is by item."""
-        if noise is None:
-            return self
-        error = float(np.sqrt(noise.sum())) / len(noise)
+    def with_noise(self, error: float, rng: np.random.Generator) -> Means:
+        """Add the random ``error`` (a standard deviation) of the drawn orders to the accuracies."""
         return replace(self, accuracy=self.accuracy + error * rng.standard_normal(self.accuracy.shape))
 
     def kept(self, cap: int) -> FloatArray:
@@ -62,7 +61,7 @@ class Means:
 
 
 def item_columns(outcome: PolicyOutcome, fixed: Fixed) -> FloatArray:
-    """Return accuracy, cost, unit cost and the fixed-K curve side by side [n, 3 + T]."""
+    """Return accuracy, cost, unit cost and the fixed-K curve side by side [m, 3 + T]."""
     assert outcome.accuracy is not None and fixed.accuracy is not None
     cost = outcome.paths if outcome.tokens is None else outcome.tokens
     return np.column_stack([outcome.accuracy, cost, fixed.unit, fixed.accuracy])
@@ -73,15 +72,65 @@ def means_of(totals: FloatArray) -> Means:
     return Means(totals[0], totals[1], totals[3:], totals[2])
 
 
-def bootstrap(columns: FloatArray, votes: Votes, replicates: int, rng: np.random.Generator) -> Means:
-    """Resample clusters, the same ones for every column, and return the means over items."""
-    ids, n = votes.cluster_ids, len(columns)
-    if votes.n_clusters == n:
-        return means_of(resampled_totals(columns, replicates, rng) / n)
-    ones = np.ones((n, 1))
-    units = group_sums(np.hstack([ones, columns]), ids, votes.n_clusters)
-    totals = resampled_totals(units, replicates, rng)
-    return means_of(totals[1:] / totals[0])
+@dataclass(frozen=True)
+class Rows:
+    """What the m rows of an outcome stand for: a question each, or ``counts`` [m] questions of one pattern.
+
+    Questions go by vote patterns where nothing else was recorded that tells them apart and each is a cluster
+    of its own. ``clusters`` [n] are those of the questions, 0..G-1; ``pattern`` [n] the pattern whose orders
+    of drawing each question was replayed on (None: its own).
+    """
+
+    clusters: IntArray
+    groups: int
+    pattern: IntArray | None = None
+    counts: IntArray | None = None
+
+    @property
+    def weights(self) -> IntArray:
+        """How many questions each row stands for [m]."""
+        return np.ones(self.clusters.size, np.int64) if self.counts is None else self.counts
+
+    def of(self, values: NDArray[Kind]) -> NDArray[Kind]:
+        """Return values of patterns [u] by row [m]."""
+        return values if self.pattern is None or self.counts is not None else values[self.pattern]
+
+    def of_questions(self, weights: IntArray) -> IntArray:
+        """Return weights of questions [n] by row [m]."""
+        if self.pattern is None or self.counts is None:
+            return weights
+        return np.bincount(self.pattern, weights, self.counts.size).astype(np.int64)
+
+    def mean(self, values: FloatArray) -> float:
+        """Return the mean over questions of values [m]."""
+        return float(values.mean() if self.counts is None else self.counts @ values / self.clusters.size)
+
+    def interval(self, values: FloatArray) -> Interval:
+        """Return the mean over questions of values [m] with its 95% cluster-robust interval."""
+        if self.counts is None:
+            return interval_mean(values, self.clusters).interval
+        return interval_mean(values, counts=self.counts).interval
+
+    def error(self, noise: FloatArray | None, weights: IntArray) -> float:
+        """Return the standard error that the drawn orders leave in a mean weighted by row [m].
+
+        ``noise`` [u] is the variance of each pattern's mean over its orders: questions of a pattern share it.
+        """
+        if noise is None:
+            return 0.0
+        shared = weights
+        if self.pattern is not None and self.counts is None:
+            shared = np.bincount(self.pattern, weights, noise.size)
+        return float(np.sqrt(np.square(shared) @ noise)) / float(weights.sum())
+
+    def bootstrap(self, columns: FloatArray, replicates: int, rng: np.random.Generator) -> Means:
+        """Resample clusters, the same ones for every column [m, 3 + T], and return means over questions."""
+        n = self.clusters.size
+        if self.groups == n:
+            return means_of(resampled_totals(columns, replicates, rng, self.counts) / n)
+        units = group_sums(np.hstack([np.ones((n, 1)), columns]), self.clusters, self.groups)
+        totals = resampled_totals(units, replicates, rng)
+        return means_of(totals[1:] / totals[0])
 
 
 def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
@@ -99,9 +148,10 @@ def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a policy did: its outcome by question, the means (None without labels), and their replicates."""
+    """What a policy did: its outcome by row, the means (None without labels), and their replicates."""
 
     outcome: PolicyOutcome
+    rows: Rows
     point: Means | None
     spread: Means | None
 
@@ -113,16 +163,16 @@ class Judged:
             accuracy = interval(point.accuracy, spread and spread.accuracy)
             kept = interval(point.kept(cap), spread and spread.kept(cap))
             delta = interval(point.delta(), spread and spread.delta())
-        tokens = self.outcome.tokens
+        tokens, mean = self.outcome.tokens, self.rows.mean
         return ReplayRow(
             policy=spec,
             accuracy=accuracy,
             kept=kept,
             delta_at_equal_cost=delta,
-            mean_paths=float(self.outcome.paths.mean()),
-            mean_tokens=None if tokens is None else float(tokens.mean()),
-            rounds=float(self.outcome.rounds.mean()),
-            same_answer_as_cap=float(self.outcome.agrees.mean()),
+            mean_paths=mean(self.outcome.paths),
+            mean_tokens=None if tokens is None else mean(tokens),
+            rounds=mean(self.outcome.rounds),
+            same_answer_as_cap=mean(self.outcome.agrees),
             pilot=pilot,
         )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keff.analysis.replay.compare import Fixed, Means, item_columns, means_of
+from keff.analysis.replay.compare import Fixed, Means, Rows, item_columns, means_of
 from keff.analysis.replay.outcomes import PolicyOutcome
 from keff.analysis.results.replay import PilotCosts
 from keff.policy import Fittable, Policy
@@ -52,6 +52,7 @@ class Refitter:
     """Fits a policy to random pilots of ``votes`` and looks up the outcome of what comes out."""
 
     votes: Votes
+    rows: Rows
     policy: Fittable
     pilot: Pilot
     outcome: Callable[[Policy], PolicyOutcome]
@@ -60,19 +61,20 @@ class Refitter:
     def _fit(self, clusters: IntArray) -> tuple[PolicyOutcome, IntArray]:
         """Fit to the first clusters in ``clusters`` that make up a pilot.
 
-        Returns also the item weights of the rest, as often as each cluster is listed.
+        Returns also the row weights of the rest, as often as each cluster is listed.
         """
-        ids = self.votes.cluster_ids
-        sizes = np.bincount(ids)
-        order = clusters[np.sort(np.unique(clusters, return_index=True)[1])]
-        used = 1 + int(np.searchsorted(np.cumsum(sizes[order]), self.pilot.items))
+        ids, apart = self.rows.clusters, self.rows.groups == self.votes.n
+        # Every cluster has a question, so a pilot is found among so many different ones.
+        order = _first_of_each(clusters, self.pilot.items + 1)
+        sizes = np.ones(order.size, np.int64) if apart else np.bincount(ids)[order]
+        used = 1 + int(np.searchsorted(np.cumsum(sizes), self.pilot.items))
         chosen = order[: max(min(used, len(order) - 1), 1)]
-        items = np.flatnonzero(np.isin(ids, chosen))
+        items = np.sort(chosen) if apart else np.flatnonzero(np.isin(ids, chosen))
         columns = self.rng.permutation(self.votes.k)[: self.pilot.paths]
         fitted = self.policy.fit(self.votes.take(items).paths(columns))
-        times = np.bincount(clusters, minlength=len(sizes))
+        times = np.bincount(clusters, minlength=self.rows.groups)
         times[chosen] = 0
-        return self.outcome(fitted), times[ids]
+        return self.outcome(fitted), self.rows.of_questions(times if apart else times[ids])
 
     def splits(self, fixed: Fixed) -> tuple[PolicyOutcome, Means | None]:
         """Return each item's outcome averaged over the pilots that it is not in, and the means by pilot."""
@@ -89,7 +91,8 @@ class Refitter:
         return PolicyOutcome(**means), means_of(np.array(by_pilot).T) if by_pilot else None  # type: ignore[arg-type]
 
     def _row(self, outcome: PolicyOutcome, weight: IntArray, fixed: Fixed) -> FloatArray:
-        return weight @ item_columns(outcome, fixed) / max(weight.sum(), 1)
+        shares = weight / max(int(weight.sum()), 1)
+        return shares @ item_columns(outcome, fixed)
 
     def bootstrap(self, fixed: Fixed, replicates: int) -> Means:
         """Resample clusters; in each replicate draw a pilot, fit, and judge on what is left.
@@ -103,15 +106,22 @@ class Refitter:
             if not weight.sum():
                 continue
             row = self._row(outcome, weight, fixed)
-            if outcome.noise is not None:
-                error = float(np.sqrt(np.square(weight) @ outcome.noise)) / float(weight.sum())
-                row[0] += error * luck.standard_normal()
+            row[0] += self.rows.error(outcome.noise, weight) * luck.standard_normal()
             rows.append(row)
         return means_of(np.array(rows).T)
 
 
+def _first_of_each(values: IntArray, most: int) -> IntArray:
+    """Return the different values in the order of their first place, up to ``most`` of them."""
+    head = values[: 4 * most]
+    order = head[np.sort(np.unique(head, return_index=True)[1])]
+    if order.size < most and head.size < values.size:
+        order = values[np.sort(np.unique(values, return_index=True)[1])]
+    return order[:most]
+
+
 def _average(values: FloatArray, weights: IntArray) -> FloatArray:
-    """Average over splits [S, n]; an item that was in every pilot counts as the mean of the others."""
+    """Average over splits [S, m]; a row that was in every pilot counts as the mean of the others."""
     seen = weights.sum(axis=0)
     mean = (values * weights).sum(axis=0) / np.maximum(seen, 1)
     others = float(mean[seen > 0].mean())

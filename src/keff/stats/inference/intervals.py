@@ -226,21 +226,32 @@ def majority_fits(
     return bootstrap_fits(summary, rng if rng is not None else np.random.default_rng(0))
 
 
-def interval_mean(values: ArrayLike, clusters: ArrayLike | None = None, level: float = 0.95) -> Estimate:
+def interval_mean(
+    values: ArrayLike,
+    clusters: ArrayLike | None = None,
+    level: float = 0.95,
+    *,
+    counts: IntArray | None = None,
+) -> Estimate:
     """Return the mean of one value per item [n] with a cluster-robust t interval.
 
-    Clusters are the independent units; items weigh the same. When no unit differs from the mean the
-    interval has no width and the warning ``no_variation`` says so; with one unit there is none.
+    Clusters are the independent units; items weigh the same. ``counts`` [n] say how many items, each a
+    cluster of its own, have each value. When no unit differs from the mean the interval has no width and the
+    warning ``no_variation`` says so; with one unit there is none.
     """
     data = np.asarray(values, float)
-    ids = _ids(clusters, data.size)
-    units, mean = int(ids.max()) + 1, float(data.mean())
+    if counts is None:
+        ids, n = _ids(clusters, data.size), data.size
+        units, mean = int(ids.max()) + 1, float(data.mean())
+        total = np.bincount(ids, weights=data - mean, minlength=units)
+        squares = float(total @ total)
+    else:
+        units = n = int(counts.sum())
+        mean = float(counts @ data) / n
+        squares = float(counts @ np.square(data - mean))
     if units < 2:
         return Estimate(mean, None, None, "cluster_t", units, 1, (_ONE_UNIT,))
-    total = np.bincount(ids, weights=data - mean, minlength=units)
-    half = float(
-        stdtrit(units - 1, (1 + level) / 2) * np.sqrt(total @ total * units / (units - 1)) / data.size
-    )
+    half = float(stdtrit(units - 1, (1 + level) / 2) * np.sqrt(squares * units / (units - 1)) / n)
     notes = (
         () if half > 0 else (Note("no_variation", "Every unit has the same value: the interval is empty."),)
     )
