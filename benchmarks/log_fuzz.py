@@ -28,7 +28,7 @@ from benchmarks.log_bases import FORMATS, NEEDS_ARROW, Base, draws
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import Log, LogInfo, Question
-from keff.logs._bulk import BulkLog
+from keff.logs.parts.bulk import BulkLog
 from keff.reading.ballot import Ballot, ballot
 from keff.reading.bulk import bulk_ballot
 from keff.reading.open import Opening, reading

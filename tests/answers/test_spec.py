@@ -12,7 +12,7 @@ import pytest
 
 from keff import plugins
 from keff.answers import Extracted, from_command_line, names, once, read, space
-from keff.answers._spec import parse
+from keff.answers.parts.spec import parse
 from keff.errors import PluginError, TaskError, UsageError
 
 
@@ -101,7 +101,7 @@ def test_a_space_of_another_package_is_used_by_name(monkeypatch: pytest.MonkeyPa
 
 def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sqlglot", None)
-    for module in ("keff.answers.sql", "keff.answers._sql"):
+    for module in ("keff.answers.sql", "keff.answers.parts.sql_form"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(PluginError, match=r"pip install 'keff\[sql\]'"):
         space("sql")

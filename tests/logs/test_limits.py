@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keff.errors import LogError
-from keff.logs import _coding, _lines
+from keff.logs.parts import coding, lines
 from keff.reading.open import open_record
 
 
@@ -23,8 +23,8 @@ def rows(n: int) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("place", [0, 1, 3])
 def test_a_line_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int) -> None:
-    monkeypatch.setattr(_lines, "MOST_LINE", 2000)
-    monkeypatch.setattr(_lines, "MOST_VALUES", 1999)
+    monkeypatch.setattr(lines, "MOST_LINE", 2000)
+    monkeypatch.setattr(lines, "MOST_VALUES", 1999)
     content = rows(4)
     whole = written(tmp_path / "whole.jsonl", content)
     assert open_record(whole).ballot.votes.n == 4
@@ -44,9 +44,9 @@ def test_too_many_different_answers_are_refused(
         parquet.write_table(pyarrow.Table.from_pylist(rows(10)), path)
     else:
         written(path, rows(10))
-    monkeypatch.setattr(_coding, "MOST_DISTINCT", 20)
+    monkeypatch.setattr(coding, "MOST_DISTINCT", 20)
     assert open_record(path).ballot.votes.n == 10  # 20 different answers, and 0 is one of them
-    monkeypatch.setattr(_coding, "MOST_DISTINCT", 19)
+    monkeypatch.setattr(coding, "MOST_DISTINCT", 19)
     with pytest.raises(LogError, match="more than 19 different answers") as refused:
         open_record(path)
     assert str(refused.value).startswith(str(path))

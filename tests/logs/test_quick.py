@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.errors import LogError
-from keff.logs._lines import parse
-from keff.logs._quick import quick_parse, quick_rows
+from keff.logs.parts.lines import parse, quick_parse, quick_rows
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

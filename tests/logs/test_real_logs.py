@@ -16,8 +16,8 @@ import pytest
 
 from keff.errors import LogError
 from keff.gateway.vote.plan_defaults import terms_of
-from keff.logs._inspect_file import header
-from keff.logs._narrow import inner, number_or_none
+from keff.logs.parts.inspect_file import header
+from keff.logs.parts.values import inner, number_or_none
 from keff.plan import Plan
 from keff.reading.open import Opening, Record, open_record
 from keff.reading.several import open_records

@@ -15,7 +15,7 @@ import pytest
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import find_log
-from keff.logs._bulk import BulkLog
+from keff.logs.parts.bulk import BulkLog
 from keff.logs.run import RunLog
 from keff.policy import parse_policy
 from keff.reading.open import Opening, Record, open_record

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.errors import LogError
-from keff.logs import _values
-from keff.logs._values import AT_ONCE, MOST_COUNT, converted, count, optional_text, truth
+from keff.logs.parts import values as _values
+from keff.logs.parts.values import AT_ONCE, MOST_COUNT, converted, count, optional_text, truth
 
 VALUES = st.lists(
     st.none()

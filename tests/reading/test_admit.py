@@ -111,7 +111,7 @@ def test_a_name_that_no_file_can_have_is_one_line(command: str, tmp_path: Path) 
 def test_a_json_text_of_too_many_values_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("keff.logs._lines.MOST_VALUES", 1000)
+    monkeypatch.setattr("keff.logs.parts.lines.MOST_VALUES", 1000)
     file = log(
         tmp_path, {"id": "p", "all_answers": ["4"]}, '{"id": "q", "all_answers": [' + "[]," * 2000 + "[]]}"
     )

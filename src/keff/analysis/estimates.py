@@ -15,7 +15,7 @@ from keff.analysis.matching import matching
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.results.estimates import Analysis, Bands, Curve, KStar, Predicted
 from keff.analysis.terms import Accounts, Terms
-from keff.logs._coding import Coded
+from keff.logs.parts.coding import Coded
 from keff.narrow import fields, number
 from keff.reading.ballot import Ballot
 from keff.reading.copies import copies, copy_notes

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from keff.answers._base import Extracted, Space, golds
-from keff.answers._fields import VotingFields, proposed_fields, schema_of, voting_fields
-from keff.answers._json import canonical_json, is_document, members_of
-from keff.answers._spec import from_command_line, names, space
-from keff.answers._symbolic import limited, warm
-from keff.answers._trusted import key_spec, settle, trust
-from keff.answers._visible import strip_thinking
-from keff.answers._vote import ABSTAINED, Read, VoteCount, once, read, tally, why
+from keff.answers.parts.base import Extracted, Space, golds
+from keff.answers.parts.fields import VotingFields, proposed_fields, schema_of, voting_fields
+from keff.answers.parts.spec import from_command_line, names, space
+from keff.answers.parts.strict_json import canonical_json, is_document, members_of
+from keff.answers.parts.symbolic import limited, warm
+from keff.answers.parts.trusted import key_spec, settle, trust
+from keff.answers.parts.visible import strip_thinking
+from keff.answers.parts.vote import ABSTAINED, Read, VoteCount, once, read, tally, why
 
 __all__ = [
     "ABSTAINED",

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers._base import Extracted, same_key
-from keff.answers._plain import plain
-from keff.answers._statements import statements
-from keff.answers._visible import fold, visible
+from keff.answers.parts.base import Extracted, same_key
+from keff.answers.parts.plain import plain
+from keff.answers.parts.statements import statements
+from keff.answers.parts.visible import fold, visible
 
 _TAIL = 20_000
 _MEANING = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
-from keff.answers._base import Extracted, last_match, same_key, words
-from keff.answers._plain import plain
-from keff.answers._statements import statements
-from keff.answers._visible import fold, visible
+from keff.answers.parts.base import Extracted, last_match, same_key, words
+from keff.answers.parts.plain import plain
+from keff.answers.parts.statements import statements
+from keff.answers.parts.visible import fold, visible
 from keff.errors import TaskError
 
 _NOUNS = (

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers._base import Extracted, same_key
-from keff.answers._visible import strip_thinking
+from keff.answers.parts.base import Extracted, same_key
+from keff.answers.parts.visible import strip_thinking
 
 MOST_CHARACTERS = 200_000
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import ClassVar, Literal
 
-from keff.answers._base import Extracted, same_key
-from keff.answers._plain import plain
-from keff.answers._statements import statements
-from keff.answers._visible import fold, visible
+from keff.answers.parts.base import Extracted, same_key
+from keff.answers.parts.plain import plain
+from keff.answers.parts.statements import statements
+from keff.answers.parts.visible import fold, visible
 
 MOST_CHARACTERS = 2000
 _TAIL = 20_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers._base import Extracted, same_key
-from keff.answers._visible import strip_thinking
+from keff.answers.parts.base import Extracted, same_key
+from keff.answers.parts.visible import strip_thinking
 
 
 @dataclass(frozen=True, slots=True)

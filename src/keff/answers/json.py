@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from keff.answers import _json
-from keff.answers._base import Extracted, words
-from keff.answers._json import NotRead
-from keff.answers._json_text import find
-from keff.answers._path import MISSING, look_up, steps, without
-from keff.answers._visible import strip_thinking
+from keff.answers.parts import strict_json
+from keff.answers.parts.base import Extracted, words
+from keff.answers.parts.json_text import MISSING, find, look_up, steps, without
+from keff.answers.parts.strict_json import NotRead
+from keff.answers.parts.visible import strip_thinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +70,16 @@ class JsonSpace:
         return self.key(gold if isinstance(gold, str) else json.dumps(gold, default=str))
 
     def _key(self, answer: str) -> str:
-        value = _json.value_of(find(strip_thinking(answer))[0])
+        value = strict_json.value_of(find(strip_thinking(answer))[0])
         if self.ignore:
             value = without(value, frozenset(self.ignore))
         if not self.fields:
-            return _json.canonical(value)
+            return strict_json.canonical(value)
         parts = {field: look_up(value, field) for field in self.fields}
         missing = [field for field, part in parts.items() if part is MISSING]
         if missing:
             raise NotRead(f"no field {missing[0]!r}")
-        return _json.canonical(parts)
+        return strict_json.canonical(parts)
 
 
 def space(fields: str | Sequence[str] = (), ignore: str | Sequence[str] = ()) -> JsonSpace:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers import _trusted
-from keff.answers._base import Explains, Extracted, Space, same_key
-from keff.answers._spec import cached
-from keff.answers._trusted import FunctionCaller
-from keff.answers._visible import strip_thinking
+from keff.answers.parts import trusted
+from keff.answers.parts.base import Explains, Extracted, Space, same_key
+from keff.answers.parts.spec import cached
+from keff.answers.parts.trusted import FunctionCaller
+from keff.answers.parts.visible import strip_thinking
 from keff.usercode import Stamp
 
 
@@ -58,4 +58,4 @@ class KeySpace:
 
 def space(code: str = "", sha256: str = "", inner: str = "") -> KeySpace:
     """Make the space from the stamp of a function; raises TaskError unless this process trusts it."""
-    return KeySpace(_trusted.caller(Stamp(code, sha256)), cached(inner) if inner else None)
+    return KeySpace(trusted.caller(Stamp(code, sha256)), cached(inner) if inner else None)

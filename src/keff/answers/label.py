@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
-from keff.answers._base import Extracted, same_key, words
-from keff.answers._plain import plain
-from keff.answers._statements import statements
-from keff.answers._visible import fold, visible
+from keff.answers.parts.base import Extracted, same_key, words
+from keff.answers.parts.plain import plain
+from keff.answers.parts.statements import statements
+from keff.answers.parts.visible import fold, visible
 
 _TAIL = 20_000
 _LONGEST_ANSWER = 2000

@@ -9,10 +9,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers._base import Extracted, last_match, same_key
-from keff.answers._statements import Statement, statements
-from keff.answers._syntax import parse
-from keff.answers._visible import strip_thinking
+from keff.answers.parts.base import Extracted, last_match, same_key
+from keff.answers.parts.statements import Statement, statements
+from keff.answers.parts.syntax import parse
+from keff.answers.parts.visible import strip_thinking
 
 MOST_CHARACTERS = 10_000
 DEEPEST = 60

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers import _numbers
-from keff.answers._base import Extracted, golds, last_match
-from keff.answers._forms import PROSE, bare, canonical_form
-from keff.answers._numbers import TAIL
-from keff.answers._plain import plain
-from keff.answers._statements import Statement, statements
-from keff.answers._visible import visible
+from keff.answers.parts import numbers
+from keff.answers.parts.base import Extracted, golds, last_match
+from keff.answers.parts.forms import PROSE, bare, canonical_form
+from keff.answers.parts.numbers import TAIL
+from keff.answers.parts.plain import plain
+from keff.answers.parts.statements import Statement, statements
+from keff.answers.parts.visible import visible
 
 MOST_CHARACTERS = 1000
 _SEGMENT = re.compile(r"\$\$?([^$\n]{1,400})\$\$?|\\\((.{1,400}?)\\\)|\\\[\s*(.{1,400}?)\s*\\\]", re.DOTALL)
@@ -84,7 +84,7 @@ def _expression(statement: Statement) -> str | None:
     if len(PROSE.findall(sentence)) <= 1 and (statement.strong or len(sentence.split()) <= 6):
         return sentence.strip("*_ \t") or None
     text = plain(sentence)
-    match = _numbers.leading(text) or (_numbers.last(text) if statement.strong else None)
+    match = numbers.leading(text) or (numbers.last(text) if statement.strong else None)
     return match[0].strip() if match else None
 
 
@@ -114,7 +114,7 @@ def _guess(tail: str) -> Extracted | None:
     if _FORMULA.fullmatch(whole := tail.strip().strip("$").strip()) and not _PLAIN_WORD.search(whole):
         return Extracted(whole, "whole text")
     last = last_match(_SEGMENT, tail)
-    number = _numbers.last(tail[last.end() :] if last else plain(tail))
+    number = numbers.last(tail[last.end() :] if last else plain(tail))
     if number:
         return Extracted(number[0].strip(), "last number")
     content = _inside(last) if last else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers._base import Space
-from keff.answers._items import Items, ItemsSpace
-from keff.answers._spec import cached
+from keff.answers.parts.base import Space
+from keff.answers.parts.items import Items, ItemsSpace
+from keff.answers.parts.spec import cached
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,10 @@ from typing import ClassVar
 
 import sqlglot
 
-from keff.answers import _sql
-from keff.answers._base import Extracted, same_key
-from keff.answers._fences import MARK, fences
-from keff.answers._sql import NotSql
-from keff.answers._visible import strip_thinking
+from keff.answers.parts import sql_form
+from keff.answers.parts.base import Extracted, same_key
+from keff.answers.parts.sql_form import NotSql
+from keff.answers.parts.visible import MARK, fences, strip_thinking
 
 _TAIL = 200_000
 _BEGIN = re.compile(
@@ -99,9 +98,9 @@ def _form(answer: str, dialect: str, unparsed: str) -> str:
     if not text:
         raise NotSql("no answer")
     try:
-        return _sql.canonical(text, dialect)
+        return sql_form.canonical(text, dialect)
     except NotSql:
-        if unparsed == "text" and len(text) <= _sql.MOST_CHARACTERS:
+        if unparsed == "text" and len(text) <= sql_form.MOST_CHARACTERS:
             return " ".join(text.split())
         raise
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
-from keff.answers import _json, _numbers
-from keff.answers._base import Extracted, golds, settled
-from keff.answers._plain import plain
-from keff.answers._statements import Statement, statements
-from keff.answers._visible import fold, strip_thinking, visible
+from keff.answers.parts import numbers, strict_json
+from keff.answers.parts.base import Extracted, golds, settled
+from keff.answers.parts.plain import plain
+from keff.answers.parts.statements import Statement, statements
+from keff.answers.parts.visible import fold, strip_thinking, visible
 
 MOST_CHARACTERS = 2000
 F1_NEEDED = 0.5
@@ -76,7 +76,7 @@ class TextSpace:
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement; else, on whole text, a last line of at most 12 words."""
-        if _json.is_document(shown := strip_thinking(text)):
+        if strict_json.is_document(shown := strip_thinking(text)):
             # No line of incomplete JSON is the answer.
             document = None if truncated else _document(shown)
             return Extracted(document, "JSON") if document else None
@@ -97,7 +97,9 @@ class TextSpace:
     def key(self, answer: str) -> str | None:
         """Return the normalised span, or canonical JSON; None if nothing is left but whitespace."""
         document = _document(answer)
-        return _json.canonical(_json.value_of(document)) if document else normalised(answer) or None
+        return (
+            strict_json.canonical(strict_json.value_of(document)) if document else normalised(answer) or None
+        )
 
     def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer agrees with any of the gold answers."""
@@ -118,8 +120,8 @@ class TextSpace:
 def _document(text: str) -> str | None:
     """Return the JSON object or array that the whole text is; None for any other text."""
     try:
-        return _json.unfenced(text) if _json.is_document(text) else None
-    except _json.NotRead:
+        return strict_json.unfenced(text) if strict_json.is_document(text) else None
+    except strict_json.NotRead:
         return None
 
 
@@ -154,12 +156,12 @@ def _token(token: str) -> str:
         return token
     bare = token.strip("()[]{}\"';:!?").rstrip(".,")
     if (amount := _AMOUNT.fullmatch(bare)) is not None:
-        match = _numbers.NUMBER.fullmatch(amount["number"])
-        number = _numbers.value(match) if match else None
+        match = numbers.NUMBER.fullmatch(amount["number"])
+        number = numbers.value(match) if match else None
         if number is not None:
             negative = (amount["sign"] == "-") != (amount["inner"] == "-")
             currency = (amount["currency"] or amount["behind"]).replace("$", "")
-            return f"{amount['bound']}{currency}{_numbers.written(-number if negative else number)}"
+            return f"{amount['bound']}{currency}{numbers.written(-number if negative else number)}"
     bare = _THOUSANDS.sub(lambda run: run[0].replace(",", ""), bare)
     said = [sign not in _PUNCTUATION or _says(bare, place) for place, sign in enumerate(bare)]
     # In a formula brackets group.
@@ -191,7 +193,7 @@ def _sole_number(key: str) -> str | None:
     """
     first, *units = key.split() or [""]
     digits = any(any(character.isdigit() for character in unit) for unit in units)
-    return first if _numbers.NUMBER.fullmatch(first) and len(units) <= 1 and not digits else None
+    return first if numbers.NUMBER.fullmatch(first) and len(units) <= 1 and not digits else None
 
 
 def token_f1(answer: str, gold: str) -> float:

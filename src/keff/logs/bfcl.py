@@ -7,9 +7,9 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import UsableRows, spoken
-from keff.logs._lines import first_row, json_lines
-from keff.logs._narrow import number_or_none
+from keff.logs.parts.foreign import UsableRows, spoken
+from keff.logs.parts.lines import first_row, json_lines
+from keff.logs.parts.values import number_or_none
 
 SUFFIX = "_result.json"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import UTF_16, LogInfo, Tell, is_utf16, unheard
-from keff.logs._columns import Layout, lay_out, parse_columns
-from keff.logs._lines import MOST_BLANK, TOO_BLANK
-from keff.logs._rows import Row
-from keff.logs._table_log import TableLog
-from keff.logs._values import optional_text
+from keff.logs.parts.columns import Layout, lay_out, parse_columns
+from keff.logs.parts.lines import MOST_BLANK, TOO_BLANK
+from keff.logs.parts.rows import Row
+from keff.logs.parts.tabled import TableLog
+from keff.logs.parts.values import optional_text
 from keff.records import Note
 
 LONGEST_FIELD = 2**27

@@ -8,10 +8,10 @@ from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import Canonical, questions_of
-from keff.logs._lines import Row, first_row, json_lines
-from keff.logs._narrow import inner
-from keff.logs._tasks import known_task
+from keff.logs.parts.foreign import Canonical, questions_of
+from keff.logs.parts.lines import Row, first_row, json_lines
+from keff.logs.parts.tasks import known_task
+from keff.logs.parts.values import inner
 from keff.records import Note
 
 

@@ -8,11 +8,10 @@ from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import Canonical, questions_of
-from keff.logs._lines import Row, first_row, json_lines, refusal
-from keff.logs._narrow import inner
-from keff.logs._tasks import known_task
-from keff.logs._values import optional_text
+from keff.logs.parts.foreign import Canonical, questions_of
+from keff.logs.parts.lines import Row, first_row, json_lines, refusal
+from keff.logs.parts.tasks import known_task
+from keff.logs.parts.values import inner, optional_text
 from keff.records import Note, stable_hash
 
 FIELDS = ("evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation")

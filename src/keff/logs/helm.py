@@ -9,10 +9,9 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import whole_json
-from keff.logs._narrow import inner, number_or_none
-from keff.logs._tasks import known_task
-from keff.logs._values import optional_text
+from keff.logs.parts.lines import whole_json
+from keff.logs.parts.tasks import known_task
+from keff.logs.parts.values import inner, number_or_none, optional_text
 from keff.narrow import fields, items
 from keff.records import Note
 

@@ -11,12 +11,10 @@ from typing import cast
 
 from keff.errors import LogError
 from keff.log import Form, LogInfo, Question, Tell, unheard
-from keff.logs._inspect_config import configuration, expected, options
-from keff.logs._inspect_file import Sample, by_question, completion, epoch, header, prompt, refusal
-from keff.logs._inspect_score import Graded, Scores, is_whole
-from keff.logs._narrow import inner, number_or_none
-from keff.logs._tasks import known_task
-from keff.logs._values import converted, count, gold_of, optional_text
+from keff.logs.parts.inspect_file import Sample, by_question, completion, epoch, header, prompt, refusal
+from keff.logs.parts.inspect_score import Graded, Scores, configuration, expected, is_whole, options
+from keff.logs.parts.tasks import known_task
+from keff.logs.parts.values import converted, count, gold_of, inner, number_or_none, optional_text
 from keff.records import Note
 
 # Questions from which it is told what the log's answers are.

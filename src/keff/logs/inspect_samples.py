@@ -8,11 +8,11 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import Canonical, questions_of
-from keff.logs._inspect_score import Graded, Scores
-from keff.logs._parquet import columns_of, is_parquet, rows_of
-from keff.logs._tasks import known_task
-from keff.logs._values import is_missing, optional_text
+from keff.logs.parts.foreign import Canonical, questions_of
+from keff.logs.parts.inspect_score import Graded, Scores
+from keff.logs.parts.parquet import columns_of, is_parquet, rows_of
+from keff.logs.parts.tasks import known_task
+from keff.logs.parts.values import is_missing, optional_text
 from keff.records import Note
 
 FIELDS = ("sample_id", "id", "epoch", "target")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Tell
-from keff.logs._columns import Layout, lay_out, parse_columns
-from keff.logs._lines import first_row, json_lines
-from keff.logs._rows import Row, said_by
-from keff.logs._table_log import TableLog
-from keff.logs._values import optional_text
+from keff.logs.parts.columns import Layout, lay_out, parse_columns
+from keff.logs.parts.lines import first_row, json_lines
+from keff.logs.parts.rows import Row, said_by
+from keff.logs.parts.tabled import TableLog
+from keff.logs.parts.values import optional_text
 
 # First lines of formats that have readers of their own.
 OTHERS = (

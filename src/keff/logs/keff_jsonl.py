@@ -11,11 +11,19 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._bulk import Bulk, RowColumns
-from keff.logs._coding import NotPlainError, TooVariedError
-from keff.logs._lines import MOST_BLANK, TOO_BLANK, Row, blocks_of, first_row, json_lines, parse
-from keff.logs._quick import quick_rows
-from keff.logs._rows import by_model, once_each, question_of, said_by
+from keff.logs.parts.bulk import Bulk, RowColumns
+from keff.logs.parts.coding import NotPlainError, TooVariedError
+from keff.logs.parts.lines import (
+    MOST_BLANK,
+    TOO_BLANK,
+    Row,
+    blocks_of,
+    first_row,
+    json_lines,
+    parse,
+    quick_rows,
+)
+from keff.logs.parts.rows import by_model, once_each, question_of, said_by
 
 
 class KeffJsonl:

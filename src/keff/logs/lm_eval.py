@@ -10,11 +10,10 @@ from pathlib import Path
 from keff import plugins
 from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import Row, first_row, json_lines
-from keff.logs._lm_eval_results import choices_of, configuration, model_name, results_of, target_of
-from keff.logs._narrow import inner
-from keff.logs._tasks import item_of, known_task
-from keff.logs._values import name_of
+from keff.logs.parts.lines import Row, first_row, json_lines
+from keff.logs.parts.lm_eval_results import choices_of, configuration, model_name, results_of, target_of
+from keff.logs.parts.tasks import item_of, known_task
+from keff.logs.parts.values import inner, name_of
 from keff.narrow import items
 from keff.records import Note
 from keff.sampling.integrity import LONG

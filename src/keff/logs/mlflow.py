@@ -9,9 +9,9 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import UsableRows, mark, spoken, verdict
-from keff.logs._lines import Row, first_object, objects
-from keff.logs._narrow import inner, number_or_none
+from keff.logs.parts.foreign import UsableRows, mark, spoken, verdict
+from keff.logs.parts.lines import Row, first_object, objects
+from keff.logs.parts.values import inner, number_or_none
 from keff.narrow import entries, fields, text
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import UsableRows, spoken
-from keff.logs._lines import Row, first_row, json_lines
-from keff.logs._narrow import inner
-from keff.logs._values import optional_text
+from keff.logs.parts.foreign import UsableRows, spoken
+from keff.logs.parts.lines import Row, first_row, json_lines
+from keff.logs.parts.values import inner, optional_text
 from keff.narrow import entries, text
 from keff.records import Note
 

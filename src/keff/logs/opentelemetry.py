@@ -8,10 +8,9 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import UsableRows, mark, spoken, verdict
-from keff.logs._lines import Row, first_object, head_of, loads, objects, whole_json
-from keff.logs._narrow import inner
-from keff.logs._values import optional_text
+from keff.logs.parts.foreign import UsableRows, mark, spoken, verdict
+from keff.logs.parts.lines import Row, first_object, head_of, loads, objects, whole_json
+from keff.logs.parts.values import inner, optional_text
 from keff.narrow import entries, fields, text
 
 Attributes = Mapping[str, object]

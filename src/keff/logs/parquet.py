@@ -7,12 +7,12 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._bulk import Bulk
-from keff.logs._columns import Layout, lay_out, parse_columns
-from keff.logs._parquet import bulk_of, columns_of, is_parquet, rows_of
-from keff.logs._rows import by_model, once_each, question_of, said_by, unpacked
-from keff.logs._tabled import tabled
-from keff.logs._values import optional_text
+from keff.logs.parts.bulk import Bulk
+from keff.logs.parts.columns import Layout, lay_out, parse_columns
+from keff.logs.parts.parquet import bulk_of, columns_of, is_parquet, rows_of
+from keff.logs.parts.rows import by_model, once_each, question_of, said_by, unpacked
+from keff.logs.parts.tabled import tabled
+from keff.logs.parts.values import optional_text
 
 # Columns of frames that have readers of their own.
 OTHERS = (

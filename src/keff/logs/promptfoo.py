@@ -7,9 +7,9 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import UsableRows, mark, spoken
-from keff.logs._lines import head_of, whole_json
-from keff.logs._narrow import inner, number_or_none
+from keff.logs.parts.foreign import UsableRows, mark, spoken
+from keff.logs.parts.lines import head_of, whole_json
+from keff.logs.parts.values import inner, number_or_none
 from keff.narrow import entries, items
 
 # ``failureReason`` of a call that failed; 1 is a failed assertion, which is a verdict.

@@ -12,11 +12,9 @@ from keff import answers
 from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._lines import Row, first_row, json_lines, lines_of, refusal, torn
-from keff.logs._narrow import inner, real
-from keff.logs._quick import quick_parse
-from keff.logs._rows import once_each
-from keff.logs._values import converted, count, is_nan, optional_text, truth, whole
+from keff.logs.parts.lines import Row, first_row, json_lines, lines_of, quick_parse, refusal, torn
+from keff.logs.parts.rows import once_each
+from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, truth, whole
 from keff.records import AnswerSpace
 
 F1_NEEDED = 0.5

@@ -11,9 +11,9 @@ from typing import cast
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._bulk import Bulk
-from keff.logs._narrow import real
-from keff.logs._run_columns import run_columns
+from keff.logs.parts.bulk import Bulk
+from keff.logs.parts.run_columns import run_columns
+from keff.logs.parts.values import real
 from keff.narrow import text
 from keff.records import Item, Note
 from keff.sampling import RUN_FILE

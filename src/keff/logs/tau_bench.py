@@ -7,10 +7,9 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import UsableRows
-from keff.logs._lines import Row, first_object, head_of, objects, whole_json
-from keff.logs._narrow import inner, number_or_none
-from keff.logs._values import optional_text
+from keff.logs.parts.foreign import UsableRows
+from keff.logs.parts.lines import Row, first_object, head_of, objects, whole_json
+from keff.logs.parts.values import inner, number_or_none, optional_text
 from keff.narrow import entries
 
 FIRST = ("task_id", "reward", "trial")

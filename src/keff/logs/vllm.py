@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs._foreign import UsableRows, mark
-from keff.logs._lines import Row, first_object, objects
-from keff.logs._narrow import number_or_none
+from keff.logs.parts.foreign import UsableRows, mark
+from keff.logs.parts.lines import Row, first_object, objects
+from keff.logs.parts.values import number_or_none
 from keff.narrow import entries, items
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from keff.answers import Read
 from keff.errors import LogError
 from keff.log import Question
-from keff.logs._bulk import text_hash
-from keff.logs._coding import Coded
+from keff.logs.parts.bulk import text_hash
+from keff.logs.parts.coding import Coded
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from keff.answers import golds as acceptable
 from keff.errors import LogError
 from keff.log import Question
-from keff.logs._bulk import Bulk
-from keff.logs._coding import Coded, Codes
+from keff.logs.parts.bulk import Bulk
+from keff.logs.parts.coding import Coded, Codes
 from keff.reading.admit import first_paths
 from keff.reading.ballot import Ballot, Reading, admitted, scored
 from keff.stats.votes import IntArray, Votes

@@ -11,7 +11,7 @@ import narwhals as nw
 
 from keff.errors import UsageError
 from keff.log import LogInfo, Question
-from keff.logs._columns import lay_out
+from keff.logs.parts.columns import lay_out
 from keff.reading.arrays import PER_PATH, PER_QUESTION, questions_of
 from keff.records import Note
 

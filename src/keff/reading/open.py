@@ -10,7 +10,7 @@ from pathlib import Path
 from keff import answers, plugins
 from keff.errors import LogError, TaskError
 from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
-from keff.logs._bulk import BulkLog
+from keff.logs.parts.bulk import BulkLog
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission
 from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches

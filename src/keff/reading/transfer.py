@@ -14,7 +14,7 @@ from typing import Literal
 from keff.errors import LogError, StoreError, UsageError
 from keff.files import whole
 from keff.log import Log, LogInfo, Question, find_log
-from keff.logs._rows import KNOWN
+from keff.logs.parts.rows import KNOWN
 from keff.logs.run import BRANCHES, CACHED_TOKENS, CONFIDENCES, PROMPT_TOKENS, SECONDS
 from keff.plugins import missing_extra
 from keff.reading.admit import Admission
@@ -281,7 +281,7 @@ def export_votes(path: Path, out: Path, to: Target, opening: Opening | None = No
 def _write(draft: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool) -> None:
     if to == "parquet":
         try:
-            arrow = importlib.import_module("keff.logs._pyarrow")
+            arrow = importlib.import_module("keff.logs.parts.pyarrow")
         except ImportError as error:
             raise missing_extra(error, "a Parquet file") from error
         arrow.write(draft, rows, votes=votes)

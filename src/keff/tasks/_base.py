@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from keff.answers import Extracted, Space, space, why
-from keff.answers._base import golds
+from keff.answers.parts.base import golds
 from keff.errors import TaskError
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 from keff.task import Located, Row, ScoredText, Task

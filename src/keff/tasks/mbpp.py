@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from keff import sandbox
-from keff.answers._syntax import parse as parsed
+from keff.answers.parts.syntax import parse as parsed
 from keff.errors import SandboxError, TaskError
 from keff.records import Completion, Item, stable_hash
 from keff.task import Example, Row, ScoredText

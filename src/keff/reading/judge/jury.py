@@ -13,7 +13,7 @@ from typing import Literal
 from keff.answers import strip_thinking
 from keff.engine import Engine
 from keff.errors import LogError, UsageError
-from keff.logs._lines import json_lines
+from keff.logs.parts.lines import json_lines
 from keff.records import Result, Sampling, stable_hash
 from keff.sampling.cost import Usage
 

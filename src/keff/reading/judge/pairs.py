@@ -11,8 +11,8 @@ from pathlib import Path
 from scipy.special import betaincinv
 
 from keff.errors import LogError, UsageError
-from keff.logs._lines import json_lines
-from keff.logs._values import truth
+from keff.logs.parts.lines import json_lines
+from keff.logs.parts.values import truth
 from keff.reading.judge.jury import Jury
 from keff.records import Interval, Result
 

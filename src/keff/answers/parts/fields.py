@@ -1,0 +1,281 @@
+"""Which members of a JSON answer vote, from a JSON schema and the first answers, or from answers alone.
+
+A reasoning that is written anew each time, a title that was made up and ``confidence: 0.83`` make every
+answer a vote of its own. Members whose type leaves no wording (numbers, integers, booleans, enumerations,
+dates) vote; strings vote where they are short in most answers; what does not repeat in the first four answers
+does not vote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+
+from keff import narrow
+from keff.answers.parts import strict_json
+from keff.answers.parts.json_text import MISSING, find, look_up, steps
+from keff.answers.parts.strict_json import Number
+from keff.answers.parts.visible import strip_thinking
+from keff.errors import TaskError
+
+# So many answers are drawn before a vote is settled: of fewer, those that agree may not be there yet.
+FIRST = 4
+# Characters: names, titles of works and addresses fit; a sentence of explanation does not.
+SHORT = 60
+# What a schema of an answer stays far below; beyond it nothing is asked of the schema.
+MOST_FIELDS, MOST_NODES, DEEPEST = 64, 2000, 8
+# Of a record, so many questions and answers of each are looked at: shares settle long before.
+MOST_QUESTIONS, MOST_ANSWERS = 200, 16
+
+_TYPED, _STRING = "typed", "string"
+_RECURSIVE, _CONSTANT = "it refers to itself", "it is the same in all answers"
+_NOT_A_PATH = "its name cannot be written as a path"
+_LONG = f"it is longer than {SHORT} characters in most answers"
+_NEW = f"it does not repeat in the first {FIRST} answers"
+_ABSENT = "it is missing in most answers"
+_DATES = frozenset(("date", "date-time", "time"))
+_SIMPLE = re.compile(r"[\w.\[\]*-]+")
+
+
+class _Unusable(ValueError):
+    """Why a schema says nothing about fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class VotingFields:
+    """The members of a JSON answer that vote.
+
+    ``fields`` are paths as the space ``json`` takes them (``result.total``, ``items[*].id``), ``left_out``
+    the others, each with the reason. ``space`` is the answer space: ``json:fields=...``, ``json`` where the
+    answers are no objects, None where nothing is left to vote on (free text). ``note`` says why a schema was
+    not used.
+    """
+
+    fields: tuple[str, ...]
+    left_out: Mapping[str, str]
+    space: str | None
+    note: str = ""
+
+
+def voting_fields(answers: Sequence[str], schema: object = None) -> VotingFields:
+    """Return the members that vote in the answers of one question, given the JSON schema they follow, if any.
+
+    ``answers`` are the texts (or tool arguments) drawn so far; texts without JSON say nothing. Before there
+    are four, no field is left out for not repeating. ``schema`` is a JSON schema, or the ``response_format``,
+    ``text.format`` or tool that holds one; where it is too large or no schema, fields are read from the
+    answers instead, as without one; a field that refers to itself does not vote. Of several fields in which
+    nothing repeats none is left; the only number, boolean, enumeration or date of an answer stays, for it is
+    the answer.
+    """
+    return _decided([answers], schema)
+
+
+def proposed_fields(questions: Sequence[Sequence[str]]) -> VotingFields:
+    """Return the members that vote in a record of JSON answers: questions in order, each with its answers.
+
+    A field votes when its values repeat among the first four answers of at least half of the questions.
+    """
+    return _decided([answers[:MOST_ANSWERS] for answers in questions[:MOST_QUESTIONS]], None)
+
+
+def schema_of(request: object) -> object:
+    """Return the schema within a ``response_format``, ``text.format``, tool or function; None without one."""
+    given = narrow.fields(request)
+    for name in ("json_schema", "function"):
+        given = narrow.fields(given[name]) if name in given else given
+    for name in ("schema", "parameters", "input_schema"):
+        if narrow.is_object(given.get(name)):
+            return given[name]
+    is_format = given.get("type") in ("json_object", "json_schema", "text", "function")
+    return None if is_format or not given else given
+
+
+def _decided(questions: Sequence[Sequence[str]], schema: object) -> VotingFields:
+    values = [[value for text in answers if (value := _value(text)) is not MISSING] for answers in questions]
+    every = [value for some in values for value in some]
+    kinds, note = _kinds(schema_of(schema), every)
+    if set(kinds) == {""}:
+        reason = _reason("", kinds[""], values, every)
+        return VotingFields((), {"": reason} if reason else {}, None if reason else "json", note)
+    left_out = {path: _reason(path, kind, values, every) for path, kind in kinds.items()}
+    fields = tuple(path for path, reason in left_out.items() if not reason)
+    if not fields:
+        fields = _only_answer(kinds, left_out)
+    kept = {path: reason for path, reason in left_out.items() if path not in fields}
+    return VotingFields(fields, MappingProxyType(kept), _spec(fields) if fields else None, note)
+
+
+def _value(text: str) -> object:
+    """Return the JSON value that a text gives as its answer; MISSING when it gives none."""
+    try:
+        return strict_json.value_of(find(strip_thinking(text))[0])
+    except strict_json.NotRead:
+        return MISSING
+
+
+def _kinds(schema: object, values: Sequence[object]) -> tuple[dict[str, str], str]:
+    """Return each field with its kind, or the reason why it cannot vote; by the answers without a schema."""
+    note = ""
+    if schema is not None:
+        try:
+            return _merged(_Schema(schema).leaves(schema, "", ("#",), values)), ""
+        except _Unusable as error:
+            note = f"the schema was not used: {error}"
+    try:
+        return _merged(leaf for value in values for leaf in _of_value(value, "", 0)), note
+    except _Unusable as error:
+        return {}, note or str(error)
+
+
+def _merged(leaves: Iterator[tuple[str, str]]) -> dict[str, str]:
+    """Return one kind for each path; of several, a reason goes before a string, and that before the rest."""
+    kinds: dict[str, str] = {}
+    for path, kind in leaves:
+        before = kinds.get(path, kind)
+        kinds[path] = kind if before == _TYPED or (before == _STRING and kind != _TYPED) else before
+        if len(kinds) > MOST_FIELDS:
+            raise _Unusable(f"more than {MOST_FIELDS} fields")
+    return {path: kind if not path or _is_path(path) else _NOT_A_PATH for path, kind in kinds.items()}
+
+
+def _is_path(path: str) -> bool:
+    try:
+        parsed = steps(path)
+    except TaskError:
+        return False
+    return len(parsed) <= 2 * DEEPEST
+
+
+def _child(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+@dataclass(slots=True)
+class _Schema:
+    """Walks a schema with its references; ``nodes`` counts what was visited, for a small one may unfold."""
+
+    root: object
+    nodes: int = 0
+
+    def leaves(
+        self, node: object, path: str, above: tuple[str, ...], values: Sequence[object]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield each field below a node with its kind; ``above`` are the references that led here."""
+        self.nodes += 1
+        if self.nodes > MOST_NODES or path.count(".") > DEEPEST:
+            raise _Unusable("it is too large")
+        if not isinstance(node, bool) and not narrow.is_object(node):
+            raise _Unusable("it is not a JSON schema")
+        given = narrow.fields(node)
+        reference = given.get("$ref")
+        if isinstance(reference, str):
+            if reference in above:
+                yield path, _RECURSIVE
+            else:
+                yield from self.leaves(self._target(reference), path, (*above, reference), values)
+            return
+        alternatives = [
+            each
+            for name in ("anyOf", "oneOf", "allOf")
+            for each in narrow.items(given.get(name))
+            if narrow.fields(each).get("type") != "null"
+        ]
+        for each in alternatives:
+            yield from self.leaves(each, path, above, values)
+        if not alternatives or "properties" in given:
+            yield from self._own(given, path, above, values)
+
+    def _own(
+        self, given: dict[str, object], path: str, above: tuple[str, ...], values: Sequence[object]
+    ) -> Iterator[tuple[str, str]]:
+        said = given.get("type")
+        types = {each for each in [*narrow.items(said), said] if isinstance(each, str)} - {"null"}
+        if "const" in given:
+            yield path, _CONSTANT
+        elif "enum" in given or types & {"number", "integer", "boolean"}:
+            yield path, _STRING if "string" in types and "enum" not in given else _TYPED
+        elif types == {"string"}:
+            yield path, _TYPED if given.get("format") in _DATES else _STRING
+        elif members := narrow.fields(given.get("properties")):
+            for name, each in members.items():
+                yield from self.leaves(each, _child(path, name), above, values)
+        elif "array" in types and "items" in given:
+            yield from self._items(given["items"], path, above, values)
+        else:
+            # The schema leaves open what stands here: the answers say it.
+            parts = [look_up(value, path) if path else value for value in values]
+            for part in parts:
+                yield from _of_value(part, path, 0) if part is not MISSING else ()
+
+    def _items(
+        self, node: object, path: str, above: tuple[str, ...], values: Sequence[object]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield an array as a whole, but of objects each of their fields."""
+        for inner, kind in self.leaves(node, f"{path}[*]", above, values):
+            yield (path, kind) if inner == f"{path}[*]" else (inner, kind)
+
+    def _target(self, reference: str) -> object:
+        node = self.root
+        for step in reference.removeprefix("#").strip("/").split("/") if reference != "#" else ():
+            step = step.replace("~1", "/").replace("~0", "~")
+            if not narrow.is_object(node) or step not in node:
+                raise _Unusable(f"{reference[:60]!r} is not in it")
+            node = node[step]
+        return node
+
+
+def _of_value(value: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield each field of a value with its kind."""
+    if depth > DEEPEST:
+        raise _Unusable("the answers are nested too deep")
+    if narrow.is_object(value) and value:
+        for name in islice(value, MOST_FIELDS + 1):
+            yield from _of_value(value[name], _child(path, name), depth + 1)
+    elif narrow.is_array(value) and any(narrow.is_object(each) for each in value):
+        for each in value[:MOST_FIELDS]:
+            yield from _of_value(each, f"{path}[*]", depth + 1)
+    elif value is not None:
+        yield path, _STRING if _longest(value) else _TYPED
+
+
+def _reason(path: str, kind: str, values: Sequence[Sequence[object]], every: Sequence[object]) -> str:
+    """Return why a field does not vote; empty when it does."""
+    if kind not in (_TYPED, _STRING):
+        return kind
+    found = [part for value in every if (part := _part(value, path)) is not MISSING]
+    if 2 * len(found) < len(every):
+        return _ABSENT
+    if kind == _STRING and 2 * sum(_longest(part) <= SHORT for part in found) <= len(found):
+        return _LONG
+    firsts = [
+        [part for value in some[:FIRST] if (part := _part(value, path)) is not MISSING] for some in values
+    ]
+    judged = [[strict_json.canonical(part) for part in first] for first in firsts if len(first) == FIRST]
+    return _NEW if 2 * sum(len(set(keys)) < FIRST for keys in judged) < len(judged) else ""
+
+
+def _part(value: object, path: str) -> object:
+    return look_up(value, path) if path else value
+
+
+def _longest(value: object) -> int:
+    """Return the length of the longest string in a value; 0 where there is none."""
+    if isinstance(value, str):
+        return 0 if isinstance(value, Number) else len(value)
+    return max(map(_longest, narrow.items(value)), default=0)
+
+
+def _only_answer(kinds: Mapping[str, str], left_out: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the one field that could be the answer, where what does not repeat can be no wording."""
+    new = [path for path, reason in left_out.items() if reason == _NEW]
+    return (new[0],) if len(new) == 1 and kinds[new[0]] == _TYPED else ()
+
+
+def _spec(fields: Sequence[str]) -> str:
+    if all(_SIMPLE.fullmatch(field) for field in fields):
+        return f"json:fields={','.join(fields)}"
+    return f"json:{json.dumps({'fields': list(fields)}, ensure_ascii=False)}"

@@ -1,0 +1,123 @@
+"""Answer spaces by name: ``json:fields=a,b`` -> the object that reads answers.
+
+A spec is a name, or ``name:option=value,option=value``; a value may hold commas (``fields=a,b``), and
+``inner=`` takes the rest of the line, because it is a spec itself. Where that is not enough, the options are
+a JSON object: ``label:{"labels": {"refund": ["money back"]}}``. Runs, logs and plans hold specs.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import cast
+
+from keff import plugins
+from keff.answers.parts.base import Space, complete
+from keff.errors import PluginError, TaskError, UsageError, unknown
+
+_OPTION = re.compile(r"\s*([a-z_]+)\s*=(.*)", re.DOTALL)
+_TABLE = "table"
+# Characters of a synonym table, which becomes a part of the spec.
+LARGEST_TABLE = 1_000_000
+
+
+def names() -> list[str]:
+    """Return the names of all answer spaces, those of other packages too."""
+    return list(plugins.names("space"))
+
+
+def space(spec: str, **options: object) -> Space:
+    """Return an answer space by its spec; ``options`` are set besides those of the spec.
+
+    Raises TaskError for an unknown name or option, PluginError for a missing extra.
+    """
+    name, given = parse(spec)
+    if not plugins.has("space", name):
+        raise TaskError(unknown("answer space", name, names()))
+    try:
+        return complete(plugins.load("space", name, **given, **options), name)
+    except PluginError as error:
+        # A missing package is no wrong spec: its line says what to install.
+        raise (error if error.__cause__ else TaskError(f"answer {error}")) from error.__cause__
+    except (TypeError, ValueError) as error:
+        raise TaskError(f"answer space {name}: {error}") from error
+
+
+@lru_cache(maxsize=256)
+def cached(spec: str) -> Space:
+    """Return an answer space by its spec, the same object each time."""
+    return space(spec)
+
+
+def parse(spec: str) -> tuple[str, dict[str, object]]:
+    """Return the name and the options of a spec; raises TaskError when it is malformed."""
+    name, colon, rest = spec.partition(":")
+    name = name.strip()
+    if not colon:
+        return name, {}
+    if rest.lstrip().startswith("{"):
+        return name, _json_options(spec, rest)
+    options: dict[str, object] = {}
+    last = ""
+    before, inner, nested = _split_inner(rest)
+    for piece in before.split(",") if before else ():
+        option = _OPTION.fullmatch(piece)
+        if option is not None:
+            last = option[1]
+            options[last] = option[2].strip()
+        elif last:
+            options[last] = f"{options[last]},{piece.strip()}"
+        else:
+            raise TaskError(f"answer space {spec!r}: write it as name:option=value,option=value")
+    return name, options | ({"inner": nested.strip()} if inner else {})
+
+
+def _split_inner(rest: str) -> tuple[str, str, str]:
+    """Split at the option ``inner=``, whose value is all that follows."""
+    match = re.search(r"(?:^|,)\s*inner\s*=", rest)
+    return (rest, "", "") if match is None else (rest[: match.start()], match[0], rest[match.end() :])
+
+
+def _json_options(spec: str, rest: str) -> dict[str, object]:
+    try:
+        return cast("dict[str, object]", json.loads(rest))
+    except (ValueError, RecursionError) as error:
+        raise TaskError(f"answer space {spec.partition(':')[0]}: its options are not JSON: {error}") from None
+
+
+def from_command_line(spec: str) -> str:
+    """Check a spec that the user gave, and put the table it names into it, so that it stands alone.
+
+    ``label:table=FILE`` names a JSON object (label -> list of synonyms) or a CSV file (label, synonym). Only
+    here is a file opened: a spec of a plan, run or log never names one. Raises UsageError.
+    """
+    name, options = parse(spec)
+    file = options.pop(_TABLE, None)
+    if file is not None:
+        options["labels"] = _table(Path(str(file)))
+        spec = f"{name}:{json.dumps(options, ensure_ascii=False, sort_keys=True)}"
+    space(spec)
+    return spec
+
+
+def _table(file: Path) -> Mapping[str, list[str]]:
+    try:
+        text = file.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the table {file} cannot be read: {error}") from None
+    if len(text) > LARGEST_TABLE:
+        raise UsageError(f"the table {file} has more than {LARGEST_TABLE:,} characters")
+    if file.suffix == ".csv":
+        table: dict[str, list[str]] = {}
+        for row in csv.reader(text.splitlines()):
+            if row:
+                table.setdefault(row[0].strip(), []).extend(cell.strip() for cell in row[1:] if cell.strip())
+        return table
+    try:
+        return cast("Mapping[str, list[str]]", json.loads(text))
+    except ValueError as error:
+        raise UsageError(f"the table {file} is neither .csv nor JSON: {error}") from None

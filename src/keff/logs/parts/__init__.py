@@ -1,0 +1,5 @@
+"""What readers of records share: lines, columns, tables, values, zip members.
+
+In: a file. Out: questions, or whole columns of them.
+Read ``rows`` and ``columns``, then ``bulk`` (records read by columns, without an object per path).
+"""

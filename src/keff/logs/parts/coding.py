@@ -1,0 +1,141 @@
+"""Texts and gold answers as small numbers, as a record is read by columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.errors import LogError
+from keff.logs.parts.values import gold_of, optional_text
+
+Codes = NDArray[np.int32]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+_TEXT_KINDS = frozenset({str, int, bool, type(None)})
+
+
+class NotPlainError(Exception):
+    """A row that only the reading row by row understands, or refuses with its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """Texts by number: ``codes`` index ``names``, -1 for none."""
+
+    codes: Codes
+    names: Sequence[str]
+
+
+# Records with more different answers than this are refused: their names alone would take gigabytes.
+MOST_DISTINCT = 2**23
+
+
+class TooVariedError(LogError):
+    """A record has more different answers than are held in memory."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"it has more than {most:,} different answers, too many to hold: settle how they are read before "
+            "(keff read shows it), or analyse fewer questions at a time"
+        )
+
+
+class OtherKindError(Exception):
+    """A value is neither a text nor missing: as keys 1, True and 1.0 would be one."""
+
+
+class Numbering(dict[object, int]):
+    """Numbers texts as they come: 0, 1, 2, ...; None and "" are -1.
+
+    Raises OtherKindError for anything else, and TooVariedError from ``most`` different ones on.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        super().__init__({None: -1, "": -1})
+        self.most = MOST_DISTINCT if most is None else most
+
+    def __missing__(self, text: object) -> int:
+        if type(text) is not str:
+            raise OtherKindError
+        number = len(self) - 2
+        if number >= self.most:
+            raise TooVariedError(self.most)
+        self[text] = number
+        return number
+
+    @property
+    def names(self) -> list[str]:
+        """The texts in the order of their numbers."""
+        return cast("list[str]", list(self)[2:])
+
+
+class Texts:
+    """A column of texts, coded as it is read; missing ones are -1."""
+
+    def __init__(self) -> None:
+        self.numbers = Numbering()
+        self.parts: list[Codes] = []
+
+    def add(self, *lists: Sequence[object]) -> None:
+        """Append the values of lists, one after the other.
+
+        Raises NotPlainError for structured answers and floats, NaN among them.
+        """
+        size = sum(map(len, lists))
+        try:
+            # Millions of values: nothing is done for each but to look it up.
+            codes = np.fromiter(map(self.numbers.__getitem__, chain.from_iterable(lists)), np.int32, size)
+        except (OtherKindError, TypeError):
+            values = list(chain.from_iterable(lists))
+            if not set(map(type, values)) <= _TEXT_KINDS:
+                raise NotPlainError from None
+            codes = np.fromiter((self.numbers[optional_text(value)] for value in values), np.int32, size)
+        self.parts.append(codes)
+
+    def done(self) -> Coded:
+        """Return the whole column."""
+        return Coded(joined(self.parts, np.int32), self.numbers.names)
+
+
+class Golds:
+    """The gold answers, coded; a list or a number is told apart from the text that looks alike."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}
+        self.others: dict[str, int] = {}
+        self.values: list[object] = []
+        self.parts: list[Codes] = []
+
+    def add(self, values: Sequence[object]) -> None:
+        """Append gold answers as a row has them."""
+        try:
+            known = list(map(cast("dict[object, int]", self.texts).get, values))
+        except TypeError:  # a list of acceptable answers
+            known = [None] * len(values)
+        codes = (
+            self._code(value) if code is None else code for code, value in zip(known, values, strict=True)
+        )
+        self.parts.append(np.fromiter(codes, np.int32, len(values)))
+
+    def _code(self, value: object) -> int:
+        value = value if type(value) is str and value else gold_of(value)
+        if value is None:
+            return -1
+        codes, name = (
+            (self.texts, value) if type(value) is str else (self.others, json.dumps(value, default=str))
+        )
+        if name not in codes:
+            codes[name] = len(self.values)
+            self.values.append(value)
+        return codes[name]
+
+
+def joined(parts: Iterable[NDArray[Scalar]], kind: type[Scalar]) -> NDArray[Scalar]:
+    """Return parts of a column as one array; empty where there are none."""
+    return np.concatenate([np.zeros(0, kind), *parts])

@@ -1,0 +1,130 @@
+"""Rows of other tools' logs under the words of a table, and whether their answers are whole completions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from keff.errors import LogError
+from keff.log import Question, Tell
+from keff.logs.parts.columns import Layout
+from keff.logs.parts.tabled import tabled
+from keff.logs.parts.values import inner, optional_text, real, short
+from keff.narrow import fields, is_array
+from keff.records import Note, stable_hash
+
+LOOKED_AT = 256
+MOST_WORDS = 8
+
+# A row per path: id, answer, text, correct, gold_answer, model, path, tokens, ... as the tool says.
+Canonical = Mapping[str, object]
+
+
+def questions_of(rows: Callable[[], Iterable[tuple[str, Canonical]]], *, texts: bool) -> Iterator[Question]:
+    """Turn canonical rows, one per path, into Questions.
+
+    Answers that are the model's whole completion are read from the texts instead, and where there are no
+    answers at all, texts or correctness alone are kept.
+    """
+    head = [row for _, row in islice(rows(), LOOKED_AT)]
+    words = {word for row in head for word, value in row.items() if optional_text(value) is not None}
+    words |= {"id"}
+    if "answer" in words and _whole(head):
+        words.discard("answer")
+    if not words & {"answer", "text", "correct"}:
+        raise LogError("its rows hold neither answers nor texts nor correctness")
+    layout = Layout({word: word for word in words}, {})
+    return tabled(rows, layout, texts=texts)
+
+
+@dataclass(slots=True)
+class UsableRows:
+    """Rows of one path each, in the order of the file: those that can be used, numbered within a question.
+
+    ``left_out`` counts the others by reason, and those that the file holds twice.
+    """
+
+    rows: list[tuple[str, Canonical]] = field(default_factory=list[tuple[str, Canonical]])
+    left_out: Counter[str] = field(default_factory=Counter[str])
+    _seen: set[str] = field(default_factory=set[str])
+    _paths: Counter[tuple[object, object]] = field(default_factory=Counter[tuple[object, object]])
+
+    def add(self, where: str, row: Canonical, own: object) -> None:
+        """Keep a row as the next path of its question and model.
+
+        ``own`` is what only this path has: its name in the file, or all that the file says of it.
+        """
+        name = stable_hash(own)
+        if name in self._seen:
+            self.left_out["was written before"] += 1
+            return
+        self._seen.add(name)
+        mark = row["id"], row.get("model")
+        self.rows.append((where, {**row, "path": self._paths[mark]}))
+        self._paths[mark] += 1
+
+    def questions(self, tell: Tell, *, texts: bool) -> Iterator[Question]:
+        """Yield the questions, then tell what was left out; raises LogError where nothing can be used.
+
+        Where some paths have a verdict, those without one are left out too.
+        """
+        judged = any(row.get("correct") is not None for _, row in self.rows)
+        rows = [pair for pair in self.rows if not judged or pair[1].get("correct") is not None]
+        if len(rows) < len(self.rows):
+            self.left_out["has no verdict"] += len(self.rows) - len(rows)
+        if not rows:
+            reasons = ", ".join(f"{count} times it {reason}" for reason, count in self.left_out.items())
+            raise LogError(f"no path can be used: {reasons or 'there are none'}")
+        yield from questions_of(lambda: rows, texts=texts)
+        for reason, count in self.left_out.items():
+            tell(Note("left_out", f"{count} paths are left out: each {reason}"))
+
+
+def mark(value: object) -> str:
+    """Return the short name of a question that its log does not name: the same for the same prompt."""
+    return stable_hash(value)[:16]
+
+
+def verdict(value: object, threshold: float | None = None) -> int | None:
+    """Return 0 or 1 for a verdict in any dress (true, "yes", "pass", 1.0); None where there is none.
+
+    Raises ValueError for a number that needs a threshold, and for words that say neither.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        value = VERDICTS.get(value.strip().lower(), value)
+    number = real(value)
+    if threshold is None and number not in (0, 1):
+        raise ValueError(
+            f"{short(value)} is neither right nor wrong: --format NAME:threshold=T says from where on"
+        )
+    return int(number >= (1 if threshold is None else threshold))
+
+
+VERDICTS = {"yes": 1, "true": 1, "pass": 1, "correct": 1, "no": 0, "false": 0, "fail": 0, "incorrect": 0}
+
+
+def spoken(value: object) -> str | None:
+    """Return the text of a message: its string, or the texts of its parts; JSON for anything else."""
+    message = inner(value)
+    if message:
+        value = message.get("content", message.get("parts", message.get("text", value)))
+    if is_array(value):
+        parts = [fields(part).get("text", fields(part).get("content")) for part in value]
+        if all(isinstance(part, str) for part in parts):
+            return "".join(map(str, parts))
+    return optional_text(value)
+
+
+def _whole(rows: Iterable[Canonical]) -> bool:
+    """Return whether the answers are the texts, and longer than an answer is."""
+    pairs = [
+        (optional_text(row.get("answer")), optional_text(row.get("text")))
+        for row in rows
+        if optional_text(row.get("answer")) is not None
+    ]
+    same = all(answer == text for answer, text in pairs)
+    return same and any(len((answer or "").split()) > MOST_WORDS for answer, _ in pairs)

@@ -1,0 +1,252 @@
+"""JSON Lines, read line by line: a torn last line is left out and told, any other bad line is an error."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import jiter
+
+from keff.errors import LogError
+from keff.log import UTF_16, Tell, is_utf16, unheard
+from keff.narrow import items
+from keff.records import Note, mended
+
+# A number that nobody can have written between two lines.
+_MARK = secrets.randbelow(2**30)
+
+_BETWEEN = f",{_MARK},".encode()
+
+
+def quick_rows(where: str, lines: Sequence[bytes], *, first: bool = False) -> list[Row]:
+    """Return the objects that lines hold, as ``parse`` does one by one; ``first`` for those of a file's head.
+
+    Lines are read together, as one array with a mark between any two: where one is no object, or what several
+    hold goes together, the marks do not stand between objects, and each line is read by itself.
+    """
+    together = _BETWEEN.join(lines)
+    if len(together) <= MOST_VALUES:
+        try:
+            read = jiter.from_json(b"[%b]" % together, cache_mode="all", catch_duplicate_keys=True)
+        except ValueError:
+            read = []
+        values = cast("list[object]", read)
+        rows, marks = values[::2], values[1::2]
+        apart = len(rows) == len(lines) and marks.count(_MARK) == len(marks)
+        if apart and set(map(type, rows)) == {dict}:
+            return cast("list[Row]", rows)
+    return [quick_parse(where, line, first=first and place == 0) for place, line in enumerate(lines)]
+
+
+def quick_parse(where: str, line: bytes, *, first: bool = False) -> Row:
+    """Return the object that a line holds, as ``parse`` does; raises LogError as it does.
+
+    What jiter refuses, Python's own reader has the last word on: half a surrogate pair, a mark at the head of
+    the file, deep nesting, and what is no JSON at all.
+    """
+    if len(line) <= MOST_VALUES:
+        try:
+            row = jiter.from_json(line, cache_mode="all", catch_duplicate_keys=True)
+        except ValueError:
+            return parse(where, line, first=first)
+        if isinstance(row, dict):
+            return cast("Row", row)
+    return parse(where, line, first=first)
+
+
+# A line longer than this many bytes is no record of a question, and is not read into memory.
+MOST_LINE = 64 * 2**20
+
+TOO_LONG = f"a line of more than {MOST_LINE // 2**20} MiB, which is more than a question holds"
+
+# A file with more blank lines than this is no log, and would take a minute to walk through.
+MOST_BLANK = 100_000
+
+# One JSON text with more values than this is refused unread: as objects they would take gigabytes.
+MOST_VALUES = 2**24
+
+Row = dict[str, object]
+
+
+def first_row(path: Path) -> Row | str:
+    """Return the first line as an object, or why it is none."""
+    if not path.is_file():
+        return "not a file"
+    with path.open("rb") as file:
+        head = b""
+        for _ in range(MOST_BLANK):
+            head = file.readline(MOST_LINE)
+            if not head:
+                return "the file is empty"
+            if head.strip():
+                break
+        else:
+            return TOO_BLANK
+    if is_utf16(path):
+        return UTF_16
+    if len(head) == MOST_LINE:
+        return TOO_LONG
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    if not head.lstrip().startswith(b"{"):
+        return "the first line is not a JSON object"
+    try:
+        return cast("Row", loads(head.decode("utf-8")))
+    except (ValueError, RecursionError):
+        return "the first line is not JSON"
+
+
+def refusal(path: Path, needed: Sequence[str]) -> str | None:
+    """Return why the first line is no object with these fields, or None when it is."""
+    row = first_row(path)
+    if isinstance(row, str):
+        return row
+    missing = [name for name in needed if name not in row]
+    return f"the first line has no {', '.join(missing)}" if missing else None
+
+
+def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    """Yield (``file:line``, object) of each line that is not blank.
+
+    The last line of a file without a final newline may have been torn by a crash: when it is not JSON it is
+    left out, with the note ``torn_line``. Raises LogError, with file and line, for every other bad line.
+    """
+    blank = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(lines_of(file), 1):
+            where = f"{path}:{number}"
+            if not line.strip():
+                blank += 1
+                if blank > MOST_BLANK:
+                    raise LogError(f"{path}: {TOO_BLANK}")
+                continue
+            try:
+                row = parse(where, line, first=number == 1)
+            except LogError:
+                if line.endswith(b"\n"):
+                    raise
+                return tell(torn(where))
+            yield where, row
+    return None
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; raises LogError for one that is too long to be read."""
+    while line := file.readline(MOST_LINE):
+        if len(line) == MOST_LINE:
+            raise LogError(f"{file.name}: {TOO_LONG}")
+        yield line
+
+
+# A file that must be read as a whole is read up to this many bytes.
+MOST_JSON = 2**30
+
+# So much of a file is read to see what its first entry is.
+HEAD = 2**22
+
+
+def whole_json(path: Path) -> object:
+    """Return the one JSON value that a file holds; raises LogError above 1 GiB, and for what is not JSON."""
+    if path.stat().st_size > MOST_JSON:
+        raise LogError(f"{path}: above 1 GiB: not read")
+    try:
+        return loads(path.read_bytes().decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise LogError(f"{path}: {_reason(error)}") from None
+
+
+def head_of(path: Path) -> bytes:
+    """Return the first bytes of a file, b"" for what is no file."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
+
+
+def first_object(path: Path) -> Row | str:
+    """Return the first object of JSON lines or of a JSON array of objects, or why there is none."""
+    head = head_of(path)
+    if not head.startswith(b"["):
+        return first_row(path)
+    try:
+        row, _ = _DECODER.raw_decode(head[1:].decode("utf-8", "ignore").lstrip())
+    except (ValueError, RecursionError):
+        return "the first entry is not JSON"
+    return cast("Row", row) if isinstance(row, dict) else "the first entry is not a JSON object"
+
+
+def objects(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    """Yield (place, object) of JSON lines, or of a JSON array of objects; raises LogError for others."""
+    if not head_of(path).startswith(b"["):
+        yield from json_lines(path, tell)
+        return
+    for number, row in enumerate(items(whole_json(path)), 1):
+        if not isinstance(row, dict):
+            raise LogError(f"{path}: entry {number} is not a JSON object")
+        yield f"{path}: entry {number}", row
+
+
+# So many bytes of lines are read into objects at a time: they and their objects stay in the cache.
+BLOCK_BYTES = 2**16
+
+
+def blocks_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield whole lines of a file, some hundred at a time; raises LogError as ``lines_of`` does."""
+    while block := file.read(min(BLOCK_BYTES, MOST_LINE)):
+        if not block.endswith(b"\n"):
+            block += file.readline(MOST_LINE)
+        # A longer one is the last of its block, which has no room for it otherwise.
+        if len(block) - (block.rfind(b"\n", 0, -1) + 1) >= MOST_LINE:
+            raise LogError(f"{file.name}: {TOO_LONG}")
+        yield block
+
+
+def torn(where: str) -> Note:
+    """Return the note on a last line that a crash broke off."""
+    return Note("torn_line", f"{where}: the last line is incomplete; skipped (1 question)")
+
+
+def parse(where: str, line: bytes, *, first: bool = False) -> Row:
+    """Return the object that a line holds; raises LogError that names ``where``."""
+    try:
+        row = loads(line.decode("utf-8-sig" if first else "utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise LogError(f"{where}: {_reason(error)}") from None
+    if not isinstance(row, dict):
+        raise LogError(f"{where}: a JSON object is wanted, not {type(row).__name__}")
+    return cast("Row", row)
+
+
+def loads(text: str) -> object:
+    """Read JSON; raises ValueError for a duplicate key, and for more values than memory is meant for.
+
+    A character that is half a surrogate pair becomes U+FFFD, as decoders of text do it.
+    """
+    if len(text) > MOST_VALUES and text.count(",") + text.count("[") + text.count("{") > MOST_VALUES:
+        raise ValueError(f"more than {MOST_VALUES:,} values in one JSON text")
+    value = _DECODER.decode(text)
+    return mended(value) if "\\ud" in text or "\\uD" in text else value
+
+
+def _once(pairs: list[tuple[str, object]]) -> Row:
+    """Make an object; a name that stands twice has two values, and which one is meant cannot be known."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"duplicate key {twice[:60]!r}")
+    return row
+
+
+# Made once: json.loads with a hook makes one for every line, which takes longer than reading it.
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
+
+TOO_BLANK = f"more than {MOST_BLANK:,} blank lines: not a log"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON ({error.msg} at column {error.colno})"
+    return "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"not JSON ({error})"

@@ -1,0 +1,197 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingImports=false, reportUnknownParameterType=false
+# pyright: reportUnknownLambdaType=false, reportAttributeAccessIssue=false
+"""Rows of a Parquet file, in and out, in batches; loaded only when one is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from keff.errors import LogError
+from keff.log import Question
+from keff.logs.parts.bulk import LISTS, OTHERS, TEXTS, Bulk, RowColumns
+from keff.logs.parts.coding import NotPlainError, Texts
+from keff.logs.parts.rows import KNOWN, by_model, question_of, unpacked
+
+# Rows whose columns are read at once: this bounds the memory of a batch, some megabytes for 8 answers a row.
+COLUMN_BATCH = 16_384
+NAMES = ("id", "gold_answer", "cluster", "model")
+# Columns that no vote needs.
+LONG = frozenset({"all_texts", "all_truncated", "question"})
+
+
+def bulk(path: Path) -> Bulk:
+    """Return the columns of a file; raises NotPlainError where it must be read row by row.
+
+    Arrow tells strings apart, so each distinct one of a batch becomes an object once.
+    """
+    columns = ArrowColumns()
+    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        there = list(file.schema_arrow.names)
+        columns.has_texts = "all_texts" in there
+        names = [name for name in there if (name in KNOWN or name == "meta") and name not in LONG]
+        for batch in file.iter_batches(COLUMN_BATCH, columns=names):
+            columns.add_batch({name: batch.column(name) for name in names})
+        about = file.metadata
+        ends = np.cumsum([about.row_group(group).num_rows for group in range(about.num_row_groups)])
+    return columns.done(lambda row: _question(path, row, ends))
+
+
+class ArrowColumns(RowColumns):
+    """Gathers the columns of batches of Arrow arrays."""
+
+    def add_batch(self, batch: Mapping[str, pyarrow.Array]) -> None:
+        """Append a batch; raises NotPlainError where a column is of another type than an export writes."""
+        given = {name: column for name, column in batch.items() if column.null_count < len(column)}
+        _refuse_packed(given.pop("meta", None))
+        lists = frozenset(name for name in LISTS if name in given)
+        if self.lists is None:
+            self.lists = lists
+        if lists != self.lists or OTHERS & given.keys() or "all_answers" not in lists:
+            raise NotPlainError
+        rows = [given[name].to_pylist() if name in given else [None] * len(batch["id"]) for name in NAMES]
+        self.add_names(
+            [dict(zip(NAMES, row, strict=True)) for row in zip(*rows, strict=True)], given.keys() & NAMES
+        )
+        sizes = {name: _sizes(given[name]) for name in lists}
+        if any(not np.array_equal(own, sizes["all_answers"]) for own in sizes.values()):
+            raise NotPlainError
+        self.sizes.append(sizes["all_answers"])
+        for name in lists:
+            self._add_flat(name, given[name].flatten())
+
+    def _add_flat(self, column: str, values: pyarrow.Array) -> None:
+        texts = {known: self.texts[name] for name, known in TEXTS.items()}
+        if column in texts and pyarrow.types.is_string(values.type):
+            _add_coded(texts[column], values.dictionary_encode())
+        else:
+            self.add_lists(column, [values.to_pylist()])
+
+
+def _add_coded(texts: Texts, coded: pyarrow.DictionaryArray) -> None:
+    known = [texts.numbers[text] for text in coded.dictionary.to_pylist()]
+    places = coded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+    texts.parts.append(np.array([*known, -1], np.int32)[places])
+
+
+def _sizes(column: pyarrow.Array) -> NDArray[np.int64]:
+    """Return the lengths of lists; raises NotPlainError for a column of anything else."""
+    if not pyarrow.types.is_list(column.type) or column.null_count:
+        raise NotPlainError
+    return pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _refuse_packed(meta: pyarrow.Array | None) -> None:
+    """Raise NotPlainError where what an export packed may stand for a column."""
+    if meta is None:
+        return
+    if not pyarrow.types.is_string(meta.type):
+        raise NotPlainError
+    known = pyarrow.compute.match_substring_regex(meta, f'"({"|".join(sorted(KNOWN))})"')
+    if pyarrow.compute.any(known).as_py():
+        raise NotPlainError
+
+
+def _question(path: Path, row: int, ends: NDArray[np.int64]) -> Question:
+    """Return one question, read again with its row group."""
+    group = int(np.searchsorted(ends, row, side="right"))
+    start = int(ends[group - 1]) if group else 0
+    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        names = [name for name in file.schema_arrow.names if name != "all_texts"]
+        (only,) = file.read_row_group(group, columns=names).slice(row - start, 1).to_pylist()
+    return by_model(question_of(f"{path}: row {row + 1}", unpacked(only)), only)
+
+
+FAILURES = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
+# Rows that are read whole, texts included: few, for one text may be long.
+BATCH = 32
+
+_TEXTS = pyarrow.list_(pyarrow.string())
+_NUMBERS = pyarrow.list_(pyarrow.float64())
+_WHOLE = pyarrow.list_(pyarrow.int64())
+_COLUMNS = {
+    "id": pyarrow.string(),
+    "question": pyarrow.string(),
+    "gold_answer": pyarrow.string(),
+    "cluster": pyarrow.string(),
+    "all_answers": _TEXTS,
+    "all_keys": _TEXTS,
+    "all_correct": _WHOLE,
+    "all_tokens": _NUMBERS,
+    "all_prompt_tokens": _NUMBERS,
+    "all_cached_tokens": _NUMBERS,
+    "all_seconds": _NUMBERS,
+    "all_confidences": _NUMBERS,
+    "all_rules": _TEXTS,
+    "all_texts": _TEXTS,
+    "all_truncated": _WHOLE,
+    "slots": _WHOLE,
+    "branches": _TEXTS,
+    "task": pyarrow.string(),
+    "answer_space": pyarrow.string(),
+    "model": pyarrow.string(),
+    "meta": pyarrow.string(),
+}
+
+
+_VOTES = {
+    "id": pyarrow.string(),
+    "answer": pyarrow.string(),
+    "key": pyarrow.string(),
+    "votes": pyarrow.int64(),
+    "paths": pyarrow.int64(),
+    "share": pyarrow.float64(),
+    "tied": pyarrow.bool_(),
+    "gold_answer": pyarrow.string(),
+    "correct": pyarrow.float64(),
+}
+
+MOST_RATIO = 200
+# A row group that claims more unpacked bytes than these (times the size of the file) is a bomb.
+SMALL = 64 * 2**20
+
+
+def check(path: Path) -> None:
+    """Raise LogError for a file whose row groups claim to unpack to far more than its size."""
+    # Only of row groups: pyarrow ends the whole process where the statistics of a column are damaged.
+    most = max(SMALL, MOST_RATIO * path.stat().st_size)
+    with pyarrow.parquet.ParquetFile(path) as file:
+        about = file.metadata
+        sizes = [about.row_group(group).total_byte_size for group in range(about.num_row_groups)]
+    if any(size > most for size in sizes):
+        raise LogError(f"{path}: it claims to unpack to far more than its size: not read")
+
+
+def columns(path: Path) -> list[str]:
+    """Return the names of the columns."""
+    with pyarrow.parquet.ParquetFile(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def stream(path: Path, names: list[str]) -> Iterator[dict[str, object]]:
+    """Yield rows with the named columns, so that memory does not grow with the file."""
+    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        for batch in file.iter_batches(BATCH, columns=names):
+            yield from batch.to_pylist()
+
+
+def write(path: Path, rows: Iterable[dict[str, object]], *, votes: bool = False) -> int:
+    """Write rows of the JSONL form, or of votes; returns how many. A gold answer that is no text is null."""
+    columns = _VOTES if votes else _COLUMNS
+    schema = pyarrow.schema(list(columns.items()))
+    pending, total = iter(rows), 0
+    # A checksum per page: without it a changed byte is another answer.
+    with pyarrow.parquet.ParquetWriter(path, schema, write_page_checksum=True) as writer:
+        while batch := list(islice(pending, BATCH)):
+            table = [{name: row.get(name) for name in columns} for row in batch]
+            writer.write_table(pyarrow.Table.from_pylist(table, schema))
+            total += len(batch)
+    return total

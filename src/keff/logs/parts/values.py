@@ -1,0 +1,210 @@
+"""Single values of a record: what an answer, a number, a truth or a slot may look like."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
+from typing import SupportsFloat, TypeVar, cast
+
+from keff.errors import LogError
+
+
+def inner(row: object, *names: str) -> Mapping[str, object]:
+    """Return the object found by following names, or an empty one where something else is there."""
+    for name in names:
+        row = _named(row).get(name)
+    return _named(row)
+
+
+def _named(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def real(value: object) -> float:
+    """Return a number, which may be written as text; raises ValueError for anything else."""
+    if isinstance(value, str | int | float):
+        return float(value)
+    # Numbers of NumPy and decimals, as frames hold them.
+    if isinstance(value, SupportsFloat):
+        return float(value)
+    raise ValueError(f"{type(value).__name__} is no number")
+
+
+def number_or_none(value: object) -> float | None:
+    """Return a finite number; None for anything else, true and false too."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+
+# Larger counts are no longer exact, and stand for an error in the file.
+MOST_COUNT = 2**53
+
+T = TypeVar("T")
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a value stands for nothing: None, "" or NaN, which pandas writes for a missing one."""
+    return value is None or value == "" or is_nan(value)
+
+
+def is_nan(value: object) -> bool:
+    """Return whether a value is the number NaN."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def is_structured(value: object) -> bool:
+    """Return whether a value is a list or an object."""
+    return isinstance(value, list | tuple | dict)
+
+
+def optional_text(value: object) -> str | None:
+    """Return an answer as text; None, "" and NaN abstain.
+
+    A number without a fraction is written without one: where one value is missing, pandas turns 4 into 4.0.
+    Lists and objects become canonical JSON.
+    """
+    if is_missing(value):
+        return None
+    if is_structured(value):
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return _decoded(value) if isinstance(value, bytes) else str(integral(value))
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        raise LogError(f"not UTF-8 text: {short(value)}") from None
+
+
+def integral(value: object) -> object:
+    """Return a float without a fraction as an integer, and every other value as it is."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_COUNT:
+        return int(value)
+    return value
+
+
+def _scalar(value: object) -> object:
+    return _decoded(value) if isinstance(value, bytes) else integral(value)
+
+
+def gold_of(value: object) -> object:
+    """Return a gold answer: one value or a list of acceptable ones, None where it is missing.
+
+    Raises LogError for bytes, as Parquet may hold, that are not UTF-8 text.
+    """
+    if isinstance(value, list):
+        return [_scalar(each) for each in cast("list[object]", value) if not is_missing(each)] or None
+    return None if is_missing(value) else _scalar(value)
+
+
+def name_of(value: object) -> str:
+    """Return an id or another name as text; raises ValueError for what cannot be one."""
+    infinite = isinstance(value, float) and math.isinf(value)
+    if is_missing(value) or is_structured(value) or isinstance(value, bool) or infinite:
+        raise ValueError
+    return optional_text(value) or ""
+
+
+def converted(
+    where: str, name: str, values: Sequence[object], convert: Callable[[object], T]
+) -> tuple[T, ...]:
+    """Convert each entry of a list; raises LogError that names ``where``, the list and the bad entry."""
+    quick = AT_ONCE.get(convert)
+    at_once = None if quick is None else quick(values)
+    if at_once is not None:
+        return cast("tuple[T, ...]", at_once)
+    result: list[T] = []
+    for value in values:
+        try:
+            result.append(convert(value))
+        except (TypeError, ValueError, OverflowError) as error:
+            needs = NEEDS.get(convert, str(error))
+            raise LogError(f"{where}: {name} must hold {needs} only, not {short(value)}") from None
+    return tuple(result)
+
+
+def whole(text: object) -> str:
+    """Return a completion as text; None is an empty one."""
+    return optional_text(text) or ""
+
+
+def truth(value: object) -> int:
+    """Return 0 or 1, which may be written as text."""
+    if isinstance(value, str):
+        value = TRUTHS.get(value.strip().lower(), value)
+    if value not in (0, 1):
+        raise ValueError
+    return int(value)
+
+
+def number(value: object) -> float:
+    """Return a finite number, or NaN for one that is not known."""
+    result = float("nan") if value is None or value == "" else real(value)
+    if math.isinf(result):
+        raise ValueError
+    return result
+
+
+def count(value: object) -> float:
+    """Return a number of tokens, or NaN for one that is not known."""
+    result = number(value)
+    if not (math.isnan(result) or 0 <= result <= MOST_COUNT):
+        raise ValueError
+    return result
+
+
+def seconds(value: object) -> float:
+    """Return a duration, or NaN for one that is not known."""
+    return count(value)
+
+
+def slot(value: object) -> int:
+    """Return the number of a template slot."""
+    result = real(value)
+    if not (result.is_integer() and 0 <= result <= MOST_COUNT):
+        raise ValueError
+    return int(result)
+
+
+def short(value: object) -> str:
+    """Return a value as a message can show it."""
+    text = repr(value) if not isinstance(value, int) or abs(value) <= MOST_COUNT else "a huge number"
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _texts_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
+    return tuple(value or None for value in values) if set(map(type, values)) <= {str, NoneType} else None
+
+
+def _counts_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
+    if set(map(type, values)) != {int}:
+        return None
+    counts = cast("Sequence[int]", values)
+    return tuple(map(float, counts)) if min(counts) >= 0 and max(counts) <= MOST_COUNT else None
+
+
+def _truths_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
+    return tuple(map(int, cast("Sequence[bool]", values))) if set(map(type, values)) == {bool} else None
+
+
+# How a list of the usual kind is converted several times as fast as value by value; None where it is not.
+AT_ONCE: Mapping[Callable[..., object], Callable[[Sequence[object]], tuple[object, ...] | None]] = {
+    optional_text: _texts_at_once,
+    count: _counts_at_once,
+    truth: _truths_at_once,
+}
+
+NEEDS: Mapping[Callable[[object], object], str] = {
+    truth: "0 and 1",
+    number: "finite numbers",
+    count: "counts",
+    seconds: "durations",
+    slot: "integers",
+    name_of: "names",
+}
