@@ -6,6 +6,7 @@ at once. A second table, worked out from the first, says how many paths can be d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ from keff.stats.votes import FloatArray
 from keff.stats.voting.draws import Draws
 
 Table = NDArray[np.bool_]
+
+# n, v1, v2 and the largest weight of one vote -> whether a rule is satisfied; arrays that broadcast.
+Bound = Callable[[Any, Any, Any, float], Any]
+Certainty = Callable[[Any, Any], Any]
 
 
 def check_value(name: str, value: Any, low: float, high: float, *, whole: bool = False) -> float:
@@ -130,3 +135,31 @@ class TablePolicy:
         """Look up every prefix of every order: paths to draw next, or 0 to stop [n, R, cap + 1]."""
         # One index into the flat table: three of them take several times as long.
         return self._table.ravel().take(draws.cells(self.cap + 1))
+
+
+class BoundedTable(TablePolicy):
+    """The same for a rule that holds for sums of weighted votes too: its table is ``bound`` on the grid.
+
+    ``posterior`` of a rule on one: its table, the strengths [cap + 1] * 2, and the posterior of any sums.
+    """
+
+    def __init__(
+        self,
+        spec: str,
+        cap: int,
+        bound: Bound,
+        posterior: tuple[Table, FloatArray, Certainty] | None = None,
+    ) -> None:
+        if posterior is None:
+            super().__init__(spec, np.broadcast_to(bound(*grid(cap), 1.0), (cap + 1,) * 3))
+        else:
+            super().__init__(spec, posterior[0], posterior[1], "posterior")
+        self._bound, self._sure = bound, None if posterior is None else posterior[2]
+
+    def bound(self, n: Any, v1: Any, v2: Any, most: float) -> Any:
+        """Return where the rule is satisfied; ``most`` is the largest weight of one vote."""
+        return self._bound(n, v1, v2, most)
+
+    def certainty(self, v1: float, v2: float) -> float | None:
+        """Return how sure the rule is of its leader; None where it only counts."""
+        return None if self._sure is None else float(self._sure(v1, v2))

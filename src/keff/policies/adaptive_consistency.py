@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from keff.errors import PolicyError
-from keff.policies._table import TablePolicy, beats_half, check_value
+from keff.policies._table import BoundedTable, beats_half, check_value
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
 
@@ -27,4 +29,14 @@ def policy(value: float | None = 0.95, *, cap: int = DEFAULT_CAP, rule: str = "b
 
         return DirichletPolicy(spec, threshold, cap)
     beta = beats_half(cap)
-    return TablePolicy(spec, np.broadcast_to(beta >= threshold, (cap + 1,) * 3), beta, "posterior")
+    table = np.broadcast_to(beta >= threshold, (cap + 1,) * 3)
+    # Rounding must not hide a posterior that is the threshold itself, such as .9375 of three votes.
+    least = threshold - 1e-12
+    return BoundedTable(spec, cap, lambda _, v1, v2, __: _beta(v1, v2) >= least, (table, beta, _beta))
+
+
+def _beta(v1: Any, v2: Any) -> Any:
+    """Return P(a share is above 1/2) of sums of votes that need not be whole; needs scipy, as weights do."""
+    from scipy.special import betainc
+
+    return betainc(np.asarray(v2, np.float64) + 1, np.asarray(v1, np.float64) + 1, 0.5)

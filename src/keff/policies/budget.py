@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from keff.errors import PolicyError
-from keff.policies._table import Table, TablePolicy, check_value
+from keff.policies._table import BoundedTable, check_value
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.models.top_two import grid
 
 
-def boundary(k: float, cap: int, b: float = 0.0) -> Table:
-    """Return where ``budget:k,b=b`` stops before its cap, indexed [n, v1, v2]."""
-    n, v1, v2 = grid(cap)
+def boundary(k: float, cap: int, b: float, n: Any, v1: Any, v2: Any) -> Any:
+    """Return where ``budget:k,b=b`` stops before its cap."""
     # Multiplied out: no division by zero at n = cap, at k = cap, or before the first vote.
     enough = (v1 - v2) ** 2 * (k + b) * (cap - k) >= k**2 * (v1 + v2 + b) * (cap - n) * (1 - 1e-12)
     return enough & (v1 > v2)
@@ -32,4 +32,5 @@ def policy(value: float | None = 4, *, cap: int = DEFAULT_CAP, b: float = 0.0) -
         raise PolicyError(f"budget:{k:g} is above its cap {cap}: lower k or raise the cap")
     if isinstance(b, str) or not 0 <= b < np.inf:
         raise PolicyError(f"budget: b must be a number of at least 0, not {b}")
-    return TablePolicy(format_spec("budget", k, cap=cap, b=b or None), boundary(k, cap, b))
+    spec = format_spec("budget", k, cap=cap, b=b or None)
+    return BoundedTable(spec, cap, lambda n, v1, v2, _: boundary(k, cap, b, n, v1, v2))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from keff.errors import PolicyError
-from keff.policies._table import TablePolicy
+from keff.policies._table import BoundedTable
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.models.top_two import grid
 
 
 def policy(value: float | None = None, *, cap: int = DEFAULT_CAP) -> Policy:
     """Return the rule that stops when v1 - v2 > cap - n; its answer is that of ``fixed`` at the cap."""
     if value is not None:
         raise PolicyError(f"curtailed takes no value: write curtailed:cap={value}")
-    n, v1, v2 = grid(check_cap("curtailed", cap))
-    return TablePolicy(format_spec("curtailed", cap=cap), v1 - v2 > cap - n)
+    spec = format_spec("curtailed", cap=check_cap("curtailed", cap))
+    return BoundedTable(spec, cap, lambda n, v1, v2, most: v1 - v2 > most * (cap - n))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keff.errors import PolicyError
-from keff.policies._table import TablePolicy
+from keff.policies._table import BoundedTable
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap
 
@@ -16,4 +16,4 @@ def policy(value: float | None = None, *, cap: int | None = None) -> Policy:
     whole = check_cap("fixed", int(paths) if isinstance(paths, float) and paths.is_integer() else paths)
     if cap is not None and whole > check_cap("fixed", cap):
         raise PolicyError(f"fixed:{whole} is above its cap {cap}: leave the cap out")
-    return TablePolicy(f"fixed:{whole}", np.zeros((whole + 1,) * 3, np.bool_))
+    return BoundedTable(f"fixed:{whole}", whole, lambda n, v1, v2, _: np.zeros_like(n + v1 + v2, np.bool_))

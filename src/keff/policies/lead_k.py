@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from keff.policies._table import TablePolicy, check_value
+from keff.policies._table import BoundedTable, check_value
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.models.top_two import grid
 
 
 def policy(value: float | None = 3, *, cap: int = DEFAULT_CAP) -> Policy:
@@ -17,5 +14,5 @@ def policy(value: float | None = 3, *, cap: int = DEFAULT_CAP) -> Policy:
     and q the error without a cap is 1 / (1 + (p/q)^k).
     """
     lead = check_value("lead_k", value, 0, 257, whole=True)
-    _, v1, v2 = grid(check_cap("lead_k", cap))
-    return TablePolicy(format_spec("lead_k", lead, cap=cap), np.broadcast_to(v1 - v2 >= lead, (cap + 1,) * 3))
+    spec = format_spec("lead_k", lead, cap=check_cap("lead_k", cap))
+    return BoundedTable(spec, cap, lambda _, v1, v2, __: v1 - v2 >= lead)

@@ -9,11 +9,15 @@ followed by a vote weighted by confidence (``lead_k:3,weight=confidence,temperat
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from keff import plugins
 from keff.errors import PluginError, PolicyError
 from keff.policy.in_flight import InFlight, RunningVote, break_off, fly, in_flight, in_flight_of
+from keff.policy.log_odds import Calibrated, LogOddsVote, calibrated, checked_name, with_calibrations
+from keff.policy.over import Over
 from keff.policy.spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
 from keff.policy.view import (
     Branching,
@@ -31,9 +35,11 @@ from keff.policy.view import (
 )
 from keff.policy.vote import ConfidenceVote
 from keff.policy.waves import InWaves, in_waves
+from keff.stats.votes import CONFIDENCE
+from keff.stats.voting.calibration import Calibration
 
 # Options that every policy takes, because they choose the vote and not the stopping rule.
-VOTE_OPTIONS = ("weight", "temperature")
+VOTE_OPTIONS = ("weight", "temperature", "confidence")
 
 # Options that every policy over one branch takes: how many paths are drawn at once.
 WAVE_OPTIONS = ("wave", "in_flight", "order")
@@ -44,10 +50,12 @@ REMOVED = ("rounds", "agreement")
 __all__ = [
     "DEFAULT_CAP",
     "Branching",
+    "Calibrated",
     "ConfidenceVote",
     "Fittable",
     "InFlight",
     "InWaves",
+    "LogOddsVote",
     "Need",
     "Policy",
     "PolicySpec",
@@ -61,12 +69,15 @@ __all__ = [
     "WeightKind",
     "Weighting",
     "break_off",
+    "calibrated",
+    "confidence_of",
     "fly",
     "for_one_model",
     "format_spec",
     "in_flight_of",
     "parse_policy",
     "tally",
+    "with_calibrations",
 ]
 
 
@@ -74,12 +85,14 @@ class PolicyWarning(UserWarning):
     """A policy is legal but surely not what was meant."""
 
 
-def parse_policy(text: str | PolicySpec) -> Policy:
+def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration] | None = None) -> Policy:
     """Make the policy that a spec names: ``name``, ``name:value`` or ``name:value,key=value,...``.
 
-    Example: ``lead_k:3,cap=16``. ``weight=confidence`` (with ``temperature=T``) goes with every policy, and
-    so does ``wave=M`` (at least M paths at once), ``wave=A+B+...`` (waves of these sizes) or ``in_flight=W``
-    (W paths run; ``order`` is ``arrival`` or ``launch``, the default).
+    Example: ``lead_k:3,cap=16``. ``weight=confidence`` (with ``temperature=T``) or ``weight=log_odds`` goes
+    with every policy, and so does ``wave=M`` (at least M paths at once), ``wave=A+B+...`` (waves of these
+    sizes) or ``in_flight=W`` (W paths run; ``order`` is ``arrival`` or ``launch``, the default).
+    ``confidence=NAME`` says which confidence is read; ``calibrations`` by name are those of a plan, which
+    ``switch`` and ``weight=log_odds`` need to decide.
     Warns (PolicyWarning) when the policy always stops after one of several paths. Raises PolicyError for
     an unknown name or option, or a value outside its range.
     """
@@ -91,17 +104,22 @@ def parse_policy(text: str | PolicySpec) -> Policy:
     }
     if "cap" in options:
         check_cap(spec.name, options["cap"])
+    if "else" in options:  # a word of Python: no function can take it by name
+        options["otherwise"] = options.pop("else")
     if spec.value is not None:
         options["value"] = spec.value
     try:
         policy: Policy = plugins.load("policy", spec.name, **options)
     except PluginError as error:
         raise PolicyError(str(error)) from error
+    vote = {key: spec.options[key] for key in VOTE_OPTIONS if key in spec.options}
     waves = {key: spec.options[key] for key in WAVE_OPTIONS if key in spec.options}
+    # A rule that stops on weights draws its waves by them; one that only answers by weights goes around.
+    if rates := vote.get("weight") == "log_odds" or isinstance(policy, Calibrated):
+        policy = with_calibrations(_rated(policy, **vote), calibrations or {})
     if waves:
         policy = _several_at_once(policy, **waves)
-    vote = {key: spec.options[key] for key in VOTE_OPTIONS if key in spec.options}
-    if vote:
+    if vote and not rates:
         policy = _weighted(policy, **vote)
     _warn_if_single(policy)
     return policy
@@ -114,6 +132,13 @@ def policy_now(text: str) -> str:
     """
     spec = f"fixed:{text}" if text.strip().isdigit() else text
     return parse_policy(spec).spec
+
+
+def confidence_of(policy: Policy) -> str | None:
+    """Return the name of the confidence that a policy reads; None where it reads none."""
+    while isinstance(policy, Over) and not isinstance(policy, Calibrated | ConfidenceVote):
+        policy = policy.rule
+    return policy.confidence if isinstance(policy, Calibrated | ConfidenceVote) else None
 
 
 def for_one_model(policy: Policy, wanted_by: str) -> None:
@@ -135,16 +160,33 @@ def _several_at_once(policy: Policy, wave: object = None, **flight: object) -> P
     return in_flight(policy, flight["in_flight"], flight.get("order", "launch"))
 
 
-def _weighted(policy: Policy, weight: object = None, temperature: object = 1.0) -> Policy:
+def _rated(
+    policy: Policy, weight: object = None, confidence: object = CONFIDENCE, temperature: object = None
+) -> Policy:
+    if temperature is not None:
+        raise PolicyError(f"policy {policy.spec}: temperature goes with weight=confidence")
+    if isinstance(policy, Branching):
+        raise PolicyError(f"policy {policy.spec}: weight=log_odds goes with rules over one branch")
+    name = checked_name(confidence)
+    if not isinstance(policy, Calibrated):
+        return LogOddsVote(policy, confidence=name)
+    if weight is not None:
+        raise PolicyError(f"policy {policy.spec}: it weighs no votes: say else=log_odds")
+    return replace(policy, confidence=name)
+
+
+def _weighted(
+    policy: Policy, weight: object = None, temperature: object = 1.0, confidence: object = CONFIDENCE
+) -> Policy:
     if weight != "confidence":
-        raise PolicyError(f"policy {policy.spec}: the only weight is weight=confidence")
+        raise PolicyError(f"policy {policy.spec}: weights are weight=confidence or weight=log_odds")
     if not isinstance(temperature, int | float) or not 0 < temperature < float("inf"):
         raise PolicyError(f"policy {policy.spec}: temperature must be a number above 0")
-    return ConfidenceVote(policy, float(temperature))
+    return ConfidenceVote(policy, float(temperature), checked_name(confidence))
 
 
 def _warn_if_single(policy: Policy) -> None:
-    if policy.cap < 2 or "labels" in policy.needs or isinstance(policy, Branching):
+    if policy.cap < 2 or policy.needs & {"labels", "calibration"} or isinstance(policy, Branching):
         return
     if isinstance(policy.decide(View(["a"], [0.0])), Stop):
         text = f"{policy.spec} always stops after one path: raise its threshold, or say fixed:1"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
+from keff.policy.log_odds import Answering
 from keff.policy.over import Over
 from keff.policy.view import Fittable, Policy, Sample, Stop, View, Weighting, tally
 from keff.policy.waves import everywhere, whole
@@ -125,7 +126,7 @@ def in_flight(rule: Policy, width: object, order: object = "launch") -> Policy:
         raise PolicyError(f"policy {rule.spec}: in_flight={paths} is above its cap: write {rule.cap} at most")
     for known in ORDERS:
         if order == known:
-            kind = VoteInFlight if isinstance(rule, Weighting) else InFlight
+            kind = VoteInFlight if isinstance(rule, Weighting | Answering) else InFlight
             return kind(rule, paths, known)
     raise PolicyError(f"policy {rule.spec}: order is arrival or launch, not {order!s:.40}")
 

@@ -107,7 +107,8 @@ class PolicySpec:
         if "in_flight" in self.options:
             words += f", {_plain(self.options['in_flight'])} in flight"
             words += ", counted on arrival" if self.options.get("order") == "arrival" else ""
-        return words + (", weighted by confidence" if self.options.get("weight") == "confidence" else "")
+        weight = self.options.get("weight")
+        return words + (f", weighted by {_plain(weight).replace('_', ' ')}" if weight else "")
 
 
 def format_spec(

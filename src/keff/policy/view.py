@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.draws import Draws
 
-Need = Literal["answers", "confidence", "text", "labels", "branches"]
+Need = Literal["answers", "confidence", "calibration", "text", "labels", "branches"]
 WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share"]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from keff.errors import PolicyError
 from keff.policy.over import Over
 from keff.policy.view import Fittable, Need, Sample, Stop, View
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
 from keff.stats.voting.draws import Draws
 
 
@@ -23,11 +23,13 @@ class ConfidenceVote(Over):
     """
 
     temperature: float
+    confidence: str = CONFIDENCE
 
     @property
     def spec(self) -> str:
         """The string that makes this policy again."""
-        return self.spelled(weight="confidence", temperature=self.temperature)
+        named = {} if self.confidence == CONFIDENCE else {"confidence": self.confidence}
+        return self.spelled(weight="confidence", temperature=self.temperature, **named)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -66,9 +68,7 @@ class ConfidenceVote(Over):
 
     def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
         """Return exp(confidence / temperature), scaled by item, of the paths before ``stop``."""
-        if draws.confidences is None:
-            raise PolicyError(f"{self.spec} needs confidences, and these records have none")
-        logits = draws.confidences / self.temperature
+        logits = draws.rated(self.confidence) / self.temperature
         top = np.nanmax(logits, axis=(1, 2), keepdims=True, initial=-np.inf)
         raw = np.where(np.isnan(logits), 0.0, np.exp(np.nan_to_num(logits - top)))
         return raw * (np.arange(draws.cap) < stop[..., None])

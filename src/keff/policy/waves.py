@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
+from keff.policy.log_odds import Answering
 from keff.policy.over import Over
 from keff.policy.spec import MAX_CAP
 from keff.policy.view import Everywhere, Fittable, Policy, Sample, Stop, Vectorised, View, Weighting
@@ -100,7 +101,7 @@ def in_waves(rule: Policy, wave: object) -> Policy:
     """
     parts = wave.split("+") if isinstance(wave, str) else [wave]
     sizes = tuple(whole(rule, "wave", int(p) if isinstance(p, str) and p.isdigit() else p) for p in parts)
-    return VoteInWaves(rule, sizes) if isinstance(rule, Weighting) else InWaves(rule, sizes)
+    return VoteInWaves(rule, sizes) if isinstance(rule, Weighting | Answering) else InWaves(rule, sizes)
 
 
 def whole(rule: Policy, name: str, value: object) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -14,6 +15,9 @@ FloatArray = NDArray[np.float64]
 
 Kind = TypeVar("Kind", bound=np.generic)
 
+# The name of the confidence that a record has under no other name.
+CONFIDENCE = "confidence"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Votes:
@@ -24,7 +28,8 @@ class Votes:
     abstention is never correct. ``slots`` [K] template of each column (None: all exchangeable).
     ``clusters`` [n] integer cluster of each item (default: every item its own). ``tokens`` [n, K] generated
     tokens, ``prompt_tokens`` those of the prompt as billed with each path, ``cached_tokens`` the part of
-    these that the server had cached, ``seconds`` its wall time and ``confidences``, each [n, K] where known.
+    these that the server had cached, ``seconds`` its wall time and ``confidences``, each [n, K] where known;
+    ``named`` are further confidences by name.
     ``closed`` says that the answer set is closed and codes mean the same answer in every item (choice,
     binary).
 
@@ -41,6 +46,7 @@ class Votes:
     prompt_tokens: FloatArray | None = None
     seconds: FloatArray | None = None
     cached_tokens: FloatArray | None = None
+    named: Mapping[str, FloatArray] = field(default_factory=dict[str, "FloatArray"])
 
     def __post_init__(self) -> None:
         answers = None if self.answers is None else _integers(self.answers, "answers", 2)
@@ -69,6 +75,10 @@ class Votes:
         _same_shape(self.confidences, (n, k), "confidences")
         for name in ("prompt_tokens", "cached_tokens", "seconds"):
             _set(self, name, _same_shape(_optional_floats(getattr(self, name)), (n, k), name))
+        named = {name: np.asarray(values, np.float64) for name, values in self.named.items()}
+        for name, values in named.items():
+            _same_shape(values, (n, k), name)
+        _set(self, "named", named)
         if self.seconds is not None and bool(np.any((self.seconds < 0) | np.isinf(self.seconds))):
             raise ValueError("seconds must be finite and not negative")
 
@@ -139,6 +149,7 @@ class Votes:
             prompt_tokens=_rows(self.prompt_tokens, rows),
             seconds=_rows(self.seconds, rows),
             cached_tokens=_rows(self.cached_tokens, rows),
+            named={name: values[rows] for name, values in self.named.items()},
         )
 
     def paths(self, columns: ArrayLike) -> Votes:
@@ -155,7 +166,13 @@ class Votes:
             prompt_tokens=None if self.prompt_tokens is None else self.prompt_tokens[:, chosen],
             seconds=None if self.seconds is None else self.seconds[:, chosen],
             cached_tokens=None if self.cached_tokens is None else self.cached_tokens[:, chosen],
+            named={name: values[:, chosen] for name, values in self.named.items()},
         )
+
+    @property
+    def rated(self) -> Mapping[str, FloatArray]:
+        """Every confidence by name, each [n, K]."""
+        return self.named if self.confidences is None else {CONFIDENCE: self.confidences, **self.named}
 
     @property
     def _matrix(self) -> IntArray:

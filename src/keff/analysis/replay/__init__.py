@@ -20,6 +20,7 @@ from keff.analysis.replay.outcomes import (
     joined,
     run,
 )
+from keff.analysis.replay.rated import rated
 from keff.analysis.replay.reference import reference_of
 from keff.analysis.replay.refit import NAMES, Pilot, Refitter
 from keff.analysis.results.money import Change, Seconds
@@ -110,6 +111,7 @@ def replay(
     votes = complete(votes, settings.pace)
     # Without labels the answer of today's rule is all that others are judged by.
     drawn = [now] if votes.correct is None else _followed(now)
+    votes = rated(votes, [*rules, *drawn])
     prices = None if settings.tariff is None else rates(votes, settings.model, settings.tariff)
     recorded = RecordedPaths.of(votes, [*rules, *drawn], settings.cap or min(32, votes.k), rng, prices)
     recorded.now, recorded.crowding = now, settings.crowding
@@ -209,7 +211,7 @@ class RecordedPaths:
         """Draw the orders: so many in all, and at least 2 of each vote pattern."""
         longest = max([cap, *(rule.cap for rule in rules)])
         timed = votes.seconds is not None or any(in_flight_of(rule) is not None for rule in rules)
-        weighted = votes.confidences is not None and any("confidence" in rule.needs for rule in rules)
+        weighted = any("confidence" in rule.needs for rule in rules)
         orders, rows = drawn_orders(
             votes,
             longest,

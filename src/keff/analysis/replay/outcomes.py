@@ -19,13 +19,15 @@ from keff.policy import (
     Vectorised,
     View,
     Weighting,
+    confidence_of,
     for_one_model,
     in_flight_of,
 )
+from keff.policy.log_odds import Answering
 from keff.policy.over import Over
 from keff.stats.time.crowding import ALONE, Crowding
 from keff.stats.votes import FloatArray, IntArray
-from keff.stats.voting.draws import Draws
+from keff.stats.voting.draws import Draws, at
 from keff.stats.voting.running import cut, in_rounds
 
 
@@ -101,20 +103,26 @@ def ahead_of(policy: Policy, draws: Draws) -> NDArray[Any] | None:
 def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE, *, whole: bool = False) -> Walks:
     """Drive a policy along every order of drawing; ``whole``: a cancelled path is paid as if it had ended."""
     for_one_model(policy, "a replayed record")
-    if "confidence" in policy.needs and draws.confidences is None:
-        raise PolicyError(f"{policy.spec} needs a confidence for each path, and these records have none")
     if (flight := in_flight_of(policy)) is not None:
         return _flown(policy, flight, draws, crowding, whole=whole)
     ahead = ahead_of(policy, draws)
     if ahead is None:
         return _one_by_one(policy, draws)
     stop, rounds, wait = follow_rounds(ahead, draws.seconds, crowding)
+    return Walks(stop, rounds, *_answered(policy, draws, stop), wait)
+
+
+def _answered(policy: Policy, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
+    """Return the answers and their credit [n, R] of a policy that stops after ``stop`` paths."""
+    inner = policy
+    while isinstance(inner, Over) and not isinstance(inner, Answering):
+        inner = inner.rule
+    if isinstance(inner, Answering):
+        return inner.answered(draws, stop)
     if isinstance(policy, Weighting):
-        answer, credit = _weighted(draws, policy.weights(draws, stop), stop)
-        return Walks(stop, rounds, answer, credit, wait)
+        return _weighted(draws, policy.weights(draws, stop), stop)
     seen = draws.tallies
-    credit = None if seen.credit is None else _at(seen.credit, stop)
-    return Walks(stop, rounds, _at(seen.leader, stop), credit, wait)
+    return at(seen.leader, stop), None if seen.credit is None else at(seen.credit, stop)
 
 
 def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
@@ -132,11 +140,8 @@ def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *
     event = np.take_along_axis(table.counted(arrival=arrival), stop[:, None] - 1, axis=1)[:, 0]
     ended = cut(table, event, crowding)
     at_stop = stop.reshape(votes.codes.shape[:2])
-    if isinstance(policy, Weighting):
-        answer, credit = _weighted(votes, policy.weights(votes, at_stop), at_stop)
-    else:
-        seen = votes.tallies
-        answer, credit = _at(seen.leader, at_stop), None if seen.credit is None else _at(seen.credit, at_stop)
+    answer, credit = _answered(policy, votes, at_stop)
+    if not isinstance(policy, Weighting):
         # Of answers that tie when all have voted the whole vote's wins, whatever came first.
         answer = np.where(
             at_stop.reshape(shape) == cap, draws.tallies.leader[..., cap], answer.reshape(shape)
@@ -195,7 +200,7 @@ def _together(walks: Walks, draws: Draws) -> FloatArray | None:
     if draws.seconds is None or walks.ran is not None:
         return walks.wait
     slowest = np.maximum.accumulate(draws.seconds, axis=2)
-    return _at(slowest, np.maximum(walks.stop - 1, 0)).astype(np.float64)
+    return at(slowest, np.maximum(walks.stop - 1, 0)).astype(np.float64)
 
 
 def drive(
@@ -224,18 +229,14 @@ def follow_rounds(
     return stop.reshape(shape), rounds.reshape(shape), None if wait is None else wait.reshape(shape)
 
 
-def _at(values: NDArray[Any], stop: IntArray) -> NDArray[Any]:
-    return np.take_along_axis(values, stop[..., None], axis=2)[..., 0]
-
-
 def _one_by_one(policy: Policy, draws: Draws) -> Walks:
-    shape = draws.codes.shape[:2]
+    shape, name = draws.codes.shape[:2], confidence_of(policy)
     stop, rounds = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     answer, credit, wait = np.full(shape, -1, np.int16), np.zeros(shape), np.zeros(shape)
     for place in np.ndindex(shape):
         codes = draws.codes[place]
         keys = [None if code < 0 else str(code) for code in codes.tolist()]
-        scores: list[float] = [] if draws.confidences is None else draws.confidences[place].tolist()
+        scores: list[float] = [] if name is None else draws.rated(name)[place].tolist()
         for count, (n, decision) in enumerate(drive(policy, keys, scores)):
             if isinstance(decision, Sample) and draws.seconds is not None:
                 wait[place] += draws.seconds[place][n : n + decision.m].max()

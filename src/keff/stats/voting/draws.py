@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.stats.votes import IntArray, Votes
+from keff.stats.votes import CONFIDENCE, IntArray, Votes
 from keff.stats.voting.dense import ABSTAINS, dense_codes
 from keff.stats.voting.running import Timetable, timetable
 
@@ -19,19 +20,22 @@ Mask = NDArray[np.bool_]
 # What goes with the answers of paths, where known.
 MEASURED = ("correct", "tokens", "confidences", "seconds")
 
+# Ends the names of what was cross-fitted from a confidence: P(right), and the weight of the vote.
+CHANCE, WEIGHT = " chance", " weight"
+
 
 @dataclass(frozen=True)
 class Tallies:
     """The running vote after 0..cap paths, each [n, R, cap + 1].
 
-    ``v1`` and ``v2`` are the two largest counts, ``leader`` the code that leads (the first to reach its
-    count; -1 for none), ``credit`` the correctness of the plurality with 1/t for each of t tied answers
-    (None without labels). A key whose paths differ in correctness is as right as its drawn paths are on
-    average.
+    ``v1`` and ``v2`` are the two largest counts, or sums of weights, ``leader`` the code that leads (the
+    first to reach its count; -1 for none), ``credit`` the correctness of the plurality with 1/t for each of
+    t tied answers (None without labels). A key whose paths differ in correctness is as right as its drawn
+    paths are on average.
     """
 
-    v1: NDArray[np.uint8] | NDArray[np.uint16]
-    v2: NDArray[np.uint8] | NDArray[np.uint16]
+    v1: NDArray[Any]
+    v2: NDArray[Any]
     leader: NDArray[np.int16]
     credit: NDArray[np.float32] | None
 
@@ -46,7 +50,9 @@ class Draws:
     """R orders of drawing ``cap`` paths for each of n items.
 
     ``codes`` [n, R, cap] are answers renumbered 0, 1, ... within the item (-1 abstains); ``correct``,
-    ``tokens``, ``confidences`` and ``seconds`` go with them, where known.
+    ``tokens``, ``confidences``, further ``named`` ones and ``seconds`` go with them, where known. ``weights``
+    are those of the votes (None: one path, one vote), above 0 and whole multiples of a power of two, so that
+    their sums are exact.
     """
 
     codes: NDArray[np.int16]
@@ -54,11 +60,26 @@ class Draws:
     tokens: NDArray[np.float32] | None = None
     confidences: NDArray[np.float32] | None = None
     seconds: NDArray[np.float32] | None = None
+    named: Mapping[str, NDArray[np.float32]] = field(default_factory=dict[str, "NDArray[np.float32]"])
+    weights: NDArray[np.float32] | None = None
 
     def of(self, items: slice) -> Draws:
         """Return the orders of some items."""
         others = {name: values[items] for name in MEASURED if (values := getattr(self, name)) is not None}
-        return self._with_counts(Draws(self.codes[items], **others), items)
+        named = {name: values[items] for name, values in self.named.items()}
+        return self._with_counts(Draws(self.codes[items], **others, named=named), items)
+
+    def rated(self, name: str) -> NDArray[np.float32]:
+        """Return the confidence of a name [n, R, cap]; NaN where it is not known."""
+        values = self.confidences if name == CONFIDENCE else self.named.get(name)
+        return np.full(self.codes.shape, np.nan, np.float32) if values is None else values
+
+    def weighed(self, name: str, weights: NDArray[np.float32]) -> Draws:
+        """Return the codes and correctness with weighted votes, kept by ``name`` for the next rule."""
+        known: dict[str, Draws] = vars(self).setdefault("_weighed", {})
+        if name not in known:
+            known[name] = Draws(self.codes, self.correct, weights=weights)
+        return known[name]
 
     @property
     def cap(self) -> int:
@@ -129,15 +150,17 @@ class Draws:
 
         right = None if self.correct is None else arriving(self.correct)
         scores = None if self.confidences is None else arriving(self.confidences)
-        found = table, Draws(arriving(self.codes), right, confidences=scores)
+        named = {name: arriving(values) for name, values in self.named.items()}
+        found = table, Draws(arriving(self.codes), right, confidences=scores, named=named)
         if rows * cap <= TIMED_CELLS:
             known[cap, width] = found
         return found
 
     def some(self, rows: slice | IntArray, orders: int) -> Draws:
-        """Return the codes and correctness of some items in the first ``orders``, with what was counted."""
+        """Return the votes and correctness of some items in the first ``orders``, with what was counted."""
         correct = None if self.correct is None else self.correct[rows, :orders]
-        return self._with_counts(Draws(self.codes[rows, :orders], correct), rows)
+        weights = None if self.weights is None else self.weights[rows, :orders]
+        return self._with_counts(Draws(self.codes[rows, :orders], correct, weights=weights), rows)
 
     def _with_counts(self, part: Draws, rows: slice | IntArray) -> Draws:
         """Return a part of the orders with what has been counted along them."""
@@ -157,6 +180,7 @@ def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> 
     assert votes.answers is not None
     codes = dense_codes(votes.answers)
     others = {name: values for name in MEASURED if (values := getattr(votes, name)) is not None}
+    others |= votes.named
     drawn_codes = np.empty((votes.n, repeats, cap), np.int16)
     drawn = {name: np.empty((votes.n, repeats, cap), np.float32) for name in others}
     step = max(1, ORDER_CELLS // (repeats * votes.k))
@@ -168,7 +192,13 @@ def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> 
         drawn_codes[rows] = codes[rows].ravel().take(order)
         for name, values in others.items():
             drawn[name][rows] = values[rows].astype(np.float32).ravel().take(order)
-    return Draws(drawn_codes, **drawn)
+    named = {name: drawn.pop(name) for name in votes.named}
+    return Draws(drawn_codes, **drawn, named=named)
+
+
+def at(values: NDArray[Any], place: IntArray) -> NDArray[Any]:
+    """Return the values [n, R, m] at one place of each order [n, R]."""
+    return np.take_along_axis(values, place[..., None], axis=2)[..., 0]
 
 
 def random_orders(uniform: NDArray[np.float32], cap: int) -> NDArray[np.intp]:
@@ -197,7 +227,8 @@ ORDER_CELLS = 2**18
 def _tallies(draws: Draws) -> Tallies:
     """Count some items at a time: what is counted in goes through the cache, not through memory."""
     n, repeats, cap = draws.codes.shape
-    shape, count_type = (n, repeats, cap + 1), np.uint8 if cap < 256 else np.uint16
+    shape = (n, repeats, cap + 1)
+    count_type = np.float32 if draws.weights is not None else np.uint8 if cap < 256 else np.uint16
     v1: ItemArray = np.empty(shape, count_type)
     v2: ItemArray = np.empty(shape, count_type)
     credit = None if draws.correct is None else np.empty(shape, np.float32)
@@ -226,11 +257,12 @@ def _tally_into(out: Tallies, draws: Draws) -> None:
     counts = np.zeros(rows * width, count_type)
     base: IntArray = np.arange(rows, dtype=np.int64) * width - ABSTAINS
     credit = None if draws.correct is None else _Credit(draws)
+    weights = None if draws.weights is None else draws.weights.reshape(rows, cap).T
     for t, code in enumerate(codes):
         voting = code != ABSTAINS
         cell: IntArray = base + code
         new: ItemArray = counts.take(cell)
-        new += voting
+        new += voting if weights is None else voting * weights[t]
         counts[cell] = new
         before = v1[t]
         leads = new > before
@@ -273,6 +305,7 @@ class _Credit:
         n, repeats, cap = draws.codes.shape
         rows = n * repeats
         voted = np.where(draws.codes == ABSTAINS, np.float32(0), draws.correct)
+        voted = voted if draws.weights is None else voted * draws.weights
         self.correct = np.ascontiguousarray(voted.reshape(rows, cap).T)
         self.right = np.zeros(rows * (draws.width + 1), np.float32)
         self.total = np.zeros(rows, np.float32)
@@ -284,7 +317,7 @@ class _Credit:
         right = self.right.take(cell)
         right += self.correct[t]
         self.right[cell] = right
-        right /= np.maximum(count, 1)
+        right /= np.where(count > 0, count, 1)
         self.total += np.where(joins, right, np.float32(0))
         np.copyto(self.total, right, where=leads)
         self.tied += joins

@@ -1,0 +1,112 @@
+"""Answer by the first path that is good enough: switched combining, on a calibrated confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.errors import PolicyError
+from keff.policies._table import check_value
+from keff.policy import Need, Policy, Sample, Stop, View
+from keff.policy.log_odds import Calibrated, leader_of
+from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.stats.votes import FloatArray, IntArray
+from keff.stats.voting.draws import Draws, at
+
+Otherwise = Literal["selection", "log_odds"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch(Calibrated):
+    """Stop at the first path whose P(right) is at least ``tau``; at the cap combine what was drawn.
+
+    ``selection`` takes the path with the highest chance, ``log_odds`` the vote weighted by log odds. A path
+    whose confidence is not known has the base rate, and never ends it alone. With F(tau) the share of paths
+    below tau, independent paths of a question take the sum of F(tau)^(k-1), k = 1 to the cap, on average.
+    """
+
+    tau: float
+    cap: int
+    otherwise: Otherwise
+    monotone: bool = False
+
+    @property
+    def spec(self) -> str:
+        """The string that makes this policy again."""
+        other = None if self.otherwise == "selection" else self.otherwise
+        options = {"confidence": self.named, "else": other}
+        return format_spec("switch", self.tau, cap=self.cap, **options)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What a view must carry."""
+        return frozenset[Need]({"answers", "confidence", *self.unheld})
+
+    def decide(self, view: View) -> Sample | Stop:
+        """Stop at the first path that is good enough, or at the cap; else draw one more."""
+        held, n = self.held(self.spec), min(len(view.keys), self.cap)
+        if len(view.confidence) < n:
+            raise PolicyError(f"{self.spec} needs a confidence for each path: sample with log-probabilities")
+        keys, given = view.keys[:n], view.confidence[:n]
+        rated = np.isfinite(np.asarray(given, np.float64)).tolist()
+        chances: list[float] = held.chance(given).tolist()
+        for place, (key, chance) in enumerate(zip(keys, chances, strict=True)):
+            if key is not None and rated[place] and chance >= self.tau:
+                return Stop(key, chance, "posterior", f"path {place + 1} is right with chance {chance:.2f}")
+        if n < self.cap:
+            return Sample(1)
+        voting = [place for place, key in enumerate(keys) if key is not None]
+        best = max(voting, key=chances.__getitem__, default=None)
+        chance = 0.0 if best is None else chances[best]
+        answer = None if best is None else keys[best]
+        if self.otherwise == "log_odds":
+            answer = leader_of(keys, held.weight(given).tolist())
+        reason = f"the cap: none of {n} paths is right with chance {self.tau:g}"
+        return Stop(answer, chance, "posterior", reason)
+
+    def _good(self, draws: Draws) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return P(right) [n, R, cap], -1 of paths without a vote, and which paths are good enough."""
+        codes = draws.codes[..., : self.cap]
+        chances = np.where(codes >= 0, self.chances(draws, self.spec)[..., : self.cap], -1.0)
+        rated = np.isfinite(draws.rated(self.confidence)[..., : self.cap])
+        return chances, (chances >= self.tau) & rated
+
+    def ahead(self, draws: Draws) -> NDArray[Any]:
+        """Return one more path until one is good enough [n, R, cap + 1]."""
+        found = np.logical_or.accumulate(self._good(draws)[1], axis=2)
+        out = np.ones((*found.shape[:2], self.cap + 1), np.int16)
+        out[..., 1:] = ~found
+        out[..., self.cap] = 0
+        return out
+
+    def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
+        """Return the answer of the path that ended it, else of the best one or of the weighted vote."""
+        chances, good = self._good(draws)
+        drawn = np.arange(self.cap) < stop[..., None]
+        good = good & drawn
+        hit = good.any(axis=2)
+        best: IntArray = np.where(hit, good.argmax(axis=2), np.where(drawn, chances, -2.0).argmax(axis=2))
+        answer = at(draws.codes, best)
+        credit = None if draws.correct is None else at(draws.correct, best).astype(np.float64)
+        if self.otherwise == "log_odds":
+            seen = self.weighed(draws, self.spec).tallies
+            answer = np.where(hit, answer, at(seen.leader, stop)).astype(np.int16)
+            if credit is not None and seen.credit is not None:
+                credit = np.where(hit, credit, at(seen.credit, stop))
+        return answer, credit
+
+
+def policy(value: float | None = 0.9, *, cap: int = DEFAULT_CAP, otherwise: str = "selection") -> Policy:
+    """Return ``switch:tau`` (default 0.9), to be used with a plan that holds the confidence's calibration.
+
+    ``else=selection`` (default) or ``else=log_odds`` says how the paths are combined where none is good
+    enough; ``confidence=NAME`` which confidence is read.
+    """
+    tau = check_value("switch", value, 0, 1)
+    for known in get_args(Otherwise):
+        if otherwise == known:
+            return Switch(tau=tau, cap=check_cap("switch", cap), otherwise=known)
+    raise PolicyError(f"switch: else must be selection or log_odds, not {otherwise!s:.40}")

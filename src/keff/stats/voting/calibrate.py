@@ -1,0 +1,219 @@
+"""Labelled votes and a confidence per path -> how well it tells right from wrong, and its calibration."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit, stdtrit
+
+from keff.records import Interval
+from keff.stats.inference.resampling import cluster_folds
+from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.calibration import GRAIN, LIGHTEST, Calibration, flat
+from keff.stats.voting.correlation import anova_c
+
+KNOTS = 33
+"""Places at which a calibration is written down: what lies between neighbours is a straight line."""
+
+SLOPE_SD = 2.0
+"""Prior standard deviation of a slope: log odds of being right for one logit of the rank. A score that ranks
+nine of ten pairs right has a slope of about 2."""
+
+ORDINARY = (1.0, 4.0)
+"""Least and largest evidence of an ordinary vote, in nats: where paths of a question repeat each other, the
+formula for independent ones leaves this range, and weights would follow confidence alone, or not at all."""
+
+FOLDS = 5
+STEPS = 30
+BLOCK = 2**22
+"""Pairs of paths that are compared at a time."""
+
+
+def within_auc(votes: Votes, confidences: FloatArray) -> Interval:
+    """Return how often a right path has the higher confidence of a right and a wrong one of its question.
+
+    Over all such pairs, ties one half; paths without an answer or a finite confidence are in none. 95%
+    cluster-robust t limits of the ratio, None where fewer than two clusters hold such a pair. NaN without
+    pairs. Raises ValueError without labels.
+    """
+    right, wrong = _sides(votes, confidences)
+    higher, pairs = np.zeros(votes.n), np.zeros(votes.n)
+    step = max(1, BLOCK // votes.k**2)
+    for start in range(0, votes.n, step):
+        rows = slice(start, start + step)
+        apart = np.sign(confidences[rows, :, None] - confidences[rows, None, :])
+        both = right[rows, :, None] & wrong[rows, None, :]
+        pairs[rows] = both.sum(axis=(1, 2))
+        higher[rows] = np.where(both, (apart + 1) / 2, 0.0).sum(axis=(1, 2))
+    method = "pairs within questions, cluster_t"
+    total = float(pairs.sum())
+    if total == 0:
+        return Interval(float("nan"), None, None, method)
+    value = float(higher.sum()) / total
+    ids = votes.cluster_ids
+    held = np.bincount(ids, pairs) > 0
+    units = int(held.sum())
+    if units < 2:
+        return Interval(value, None, None, method)
+    apart = np.bincount(ids, higher - value * pairs)[held]
+    half = float(stdtrit(units - 1, 0.975) * np.sqrt(apart @ apart * units / (units - 1)) / total)
+    # One imagined pair that is ordered wrongly keeps a perfect order of few pairs from certainty.
+    half = max(half, 1 / (units + 1) if value in (0.0, 1.0) else 0.0)
+    return Interval(value, max(value - half, 0.0), min(value + half, 1.0), method)
+
+
+def calibrate(votes: Votes, confidences: FloatArray, auc: Interval | None = None) -> Calibration:
+    """Return the calibration of a confidence [n, K] on labelled votes; ``auc`` where it is known.
+
+    Logistic in the logit of the confidence's rank among all paths, so that any monotone number will do: the
+    chance from all paths (each worth less, the more alike those of a question are), the weight from pairs
+    of a right and a wrong path of one question, in which what questions differ in cancels (conditional
+    logistic). Slopes have a normal prior around 0, which is the base rate. An ordinary vote is worth
+    logit(base) - log(q), q the chance that two wrong paths agree. Where the interval of ``within_auc`` holds
+    one half, it is flat; where it is below, the sign is turned.
+    """
+    right, wrong = _sides(votes, confidences)
+    base = (float(right.sum()) + 1) / (float(right.sum() + wrong.sum()) + 2)
+    auc = auc or within_auc(votes, confidences)
+    limits = auc.limits
+    if limits is None or limits[0] <= 0.5 <= limits[1]:
+        return flat(base)
+    sign = 1 if limits[0] > 0.5 else -1
+    known = right | wrong
+    given: FloatArray = sign * confidences
+    values, ranks = _ranks(given[known])
+    if values.size < 2:
+        return flat(base)
+    z = np.zeros(given.shape)
+    z[known] = logit(np.interp(given[known], values, ranks))
+    level, slope = _chances(votes, right, known, z)
+    pairs, weight = _pairs(right, wrong, z)
+    within = max(_logistic(pairs[:, None], np.ones(len(pairs)), weight, (1.0,))[0], 0.0)
+    ordinary = float(np.clip(logit(base) - np.log(_wrong_agree(votes, wrong)), *ORDINARY))
+    shares: FloatArray = np.linspace(ranks[0], ranks[-1], KNOTS)
+    places: set[int] = set(np.searchsorted(ranks, shares).tolist())
+    at = values[[place for place in sorted(places) if place < values.size]]
+    knots: FloatArray = logit(np.interp(at, values, ranks))
+    rare = 0.5 / (votes.n_clusters + 1)  # so many questions show no rarer error
+    most = -float(logit(rare))
+    chances: FloatArray = np.clip(expit(level + slope * knots), rare, 1 - rare)
+    # Weights differ by what tells paths of one question apart, and no more than errors can be rare.
+    steps: FloatArray = np.clip(within * (knots - _middle(z[known], within, base)), -most, most)
+    weights: FloatArray = np.round(np.maximum(1 + steps / ordinary, LIGHTEST) * GRAIN) / GRAIN
+    order = slice(None, None, sign)
+    return Calibration(
+        tuple((sign * at)[order].tolist()),
+        tuple(chances[order].tolist()),
+        tuple(weights[order].tolist()),
+        base,
+        sign,
+    )
+
+
+def _ranks(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the different values, rising, and their mean ranks as shares strictly between 0 and 1."""
+    ordered: FloatArray = np.sort(values)
+    starts = np.flatnonzero(np.append(True, np.diff(ordered) > 0))
+    counts = np.diff(np.append(starts, ordered.size))
+    return ordered[starts], (starts + counts / 2) / ordered.size
+
+
+def _chances(
+    votes: Votes, right: NDArray[np.bool_], known: NDArray[np.bool_], z: FloatArray
+) -> tuple[float, float]:
+    """Return level and slope of the log odds of being right in z, over the paths of all questions."""
+    similar = float(np.clip(np.nan_to_num(anova_c(votes)), 0.0, 1.0)) if votes.k > 1 else 0.0
+    # Paths of a question say less than as many of different ones.
+    each = 1 / (1 + (float(known.sum(axis=1).mean()) - 1) * similar)
+    x = np.stack([np.ones(int(known.sum())), z[known]], axis=1)
+    level, slope = _logistic(x, right[known].astype(np.float64), np.full(len(x), each), (0.0, 1.0))
+    return level, max(slope, 0.0)
+
+
+def cross_fitted(
+    votes: Votes, confidences: FloatArray, rng: np.random.Generator, folds: int = FOLDS
+) -> tuple[FloatArray, FloatArray]:
+    """Return chances and weights [n, K], each from the questions of the other folds of clusters.
+
+    With fewer clusters than folds, as many folds as clusters; with one nothing is known of any path.
+    """
+    folds = min(folds, votes.n_clusters)
+    if folds < 2:
+        nothing = flat(0.5)
+        return nothing.chance(confidences), nothing.weight(confidences)
+    fold = cluster_folds(votes, folds, rng)
+    chances, weights = np.empty(confidences.shape), np.empty(confidences.shape)
+    for part in range(folds):
+        held = fold == part
+        found = calibrate(votes.take(~held), confidences[~held])
+        chances[held], weights[held] = found.chance(confidences[held]), found.weight(confidences[held])
+    return chances, weights
+
+
+def _sides(votes: Votes, confidences: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which paths are right and which are wrong [n, K], of those that vote and are rated."""
+    rated = np.isfinite(confidences)
+    if votes.answers is not None:
+        rated = rated & (votes.answers >= 0)
+    right = votes.scored() == 1
+    return rated & right, rated & ~right
+
+
+def _pairs(
+    right: NDArray[np.bool_], wrong: NDArray[np.bool_], z: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return z of the right minus z of the wrong path of every mixed pair, and its weight.
+
+    A question with r right and w wrong paths holds r w pairs, and no more to learn than min(r, w) of them.
+    """
+    differences: list[FloatArray] = []
+    weights: list[FloatArray] = []
+    for row in np.flatnonzero(right.any(axis=1) & wrong.any(axis=1)).tolist():
+        apart: FloatArray = (z[row, right[row]][:, None] - z[row, wrong[row]]).ravel()
+        differences.append(apart)
+        weights.append(np.full(apart.size, min(right[row].sum(), wrong[row].sum()) / apart.size))
+    return np.concatenate(differences), np.concatenate(weights)
+
+
+def _logistic(
+    x: FloatArray, y: FloatArray, weight: FloatArray, shrunk: tuple[float, ...]
+) -> tuple[float, ...]:
+    """Return coefficients of a weighted logistic regression by Newton's steps; ``shrunk`` have a prior."""
+    prior = np.diag(shrunk) / SLOPE_SD**2
+    # The level of a pilot that is all right is finite with half a path of each kind.
+    prior = prior + 1e-3 * np.eye(x.shape[1])
+    found = np.zeros(x.shape[1])
+    for _ in range(STEPS):
+        p = expit(x @ found)
+        slope = x.T @ (weight * (y - p)) - prior @ found
+        bend = (x * (weight * p * (1 - p))[:, None]).T @ x + prior
+        step = np.linalg.solve(bend, slope)
+        found = found + np.clip(step, -2, 2)
+        if np.abs(step).max() < 1e-9:
+            break
+    return tuple(found.tolist())
+
+
+def _middle(z: FloatArray, slope: float, base: float) -> float:
+    """Return the z of a path that is right as often as all are on average, by the slope within questions."""
+    level = float(logit(base))
+    for _ in range(STEPS):
+        p = expit(level + slope * z)
+        level -= float((p.mean() - base) / max(float((p * (1 - p)).mean()), 1e-9))
+    return float((logit(base) - level) / slope) if slope > 0 else 0.0
+
+
+def _wrong_agree(votes: Votes, wrong: NDArray[np.bool_]) -> float:
+    """Return how often two wrong paths of a question hold the same answer, one pair of each kind added."""
+    if votes.answers is None:
+        return 0.5
+    same = pairs = 0
+    codes: IntArray = np.where(wrong, votes.answers, -1)
+    step = max(1, BLOCK // votes.k**2)
+    for start in range(0, votes.n, step):
+        some = codes[start : start + step]
+        alike = (some[:, :, None] == some[:, None, :]) & (some >= 0)[:, :, None]
+        same += int(alike.sum()) - int((some >= 0).sum())
+        size = (some >= 0).sum(axis=1)
+        pairs += int((size * (size - 1)).sum())
+    return (same + 1) / (pairs + 2)
