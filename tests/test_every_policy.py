@@ -15,7 +15,8 @@ from how_many import examples
 from keff import plugins
 from keff.analysis.replay.outcomes import drive, run
 from keff.errors import PolicyError
-from keff.policy import ConfidenceVote, Fittable, Sample, Stop, Vectorised, View, parse_policy, tally
+from keff.policy import ConfidenceVote, Fittable, Policy, Sample, Stop, Vectorised, View, parse_policy, tally
+from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import Draws
 
 OURS = (
@@ -41,7 +42,19 @@ OURS = (
     "e_value:0.1,cap=24,wave=5",
     "lead_k:3,cap=14,wave=3,weight=confidence,temperature=0.5",
     "budget:3,cap=12,wave=3+5",
+    "fixed:7,weight=log_odds",
+    "curtailed:cap=9,weight=log_odds",
+    "lead_k:3,cap=14,weight=log_odds",
+    "lead_k:2,weight=log_odds,wave=3",
+    "adaptive_consistency:0.9,weight=log_odds",
+    "budget:2.4,b=8,cap=16,weight=log_odds",
+    "esc:3,cap=11,weight=log_odds",
+    "switch:0.8,cap=12",
+    "switch:0.97,cap=9,else=log_odds",
+    "switch:0.9,wave=3",
 )
+KNOWN = {"confidence": Calibration((0.1, 0.5, 0.9), (0.3, 0.6, 0.95), (0.5, 1.0, 1.75), 0.6)}
+"""Held by the policies that need a calibration."""
 BRANCHING = {"cascade", "mix"}
 """Policies over several branches: their own test is tests/policies/test_cascade.py."""
 
@@ -57,7 +70,9 @@ def confidences(n: int) -> list[float]:
     return np.random.default_rng(3).random(n).tolist()
 
 
-made = cache(parse_policy)
+@cache
+def made(spec: str) -> Policy:
+    return parse_policy(spec, KNOWN)
 
 
 def stop_of(spec: str, votes: list[str | None]) -> tuple[int, Stop]:
@@ -76,8 +91,8 @@ def test_every_policy_has_a_summary_and_working_defaults(name: str) -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_the_spec_makes_the_same_policy_again(spec: str) -> None:
-    policy = parse_policy(spec)
-    again = parse_policy(policy.spec)
+    policy = made(spec)
+    again = made(policy.spec)
     assert again.spec == policy.spec
     assert (again.cap, again.needs, again.monotone) == (policy.cap, policy.needs, policy.monotone)
     votes = ["a", "b", "a", "a", None, "c"] * 6
@@ -93,7 +108,7 @@ def test_it_stops_by_its_cap_and_answers_what_was_seen(spec: str, votes: list[st
     seen = votes[:n]
     assert stop.answer in seen or (stop.answer is None and set(seen) <= {None})
     assert stop.reason
-    if "weight=" not in spec and "window" not in spec:
+    if not any(word in spec for word in ("weight=", "window", "switch")):
         assert stop.answer == tally(seen).leader
 
 
@@ -115,7 +130,7 @@ def test_replay_decides_as_the_live_policy_does(spec: str) -> None:
     rng = np.random.default_rng(11)
     codes = rng.choice([-1, 0, 1, 2, 3], p=[0.1, 0.45, 0.25, 0.15, 0.05], size=(12, 20, 32)).astype(np.int16)
     scores = np.broadcast_to(np.array(confidences(32), np.float32), codes.shape)
-    policy = parse_policy(spec)
+    policy = made(spec)
     walks = run(policy, Draws(codes, correct=(codes == 0).astype(np.float32), confidences=scores))
     for place in np.ndindex(12, 20):
         votes = [None if code < 0 else str(code) for code in codes[place].tolist()]
@@ -124,7 +139,13 @@ def test_replay_decides_as_the_live_policy_does(spec: str) -> None:
         assert (walks.stop[place], walks.rounds[place]) == (n, rounds)
         tied = [key for key, count in tally(votes[:n]).counts.items() if count == tally(votes[:n]).v1]
         by_window = "answer=window" in spec and stop.reason.startswith("the last")
-        if len(tied) == 1 or "weight=" in spec or by_window:
+        if "log_odds" in spec:
+            weights = KNOWN["confidence"].weight(scores[place][:n]).tolist()
+            sums = dict.fromkeys(filter(None, votes[:n]), 0.0)
+            for vote, weight in zip(votes[:n], weights, strict=True):
+                sums |= {vote: sums[vote] + weight} if vote else {}
+            tied = [key for key in sums if sums[key] == max(sums.values())]
+        if len(tied) == 1 or "weight=confidence" in spec or "switch" in spec or by_window:
             assert walks.answer[place] == (-1 if stop.answer is None else int(stop.answer))
 
 
@@ -160,11 +181,9 @@ def test_renaming_the_answers_changes_nothing_else(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_policy_travels_to_another_process(spec: str) -> None:
-    policy = pickle.loads(pickle.dumps(parse_policy(spec)))
+    policy = pickle.loads(pickle.dumps(made(spec)))
     votes = ["a", "a", "b", "a"] * 8
-    assert list(drive(policy, votes, confidences(32))) == list(
-        drive(parse_policy(spec), votes, confidences(32))
-    )
+    assert list(drive(policy, votes, confidences(32))) == list(drive(made(spec), votes, confidences(32)))
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -176,7 +195,7 @@ def test_nothing_but_abstentions_gives_no_answer_at_the_cap(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_view_longer_than_the_cap_is_cut_to_it(spec: str) -> None:
-    policy = parse_policy(spec)
+    policy = made(spec)
     votes = ["a", "b", "c", "d"] * 16
     at_cap = policy.decide(View(votes[: policy.cap], confidences(policy.cap)))
     assert isinstance(at_cap, Stop)
@@ -214,7 +233,13 @@ def test_a_view_longer_than_the_cap_is_cut_to_it(spec: str) -> None:
         ("pilot_budget:0.98,a=x,w=y", "a must be"),
         ("adaptive_k:0", "above 0"),
         ("adaptive_k:form=best", "form must be"),
-        ("lead_k:3,weight=length", "only weight"),
+        ("lead_k:3,weight=length", "weights are"),
+        ("lead_k:3,weight=log_odds,temperature=2", "goes with weight=confidence"),
+        ("lead_k:3,weight=log_odds,confidence=a/b", "the name of one"),
+        ("switch:1.5", "below 1"),
+        ("switch:0.9,else=vote", "else must be"),
+        ("switch:0.9,weight=log_odds", "else=log_odds"),
+        ("cascade:S(lead_k:2,cap=2)/L(fixed:1),weight=log_odds", "over one branch"),
         ("lead_k:3,wave=0", "wave must be an integer from 1"),
         ("lead_k:3,wave=2.5", "wave must be an integer from 1"),
         ("lead_k:3,wave=3+x", "wave must be an integer from 1"),
@@ -253,5 +278,5 @@ def test_a_policy_that_can_be_fitted_says_whether_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_the_first_decision_asks_for_paths(spec: str) -> None:
-    first = parse_policy(spec).decide(View([]))
+    first = made(spec).decide(View([]))
     assert isinstance(first, Sample) and first.m >= 1

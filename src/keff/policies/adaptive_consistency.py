@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,12 @@ def policy(value: float | None = 0.95, *, cap: int = DEFAULT_CAP, rule: str = "b
         return DirichletPolicy(spec, threshold, cap)
     beta = beats_half(cap)
     table = np.broadcast_to(beta >= threshold, (cap + 1,) * 3)
+    return BoundedTable(spec, cap, partial(_sure, threshold), (table, beta, _beta))
+
+
+def _sure(threshold: float, n: Any, v1: Any, v2: Any, most: float) -> Any:  # noqa: ARG001
     # Rounding must not hide a posterior that is the threshold itself, such as .9375 of three votes.
-    least = threshold - 1e-12
-    return BoundedTable(spec, cap, lambda _, v1, v2, __: _beta(v1, v2) >= least, (table, beta, _beta))
+    return _beta(v1, v2) >= threshold - 1e-12
 
 
 def _beta(v1: Any, v2: Any) -> Any:

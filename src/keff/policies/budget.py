@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
 
 
-def boundary(k: float, cap: int, b: float, n: Any, v1: Any, v2: Any) -> Any:
+def boundary(k: float, cap: int, b: float, n: Any, v1: Any, v2: Any, most: float) -> Any:  # noqa: ARG001
     """Return where ``budget:k,b=b`` stops before its cap."""
     # Multiplied out: no division by zero at n = cap, at k = cap, or before the first vote.
     enough = (v1 - v2) ** 2 * (k + b) * (cap - k) >= k**2 * (v1 + v2 + b) * (cap - n) * (1 - 1e-12)
@@ -33,4 +34,4 @@ def policy(value: float | None = 4, *, cap: int = DEFAULT_CAP, b: float = 0.0) -
     if isinstance(b, str) or not 0 <= b < np.inf:
         raise PolicyError(f"budget: b must be a number of at least 0, not {b}")
     spec = format_spec("budget", k, cap=cap, b=b or None)
-    return BoundedTable(spec, cap, lambda n, v1, v2, _: boundary(k, cap, b, n, v1, v2))
+    return BoundedTable(spec, cap, partial(boundary, k, cap, b))

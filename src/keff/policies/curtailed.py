@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from keff.errors import PolicyError
 from keff.policies._table import BoundedTable
 from keff.policy import Policy
@@ -13,4 +16,8 @@ def policy(value: float | None = None, *, cap: int = DEFAULT_CAP) -> Policy:
     if value is not None:
         raise PolicyError(f"curtailed takes no value: write curtailed:cap={value}")
     spec = format_spec("curtailed", cap=check_cap("curtailed", cap))
-    return BoundedTable(spec, cap, lambda n, v1, v2, most: v1 - v2 > most * (cap - n))
+    return BoundedTable(spec, cap, partial(_settled, cap))
+
+
+def _settled(cap: int, n: Any, v1: Any, v2: Any, most: float) -> Any:
+    return v1 - v2 > most * (cap - n)

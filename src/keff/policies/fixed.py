@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from keff.errors import PolicyError
@@ -16,4 +18,8 @@ def policy(value: float | None = None, *, cap: int | None = None) -> Policy:
     whole = check_cap("fixed", int(paths) if isinstance(paths, float) and paths.is_integer() else paths)
     if cap is not None and whole > check_cap("fixed", cap):
         raise PolicyError(f"fixed:{whole} is above its cap {cap}: leave the cap out")
-    return BoundedTable(f"fixed:{whole}", whole, lambda n, v1, v2, _: np.zeros_like(n + v1 + v2, np.bool_))
+    return BoundedTable(f"fixed:{whole}", whole, _never)
+
+
+def _never(n: Any, v1: Any, v2: Any, most: float) -> Any:  # noqa: ARG001
+    return np.zeros_like(n + v1 + v2, np.bool_)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from keff.policies._table import BoundedTable, check_value
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
@@ -15,4 +18,8 @@ def policy(value: float | None = 3, *, cap: int = DEFAULT_CAP) -> Policy:
     """
     lead = check_value("lead_k", value, 0, 257, whole=True)
     spec = format_spec("lead_k", lead, cap=check_cap("lead_k", cap))
-    return BoundedTable(spec, cap, lambda _, v1, v2, __: v1 - v2 >= lead)
+    return BoundedTable(spec, cap, partial(_leads, lead))
+
+
+def _leads(lead: float, n: Any, v1: Any, v2: Any, most: float) -> Any:  # noqa: ARG001
+    return v1 - v2 >= lead

@@ -67,10 +67,10 @@ class Switch(Calibrated):
         reason = f"the cap: none of {n} paths is right with chance {self.tau:g}"
         return Stop(answer, chance, "posterior", reason)
 
-    def _good(self, draws: Draws) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def _good(self, draws: Draws) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Return P(right) [n, R, cap], -1 of paths without a vote, and which paths are good enough."""
         codes = draws.codes[..., : self.cap]
-        chances = np.where(codes >= 0, self.chances(draws, self.spec)[..., : self.cap], -1.0)
+        chances: FloatArray = np.where(codes >= 0, self.chances(draws, self.spec)[..., : self.cap], -1.0)
         rated = np.isfinite(draws.rated(self.confidence)[..., : self.cap])
         return chances, (chances >= self.tau) & rated
 
@@ -88,7 +88,8 @@ class Switch(Calibrated):
         drawn = np.arange(self.cap) < stop[..., None]
         good = good & drawn
         hit = good.any(axis=2)
-        best: IntArray = np.where(hit, good.argmax(axis=2), np.where(drawn, chances, -2.0).argmax(axis=2))
+        highest: IntArray = np.where(drawn, chances, -2.0).argmax(axis=2)
+        best: IntArray = np.where(hit, good.argmax(axis=2), highest)
         answer = at(draws.codes, best)
         credit = None if draws.correct is None else at(draws.correct, best).astype(np.float64)
         if self.otherwise == "log_odds":

@@ -37,11 +37,12 @@ def within_auc(votes: Votes, confidences: FloatArray) -> Interval:
     pairs. Raises ValueError without labels.
     """
     right, wrong = _sides(votes, confidences)
+    given = np.nan_to_num(confidences, posinf=0.0, neginf=0.0)
     higher, pairs = np.zeros(votes.n), np.zeros(votes.n)
     step = max(1, BLOCK // votes.k**2)
     for start in range(0, votes.n, step):
         rows = slice(start, start + step)
-        apart = np.sign(confidences[rows, :, None] - confidences[rows, None, :])
+        apart = np.sign(given[rows, :, None] - given[rows, None, :])
         both = right[rows, :, None] & wrong[rows, None, :]
         pairs[rows] = both.sum(axis=(1, 2))
         higher[rows] = np.where(both, (apart + 1) / 2, 0.0).sum(axis=(1, 2))
@@ -80,7 +81,7 @@ def calibrate(votes: Votes, confidences: FloatArray, auc: Interval | None = None
         return flat(base)
     sign = 1 if limits[0] > 0.5 else -1
     known = right | wrong
-    given: FloatArray = sign * confidences
+    given: FloatArray = sign * np.nan_to_num(confidences, posinf=0.0, neginf=0.0)
     values, ranks = _ranks(given[known])
     if values.size < 2:
         return flat(base)
@@ -90,7 +91,7 @@ def calibrate(votes: Votes, confidences: FloatArray, auc: Interval | None = None
     pairs, weight = _pairs(right, wrong, z)
     within = max(_logistic(pairs[:, None], np.ones(len(pairs)), weight, (1.0,))[0], 0.0)
     ordinary = float(np.clip(logit(base) - np.log(_wrong_agree(votes, wrong)), *ORDINARY))
-    shares: FloatArray = np.linspace(ranks[0], ranks[-1], KNOTS)
+    shares: FloatArray = np.linspace(float(ranks[0]), float(ranks[-1]), KNOTS)
     places: set[int] = set(np.searchsorted(ranks, shares).tolist())
     at = values[[place for place in sorted(places) if place < values.size]]
     knots: FloatArray = logit(np.interp(at, values, ranks))

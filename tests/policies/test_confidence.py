@@ -1,0 +1,120 @@
+"""Switched combining and votes weighted by log odds: formulas, special cases, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from keff.analysis.replay import Replaying, replay
+from keff.analysis.replay.outcomes import run
+from keff.errors import PolicyError
+from keff.policy import View, parse_policy
+from keff.stats.votes import Votes
+from keff.stats.voting.calibration import Calibration, flat
+from keff.stats.voting.draws import Draws
+
+EVEN = {"confidence": flat(0.6)}
+STRAIGHT = {"confidence": Calibration((0.0, 1.0), (0.0, 1.0), (0.5, 1.5), 0.5)}
+
+
+def random_draws(seed: int = 0, shape: tuple[int, int, int] = (40, 30, 12)) -> Draws:
+    rng = np.random.default_rng(seed)
+    codes = rng.choice([-1, 0, 1, 2], p=[0.1, 0.5, 0.25, 0.15], size=shape).astype(np.int16)
+    # In steps that single precision holds, so that a replay and a live vote read the same number.
+    scores = (rng.integers(0, 1025, shape) / 1024).astype(np.float32)
+    return Draws(codes, correct=(codes == 0).astype(np.float32), confidences=scores)
+
+
+@pytest.mark.parametrize(
+    "spec", ["adaptive_consistency:0.95,cap=12", "lead_k:3,cap=12", "budget:3,b=8,cap=12", "curtailed:cap=12"]
+)
+def test_without_information_a_weighted_rule_is_the_rule(spec: str) -> None:
+    draws = random_draws()
+    plain, weighed = run(parse_policy(spec), draws), run(parse_policy(f"{spec},weight=log_odds", EVEN), draws)
+    assert np.array_equal(plain.stop, weighed.stop)
+    assert np.array_equal(plain.answer, weighed.answer)
+    assert np.array_equal(plain.credit, weighed.credit)
+
+
+def test_weights_that_are_powers_of_the_confidence_answer_as_cisc_does() -> None:
+    draws, at = random_draws(1), np.linspace(0, 1, 1025)
+    powers = {"confidence": Calibration(tuple(at), tuple(at), tuple(np.exp(at / 0.5)), 0.5)}
+    ours = run(parse_policy("fixed:12,weight=log_odds", powers), draws).answer
+    theirs = run(parse_policy("fixed:12,weight=confidence,temperature=0.5"), draws).answer
+    assert np.mean(ours == theirs) > 0.999  # weights are rounded to 1/1024: only near ties may differ
+
+
+def test_curtailed_weighted_votes_answer_as_all_paths_would() -> None:
+    draws = random_draws(2)
+    whole = run(parse_policy("fixed:12,weight=log_odds", STRAIGHT), draws)
+    cut = run(parse_policy("curtailed:cap=12,weight=log_odds", STRAIGHT), draws)
+    sums = np.stack([draws.confidences * (draws.codes == code) for code in range(3)])
+    settled = (cut.answer == whole.answer) | (cut.stop == 12)
+    assert settled.all() and (cut.stop < 12).mean() > 0.3 and sums.any()
+
+
+@pytest.mark.parametrize("tau", [0.3, 0.6, 0.9])
+def test_switched_combining_draws_as_many_paths_as_its_formula_says(tau: float) -> None:
+    rng = np.random.default_rng(4)
+    n, cap = 40_000, 6
+    scores = rng.random((n, 1, cap)).astype(np.float32)  # P(right) is the confidence itself
+    right = (rng.random(scores.shape) < scores).astype(np.float32)
+    draws = Draws((1 - right).astype(np.int16), correct=right, confidences=scores)
+    walks = run(parse_policy(f"switch:{tau},cap={cap}", STRAIGHT), draws)
+    below = np.round(tau * 1024) / 1024
+    expected = sum(below ** (k - 1) for k in range(1, cap + 1))
+    assert walks.stop.mean() == pytest.approx(expected, abs=4 * walks.stop.std() / n**0.5)
+    # Above tau a path is right with chance (1 + tau) / 2, the best of six below with tau 6 / 7.
+    accuracy = (1 - below**cap) * (1 + below) / 2 + below**cap * below * cap / (cap + 1)
+    assert walks.credit is not None
+    assert walks.credit.mean() == pytest.approx(accuracy, abs=4 * 0.5 / n**0.5)
+
+
+def test_a_path_whose_confidence_is_not_known_is_an_ordinary_vote() -> None:
+    nan = float("nan")
+    # Even where the base rate is above the bar.
+    switch = parse_policy(
+        "switch:0.6,cap=3", {"confidence": Calibration((0.0, 1.0), (0.2, 0.9), (0.5, 1), 0.8)}
+    )
+    assert switch.decide(View(["a"], [nan])) == switch.decide(View(["a"], [float("inf")]))
+    assert switch.decide(View(["a", "b"], [nan, 1.0])).answer == "b"  # type: ignore[union-attr]
+    vote = parse_policy("fixed:3,weight=log_odds", STRAIGHT)
+    assert vote.decide(View(["a", "a", "b"], [nan, nan, 1.0])).answer == "a"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("spec", ["switch:0.9,cap=8", "lead_k:2,weight=log_odds", "switch:0.9,in_flight=4"])
+def test_without_a_calibration_it_says_what_makes_one(spec: str) -> None:
+    with pytest.raises(PolicyError, match=r"keff analyze RECORD -o plan\.json"):
+        parse_policy(spec).decide(View([]))
+
+
+def scored(seed: int = 0, n: int = 300, k: int = 8) -> tuple[Votes, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    hard = rng.normal(size=(n, 1))
+    right = (rng.random((n, k)) < 1 / (1 + np.exp(-hard))).astype(int)
+    answers = np.where(right, 0, rng.integers(1, 4, (n, k)))
+    return Votes(answers=answers, correct=right), right + 0.7 * rng.normal(size=(n, k))
+
+
+def test_a_replay_calibrates_on_other_questions_and_reads_named_confidences() -> None:
+    votes, score = scored()
+    votes = Votes(votes.answers, votes.correct, confidences=np.zeros_like(score), named={"judge": score})
+    rules = ["fixed:8", "switch:0.7,cap=8,confidence=judge", "fixed:8,weight=log_odds,confidence=judge"]
+    rules += ["fixed:8,weight=log_odds", "lead_k:2,cap=8,weight=log_odds,confidence=judge,wave=2"]
+    seen = replay(votes, rules, np.random.default_rng(0), Replaying(replicates=50))
+    plain, switched, weighed, constant, waves = seen.policies
+    assert switched.mean_paths < 4 and switched.accuracy.value > plain.accuracy.value + 0.05
+    assert weighed.accuracy.value > plain.accuracy.value + 0.05
+    # A constant says nothing: the vote is the plain one.
+    assert constant.accuracy.value == pytest.approx(plain.accuracy.value, abs=1e-3)
+    assert waves.mean_paths < 8
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [("switch:0.9,cap=8", "these records have none"), ("switch:0.9,cap=8,confidence=x", "confidence x")],
+)
+def test_a_replay_without_the_confidence_is_refused(spec: str, says: str) -> None:
+    votes, _ = scored()
+    with pytest.raises(PolicyError, match=says):
+        replay(votes, [spec], np.random.default_rng(0))
