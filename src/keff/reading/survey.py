@@ -12,9 +12,11 @@ import numpy as np
 from keff import answers
 from keff.errors import LogError
 from keff.log import Question, find_log
+from keff.logs._bulk import Bulk, BulkLog
 from keff.reading.ballot import Reading
 from keff.reading.open import Opening, naming, one_part, reading, told
 from keff.records import Result
+from keff.stats.votes import IntArray
 
 LONGEST = 200
 ENDINGS = 10
@@ -58,11 +60,65 @@ def survey(path: Path, opening: Opening, *, size: int = 20, seed: int = 0) -> Su
 
     Raises LogError where the record holds correctness only.
     """
-    log = find_log(path, opening.format)
+    log, rng = find_log(path, opening.format), np.random.default_rng(seed)
     with naming(path):
         how = reading(told(log, path, opening), opening)
+        bulk = log.bulk(path) if isinstance(log, BulkLog) and opening.part is None else None
+        if bulk is not None and not bulk.has_texts:
+            return _by_columns(bulk, how, size, rng)
         questions = one_part(log.questions(path, texts=True), opening.part)
-        return _Surveyor(how, size, np.random.default_rng(seed)).over(questions)
+        return _Surveyor(how, size, rng).over(questions)
+
+
+def _by_columns(bulk: Bulk, how: Reading, size: int, rng: np.random.Generator) -> Survey:
+    """Return the survey of answers that were read by columns: each different one is read once."""
+    texts = [*bulk.answers.names, ""]  # code -1 is the last: no answer
+    said = [_recorded(text, how) for text in texts]
+    codes = bulk.answers.codes
+    times = np.bincount(np.where(codes < 0, len(texts) - 1, codes), minlength=len(texts)).tolist()
+    rules, endings = Counter[str](), Counter[str]()
+    for text, each, count in zip(texts, said, times, strict=True):
+        if count:
+            rules[each.rule] += count
+            if each.key is None:
+                endings[_end(text, ENDING)] += count
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(each.key for each in said if each.key))}
+    keys = np.array([-1 if each.key is None else numbers[each.key] for each in said], np.int64)[codes]
+    question = np.repeat(np.arange(bulk.sizes.size, dtype=np.int64), bulk.sizes)
+    shown = np.sort(rng.choice(codes.size, min(size, codes.size), replace=False)).tolist()
+    return Survey(
+        space=how.space,
+        whole=False,
+        questions=bulk.sizes.size,
+        texts=codes.size,
+        read=int((keys >= 0).sum()),
+        agreement=_agreement(question[keys >= 0], keys[keys >= 0], bulk.sizes.size),
+        rules=dict(rules.most_common()),
+        endings=dict(endings.most_common(ENDINGS)),
+        sample=tuple(
+            _sampled(bulk.ids[int(question[place])], texts[codes[place]], said[codes[place]])
+            for place in shown
+        ),
+    )
+
+
+def _agreement(question: IntArray, key: IntArray, questions: int) -> float | None:
+    """Return how often two answers of a question [m] have one key [m], the mean over questions with two."""
+    width = int(key.max(initial=0)) + 1
+    pairs, votes = np.unique(question * width + key, return_counts=True)
+    met = np.bincount((pairs // width).astype(np.int64), votes * (votes - 1), questions)
+    cast = np.bincount(question, minlength=questions)
+    several = cast > 1
+    return float((met[several] / (cast * (cast - 1))[several]).mean()) if several.any() else None
+
+
+def _recorded(text: str, how: Reading) -> answers.Read:
+    key = how.key(text) if text else None
+    return answers.Read(text or None, key, "recorded" if key is not None else answers.ABSTAINED)
+
+
+def _sampled(name: str, text: str, said: answers.Read) -> Sampled:
+    return Sampled(name, _end(text, LONGEST), _short(said.answer), said.rule, _short(said.key))
 
 
 class _Surveyor:
@@ -114,15 +170,13 @@ class _Surveyor:
         # Reservoir sampling: every text is as likely to be kept, and the log is read once.
         place = len(self.sample) if self.count <= self.size else int(self.rng.integers(self.count))
         if place < self.size:
-            kept = Sampled(name, _end(text, LONGEST), _short(said.answer), said.rule, _short(said.key))
-            self.sample[place : place + 1] = [kept]
+            self.sample[place : place + 1] = [_sampled(name, text, said)]
         return said.key
 
     def _said(self, text: str, truncated: bool) -> answers.Read:
         if self.whole and self.how.read is not None:
             return self.how.read(text, truncated)
-        key = self.how.key(text) if text else None
-        return answers.Read(text or None, key, "recorded" if key is not None else answers.ABSTAINED)
+        return _recorded(text, self.how)
 
 
 def _end(text: str, size: int) -> str:
