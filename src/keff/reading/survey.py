@@ -12,7 +12,7 @@ import numpy as np
 from keff import answers
 from keff.errors import LogError
 from keff.log import Question, find_log
-from keff.logs._bulk import Bulk, BulkLog
+from keff.logs.parts.bulk import Bulk, BulkLog
 from keff.reading.ballot import Reading
 from keff.reading.open import Opening, naming, one_part, reading, told
 from keff.records import Result
