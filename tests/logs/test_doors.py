@@ -7,12 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from openai.types.chat import ChatCompletion
 
 from command_line import keff
 from keff.errors import LogError
 from keff.reading.open import Opening, Record, open_record
+from keff.reading.repeated import scored_logs
 from keff.reading.several import open_records
 
 RECORDED = Path(__file__).parent / "fixtures" / "real"
@@ -252,3 +254,39 @@ def test_results_of_bfcl_are_scored_by_the_file_beside_them(tmp_path: Path) -> N
     lines(score, [failed])
     with pytest.raises(LogError, match="is it a score file"):
         open_record(results)
+
+
+def test_graded_scores_of_other_tools_are_repeats_as_they_are(tmp_path: Path) -> None:
+    """A number that is neither right nor wrong needs no threshold where scores are what is asked about."""
+    graded = REAL / "inspect_judge.eval"
+    said = scored_logs(graded)[0].repeats
+    right = open_record(graded, Opening(threshold=6)).ballot.votes.scored()
+    assert said.scale == (1.0, 10.0)
+    np.testing.assert_allclose(said.mean, (3 + 6 * right.mean(axis=1) - 1) / 9)
+    rows = [json.loads(line) for line in (REAL / "mlflow_traces.jsonl").read_text().splitlines()]
+    values = np.random.default_rng(0).integers(1, 5, len(rows)) / 4
+    for row, value in zip(rows, values, strict=True):
+        for each in row["info"]["assessments"]:
+            if "feedback" in each:
+                each["feedback"]["value"] = float(value)
+    traces = scored_logs(lines(tmp_path / "traces.jsonl", rows))[0].repeats
+    assert traces.mean.sum() * 3 == pytest.approx(values.sum())
+    with pytest.raises(LogError, match="--format mlflow:threshold="):
+        open_record(tmp_path / "traces.jsonl")
+    table = tmp_path / "scores.csv"
+    table.write_text("id,score\n" + "".join(f"q{i % 3},{value}\n" for i, value in enumerate(sorted(values))))
+    with pytest.raises(LogError, match="rows of one id must stand together"):
+        scored_logs(table)
+    ordered = sorted((f"q{i % 3}", value) for i, value in enumerate(values))
+    table.write_text("id,score\n" + "".join(f"{name},{value}\n" for name, value in ordered))
+    assert scored_logs(table)[0].repeats.mean.mean() == pytest.approx(values.mean())
+
+
+def test_the_index_of_a_folder_of_simulations_is_enough(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    index = [
+        {"id": "s", "task_id": 7, "trial": trial, "reward": trial % 2, "duration": 1.5} for trial in (0, 1)
+    ]
+    info = {"user_info": {}, "agent_info": {"llm": "m"}}
+    file.write_text(json.dumps({"timestamp": "t", "info": info, "tasks": [], "simulation_index": index}))
+    assert open_record(file).ballot.votes.scored().tolist() == [[0, 1]]

@@ -84,7 +84,7 @@ def test_letters_of_choices_are_answers() -> None:
 
 def test_a_judge_s_numbers_need_a_threshold() -> None:
     file = FOLDER / "inspect_judge.eval"
-    with pytest.raises(LogError, match=r"judge gave numbers from 3 to 9: .* --format inspect_ai:threshold=6"):
+    with pytest.raises(LogError, match=r"graded scores, 3 to 9: .* --format inspect_ai:threshold=6"):
         open_record(file)
     check(open_record(file, Opening(threshold=6)), right("inspect_judge.eval"))
 

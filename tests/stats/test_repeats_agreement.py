@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keff.stats.better import holm, paired
-from keff.stats.repeats import (
+from keff.stats.scores.better import holm, paired
+from keff.stats.scores.repeats import (
     Repeats,
     chance_all,
     clustered_variance,

@@ -8,7 +8,7 @@ from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import Canonical, questions_of
+from keff.logs.parts.foreign import Canonical, questions_of, verdict
 from keff.logs.parts.lines import Row, first_row, json_lines
 from keff.logs.parts.tasks import known_task
 from keff.logs.parts.values import inner
@@ -70,12 +70,12 @@ class EvalScope:
             "path": sample.get("sample_id") if group is not None else row.get("index"),
             "answer": score.get("extracted_prediction"),
             "text": score.get("prediction"),
-            "correct": self._right(where, score),
+            **self._verdict(where, score),
             "gold_answer": row.get("target"),
             "question": _prompt(row.get("input")),
         }
 
-    def _right(self, where: str, score: Mapping[str, object]) -> int:
+    def _verdict(self, where: str, score: Mapping[str, object]) -> Canonical:
         values = inner(score, "value")
         main = score.get("main_score_name")
         name = self.scorer or (str(main) if main in values else next(iter(values), ""))
@@ -87,15 +87,7 @@ class EvalScope:
         value = values[name]
         if not isinstance(value, bool | int | float) or value != value:
             raise LogError(f"{where}: the score {name} is {str(value)[:40]!r}, not a number")
-        if self.threshold is not None:
-            return int(value >= self.threshold)
-        if value not in (0, 1):
-            raise LogError(
-                f"{where}: the score {name} is {value:g}, neither 0 nor 1: say from which one on a "
-                "path is right with "
-                "--format evalscope:threshold=NUMBER"
-            )
-        return int(value)
+        return verdict(value, self.threshold)
 
 
 def _prompt(value: object) -> str | None:

@@ -89,6 +89,7 @@ def _canonical(where: str, row: Row) -> Canonical:
         "answer": _extracted(row.get("answer_attribution")),
         "text": outputs[0] if outputs else None,
         "correct": inner(row, "evaluation").get("is_correct"),
+        "score": inner(row, "evaluation").get("score"),
         "gold_answer": _gold(inner(row, "input").get("reference")),
         "question": inner(row, "input").get("raw"),
         "tokens": inner(row, "token_usage").get("output_tokens"),

@@ -12,7 +12,7 @@ from typing import cast
 from keff.errors import LogError
 from keff.log import Form, LogInfo, Question, Tell, unheard
 from keff.logs.parts.inspect_file import Sample, by_question, completion, epoch, header, prompt, refusal
-from keff.logs.parts.inspect_score import Graded, Scores, configuration, expected, is_whole, options
+from keff.logs.parts.inspect_score import Scores, configuration, expected, is_whole, options
 from keff.logs.parts.tasks import known_task
 from keff.logs.parts.values import converted, count, gold_of, inner, number_or_none, optional_text
 from keff.records import Note
@@ -71,14 +71,11 @@ class InspectAi:
         """Read question by question; see ``Log.questions``."""
         reading = self._look(path, texts=texts)
         kept = 0
-        try:
-            for where, samples in by_question(path):
-                question = _question(where, samples, reading)
-                if question is not None:
-                    kept += 1
-                    yield question
-        except Graded:
-            raise LogError(f"{path}: {self._needs_threshold(path, reading.scores)}") from None
+        for where, samples in by_question(path):
+            question = _question(where, samples, reading)
+            if question is not None:
+                kept += 1
+                yield question
         if not kept and reading.left_out:
             reasons = ", ".join(f"{number} times it {reason}" for reason, number in reading.left_out.items())
             raise LogError(f"{path}: no sample can be used: {reasons}")
@@ -101,15 +98,6 @@ class InspectAi:
         if True in whole and False not in whole:
             form = "completions"
         return _Reading(path, scores, form, texts)
-
-    def _needs_threshold(self, path: Path, scores: Scores) -> str:
-        low, high = scores.range(by_question(path))
-        half = (low + high) / 2
-        return (
-            f"the scorer {scores.name} gave numbers from {low:g} to {high:g}: say from which one on a "
-            "path is right, "
-            f"such as --format inspect_ai:threshold={half:g}"
-        )
 
     def _notes(self, path: Path, reading: _Reading) -> Iterator[Note]:
         about = header(path)
@@ -142,7 +130,7 @@ class InspectAi:
 def _question(where: str, samples: Sequence[Sample], reading: _Reading) -> Question | None:
     """Return one question with its usable samples, None without any."""
     usable: list[Sample] = []
-    right: list[int] = []
+    judged: list[tuple[int | None, float]] = []
     reading.scores.learn(samples)
     for sample in samples:
         reading.samples += 1
@@ -151,17 +139,23 @@ def _question(where: str, samples: Sequence[Sample], reading: _Reading) -> Quest
             reading.left_out["ended in an error" if sample.get("error") else "has no score"] += 1
             continue
         usable.append(sample)
-        right.append(reading.scores.right(where, value))
+        judged.append(reading.scores.judged(where, value))
     if not usable:
         return None
-    return _asked(where, usable, right, reading)
+    return _asked(where, usable, judged, reading)
 
 
-def _asked(where: str, samples: Sequence[Sample], right: Sequence[int], reading: _Reading) -> Question:
+def _asked(
+    where: str, samples: Sequence[Sample], judged: Sequence[tuple[int | None, float]], reading: _Reading
+) -> Question:
     first = samples[0]
     texts = tuple(completion(sample) for sample in samples)
     answers: tuple[str | None, ...] = (None,) * len(samples)
-    if reading.form == "answers":
+    right = tuple(correct for correct, _ in judged if correct is not None)
+    graded = len(right) < len(judged)
+    if graded:
+        pass
+    elif reading.form == "answers":
         stated = [reading.scores.score(sample).get("answer") for sample in samples]
         answers = converted(where, "answer", stated, optional_text)
     elif reading.form == "completions":
@@ -170,14 +164,15 @@ def _asked(where: str, samples: Sequence[Sample], right: Sequence[int], reading:
         id=str(first.get("id")),
         answers=answers,
         gold=gold_of(first.get("target")),
-        correct=tuple(right),
+        correct=None if graded else right,
+        scores=tuple(score for _, score in judged) if graded else None,
         tokens=_usage(where, samples, "output_tokens"),
         prompt_tokens=_usage(where, samples, "input_tokens"),
         seconds=_seconds(samples),
         truncated=tuple(int(_stop(sample) in ("max_tokens", "model_length")) for sample in samples),
         question=prompt(first.get("input")),
         texts=texts if reading.texts else None,
-        form=reading.form,
+        form="scores" if graded else reading.form,
         meta={**inner(first, "metadata"), "epochs": [epoch(where, sample) for sample in samples]},
     )
 

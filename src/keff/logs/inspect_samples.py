@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import Canonical, questions_of
-from keff.logs.parts.inspect_score import Graded, Scores
+from keff.logs.parts.inspect_score import Scores
 from keff.logs.parts.parquet import columns_of, is_parquet, rows_of
 from keff.logs.parts.tasks import known_task
 from keff.logs.parts.values import is_missing, optional_text
@@ -83,19 +82,13 @@ class InspectSamples:
                 tell(Note("left_out", f"{len(places)} samples are kept out: each {reason}"))
 
     def _canonical(self, where: str, row: Mapping[str, object], scores: Scores, column: str) -> Canonical:
-        try:
-            right = scores.right(where, row[column])
-        except Graded:
-            raise LogError(
-                f"{where}: the scorer {scores.name} gave {row[column]!r}: say from which one on a "
-                "path is right with "
-                "--format inspect_samples:threshold=NUMBER"
-            ) from None
+        right, score = scores.judged(where, row[column])
         return {
             "id": row["id"],
             "path": row["epoch"],
             "model": row.get("model"),
             "correct": right,
+            "score": score,
             "gold_answer": row["target"],
             "question": row.get("input"),
             "tokens": row.get("output_tokens"),

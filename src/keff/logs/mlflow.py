@@ -9,7 +9,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import UsableRows, mark, spoken, verdict
+from keff.logs.parts.foreign import Canonical, UsableRows, mark, says_yes_or_no, spoken, verdict
 from keff.logs.parts.lines import Row, first_object, objects
 from keff.logs.parts.values import inner, number_or_none
 from keff.narrow import entries, fields, text
@@ -19,8 +19,9 @@ class Mlflow:
     """Reader of exported traces, one JSON object per line or in an array, of MLflow 2.14 and later.
 
     Traces with equal inputs of their root span are repeats. The verdict is the feedback that ``scorer``
-    names, else the first that says yes or no (from ``threshold`` on where it is a number); an expectation is
-    the gold answer. Traces that ended in an error are left out and counted.
+    names, else the first that says yes or no, else the first number (right from ``threshold`` on, a graded
+    score without it); an expectation is the gold answer. Traces that ended in an error are left out and
+    counted.
     """
 
     name = "mlflow"
@@ -68,7 +69,7 @@ class Mlflow:
                 "id": mark(asked),
                 "question": _question(asked),
                 "text": _answer(said),
-                "correct": self._verdict(where, info),
+                **self._verdict(where, info),
                 "gold_answer": next(
                     (
                         inner(each, "expectation").get("value")
@@ -84,17 +85,22 @@ class Mlflow:
             info.get("trace_id", info.get("request_id")),
         )
 
-    def _verdict(self, where: str, info: Mapping[str, object]) -> int | None:
-        for each in _assessments(info):
-            value = inner(each, "feedback").get("value")
-            if value is None or (self.scorer and _name(each) != self.scorer):
-                continue
+    def _verdict(self, where: str, info: Mapping[str, object]) -> Canonical:
+        said = [
+            (_name(each), inner(each, "feedback").get("value"))
+            for each in _assessments(info)
+            if not self.scorer or _name(each) == self.scorer
+        ]
+        for name, value in sorted(said, key=lambda pair: not says_yes_or_no(pair[1])):
             try:
-                return verdict(value, self.threshold)
+                found = verdict(value, self.threshold)
             except ValueError as error:
                 if self.scorer or self.threshold is not None:
-                    raise LogError(f"{where}: the feedback {_name(each)}: {error}") from None
-        return None
+                    raise LogError(f"{where}: the feedback {name}: {error}") from None
+                continue
+            if found:
+                return found
+        return {}
 
 
 def _assessments(info: Mapping[str, object]) -> list[dict[str, object]]:

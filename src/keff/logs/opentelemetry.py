@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import UsableRows, mark, spoken, verdict
+from keff.logs.parts.foreign import Canonical, UsableRows, mark, spoken, verdict
 from keff.logs.parts.lines import Row, first_object, head_of, loads, objects, whole_json
 from keff.logs.parts.values import inner, optional_text
 from keff.narrow import entries, fields, text
@@ -68,20 +68,20 @@ class OpenTelemetry:
             "tokens": held.get("gen_ai.usage.output_tokens", held.get("gen_ai.usage.completion_tokens")),
             "prompt_tokens": held.get("gen_ai.usage.input_tokens", held.get("gen_ai.usage.prompt_tokens")),
         }
-        correct = self._verdict(where, span)
+        judged = self._verdict(where, span)
         for place, message in enumerate(said):
             row = {
                 "id": mark(asked),
                 "question": spoken(asked[-1]),
                 "model": _model(held),
                 "text": spoken(message),
-                "correct": correct,
+                **judged,
                 "truncated": int(message.get("finish_reason") == "length"),
             }
             # Usage is of the whole call.
             kept.add(where, row | measured if len(said) == 1 else row, [_name(span), place])
 
-    def _verdict(self, where: str, span: Row) -> int | None:
+    def _verdict(self, where: str, span: Row) -> Canonical:
         for event in entries(span.get("events")):
             held = _attributes(event.get("attributes"))
             if self.scorer not in (None, held.get(f"{EVALUATION}name")) or f"{EVALUATION}name" not in held:
@@ -93,7 +93,7 @@ class OpenTelemetry:
                 )
             except ValueError as error:
                 raise LogError(f"{where}: the evaluation {held[f'{EVALUATION}name']}: {error}") from None
-        return None
+        return {}
 
 
 def _spans(path: Path, tell: Tell) -> Iterator[tuple[str, Row, Attributes]]:

@@ -72,7 +72,9 @@ def _runs(path: Path, tell: Tell) -> Iterator[tuple[str, Row]]:
     if head_of(path).startswith(b"["):
         runs = list(objects(path, tell))
     else:
-        simulations = entries(inner(whole_json(path)).get("simulations"))
+        whole = inner(whole_json(path))
+        # Of a folder of simulations the file beside it keeps what each was worth.
+        simulations = entries(whole.get("simulations") or whole.get("simulation_index"))
         runs = [(f"{path}: simulation {number}", run) for number, run in enumerate(simulations, 1)]
     trials = [number_or_none(run.get("trial")) for _, run in runs]
     if None in trials and any(trial is not None for trial in trials):

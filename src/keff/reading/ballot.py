@@ -81,13 +81,16 @@ class Ballot:
         return [question.id for question in self.questions] if self.ids is None else self.ids
 
 
-def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None = None) -> Ballot:
+def ballot(
+    questions: Iterable[Question], reading: Reading, *, trim: int | None = None, format: str = ""
+) -> Ballot:
     """Turn recorded questions into Votes.
 
     Questions must have equally many paths: the longer ones are trimmed to the first ``trim`` paths (default:
     the smallest K, while that drops under a fifth of all paths), and questions with fewer are left out.
     Correctness is the record's own where it gives it, else ``reading.correct``; questions without either
-    make ``votes.correct`` None unless all others have it, then they are left out with a note.
+    make ``votes.correct`` None unless all others have it, then they are left out with a note. Raises LogError
+    for graded scores, which are no votes, and says how the log's ``format`` makes verdicts of them.
     """
     rows = [with_answers(question, reading) for question in questions]
     sizes = np.array([len(row.answers) for row in rows], np.int64)
@@ -99,8 +102,14 @@ def ballot(questions: Iterable[Question], reading: Reading, *, trim: int | None 
     correct = (
         np.array([correct_of(row, k, reading) for row in kept]) if bool(labelled[places].any()) else None
     )
-    if codes is None and correct is None:
-        raise LogError("it holds graded scores and no answers: keff noise and keff compare read these")
+    graded = [x for row in kept if row.form == "scores" and row.correct is None for x in row.scores or ()]
+    if graded:
+        low, high = min(graded), max(graded)
+        advice = f"; say from which one on a path is right, such as --format {format}:threshold="
+        raise LogError(
+            f"it holds graded scores, {low:g} to {high:g}: keff noise and keff compare read these"
+            + (f"{advice}{(low + high) / 2:g}" if format else "")
+        )
     votes = Votes(
         answers=codes,
         correct=scored(codes, correct, notes),

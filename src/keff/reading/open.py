@@ -174,6 +174,7 @@ class Gathered:
     reading: Reading
     questions: list[Question]
     notes: list[Note]
+    format: str
 
 
 def gathered(path: Path, opening: Opening) -> Gathered:
@@ -196,7 +197,9 @@ def gathered(path: Path, opening: Opening) -> Gathered:
             questions = [with_branches(question, names) for question in questions]
     if isinstance(log, BulkLog) and len(questions) >= LARGE:
         notes.append(Note("read_one_by_one", _ONE_BY_ONE))
-    return Gathered(path, info, how, questions, [*notes, *admission.notes()])
+    # Only some formats take a threshold, and their name is for its advice.
+    format = log.name if hasattr(log, "threshold") else ""
+    return Gathered(path, info, how, questions, [*notes, *admission.notes()], format)
 
 
 _ONE_BY_ONE = (
@@ -211,7 +214,7 @@ def recorded(source: Gathered, questions: list[Question], opening: Opening, name
     if len(names) > 1:
         questions = numbered(questions, names)
     trim, stopped = _trim(source.info, questions, opening)
-    votes = ballot(questions, source.reading, trim=trim)
+    votes = ballot(questions, source.reading, trim=trim, format=source.format)
     if stopped:
         # Under its own code: nobody asked for this trim.
         votes = replace(votes, notes=(stopped, *(note for note in votes.notes if note.code != "trimmed")))

@@ -33,7 +33,7 @@ TEXTS = {"answers": "all_answers", "keys": "all_keys", "rules": "all_rules"}
 CODED = {"correct": "all_correct", "slots": "slots"}
 LISTS = (*TEXTS.values(), *NUMBERS.values(), *CODED.values())
 # Lists of the JSONL that only the reading row by row understands.
-OTHERS = frozenset({*LIST_OF.values(), "all_scores"}) - {*LISTS, "all_texts", "all_truncated"}
+OTHERS = frozenset(LIST_OF.values()) - {*LISTS, "all_texts", "all_truncated"}
 
 _NUMBER_KINDS = frozenset({float, int, bool, type(None)})
 _WHOLE_KINDS = frozenset({int, bool})

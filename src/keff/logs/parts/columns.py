@@ -34,6 +34,7 @@ OBVIOUS: Mapping[str, tuple[str, ...]] = {
         "pred",
     ),
     "correct": ("correct", "is_correct", "is_right", "right", "exact_match", "acc"),
+    "score": ("score",),
     "gold_answer": (
         "gold_answer",
         "gold",
@@ -66,6 +67,7 @@ OBVIOUS: Mapping[str, tuple[str, ...]] = {
 LISTS: Mapping[str, str] = {
     "answer": "all_answers",
     "correct": "all_correct",
+    "score": "all_scores",
     "tokens": "all_tokens",
     "prompt_tokens": "all_prompt_tokens",
     "cached_tokens": "all_cached_tokens",
@@ -78,6 +80,9 @@ LISTS: Mapping[str, str] = {
     "slot": "slots",
     "model": "branches",
 }
+
+# Words of which a table needs one, unless it has graded scores.
+VERDICTS = frozenset({"answer", "text", "correct"})
 
 # Words whose column is never guessed among several.
 DECISIVE = ("id", "answer", "correct", "gold_answer")
@@ -156,6 +161,10 @@ def lay_out(
     taken = _obvious(names, runs, given, single, numbered)
     if not isinstance(taken, list):
         return _ask(taken, say)
+    if "score" not in given and VERDICTS & {*single, *numbered}:
+        # A column of that name may be anything; it counts where nothing else says how good a path is.
+        single.pop("score", None)
+        numbered.pop("score", None)
     lacking = _lacking({*single, *numbered})
     if lacking:
         return f"no column {lacking} (it has {_some(names)}): name it with {say}{lacking}=..."
@@ -216,7 +225,7 @@ def _lacking(has: set[str]) -> str | None:
     """Return the word that a table cannot do without."""
     if "id" not in has:
         return "id"
-    return None if has & {"answer", "text", "correct"} else "answer"
+    return None if has & VERDICTS or "score" in has else "answer"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -9,9 +9,9 @@ from itertools import islice
 
 from keff.errors import LogError
 from keff.log import Question, Tell
-from keff.logs.parts.columns import Layout
+from keff.logs.parts.columns import VERDICTS, Layout
 from keff.logs.parts.tabled import tabled
-from keff.logs.parts.values import inner, optional_text, real, short
+from keff.logs.parts.values import inner, optional_text, real
 from keff.narrow import fields, is_array
 from keff.records import Note, stable_hash
 
@@ -26,14 +26,19 @@ def questions_of(rows: Callable[[], Iterable[tuple[str, Canonical]]], *, texts: 
     """Turn canonical rows, one per path, into Questions.
 
     Answers that are the model's whole completion are read from the texts instead, and where there are no
-    answers at all, texts or correctness alone are kept.
+    answers at all, texts or correctness alone are kept. Where some path has a score that is neither right nor
+    wrong, the scores alone are.
     """
     head = [row for _, row in islice(rows(), LOOKED_AT)]
     words = {word for row in head for word, value in row.items() if optional_text(value) is not None}
     words |= {"id"}
     if "answer" in words and _whole(head):
         words.discard("answer")
-    if not words & {"answer", "text", "correct"}:
+    if "score" in words and any(row.get("correct") is None and _scored(row) for _, row in rows()):
+        words -= VERDICTS
+    elif words & VERDICTS:
+        words.discard("score")
+    else:
         raise LogError("its rows hold neither answers nor texts nor correctness")
     layout = Layout({word: word for word in words}, {})
     return tabled(rows, layout, texts=texts)
@@ -70,8 +75,8 @@ class UsableRows:
 
         Where some paths have a verdict, those without one are left out too.
         """
-        judged = any(row.get("correct") is not None for _, row in self.rows)
-        rows = [pair for pair in self.rows if not judged or pair[1].get("correct") is not None]
+        judged = any(_scored(row) for _, row in self.rows)
+        rows = [pair for pair in self.rows if not judged or _scored(pair[1])]
         if len(rows) < len(self.rows):
             self.left_out["has no verdict"] += len(self.rows) - len(rows)
         if not rows:
@@ -87,24 +92,30 @@ def mark(value: object) -> str:
     return stable_hash(value)[:16]
 
 
-def verdict(value: object, threshold: float | None = None) -> int | None:
-    """Return 0 or 1 for a verdict in any dress (true, "yes", "pass", 1.0); None where there is none.
+def verdict(value: object, threshold: float | None = None) -> Canonical:
+    """Return the words of a verdict in any dress (true, "yes", "pass", 0.7): ``correct``, and its ``score``.
 
-    Raises ValueError for a number that needs a threshold, and for words that say neither.
+    A number other than 0 and 1 is a score alone where no ``threshold`` says from which one on it is right.
+    Empty where there is no verdict; raises ValueError for words that say neither.
     """
     if value is None or value == "":
-        return None
-    if isinstance(value, str):
-        value = VERDICTS.get(value.strip().lower(), value)
-    number = real(value)
-    if threshold is None and number not in (0, 1):
-        raise ValueError(
-            f"{short(value)} is neither right nor wrong: --format NAME:threshold=T says from where on"
-        )
-    return int(number >= (1 if threshold is None else threshold))
+        return {}
+    number = real(SAID.get(value.strip().lower(), value) if isinstance(value, str) else value)
+    if threshold is not None:
+        return {"correct": int(number >= threshold)}
+    return {"correct": int(number) if number in (0, 1) else None, "score": number}
 
 
-VERDICTS = {"yes": 1, "true": 1, "pass": 1, "correct": 1, "no": 0, "false": 0, "fail": 0, "incorrect": 0}
+def says_yes_or_no(value: object) -> bool:
+    """Return whether a verdict is one by its words, whatever other paths got."""
+    return isinstance(value, bool) or (isinstance(value, str) and value.strip().lower() in SAID)
+
+
+def _scored(row: Canonical) -> bool:
+    return row.get("correct") is not None or row.get("score") is not None
+
+
+SAID = {"yes": 1, "true": 1, "pass": 1, "correct": 1, "no": 0, "false": 0, "fail": 0, "incorrect": 0}
 
 
 def spoken(value: object) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -84,10 +84,6 @@ GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "correct": 1.0, "incorrect": 0.0}
 
 
-class Graded(Exception):
-    """A score is a number that is neither 0 nor 1, and no threshold says from where on it is right."""
-
-
 @dataclass(slots=True)
 class Scores:
     """The chosen score of every sample.
@@ -148,17 +144,15 @@ class Scores:
             )
         return parts[self.key]
 
-    def right(self, where: str, value: object) -> int:
-        """Return whether a value says right; raises Graded for a number that needs a threshold."""
+    def judged(self, where: str, value: object) -> tuple[int | None, float]:
+        """Return whether a value says right, None for a number that needs a threshold; and the number."""
         number = self._number(where, value)
         if self.threshold is not None:
-            return int(number >= self.threshold)
+            return int(number >= self.threshold), number
         if value == "P":
             self.partial += 1
-            return 0
-        if number not in (0.0, 1.0):
-            raise Graded
-        return int(number)
+            return 0, number
+        return int(number) if number in (0.0, 1.0) else None, number
 
     def _number(self, where: str, value: object) -> float:
         number = value
@@ -174,16 +168,6 @@ class Scores:
                 "nor a number"
             )
         return number
-
-    def range(self, samples: Iterator[tuple[str, list[Sample]]]) -> tuple[float, float]:
-        """Return the least and the greatest score of a log."""
-        values = [
-            self._number(where, value)
-            for where, group in samples
-            for sample in group
-            if (value := self.value(where, sample)) is not None
-        ]
-        return min(values), max(values)
 
 
 def is_whole(sample: Sample, score: Mapping[str, object]) -> bool | None:

@@ -27,7 +27,7 @@ from keff.logs.parts.values import (
     whole,
 )
 
-LISTS = (*LIST_OF.values(), "all_scores")
+LISTS = tuple(LIST_OF.values())
 KNOWN = {"id", "question", "gold_answer", "cluster", "task", "answer_space", "model", *LISTS}
 
 T = TypeVar("T")
@@ -93,8 +93,8 @@ def unpacked(row: dict[str, object]) -> dict[str, object]:
 
 
 def question_or_scores(where: str, row: dict[str, object], *, texts: bool) -> Question:
-    """Return a question whose answers may be missing: then texts are read, or correctness is all there is."""
-    if row.get("all_answers") is not None:
+    """Return a question whose answers may be missing: then texts are read, or scores are all there is."""
+    if row.get("all_answers") is not None or row.get("all_scores") is not None:
         return question_of(where, row, texts=texts)
     if row.get("all_texts") is not None:
         complete = question_of(where, row | {"all_answers": row["all_texts"]}, texts=texts)

@@ -69,7 +69,7 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Quest
     # Where a column numbers the paths, one list as an answer is a structured answer of one path.
     several = [] if "path" in layout.single else [word for word in layout.single if word in LIST_OF]
     listed = [word for word in several if isinstance(first.get(layout.single[word]), list)]
-    if layout.numbered or {"answer", "correct", "text"} & set(listed):
+    if layout.numbered or {"answer", "correct", "text", "score"} & set(listed):
         return once_each(
             (where, by_model(question_or_scores(where, wide, texts=texts), wide))
             for where, row in rows()
