@@ -3,8 +3,8 @@
     python -m benchmarks.repeats [--turns N]
 
 Every recorded workload with 10 or more paths of a question is taken as the law: theta is the share of right
-paths of each question. Trials of other repeats are its paths in random order. ``LAW_SD`` is printed whole and
-without each family by data set.
+paths of each question. Trials of other repeats are its paths in random order. ``BEYOND_SD`` is printed
+whole and without each family by data set.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ import numpy as np
 from benchmarks.families import RECORDED, Record, records
 
 from keff.stats.scores.better import paired
-from keff.stats.scores.repeats import (
-    LAW_SD,
-    Repeats,
+from keff.stats.scores.reliability import (
+    BEYOND_SD,
     all_right,
     chance_all,
-    components,
     moment,
+)
+from keff.stats.scores.repeats import (
+    Repeats,
+    components,
     quantiles,
     run_to_run,
     score,
@@ -132,7 +134,8 @@ def law(workloads: list[Record], rng: np.random.Generator) -> None:
         for family in {own for own, _ in errors}
     }
     span = f"{min(left.values()):.3f} to {max(left.values()):.3f}"
-    print(f"\nLAW_SD = {LAW_SD} is set; {len(errors)} workloads say {whole:.3f}, without one family {span}")
+    told = f"{len(errors)} workloads say {whole:.3f}, without one family {span}"
+    print(f"\nBEYOND_SD = {BEYOND_SD} is set; {told}")
 
 
 def halves(workloads: list[Record], turns: int, rng: np.random.Generator) -> None:

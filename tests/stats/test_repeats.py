@@ -9,21 +9,23 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keff.stats.scores.repeats import (
-    Repeats,
+from keff.stats.scores.reliability import (
     all_right,
     any_right,
     chance_all,
-    components,
     flips,
+    moment,
+    without_gradient,
+)
+from keff.stats.scores.repeats import (
+    Repeats,
+    components,
     icc,
     icc_interval,
-    moment,
     run_to_run,
     score,
     wilson,
     within,
-    without_gradient,
 )
 from keff.stats.votes import Votes
 from keff.stats.voting.correlation import anova_c

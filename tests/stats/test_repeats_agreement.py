@@ -9,14 +9,13 @@ import pytest
 from scipy import stats
 
 from keff.stats.scores.better import holm, paired
+from keff.stats.scores.reliability import chance_all, moment
 from keff.stats.scores.repeats import (
     Repeats,
-    chance_all,
     clustered_variance,
     components,
     icc,
     icc_interval,
-    moment,
     quantiles,
     wilson,
 )

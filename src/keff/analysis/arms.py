@@ -22,7 +22,7 @@ from keff.reading.repeated import RepeatedScores, as_scored, of_record, scored_l
 from keff.reading.several import one_model, open_records
 from keff.records import Interval, Note
 from keff.stats.branches import slots as audit
-from keff.stats.branches.compare import ArmComparison, ArmPlan, Estimator, compare_arms
+from keff.stats.branches.compare import ArmComparison, ArmPlan, Estimator, compare_by
 from keff.stats.branches.covariance import BlockCorrelation, block_correlation
 from keff.stats.inference.intervals import interval_c, interval_mean
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -135,7 +135,8 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
     if arms[0].votes.k < 2 or arms[0].votes.n < 2:
         raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
     rng = np.random.default_rng(how.seed)
-    paper, ours = (compare_arms(arms[0].votes, arms[1].votes, rng, _plan(how, name)) for name in ESTIMATORS)
+    plan = ArmPlan(design=how.design, replicates=how.replicates, level=how.level)
+    paper, ours = compare_by(ESTIMATORS, arms[0].votes, arms[1].votes, rng, plan)
     described = describe(arms[0], how), describe(arms[1], how)
     notes += [*paper.relative.warnings, *_audit(*described, paper)]
     changes = _accuracy(arms, how.level)
@@ -231,10 +232,6 @@ def _weights(
     if votes.slots is None or votes.n_clusters < how.folds:
         return None, None
     return judged(votes, Judging(how.folds, how.seed))
-
-
-def _plan(how: Comparing, estimator: Estimator) -> ArmPlan:
-    return ArmPlan(estimator, how.design, how.replicates, how.level)
 
 
 def _slot_set(text: str) -> set[int]:

@@ -13,6 +13,7 @@ from keff.analysis.results.audit import Audit, Suspect
 from keff.errors import UsageError
 from keff.reading.open import Record
 from keff.records import Interval, Note
+from keff.stats.inference.resampling import numbers_of
 from keff.stats.scores.repeats import clustered_variance, wilson
 from keff.stats.scores.suspects import posterior_wrong, unsolved_yet
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -220,8 +221,7 @@ def _clusters(records: Sequence[Record], ids: Sequence[str]) -> IntArray:
         own = record.ballot.votes.cluster_ids
         for row, name in enumerate(record.ballot.names):
             names.setdefault(name, (number, int(own[row])))
-    table: dict[tuple[int, int], int] = {}
-    return np.array([table.setdefault(names[name], len(table)) for name in ids], np.int64)
+    return numbers_of(names[name] for name in ids)
 
 
 def _notes(records: Sequence[Record]) -> list[Note]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from keff.analysis.results.combination import Combination, GlsR, Pruning, Slot, WeightedVote
 from keff.errors import LogError, UsageError
 from keff.reading.open import Record
-from keff.sampling.job import EMBEDDINGS
+from keff.sampling import EMBEDDINGS
 from keff.stats.branches import slots as audit
 from keff.stats.branches.gls_r import choose_ridge, gls_r_weights
 from keff.stats.branches.subsets import SubsetPlan, choose_subset

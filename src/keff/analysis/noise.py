@@ -11,19 +11,21 @@ from numpy.typing import NDArray
 from keff.analysis.results.noise import EqualCost, Noise, PowerLine, VarianceSplit
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
+from keff.stats.scores.reliability import (
+    all_right,
+    any_right,
+    flips,
+    without_gradient,
+)
 from keff.stats.scores.repeats import (
     Components,
     Repeats,
-    all_right,
-    any_right,
     clustered_variance,
     components,
-    flips,
     icc_interval,
     quantiles,
     run_to_run,
     score,
-    without_gradient,
 )
 from keff.stats.votes import Votes
 from keff.stats.voting.columns import column_test

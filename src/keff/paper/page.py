@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from keff.paper import sections
-from keff.paper.sections import Numbers, beside_print, number, percent, section, span, table
+from keff.paper.sections import Numbers, beside_print, listed, number, percent, section, span, table
 
 NORMAL_95 = 1.96
 HEADS = ("median width", "quartiles", "withheld")
@@ -115,7 +115,7 @@ def weights(numbers: Numbers) -> str | None:
     if not gains:
         return None
     lines = [
-        f"- {label}: in-sample {side['gain']:+.1%}, cross-fitted {side['gain_cross_fitted']:+.1%}, "
+        f"{label}: in-sample {side['gain']:+.1%}, cross-fitted {side['gain_cross_fitted']:+.1%}, "
         f"best single slot {side['best_slot_gain']:+.1%} ({side['cells']} cells)"
         for label, side in (
             ("slot CV above 0.225", gains["high_cv"]),
@@ -123,14 +123,14 @@ def weights(numbers: Numbers) -> str | None:
         )
         if side["gain"] is not None
     ]
-    return section(
+    return listed(
         "Weighted votes: in-sample, cross-fitted, and the best slot",
         "Accuracy weights learned on the instances that they are judged on look better than they are. The "
         "cross-fitted gain uses weights from other instances. Where slots differ much, one slot "
         "alone can do as "
         "well as the weighted vote or better, so the best single slot (also cross-fitted) must "
-        "stand beside it."
-        "\n\n" + "\n".join(lines),
+        "stand beside it.",
+        lines,
     )
 
 
@@ -173,17 +173,18 @@ def phi(numbers: Numbers) -> str | None:
     if not rows:
         return None
     lines = [
-        f"- {row['benchmark']}: Δρ {row['delta_rho']:+.0%}, relative to the largest possible "
+        f"{row['benchmark']}: Δρ {row['delta_rho']:+.0%}, relative to the largest possible "
         f"{row['phi_ratio_change']:+.0%}"
         for row in rows
     ]
-    return section(
+    return listed(
         "Decorrelation, or unequal templates",
         "Two votes of unequal accuracy cannot correlate fully. When templates differ in accuracy "
         "(or break the answer "
         "format), rho falls without any independence. Divided by the largest value that the "
         "accuracies allow, the "
-        "change is what is left.\n\n" + "\n".join(lines),
+        "change is what is left.",
+        lines,
     )
 
 
@@ -291,4 +292,4 @@ def _found(check: Numbers) -> str:
 
 
 def _list(title: str, lines: list[str]) -> str:
-    return section(title, "\n".join(f"- {line}" for line in lines)) if lines else ""
+    return listed(title, "", lines) if lines else ""

@@ -18,6 +18,11 @@ def section(title: str, text: str) -> str:
     return f"## {title}\n\n{text}\n"
 
 
+def listed(title: str, text: str, lines: Iterable[str]) -> str:
+    """Return one section of a text and a list."""
+    return section(title, "\n\n".join(part for part in (text, "\n".join(f"- {x}" for x in lines)) if part))
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table; all columns but the first are numbers."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
@@ -93,19 +98,20 @@ def subsets(numbers: Numbers) -> str | None:
     if not rows:
         return None
     lines = [
-        f"- {row['task']}, {row['model']}: {percent(row['retained'])} from the first paths, "
+        f"{row['task']}, {row['model']}: {percent(row['retained'])} from the first paths, "
         f"{percent(row['average_retained'])} over all subsets; MV@K* minus MV of all paths is "
         f"{points(row['gap_lo'], row['gap_hi'])} from the first paths, "
         f"{points(row['average_gap_lo'], row['average_gap_hi'])} over all subsets"
         for row in rows
     ]
-    return section(
+    return listed(
         "MV@K from the first K paths, or over all subsets",
         "The paper votes over the first K paths. Any other K of them are as good, and the average "
         "over all does "
         "not hang on one choice, so it varies less or as much. A retention above 100% from the "
         "first paths can be "
-        f"that choice alone. {_even(rows)}Both intervals resample instances.\n\n" + "\n".join(lines),
+        f"that choice alone. {_even(rows)}Both intervals resample instances.",
+        lines,
     )
 
 
@@ -127,13 +133,13 @@ def plurality(numbers: Numbers) -> str | None:
     if not rows:
         return None
     lines = [
-        f"- {row['task']}, {row['model']}: binary majority {row['average']:.1%}, plurality "
+        f"{row['task']}, {row['model']}: binary majority {row['average']:.1%}, plurality "
         f"{row['plurality']:.1%} "
         f"with all paths; at K* = {row['k_star']}: {percent(row['average_star'])} and "
         f"{percent(row['plurality_star'])}"
         for row in rows
     ]
-    return section(
+    return listed(
         "Binary majority vote, and the plurality that is deployed",
         "The paper scores a binary vote on correctness: an instance counts when more than half of "
         "its paths are "
@@ -143,7 +149,8 @@ def plurality(numbers: Numbers) -> str | None:
         "stopped. Both "
         "are averages over all subsets of K* paths here, so the majority is not MV@K* of Table 4, "
         "which takes the "
-        "first K* paths.\n\n" + "\n".join(lines),
+        "first K* paths.",
+        lines,
     )
 
 
@@ -153,15 +160,16 @@ def conservative(numbers: Numbers) -> str | None:
     if not rows:
         return None
     lines = [
-        f"- {row['task']}, {row['model']}: {row['k_star']}, conservative {row['k_star_conservative']}"
+        f"{row['task']}, {row['model']}: {row['k_star']}, conservative {row['k_star_conservative']}"
         for row in rows
     ]
-    return section(
+    return listed(
         "K* from a point estimate, or from its lower limit",
         "K* falls with c, so an overestimated c draws too few paths. The conservative K* uses the "
         "one-sided 90% "
         "lower limit of c, taken as at least 0.05. Neither is capped, as in the paper's tables: where c "
-        "is small, both can pass the paths recorded.\n\n" + "\n".join(lines),
+        "is small, both can pass the paths recorded.",
+        lines,
     )
 
 
@@ -171,16 +179,17 @@ def pilot(numbers: Numbers) -> str | None:
     if not rows:
         return None
     lines = [
-        f"- {row['model']}, n = {row['n']}: {row['c_std']:.3f} with all seeds, "
+        f"{row['model']}, n = {row['n']}: {row['c_std']:.3f} with all seeds, "
         f"{row['single_seed_c_std']:.3f} with one"
         for row in rows
         if row["n"] in (50, 100) and row["c_std"] is not None
     ]
-    return section(
+    return listed(
         "What a pilot of n instances can see",
         "The paper's resamples keep all seed replicates of an instance, up to 20 paths each. A "
         "real pilot draws 4 "
-        "paths of each instance once. The standard deviation of c in both:\n\n" + "\n".join(lines),
+        "paths of each instance once. The standard deviation of c in both:",
+        lines,
     )
 
 

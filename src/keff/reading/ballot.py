@@ -15,6 +15,7 @@ from keff.log import Question
 from keff.logs.parts.bulk import text_hash
 from keff.logs.parts.coding import Coded
 from keff.records import Note
+from keff.stats.inference.resampling import numbers_of
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 
@@ -261,8 +262,7 @@ def _slots(rows: Sequence[Question], k: int) -> IntArray | None:
 
 
 def _clusters(rows: Sequence[Question]) -> IntArray:
-    table: dict[str, int] = {}
-    return np.array([table.setdefault(row.cluster or row.id, len(table)) for row in rows], dtype=np.int64)
+    return numbers_of(row.cluster or row.id for row in rows)
 
 
 def _column(rows: Sequence[Question], k: int, name: str) -> FloatArray | None:

@@ -16,6 +16,7 @@ from keff.logs.parts.bulk import Bulk
 from keff.logs.parts.coding import Coded, Codes
 from keff.reading.admit import first_paths
 from keff.reading.ballot import Ballot, Reading, admitted, scored
+from keff.stats.inference.resampling import numbers_of
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.dense import dense_codes
 
@@ -194,9 +195,7 @@ def _slots(bulk: Bulk, columns: _Columns) -> IntArray | None:
 def _clusters(bulk: Bulk, rows: IntArray) -> IntArray:
     if bulk.clusters is None:
         return np.arange(rows.size, dtype=np.int64)
-    table: dict[str, int] = {}
-    names = (bulk.clusters[int(row)] or bulk.ids[int(row)] for row in rows)
-    return np.array([table.setdefault(name, len(table)) for name in names], np.int64)
+    return numbers_of(bulk.clusters[int(row)] or bulk.ids[int(row)] for row in rows)
 
 
 def _questions(read: Callable[[int], Question], rows: IntArray, trim: int | None) -> Lazy[Question]:

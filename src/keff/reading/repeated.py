@@ -17,8 +17,9 @@ from keff.reading.open import Opening, Record, by_columns, gathered, naming, rec
 from keff.reading.several import logs_in, one_model, parts_of
 from keff.records import Note
 from keff.sampling import RUN_FILE
+from keff.stats.inference.resampling import numbers_of
 from keff.stats.scores.repeats import Repeats
-from keff.stats.votes import IntArray, Votes
+from keff.stats.votes import Votes
 
 # Notes of a record that does not use every repeat of its questions.
 LEFT_OUT = ("trimmed", "short_questions")
@@ -111,7 +112,7 @@ def of_rows(
     notes = () if len(places) == len(kept) else (_empty(len(kept) - len(places), len(kept)),)
     if not places:
         raise UsageError(f"{name}: there are no scores in it")
-    clusters = None if cluster is None else _numbered([str(cluster[place]) for place in places])
+    clusters = None if cluster is None else numbers_of([str(cluster[place]) for place in places])
     try:
         repeats = Repeats.of_scores([kept[place] for place in places], clusters)
     except ValueError as error:
@@ -129,7 +130,7 @@ def _of_questions(questions: Sequence[Question], source: Any, trim: int | None, 
             rows.append(values)
     if not rows:
         raise LogError("it has neither scores nor gold answers: there is no score whose noise to tell")
-    clusters = _numbered([question.cluster or question.id for question in kept])
+    clusters = numbers_of([question.cluster or question.id for question in kept])
     try:
         repeats = Repeats.of_scores(rows, clusters if np.unique(clusters).size < len(kept) else None)
     except ValueError as error:
@@ -153,8 +154,3 @@ def _scores(question: Question, reading: Any) -> Sequence[float]:
 
 def _empty(count: int, total: int) -> Note:
     return Note("unscored", f"{count} of {total} questions have no score and were left out")
-
-
-def _numbered(names: Sequence[str]) -> IntArray:
-    table: dict[str, int] = {}
-    return np.array([table.setdefault(name, len(table)) for name in names], np.int64)

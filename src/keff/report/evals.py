@@ -1,14 +1,11 @@
 """The pages of ``keff noise``, ``keff compare`` and ``keff audit``: one answer, one picture, the tables."""
-# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from keff.analysis.results.audit import Audit
@@ -18,8 +15,7 @@ from keff.errors import UsageError
 from keff.files import write_text
 from keff.records import Note
 from keff.report.eval_figures import Bar, forest, power_figure
-
-TEMPLATES = Path(__file__).parent / "templates"
+from keff.report.template import filled
 
 # Title, headers and rows.
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
@@ -46,28 +42,38 @@ def write_noise_page(found: Sequence[tuple[str, Noise]], file: Path) -> None:
 
 def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], file: Path) -> None:
     """Write the page of a comparison; raises UsageError when it cannot be written."""
-    bars = [
-        Bar(
-            f"{pair.second} / {pair.first}",
-            pair.difference,
-            None if pair.noise is None else 1.96 * pair.noise,
-        )
-        for pair in pairs
-    ]
     first = pairs[0]
-    rows = [
-        (
-            f"{pair.second} / {pair.first}",
-            f"{pair.shared_questions:,}",
-            pair.said(pair.difference.value),
-            p_text(pair.p_adjusted),
-            "–" if pair.same_model_chance is None else f"{pair.same_model_chance:.1%}",
-            "–" if pair.questions_needed is None else f"{pair.questions_needed:,}",
-            "–" if pair.repeats_needed is None else f"{pair.repeats_needed:,}",
-            pair.verdict,
-        )
-        for pair in pairs
-    ]
+    sheet = Sheet(
+        title="Is it better?",
+        about=f"{len(pairs)} comparison{'s' * (len(pairs) > 1)} on shared questions",
+        answer="; ".join(pair.line() for pair in pairs[:3]),
+        tiles=[
+            ("difference", first.said(first.difference.value)),
+            ("p-value", p_text(first.p_adjusted).lstrip("= ")),
+        ],
+        figure=forest(
+            [Bar(_names(pair), pair.difference, _by_chance(pair)) for pair in pairs],
+            "difference, second minus first",
+            shares=first.scale == (0.0, 1.0),
+            zero=True,
+        ),
+        caption="Lines are 95% intervals over questions like these. Grey is what repeats alone give on these "
+        "very questions, in 19 of 20 comparisons of a model with itself.",
+        tables=[_deciding(pairs)],
+        warnings=warnings,
+    )
+    _write([sheet], file)
+
+
+def _names(pair: Better) -> str:
+    return f"{pair.second} / {pair.first}"
+
+
+def _by_chance(pair: Better) -> float | None:
+    return None if pair.noise is None else 1.96 * pair.noise
+
+
+def _deciding(pairs: Sequence[Better]) -> Table:
     headers = (
         "second / first",
         "shared questions",
@@ -78,21 +84,20 @@ def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], fil
         "repeats that would find it",
         "",
     )
-    sheet = Sheet(
-        title="Is it better?",
-        about=f"{len(pairs)} comparison{'s' * (len(pairs) > 1)} on shared questions",
-        answer="; ".join(pair.line() for pair in pairs[:3]),
-        tiles=[
-            ("difference", first.said(first.difference.value)),
-            ("p-value", p_text(first.p_adjusted).lstrip("= ")),
-        ],
-        figure=forest(bars, "difference, second minus first", shares=first.scale == (0.0, 1.0), zero=True),
-        caption="Lines are 95% intervals over questions like these. Grey is what repeats alone give on these "
-        "very questions, in 19 of 20 comparisons of a model with itself.",
-        tables=[("What would decide it", headers, rows)],
-        warnings=warnings,
-    )
-    _write([sheet], file)
+    rows = [
+        (
+            _names(pair),
+            f"{pair.shared_questions:,}",
+            pair.said(pair.difference.value),
+            p_text(pair.p_adjusted),
+            "–" if pair.same_model_chance is None else f"{pair.same_model_chance:.1%}",
+            "–" if pair.questions_needed is None else f"{pair.questions_needed:,}",
+            "–" if pair.repeats_needed is None else f"{pair.repeats_needed:,}",
+            pair.verdict,
+        )
+        for pair in pairs
+    ]
+    return "What would decide it", headers, rows
 
 
 def write_audit_page(found: Audit, file: Path) -> None:
@@ -171,17 +176,7 @@ def _found(noise: Noise, line: PowerLine) -> str:
 
 
 def _write(sheets: Sequence[Sheet], file: Path) -> None:
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    text = environment.get_template("evals.html.j2").render(
-        sheets=sheets, style=Markup((TEMPLATES / "page.css").read_text("utf-8")), version=version("keff")
-    )
     try:
-        write_text(file, text)
+        write_text(file, filled("evals.html.j2", sheets=sheets))
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror or error}") from None

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-# pyright: reportUnknownMemberType=false
-from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from keff import files
 from keff.analysis.mix.findings import MixFindings, PlanLine
 from keff.records import Interval
+from keff.report.template import filled
 
 # The palette of the other figures, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7f7f7f")
@@ -175,9 +172,6 @@ def told(plan: PlanLine) -> str:
     return f"{plan.policy}: {accuracy.value:.1%}{limits} at {plan.cost.value:.4g}"
 
 
-TEMPLATES = Path(__file__).parent / "templates"
-
-
 def write_mix_page(mix: MixFindings, file: Path) -> None:
     """Write the page: one HTML file without scripts; raises OSError when it cannot be written."""
     files.write_text(file, render(mix))
@@ -185,17 +179,12 @@ def write_mix_page(mix: MixFindings, file: Path) -> None:
 
 def render(mix: MixFindings) -> str:
     """Return the page as text; what comes from a record is escaped."""
-    loader = FileSystemLoader(TEMPLATES)
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"share": _share, "points": _points, "ratio": _ratio, "number": _number}
-    return environment.get_template("mix.html.j2").render(
+    return filled(
+        "mix.html.j2",
+        {"share": _share, "points": _points, "ratio": _ratio, "number": _number},
         mix=mix,
         figure=frontier_figure(mix),
         colours=[colour(place) for place in range(len(mix.branches))],
-        style=Markup((TEMPLATES / "page.css").read_text("utf-8")),
-        version=version("keff"),
     )
 
 

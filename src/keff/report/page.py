@@ -13,12 +13,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
 import vl_convert
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from keff import files
@@ -37,6 +35,7 @@ from keff.report.headline import Headline, arms_sentence, headline
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
 from keff.report.series import fixed, pair, percent, within
 from keff.report.specs import specs
+from keff.report.template import TEMPLATES, filled
 
 SNIPPET = "window.vegaEmbed=vegaEmbed;"
 
@@ -75,7 +74,6 @@ def bundle_beside() -> Generator[Callable[[], str]]:
             process.kill()
 
 
-TEMPLATES = Path(__file__).parent / "templates"
 # Bytes of vote splits and of raw texts in the whole page.
 VOTES_LIMIT, TEXTS_LIMIT = 280_000, 160_000
 
@@ -123,22 +121,18 @@ def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, bundled: 
         data["arms"] = {"charts": dict.fromkeys(("changes", "slots"), series.arms(comparison))}
     charts = Markup(_charts_as_json())
     bundle, script = bundled(), (TEMPLATES / "page.js").read_text("utf-8")
-    return (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            runs=views,
-            grid=_grid(views),
-            compared=compared,
-            data=Markup(embed(data)),
-            specs=charts,
-            bundle=Markup(bundle),
-            script=Markup(script),
-            style=Markup((TEMPLATES / "page.css").read_text("utf-8")),
-            hashes=" ".join(f"'sha256-{_digest(text)}'" for text in (bundle, script)),
-            version=version("keff"),
-            series=_legend(),
-        )
+    return filled(
+        "page.html.j2",
+        {"percent": percent, "fixed": fixed, "within": within, "pair": pair, "points": points},
+        runs=views,
+        grid=_grid(views),
+        compared=compared,
+        data=Markup(embed(data)),
+        specs=charts,
+        bundle=Markup(bundle),
+        script=Markup(script),
+        hashes=" ".join(f"'sha256-{_digest(text)}'" for text in (bundle, script)),
+        series=_legend(),
     )
 
 
@@ -293,21 +287,3 @@ def _legend() -> list[dict[str, str]]:
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "percent": percent,
-        "fixed": fixed,
-        "within": within,
-        "pair": pair,
-        "points": points,
-    }
-    return environment

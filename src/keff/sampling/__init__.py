@@ -2,3 +2,6 @@
 
 # The file that makes a folder a run.
 RUN_FILE = "manifest.json"
+
+# Embeddings of a run's paths, where they were asked for.
+EMBEDDINGS = "embeddings.npy"

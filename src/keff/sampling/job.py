@@ -14,14 +14,13 @@ from keff.errors import UsageError
 from keff.files import whole
 from keff.policy import for_one_model
 from keff.records import Item, Path, Sampling, stable_hash
+from keff.sampling import EMBEDDINGS
 from keff.sampling.manifest import Config, sampling_config
 from keff.sampling.orders import Order, Progress, Watch
 from keff.sampling.sampler import sample
 from keff.sampling.selection import Selection, choose, remember
 from keff.sampling.store import Run
 from keff.task import ScoredText, Task
-
-EMBEDDINGS = "embeddings.npy"
 
 # Scores that are written at once, so that neither commits nor memory grow with the run.
 SCORES = 1000

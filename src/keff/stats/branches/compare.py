@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -86,26 +87,46 @@ def compare_arms(
     warned of. Raises ValueError for one path, unlabelled votes, or arms that cannot be paired.
     """
     plan = plan or ArmPlan()
-    draws = arm_draws(first, second, rng, plan)
-    a, b = arm_c(first, plan.estimator), arm_c(second, plan.estimator)
+    return compare_by((plan.estimator,), first, second, rng, plan)[0]
+
+
+def compare_by(
+    estimators: Sequence[Estimator], first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan
+) -> list[ArmComparison]:
+    """Return ``compare_arms`` for each of some estimators of c, all from the same resamples."""
     n = min(_units(first, plan), _units(second, plan))
     base = Estimate(math.nan, None, None, METHODS[plan.design], n, second.k, _notes(first, second, plan))
-    with np.errstate(invalid="ignore"):  # where both are infinite the change is unknown
-        change = k_eff(second.k, b) - k_eff(first.k, a)
-        changes = k_eff(second.k, draws.second) - k_eff(first.k, draws.first)
-    return ArmComparison(
-        p=(first.p, second.p),
-        c=(a, b),
-        delta=_percentile(base, b - a, draws.second - draws.first, plan.level),
-        relative=_percentile(base, (b - a) / abs(a) if a else math.nan, draws.relative, plan.level),
-        delta_k_eff=_percentile(base, float(change), changes, plan.level),
-    )
+    found: list[ArmComparison] = []
+    for estimator, draws in zip(estimators, draws_by(estimators, first, second, rng, plan), strict=True):
+        a, b = arm_c(first, estimator), arm_c(second, estimator)
+        with np.errstate(invalid="ignore"):  # where both are infinite the change is unknown
+            change = k_eff(second.k, b) - k_eff(first.k, a)
+            changes = k_eff(second.k, draws.second) - k_eff(first.k, draws.first)
+        relative = (b - a) / abs(a) if a else math.nan
+        found.append(
+            ArmComparison(
+                p=(first.p, second.p),
+                c=(a, b),
+                delta=_percentile(base, b - a, draws.second - draws.first, plan.level),
+                relative=_percentile(base, relative, draws.relative, plan.level),
+                delta_k_eff=_percentile(base, float(change), changes, plan.level),
+            )
+        )
+    return found
 
 
 def arm_draws(first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan | None = None) -> ArmDraws:
     """Return bootstrap draws of c in both arms, by weights on units; see ``ArmPlan`` and ``compare_arms``."""
     plan = plan or ArmPlan()
-    sums, others = row_sums(first, plan.estimator), row_sums(second, plan.estimator)
+    return draws_by((plan.estimator,), first, second, rng, plan)[0]
+
+
+def draws_by(
+    estimators: Sequence[Estimator], first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan
+) -> list[ArmDraws]:
+    """Return ``arm_draws`` for each of some estimators of c, all from the same resamples."""
+    parts = [[row_sums(arm, estimator) for estimator in estimators] for arm in (first, second)]
+    sums, others = (np.concatenate(part, axis=1) for part in parts)
     if plan.design == "rows":
         totals = [resampled_totals(units, plan.replicates, rng) for units in (sums, others)]
     else:
@@ -114,9 +135,12 @@ def arm_draws(first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPl
         arms = [group_sums(units, ids, count) for units, ids in zip((sums, others), groups, strict=True)]
         joint = resampled_totals(np.concatenate(arms, axis=1), plan.replicates, rng)
         totals = [joint[: sums.shape[1]], joint[sums.shape[1] :]]
-    return ArmDraws(
-        c_from_totals(totals[0], first.k, plan.estimator), c_from_totals(totals[1], second.k, plan.estimator)
-    )
+    drawn = [
+        [c_from_totals(own, arm.k, estimator) for own, estimator in zip(split, estimators, strict=True)]
+        for arm, whole, part in zip((first, second), totals, parts, strict=True)
+        for split in [np.split(whole, np.cumsum([each.shape[1] for each in part])[:-1])]
+    ]
+    return [ArmDraws(one, other) for one, other in zip(*drawn, strict=True)]
 
 
 def arm_c(votes: Votes, estimator: Estimator) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,12 @@ def group_sums(values: NDArray[Kind], groups: IntArray, count: int) -> NDArray[K
     for place in range(values.shape[1]):
         out[:, place] = np.bincount(groups, values[:, place], count)
     return out
+
+
+def numbers_of(names: Iterable[Hashable]) -> IntArray:
+    """Return the number 0..G-1 of each name [n], by first use."""
+    table: dict[Hashable, int] = {}
+    return np.array([table.setdefault(name, len(table)) for name in names], np.int64)
 
 
 def grouped(clusters: IntArray) -> tuple[IntArray, IntArray]:

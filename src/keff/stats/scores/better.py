@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtr, stdtrit
 
 from keff.records import Interval
-from keff.stats.scores.repeats import Repeats, clustered_variance, quantiles, within
+from keff.stats.scores.repeats import Repeats, clustered_variance, quantiles, within_value
 from keff.stats.votes import FloatArray
 
 # Up to so many clusters that differ, the test is by exact counting; beyond, t and it agree to a digit.
@@ -130,24 +130,31 @@ def _grid(terms: FloatArray) -> float | None:
     return None
 
 
-def _noise(first: Repeats, second: Repeats) -> float | None:
-    inside = [within(side) for side in (first, second)]
-    known = [each for each in inside if each is not None]
-    if not known:
+def _inside(first: Repeats, second: Repeats) -> tuple[float, float] | None:
+    """Return the mean variance of one answer on each side; None where no question has two repeats on either.
+
+    A side of single answers is taken to be as noisy as the other.
+    """
+    one, other = within_value(first), within_value(second)
+    if one is None and other is None:
         return None
-    # A side of single answers is taken to be as noisy as the other.
-    own = [(each or known[0]).value for each in inside]
-    parts = (value * float(np.mean(1 / side.count)) for value, side in zip(own, (first, second), strict=True))
-    return math.sqrt(sum(parts) / first.n)
+    return (other if one is None else one) or 0.0, (one if other is None else other) or 0.0
+
+
+def _noise(first: Repeats, second: Repeats) -> float | None:
+    inside = _inside(first, second)
+    if inside is None:
+        return None
+    sides = zip(inside, (first, second), strict=True)
+    return math.sqrt(sum(value * float(np.mean(1 / side.count)) for value, side in sides) / first.n)
 
 
 def _same_model(value: float, first: Repeats, second: Repeats) -> float | None:
     """Return P(|difference| of two runs >= that seen), by the noise of one answer that both sides show."""
-    inside = [within(side) for side in (first, second)]
-    known = [each.value for each in inside if each is not None]
-    if not known:
+    inside = _inside(first, second)
+    if inside is None:
         return None
-    spread = float(np.mean(known)) * float(np.mean(1 / first.count + 1 / second.count)) / first.n
+    spread = sum(inside) / 2 * float(np.mean(1 / first.count + 1 / second.count)) / first.n
     if spread <= 0:
         return 1.0 if value == 0 else 0.0
     return float(2 * ndtr(-abs(value) / math.sqrt(spread)))
@@ -165,12 +172,10 @@ def _needed(n: int, value: float, variance: float) -> int | None:
 
 def _repeats_needed(first: Repeats, second: Repeats, value: float, variance: float) -> int | None:
     """Return how many repeats on each side make the difference found; None where questions alone hide it."""
-    inside = [within(side) for side in (first, second)]
-    known = [each.value for each in inside if each is not None]
-    noise = _noise(first, second)
-    if value == 0 or noise is None:
+    inside, noise = _inside(first, second), _noise(first, second)
+    if value == 0 or inside is None or noise is None:
         return None
-    both = sum(each.value if each is not None else known[0] for each in inside) / first.n
+    both = sum(inside) / first.n
     left = (value / quantiles()) ** 2 - max(variance - noise**2, 0.0)
     return max(1, math.ceil(both / left - 1e-9)) if left > 0 and both / left < MOST_NEEDED else None
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtri, gammaln, ndtri, stdtrit
+from scipy.special import chdtri, ndtri, stdtrit
 
 from keff.records import Estimate, Interval
 from keff.stats.inference.intervals import interval_c
-from keff.stats.inference.resampling import group_sums, grouped, resampled_totals
+from keff.stats.inference.resampling import grouped
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 # Scales that scores are on, the narrowest first that holds them all.
@@ -27,13 +26,6 @@ SCALES = ((0.0, 1.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
 # With fewer questions' worth of right or of wrong answers the spread seen among questions is no guide: then
 # no share is taken to be better known than from one answer to each question.
 SCARCE = 10
-
-REPLICATES = 1000
-
-# Standard deviation of what the beta-binomial law errs in logit pass^k, for each doubling of k beyond the
-# repeats. Learned on 57 recorded workloads (``python -m benchmarks.repeats``); .080 to .107 without any one
-# family.
-LAW_SD = 0.095
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,9 +296,8 @@ def components(repeats: Repeats) -> Components | None:
 
 def _between(repeats: Repeats) -> float:
     """Return the variance of the questions' own means, which may come out below 0."""
-    inside = within(repeats)
-    noise = 0.0 if inside is None else inside.value * float(np.mean(1 / repeats.count))
-    return float(repeats.mean.var(ddof=1)) - noise
+    inside = within_value(repeats) or 0.0
+    return float(repeats.mean.var(ddof=1)) - inside * float(np.mean(1 / repeats.count))
 
 
 def icc(repeats: Repeats) -> float:
@@ -317,7 +308,7 @@ def icc(repeats: Repeats) -> float:
     inside = within_value(repeats)
     if inside is None or repeats.n < 2:
         return math.nan
-    between = float(repeats.mean.var(ddof=1)) - inside * float(np.mean(1 / repeats.count))
+    between = _between(repeats)
     total = between + inside
     return between / total if total > 0 else math.nan
 
@@ -325,6 +316,13 @@ def icc(repeats: Repeats) -> float:
 def within_value(repeats: Repeats) -> float | None:
     """Return the mean variance of one answer given its question; None where no question has two repeats."""
     return float(repeats.variances.mean()) if np.any(repeats.several) else None
+
+
+def own_variances(repeats: Repeats) -> FloatArray:
+    """Return the variance of one answer to each question [n]; of one repeat: the mean of the others."""
+    own = np.full(repeats.n, within_value(repeats) or 0.0)
+    own[repeats.several] = repeats.variances
+    return own
 
 
 def icc_interval(repeats: Repeats, level: float = 0.95) -> Interval | None:
@@ -350,8 +348,7 @@ def icc_interval(repeats: Repeats, level: float = 0.95) -> Interval | None:
     if math.isnan(c) or repeats.units < 2:
         return Interval(c, None, None, method)
     some = repeats.several
-    own = np.full(repeats.n, float(repeats.variances.mean()))
-    own[some] = repeats.variances
+    own = own_variances(repeats)
     square = (repeats.mean - repeats.mean.mean()) ** 2 - own / repeats.count
     m = 1 / float(np.mean(1 / repeats.count[some]))
     total = _between(repeats) + float(own.mean())
@@ -375,125 +372,6 @@ def run_to_run(repeats: Repeats, level: float = 0.95) -> Interval | None:
         return None
     value, lo, hi = (math.sqrt(x / repeats.n) for x in (inside.value, *inside.limits(level)))
     return Interval(value, lo, hi, "gamma, given these questions")
-
-
-def chance_all(right: FloatArray, count: IntArray, k: int) -> FloatArray:
-    """Return the chance [n] that k of a question's answers, drawn without replacement, are all right.
-
-    C(S, k) / C(m, k): unbiased for theta^k. Needs m >= k.
-    """
-    s, m = np.asarray(right, np.float64), np.asarray(count, np.float64)
-    top = np.maximum(s - k, 0)
-    log = gammaln(s + 1) - gammaln(top + 1) - gammaln(m + 1) + gammaln(m - k + 1)
-    return np.where(s >= k, np.exp(log), 0.0)
-
-
-def moment(p: ArrayLike, c: ArrayLike, k: int) -> FloatArray:
-    """Return E(theta^k) of the beta law with mean p and intraclass correlation c, which may be arrays.
-
-    The product of (p(1-c) + jc) / (1 + (j-1)c) over j < k: p^k at c = 0, p at c = 1.
-    """
-    p, c = np.asarray(p, np.float64), np.clip(np.nan_to_num(np.asarray(c, np.float64)), 0.0, 1.0)
-    out = np.array(p, np.float64)
-    for j in range(1, k):
-        out = out * (p * (1 - c) + j * c) / (1 + (j - 1) * c)
-    return out
-
-
-def all_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
-    """Return pass^k: the share of questions like these that k answers in a row would all get right.
-
-    Exact and unbiased up to the least number m of repeats. Beyond, pass^m times the ratio of the k-th and the
-    m-th moment of the beta law with the mean and correlation of the repeats; its variance adds that of a
-    cluster bootstrap and what the law erred on left-out recorded generations (``LAW_SD``). Needs scores of 0
-    and 1.
-    """
-    return _moment_interval(repeats, k, level, ("right",))
-
-
-def any_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
-    """Return pass@k: the share of questions that at least one of k answers gets right; as ``all_right``."""
-    wrong = _moment_interval(repeats, k, level, ("wrong",))
-    lo, hi = (None if x is None else 1 - x for x in (wrong.hi, wrong.lo))
-    return Interval(1 - wrong.value, lo, hi, wrong.method)
-
-
-def without_gradient(repeats: Repeats, size: int, level: float = 0.95) -> Interval:
-    """Return the share of groups of ``size`` answers to a question that are all right or all wrong.
-
-    E[theta^G + (1 - theta)^G]: such a group has no spread of rewards, so no gradient where rewards are
-    centred within groups. As ``all_right``.
-    """
-    return _moment_interval(repeats, size, level, ("right", "wrong"))
-
-
-EXACT, BEYOND = "unbiased; Wilson, clustered", "beta-binomial beyond the repeats; Wilson, clustered"
-
-
-def _moment_interval(repeats: Repeats, k: int, level: float, ends: Sequence[str]) -> Interval:
-    m = min(k, repeats.k)
-    kinds, times, back = _kinds(repeats)
-    counted = {"right": kinds.right, "wrong": kinds.count - kinds.right}
-    parts = [chance_all(counted[end], kinds.count, m) for end in ends]
-    if k <= repeats.k:
-        found = share(np.sum(parts, axis=0)[back], repeats, level)
-        return Interval(found.value, found.lo, found.hi, EXACT)
-    own = _own(repeats)
-    inside = np.bincount(back, own, times.size) / times
-    rows = [np.ones(times.size), kinds.mean, kinds.mean**2, inside / kinds.count, *parts, inside]
-    totals = np.stack(rows, axis=1)
-    whole = (times @ totals)[:, None]
-    rng = np.random.default_rng(0)
-    if repeats.units == repeats.n:
-        drawn = resampled_totals(totals, REPLICATES, rng, times) if repeats.n > 1 else whole
-    else:
-        drawn = resampled_totals(group_sums(totals[back], repeats.ids, repeats.units), REPLICATES, rng)
-    value, each = np.zeros(1), np.zeros(drawn.shape[1])
-    for place, end in enumerate(ends):
-        value = value + _extended(whole, place, end, m, k)
-        each = each + _extended(drawn, place, end, m, k)
-    at = float(np.clip(value[0], 0.0, 1.0))
-    law = LAW_SD * math.log2(k / m) * at * (1 - at)
-    lo, hi = wilson(at, float(np.var(each)) + law**2, repeats.units, level)
-    return Interval(at, lo, hi, BEYOND)
-
-
-@lru_cache(maxsize=2)
-def _kinds(repeats: Repeats) -> tuple[Repeats, IntArray, IntArray]:
-    """Return one question of each kind [u] (right, repeats), how many there are, and the kind of each [n]."""
-    name = repeats.count * (int(repeats.count.max()) + 1) + repeats.right.astype(np.int64)
-    _, first, back, times = np.unique(name, return_index=True, return_inverse=True, return_counts=True)
-    return repeats.take(first), times.astype(np.int64), back.ravel()
-
-
-def _own(repeats: Repeats) -> FloatArray:
-    """Return the variance of one answer to each question [n]; of one repeat: the mean of the others."""
-    own = np.full(repeats.n, within_value(repeats) or 0.0)
-    own[repeats.several] = repeats.variances
-    return own
-
-
-def _extended(totals: FloatArray, part: int, end: str, m: int, k: int) -> FloatArray:
-    """Return E(theta^k) (or of 1 - theta) [B] from totals [., B]: n, mean, mean^2, s^2/m, parts, s^2."""
-    n, mean, square, noise, inside = totals[0], totals[1], totals[2], totals[3], totals[-1]
-    p = mean / n
-    between = (square / n - p * p) * n / np.maximum(n - 1, 1) - noise / n
-    total = between + inside / n
-    c = np.where(total > 0, between / np.where(total > 0, total, 1.0), 1.0)
-    p = p if end == "right" else 1 - p
-    seen, law = totals[4 + part] / n, moment(p, c, m)
-    return seen * np.where(law > 0, moment(p, c, k) / np.where(law > 0, law, 1.0), 0.0)
-
-
-def flips(repeats: Repeats, level: float = 0.95) -> Interval:
-    """Return the share of questions whose outcome differs between two runs, E[2 theta (1 - theta)].
-
-    Needs scores of 0 and 1, and two repeats of every question.
-    """
-    some = np.flatnonzero(repeats.several)
-    kept = repeats.take(some, None if repeats.clusters is None else repeats.clusters[some])
-    found = share(np.clip(2 * repeats.variances, 0.0, 1.0), kept, level)
-    return Interval(found.value, found.lo, found.hi, EXACT)
 
 
 def quantiles(power: float = 0.8, level: float = 0.95) -> float:
