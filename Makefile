@@ -86,9 +86,9 @@ $(VENV)/ready-light: pyproject.toml
 	@touch $@
 
 $(VENV)/ready-all: $(VENV)/ready-light
-	@echo "installing torch (CPU), transformers, Ray and datasets (once)"
+	@echo "installing torch (CPU), transformers, Ray, datasets, statsmodels and pingouin (once)"
 	@$(BIN)/python -m pip install -q torch==2.13.0
-	@$(BIN)/python -m pip install -q -e '.[hf,ray,data]'
+	@$(BIN)/python -m pip install -q -e '.[hf,ray,data]' statsmodels pingouin
 	@touch $@
 
 $(CLIENTS)/ready: tests/clients/requirements.txt

@@ -46,7 +46,7 @@ def test_the_sign_flip_test_of_graded_scores_is_scipys_permutation_test() -> Non
 
 
 @pytest.mark.parametrize(("both", "first", "second"), [(30, 4, 11), (10, 0, 6), (25, 9, 9)])
-@pytest.mark.slow  # the import
+@pytest.mark.integration
 def test_single_answers_are_statsmodels_mcnemar(both: int, first: int, second: int) -> None:
     tables = pytest.importorskip("statsmodels.stats.contingency_tables")
     a = [1] * (both + first) + [0] * (second + 5)
@@ -55,7 +55,7 @@ def test_single_answers_are_statsmodels_mcnemar(both: int, first: int, second: i
     assert ours == pytest.approx(tables.mcnemar([[both, first], [second, 5]], exact=True).pvalue, rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_clustered_errors_power_and_holm_are_statsmodels() -> None:
     api = pytest.importorskip("statsmodels.api")
     power = pytest.importorskip("statsmodels.stats.power")
@@ -71,7 +71,7 @@ def test_clustered_errors_power_and_holm_are_statsmodels() -> None:
     np.testing.assert_allclose(holm(p), multiple.multipletests(p, method="holm")[1], rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_wilsons_limits_are_statsmodels_for_many_answers() -> None:
     proportion = pytest.importorskip("statsmodels.stats.proportion")
     size = 10**7  # the quantile of t is the normal one
@@ -79,7 +79,7 @@ def test_wilsons_limits_are_statsmodels_for_many_answers() -> None:
     assert wilson(0.3, 0.21 / size, size) == pytest.approx(theirs, rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_components_are_those_of_statsmodels_mixed_model() -> None:
     """Of equal repeats REML is the analysis of variance."""
     mixed = pytest.importorskip("statsmodels.regression.mixed_linear_model")
