@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
         slots=_slots(bulk, columns),
         clusters=_clusters(bulk, rows),
         closed=reading.closed,
-        **{name: columns.of(values) for name, values in bulk.numbers.items()},
+        **cast("dict[str, Any]", {name: columns.of(values) for name, values in bulk.numbers.items()}),
     )
     rules = None
     if bulk.rules is not None and not reading.again:
