@@ -261,7 +261,7 @@ def serving(folder: Path, upstream: str, *more: str) -> Iterator[Gateway]:
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log"
     options = ["--port", "0", "--set", "path_timeout=0.6", "--set", "replacements=4", "--cap", "8"]
-    options += ["--upstream-key-env", "CHAOS_KEY", "--admin-token-env", "CHAOS_ADMIN"]
+    options += ["--upstream-key-env", "CHAOS_KEY", "--set", "admin_token_env=CHAOS_ADMIN"]
     command = [sys.executable, "-m", "keff", "serve", "--upstream", upstream, *options, *more]
     env = os.environ | {"CHAOS_KEY": SECRET, "CHAOS_ADMIN": SECRET + "-admin"}
     with log.open("wb") as errors:

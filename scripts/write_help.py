@@ -59,7 +59,9 @@ def _lines(name: str) -> list[str]:
 
 def _section(name: str) -> str:
     group: Any = typer.main.get_command(build([name]))
-    parameters = [one for one in group.commands[name].params if one.name != "help"]
+    parameters = [
+        one for one in group.commands[name].params if one.name != "help" and not getattr(one, "hidden", False)
+    ]
     places = [one for one in parameters if one.param_type_name == "argument"]
     usage = " ".join(["keff", name, *(one.metavar or one.name.upper() for one in places), "[OPTIONS]"])
     more = " ".join(line for line in _lines(name)[1:] if line)

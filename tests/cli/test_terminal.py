@@ -100,6 +100,15 @@ def test_a_negative_c_is_not_turned_into_evidence(tmp_path: Path) -> None:
     assert min(limits) >= -100
 
 
+@pytest.mark.parametrize("command", ["sample", "pilot", "analyze", "serve"])
+def test_help_shows_at_most_ten_options_first(command: str) -> None:
+    shown = keff(command, "--help").stdout
+    first = shown.partition("\nOptions:\n")[2].partition("\n\n")[0]
+    flags = [line.split()[0] for line in first.splitlines() if line.startswith("  -")]
+    assert 0 < len([flag for flag in flags if flag not in ("--json", "--help")]) <= 10, flags
+    assert "\nHow the record is read:\n" in shown
+
+
 def test_help_of_serve_needs_no_extra() -> None:
     code = (
         "import sys; sys.modules['starlette'] = None; sys.modules['httptools'] = None; "

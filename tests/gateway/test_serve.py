@@ -80,7 +80,7 @@ def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
         ({"plan": Path("none.json")}, PlanError, "keff analyze"),
         ({"answer_space": "code"}, PlanError, "--answer-space"),
         ({"state": "/no/such/folder/state"}, UsageError, "--state"),
-        ({"vote_log": Path("/no/such/folder/log")}, UsageError, "--vote-log"),
+        ({"vote_log": Path("/no/such/folder/log")}, UsageError, "vote_log"),
     ],
 )
 def test_what_cannot_work_is_refused_with_one_line(

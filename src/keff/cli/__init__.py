@@ -11,8 +11,10 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, cast
 
 import typer
+from typer.core import TyperCommand
 
 from keff.cli._start import FEW_COLLECTIONS, UNUSED, postpone
 from keff.errors import KeffError, UsageError
@@ -58,6 +60,26 @@ def _stub() -> None:
     """Stand in the help for a command whose module is not wanted in this process."""
 
 
+class _GroupedHelp(TyperCommand):
+    """A command whose help shows what matters first, and the rest under the heading of its group."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, then options without a group, then each group in the order of its first option."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        parameters = cast("list[Any]", self.get_params(ctx))
+        for parameter in parameters:
+            if (record := parameter.get_help_record(ctx)) is None:
+                continue
+            argument = parameter.param_type_name == "argument"
+            heading = getattr(parameter, "rich_help_panel", None) or ("Arguments" if argument else "Options")
+            groups.setdefault(heading, []).append(record)
+        for heading, rows in sorted(
+            groups.items(), key=lambda group: group[0] not in ("Arguments", "Options")
+        ):
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -98,7 +120,7 @@ def build(arguments: list[str]) -> typer.Typer:
             function = importlib.import_module(f"keff.cli.{_module(command)}").command
         # A service is set up by its environment: every flag of serve is also a variable.
         settings = {"auto_envvar_prefix": "KEFF"} if command == "serve" else None
-        app.command(command, help=_first_line(command), context_settings=settings)(function)
+        app.command(command, help=_first_line(command), context_settings=settings, cls=_GroupedHelp)(function)
     return app
 
 
@@ -107,15 +129,35 @@ RENAMED = {
     "--k-max": "--cap",
     "--confidence": "--sure",
     "--budget-mean": "--budget (90% sure)",
+    "--allow-mismatch": "the default",
     "--part": "PATH#PART",
     "--threshold": "--format NAME:threshold=T",
     **dict.fromkeys(("--dataset", "--setting", "--source", "--url", "--licence"), "--about NAME=VALUE"),
     **{
         f"--{name.replace('_', '-')}": f"--set {name}=VALUE"
         for name in (
-            *("branch_down", "connections", "cors_origin", "fallback_key_env", "forward_header", "free_text"),
-            *("max_paths", "otlp", "path_timeout", "replacements", "reply", "shadow_budget", "spend"),
-            *("tool_ignore", "upstream_n", "vote_log_answers"),
+            "admin_token_env",
+            "append_answer_format",
+            "branch_down",
+            "connections",
+            "cors_origin",
+            "deadline",
+            "fallback_key_env",
+            "forward_header",
+            "free_text",
+            "max_paths",
+            "otlp",
+            "path_timeout",
+            "quiet",
+            "replacements",
+            "reply",
+            "shadow_budget",
+            "spend",
+            "strict",
+            "tool_ignore",
+            "upstream_n",
+            "vote_log",
+            "vote_log_answers",
         )
     },
 }

@@ -16,11 +16,24 @@ def _cap(meaning: str, *, shown: bool | str = True) -> Any:
     return typer.Option("--cap", min=1, help=f"K_max: {meaning}", show_default=shown)
 
 
+MONEY = "Money and time"
+COMPUTED = "How it is computed"
+OTHER_AIMS = "Other aims than --retain"
 AnalysisSeed = Annotated[
-    int, typer.Option("--seed", help="Seed of what the analysis draws at random: resamples, orders, folds.")
+    int,
+    typer.Option(
+        "--seed",
+        help="Seed of what the analysis draws at random: resamples, orders, folds.",
+        rich_help_panel=COMPUTED,
+    ),
 ]
-Replicates = Annotated[int, typer.Option("--replicates", min=100, help="Bootstrap resamples.")]
-Epsilon = Annotated[float, typer.Option("--epsilon", help="The paper's marginal-gain threshold for K*.")]
+Replicates = Annotated[
+    int, typer.Option("--replicates", min=100, help="Bootstrap resamples.", rich_help_panel=COMPUTED)
+]
+Epsilon = Annotated[
+    float,
+    typer.Option("--epsilon", help="The paper's marginal-gain threshold for K*.", rich_help_panel=COMPUTED),
+]
 Cap = Annotated[int, _cap(MOST_PAID)]
 ReplayCap = Annotated[
     int | None,
@@ -41,11 +54,17 @@ PriceTable = Annotated[
     typer.Option(
         "--prices",
         help='TOML price table: ["model"] with prompt, output per million tokens, or path, or second.',
+        rich_help_panel=MONEY,
     ),
 ]
 Volume = Annotated[
     int | None,
-    typer.Option("--volume", min=1, help="Questions to come: what they will cost (with --prices)."),
+    typer.Option(
+        "--volume",
+        min=1,
+        help="Questions to come: what they will cost (with --prices).",
+        rich_help_panel=MONEY,
+    ),
 ]
 PaceText = Annotated[
     str | None,
@@ -53,6 +72,7 @@ PaceText = Annotated[
         "--pace",
         metavar="FIRST+RATE",
         help="Seconds of a path where none are recorded: to the first token, and tokens per second (0.5+60).",
+        rich_help_panel=MONEY,
     ),
 ]
 Retain = Annotated[
@@ -63,25 +83,47 @@ Retain = Annotated[
 ]
 Sure = Annotated[
     float | None,
-    typer.Option("--sure", help="With --retain: keep the share on this workload with that probability."),
+    typer.Option(
+        "--sure",
+        help="With --retain: keep the share on this workload with that probability.",
+        rich_help_panel=OTHER_AIMS,
+    ),
 ]
 Budget = Annotated[
     float | None,
     typer.Option(
-        "--budget", min=1, help="Aim: the best accuracy for at most this many mean paths, 90% sure."
+        "--budget",
+        min=1,
+        help="Aim: the best accuracy for at most this many mean paths, 90% sure.",
+        rich_help_panel=OTHER_AIMS,
     ),
 ]
 ValuePerCorrect = Annotated[
     float | None,
-    typer.Option("--value-per-correct", min=0, help="Aim: worth of one right answer (with --cost-per-path)."),
+    typer.Option(
+        "--value-per-correct",
+        min=0,
+        help="Aim: worth of one right answer (with --cost-per-path).",
+        rich_help_panel=OTHER_AIMS,
+    ),
 ]
 CostPerPath = Annotated[
     float | None,
-    typer.Option("--cost-per-path", min=0, help="Aim: cost of one path (with --value-per-correct)."),
+    typer.Option(
+        "--cost-per-path",
+        min=0,
+        help="Aim: cost of one path (with --value-per-correct).",
+        rich_help_panel=OTHER_AIMS,
+    ),
 ]
 BudgetDollars = Annotated[
     float | None,
-    typer.Option("--budget-dollars", min=0, help="Aim: the most accuracy at this mean cost per question."),
+    typer.Option(
+        "--budget-dollars",
+        min=0,
+        help="Aim: the most accuracy at this mean cost per question.",
+        rich_help_panel=OTHER_AIMS,
+    ),
 ]
 Tolerance = Annotated[
     float, typer.Option("--tolerance", min=0, max=1, help="Accuracy that a plan may lose and still save.")
@@ -97,10 +139,16 @@ Policies = Annotated[
     typer.Option("--policy", help="A policy to replay; repeatable.", show_default="a range of them"),
 ]
 RandomSlots = Annotated[
-    bool, typer.Option("--random-slots", help="Deployment draws its template slots at random.")
+    bool,
+    typer.Option(
+        "--random-slots", help="Deployment draws its template slots at random.", rich_help_panel=COMPUTED
+    ),
 ]
 UnpairedRows = Annotated[
-    bool, typer.Option("--unpaired-rows", help="The paper's bootstrap: rows, each arm on its own.")
+    bool,
+    typer.Option(
+        "--unpaired-rows", help="The paper's bootstrap: rows, each arm on its own.", rich_help_panel=COMPUTED
+    ),
 ]
 Arms = Annotated[
     bool, typer.Option("--arms", help="The two PATHs are arms: compare the second with the first.")

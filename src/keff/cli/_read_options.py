@@ -14,6 +14,7 @@ import typer
 from keff.answers import from_command_line, key_spec, trust
 from keff.usercode import UserCode
 
+RECORD = "How the record is read"
 TaskName = Annotated[
     str,
     typer.Argument(metavar="TASK", help="A benchmark (keff list tasks), starter, or your own file.jsonl."),
@@ -40,6 +41,7 @@ Format = Annotated[
         metavar="NAME[:OPTIONS]",
         help="Format of the log, with its options: inspect_ai:scorer=match,threshold=0.5.",
         show_default="auto-detected",
+        rich_help_panel=RECORD,
     ),
 ]
 AnswerSpaceName = Annotated[
@@ -48,6 +50,7 @@ AnswerSpaceName = Annotated[
         "--answer-space",
         metavar="NAME[:OPTIONS]",
         help="How answers are read and compared (keff list spaces), such as numeric or json:fields=a,b.",
+        rich_help_panel=RECORD,
     ),
 ]
 AnswerKey = Annotated[
@@ -56,24 +59,37 @@ AnswerKey = Annotated[
         "--answer-key",
         metavar="FILE.py:FUNCTION",
         help="Your own function, answer -> vote key (str or None); needed again by every command.",
+        rich_help_panel=RECORD,
     ),
 ]
 Trim = Annotated[
-    int | None, typer.Option("--trim", min=1, help="Use the first K paths; leave out questions with fewer.")
+    int | None,
+    typer.Option(
+        "--trim", min=1, help="Use the first K paths; leave out questions with fewer.", rich_help_panel=RECORD
+    ),
 ]
 Partial = Annotated[
-    bool, typer.Option("--partial", help="Take a run that was broken off as it is, and say so.")
+    bool,
+    typer.Option(
+        "--partial", help="Take a run that was broken off as it is, and say so.", rich_help_panel=RECORD
+    ),
 ]
 Rescore = Annotated[
-    bool, typer.Option("--rescore", help="Find again which answers are right, whatever the log says.")
+    bool,
+    typer.Option(
+        "--rescore", help="Find again which answers are right, whatever the log says.", rich_help_panel=RECORD
+    ),
 ]
-Pool = Annotated[bool, typer.Option("--pool", help="Read several PATHs as one record.")]
+Pool = Annotated[
+    bool, typer.Option("--pool", help="Read several PATHs as one record.", rich_help_panel=RECORD)
+]
 Embeddings = Annotated[
     Path | None,
     typer.Option(
         "--embeddings",
         help="NumPy array [questions, paths, dimensions] for GLS-R (.npy).",
         show_default="those of the run",
+        rich_help_panel=RECORD,
     ),
 ]
 Columns = Annotated[
@@ -82,6 +98,7 @@ Columns = Annotated[
         "--columns",
         metavar="WORD=COLUMN,...",
         help="Columns of a table, such as id=question_id,answer=prediction,correct=is_right,model=model.",
+        rich_help_panel=RECORD,
     ),
 ]
 BranchNames = Annotated[
@@ -90,6 +107,7 @@ BranchNames = Annotated[
         "--branches",
         metavar="NAMES.json|A,B,C",
         help="Names of the models or prompts whose paths are the columns of the record.",
+        rich_help_panel=RECORD,
     ),
 ]
 

@@ -32,7 +32,6 @@ class PlanOptions:
     plan: o.PlanFile = None
     policy: o.ServePolicy = None
     branch: o.ServedBranches = None
-    strict: o.Strict = False
     model: o.UpstreamModel = None
     answer_space: r.AnswerSpaceName = None
     answer_key: r.AnswerKey = None
@@ -61,9 +60,7 @@ class PlanOptions:
 class VoteOptions:
     """How one request is answered."""
 
-    append_answer_format: o.AppendAnswerFormat = False
     in_flight: o.InFlight = 1
-    deadline: o.Deadline = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +68,6 @@ class AccessOptions:
     """Who may ask, and what of a request goes up."""
 
     token_env: o.TokenEnv = None
-    admin_token_env: o.AdminTokenEnv = None
     keys: o.Keys = None
 
     def spend_file(self, named: Path | None) -> Path | None:
@@ -89,4 +85,3 @@ class BookOptions:
 
     state: o.State = None
     cap: o.ShadowCap = None
-    vote_log: o.VoteLog = None

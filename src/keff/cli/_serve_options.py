@@ -26,6 +26,9 @@ def take_defaults(context: typer.Context, file: Path | None) -> Path | None:
     return file
 
 
+SERVERS = "The servers"
+KEPT = "What is kept"
+CLIENTS = "Who may ask"
 PlanFile = Annotated[
     Path | None,
     typer.Option(
@@ -48,12 +51,18 @@ UpstreamUrl = Annotated[
 ]
 ServedBranches = Annotated[
     list[Path] | None,
-    typer.Option("--branch", help="TOML file of one branch of the plan (server, model, prompt); repeatable."),
+    typer.Option(
+        "--branch",
+        help="TOML file of one branch of the plan (server, model, prompt); repeatable.",
+        rich_help_panel=SERVERS,
+    ),
 ]
 FallbackUrl = Annotated[
     str | None,
     typer.Option(
-        "--fallback", help="Base URL of a second server of the same models, asked where the first fails."
+        "--fallback",
+        help="Base URL of a second server of the same models, asked where the first fails.",
+        rich_help_panel=SERVERS,
     ),
 ]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
@@ -61,25 +70,22 @@ Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port (0: an
 ServeWorkers = Annotated[
     int, typer.Option("--workers", min=1, max=256, help="Processes that serve, on one port.")
 ]
-Strict = Annotated[
-    bool, typer.Option("--strict/--allow-mismatch", help="Refuse requests that differ from the plan.")
-]
 UpstreamModel = Annotated[
     str | None,
-    typer.Option("--model", help="Model name at the upstream.", show_default="the plan's, or the request's"),
+    typer.Option(
+        "--model",
+        help="Model name at the upstream.",
+        show_default="the plan's, or the request's",
+        rich_help_panel=SERVERS,
+    ),
 ]
 InFlight = Annotated[
     int,
     typer.Option(
-        "--in-flight", help="Keep at least this many paths running; those not needed are cancelled."
+        "--in-flight",
+        hidden=True,
+        help="Keep at least this many paths running; those not needed are cancelled.",
     ),
-]
-AppendAnswerFormat = Annotated[
-    bool, typer.Option("--append-answer-format", help="Add the answer contract to the last message.")
-]
-Deadline = Annotated[
-    float | None,
-    typer.Option("--deadline", help="Seconds after which a request is answered with the paths drawn so far."),
 ]
 TokenEnv = Annotated[
     str | None,
@@ -87,20 +93,16 @@ TokenEnv = Annotated[
         "--token-env",
         metavar="NAME",
         help="Environment variable with the bearer token that clients must send.",
-    ),
-]
-AdminTokenEnv = Annotated[
-    str | None,
-    typer.Option(
-        "--admin-token-env",
-        metavar="NAME",
-        help="Environment variable with the operator's token for /keff and /keff/plan.",
+        rich_help_panel=CLIENTS,
     ),
 ]
 Keys = Annotated[
     Path | None,
     typer.Option(
-        "--keys", help="TOML file of clients' keys with names and limits per day.", show_default="none"
+        "--keys",
+        help="TOML file of clients' keys with names and limits per day.",
+        show_default="none",
+        rich_help_panel=CLIENTS,
     ),
 ]
 Check = Annotated[bool, typer.Option("--check", help="Check everything that is given, and do not serve.")]
@@ -125,13 +127,19 @@ NowServed = Annotated[
 UpstreamKeyEnv = Annotated[
     str | None,
     typer.Option(
-        "--upstream-key-env", metavar="NAME", help="Environment variable with the API key of the upstream."
+        "--upstream-key-env",
+        metavar="NAME",
+        help="Environment variable with the API key of the upstream.",
+        rich_help_panel=SERVERS,
     ),
 ]
 State = Annotated[
     str | None,
     typer.Option(
-        "--state", help="State file of the drift alarm; 'none' keeps none.", show_default="beside the plan"
+        "--state",
+        help="State file of the drift alarm; 'none' keeps none.",
+        show_default="beside the plan",
+        rich_help_panel=KEPT,
     ),
 ]
 ShadowCap = Annotated[
@@ -142,9 +150,6 @@ ShadowCap = Annotated[
         max=MAX_CAP,
         help="K_max: where requests that are drawn on end, and without a plan the most paths of a request.",
         show_default="32",
+        rich_help_panel=KEPT,
     ),
 ]
-VoteLog = Annotated[
-    Path | None, typer.Option("--vote-log", help="Append each request's votes here, redacted.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Log warnings only.")]

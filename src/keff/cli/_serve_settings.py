@@ -19,11 +19,20 @@ class ServeSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    admin_token_env: str | None = Field(
+        None, description="Variable with the operator's token for /keff and /keff/plan."
+    )
+    append_answer_format: bool = Field(
+        False, description="Add the answer contract to the last message of a request."
+    )
     branch_down: Literal["skip", "fail"] = Field(
         "skip", description="A branch that is down is skipped, or fails the request."
     )
     connections: int = Field(512, ge=1, description="Most upstream connections at once.")
     cors_origin: tuple[str, ...] = Field((), description="Origins of web pages that may ask.")
+    deadline: float | None = Field(
+        None, description="Seconds after which a request is answered with the paths drawn so far."
+    )
     fallback_key_env: str | None = Field(None, description="Variable with the API key of the fallback.")
     forward_header: tuple[str, ...] = Field(
         (), description="Headers of clients that go up, such as x-tenant."
@@ -34,6 +43,7 @@ class ServeSettings(BaseModel):
     max_paths: int = Field(64, description="Most paths that a request may ask for.")
     otlp: str | None = Field(None, description="URL of the collector that gets traces (extra otel).")
     path_timeout: float = Field(600.0, ge=0.1, description="Seconds that one upstream call may take.")
+    quiet: bool = Field(False, description="Log warnings only.")
     replacements: int = Field(
         16, ge=0, description="Failed upstream calls that are replaced, for each request."
     )
@@ -46,10 +56,12 @@ class ServeSettings(BaseModel):
     spend: Path | None = Field(
         None, description="SQLite file of what each key spent (default: beside the key file)."
     )
+    strict: bool = Field(False, description="Refuse requests that differ from the plan.")
     tool_ignore: tuple[str, ...] = Field(
         (), description="Arguments of tool calls that do not count in a vote, such as a timestamp."
     )
     upstream_n: int = Field(1, ge=1, description="Most paths in one upstream call (lowered if refused).")
+    vote_log: Path | None = Field(None, description="Append each request's votes to this file, redacted.")
     vote_log_answers: bool = Field(False, description="Write the answers themselves into the vote log.")
 
 

@@ -63,7 +63,7 @@ def deployment_of(
         answer_space=served.space(plan),
         upstream_n=settings.upstream_n,
         state=state_of(served.plan, books.state),
-        vote_log=books.vote_log,
+        vote_log=settings.vote_log,
         log_answers=settings.vote_log_answers,
         spend=access.spend_file(settings.spend),
         otlp=None if settings.otlp is None else collector_of(settings.otlp),
@@ -83,16 +83,16 @@ def options_of(
         line = f"--policy lead_k:3,in_flight={votes.in_flight}"
         warnings.warn(f"--in-flight is a key of the policy now ({line})", FutureWarning, stacklevel=2)
     return Options(
-        strict=served.strict,
+        strict=settings.strict,
         branch_down=settings.branch_down,
         now=served.now,
-        append_answer_format=votes.append_answer_format,
+        append_answer_format=settings.append_answer_format,
         free_text=settings.free_text,
         reply=settings.reply,
         max_paths=settings.max_paths,
         replacements=settings.replacements,
         in_flight=votes.in_flight,
-        deadline=votes.deadline,
+        deadline=settings.deadline,
         tool_ignore=settings.tool_ignore,
         shadow_budget=settings.shadow_budget,
         shadow_paths=books.cap or DEFAULT_CAP,
@@ -101,7 +101,7 @@ def options_of(
         cors=settings.cors_origin,
         accounts=() if access.keys is None else read_accounts(access.keys),
         token=secret(access.token_env, "--token-env"),
-        admin_token=secret(access.admin_token_env, "--admin-token-env"),
+        admin_token=secret(settings.admin_token_env, "admin_token_env"),
     )
 
 

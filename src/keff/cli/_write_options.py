@@ -43,4 +43,4 @@ Votes = Annotated[
 Changed = Annotated[
     bool, typer.Option("--changed", help="The scorer was changed on purpose: score with it and record it.")
 ]
-Texts = Annotated[bool, typer.Option("--texts/--no-texts", help="Include the raw texts.")]
+Texts = Annotated[bool, typer.Option(" /--no-texts", help="Include the raw texts.")]

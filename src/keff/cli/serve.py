@@ -30,21 +30,19 @@ def command(
     workers: o.ServeWorkers = 1,
     config: o.ServeConfig = None,
     check: o.Check = False,
-    quiet: o.Quiet = False,
 ) -> None:
     """Serve until told to stop."""
     try:
         from keff.cli import _serving as g
     except ImportError as error:
         raise missing_extra(error, "keff serve") from error
-    deployment = g.deployment_of(
-        servers, served, votes, access, books, read_settings(set or (), config), g.Listen(host, port)
-    )
+    settings = read_settings(set or (), config)
+    deployment = g.deployment_of(servers, served, votes, access, books, settings, g.Listen(host, port))
     if check:
         typer.echo(json.dumps(g.check_only(deployment, np.random.default_rng())))
         return
-    g.log_to_stderr(quiet)
+    g.log_to_stderr(settings.quiet)
     if workers > 1:
-        g.serve_with_workers(deployment, workers, quiet)
+        g.serve_with_workers(deployment, workers, settings.quiet)
     else:
         g.serve(deployment, np.random.default_rng())

@@ -90,9 +90,9 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
     if deployment.answer_space is not None or plan.space != PER_REQUEST:
         reader = reader_of(plan, deployment.answer_space, ignored)
     if deployment.plan is None and options.strict:
-        raise UsageError("--strict serves a plan only: name one with --plan")
+        raise UsageError("strict serves a plan only: name one with --plan")
     if reader is None and options.append_answer_format:
-        raise UsageError("--append-answer-format needs to know the answer: set --answer-space, or a --plan")
+        raise UsageError("append_answer_format needs to know the answer: set --answer-space, or a --plan")
     vote_log, kept = deployment.vote_log, books or books_of(deployment, policy)
     return Service(
         policy=policy,

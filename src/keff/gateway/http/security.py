@@ -102,7 +102,7 @@ class Guard:
         """
         if self._admin is None:
             if self.has_token:
-                raise Problem(403, "this page is the operator's: start keff serve with --admin-token-env")
+                raise Problem(403, "this page is the operator's: serve it with --set admin_token_env=NAME")
             self._check_local(headers)
             return
         if not self._is_operator(headers):
@@ -116,7 +116,7 @@ class Guard:
         """
         if self._is_operator(headers) or self.check(headers) is None:
             return
-        raise Problem(403, "metrics are the operator's: show the token of --admin-token-env or --token-env")
+        raise Problem(403, "metrics are the operator's: show the token of admin_token_env or --token-env")
 
     def _check_local(self, headers: Mapping[bytes, bytes]) -> None:
         host = headers.get(b"host", b"")

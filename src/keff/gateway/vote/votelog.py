@@ -22,7 +22,7 @@ class VoteLog:
         try:
             self._out = file.open("a", encoding="utf-8", buffering=1)
         except OSError as error:
-            raise UsageError(f"--vote-log {file}: {error.strerror}") from None
+            raise UsageError(f"vote_log {file}: {error.strerror}") from None
 
     def write(self, name: str, keys: Sequence[str | None], **rest: object) -> None:
         """Append one request; raises OSError."""
