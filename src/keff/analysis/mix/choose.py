@@ -74,7 +74,7 @@ class MixAim:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PlanChoice:
     """Places in a table: baseline A ``best``, baseline B ``cheap``, and the plan that is ``taken``."""
 
     best: int
@@ -82,7 +82,7 @@ class Choice:
     taken: int
 
 
-def choose(table: PlanTable, rows: IntArray, clusters: IntArray, aim: MixAim) -> Choice:
+def choose(table: PlanTable, rows: IntArray, clusters: IntArray, aim: MixAim) -> PlanChoice:
     """Choose on some questions (``rows``) of a pilot.
 
     Baseline A, fixed before the search: the single branch's plan of highest accuracy, of equals the
@@ -94,7 +94,7 @@ def choose(table: PlanTable, rows: IntArray, clusters: IntArray, aim: MixAim) ->
     accuracy, cost = table.accuracy[:, rows], table.cost[:, rows].mean(axis=1)
     ids = np.unique(clusters[rows], return_inverse=True)[1]
     best, cheap = _baselines(table, accuracy, cost, ids)
-    return Choice(best, cheap, _taken(table, accuracy, rows, ids, best, aim))
+    return PlanChoice(best, cheap, _taken(table, accuracy, rows, ids, best, aim))
 
 
 def _baselines(table: PlanTable, accuracy: FloatArray, cost: FloatArray, ids: IntArray) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from keff.analysis.mix.choose import Choice, PlanTable
+from keff.analysis.mix.choose import PlanChoice, PlanTable
 from keff.records import Interval
 from keff.stats.votes import FloatArray, IntArray
 
@@ -19,7 +19,7 @@ SIDE = 0.95
 
 METHOD = "cross-fitted over 20 splits, 90% (two one-sided tests at 5%)"
 
-Chooser = Callable[[IntArray], tuple[PlanTable, Choice]]
+Chooser = Callable[[IntArray], tuple[PlanTable, PlanChoice]]
 """Makes the plans and chooses among them on the questions of a training fold."""
 
 

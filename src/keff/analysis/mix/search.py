@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
@@ -73,9 +73,13 @@ def cascade_spec(stages: Sequence[tuple[str, str]], keep: Keep = "votes") -> str
     return f"cascade:{shown}" + (",keep=fresh" if keep == "fresh" else "")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
+def _rule_stage(rule: str, offset: int, last: bool) -> Stage:
+    return make_stage("", rule, offset, last=last)
+
+
 def _stage(branch: str, rule: str, offset: int, last: bool) -> Stage:
-    return make_stage(branch, rule, offset, last=last)
+    return replace(_rule_stage(rule, offset, last), branch=branch)
 
 
 def singles(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:

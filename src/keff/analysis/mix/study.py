@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.analysis.audit import ceiling
-from keff.analysis.mix.choose import Choice, MixAim, PlanTable, choose, worth_rule
+from keff.analysis.mix.choose import PlanChoice, MixAim, PlanTable, choose, worth_rule
 from keff.analysis.mix.claims import Against, cross_fit
 from keff.analysis.mix.escalation import Escalation, escalation
 from keff.analysis.mix.findings import (
@@ -115,7 +115,7 @@ class MixAnalysis:
             plans += triples(orders, names, plans)
         return plans
 
-    def chosen_on(self, rows: IntArray) -> tuple[PlanTable, Choice]:
+    def chosen_on(self, rows: IntArray) -> tuple[PlanTable, PlanChoice]:
         """Return the plans with mixes learned on some questions, and the choice on these questions."""
         table = self.fixed_table.with_plans(self.mixer.mixes(rows))
         return table, choose(table, rows, self.group.clusters, self.aim)
