@@ -107,12 +107,55 @@ def test_a_pilot_of_two_branches(tmp_path: Path) -> None:
     questions, files = two_branches(tmp_path, 24)
     run = tmp_path / "run"
     done = command_line.keff(
-        "pilot", questions, "--answer-space", "numeric", *files, "--run", run, "--n", "24", "--json"
+        "pilot",
+        questions,
+        "--answer-space",
+        "numeric",
+        *files,
+        "--run",
+        run,
+        "--n",
+        "24",
+        "--json",
+        "--keep-all",
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found["n"] == 24 and [branch["name"] for branch in found["branches"]] == ["small", "large"]
+    assert (
+        found["n"] == 24
+        and found["dropped"] == []
+        and [branch["name"] for branch in found["branches"]] == ["small", "large"]
+    )
     assert {folder.name for folder in run.iterdir()} == {"small", "large"}
+
+
+def test_a_beaten_branch_is_dropped_said_and_left_when_the_pilot_goes_on(tmp_path: Path) -> None:
+    """Small is right in half of the paths of large and costs ten times as much: 12 questions tell."""
+    questions, files = two_branches(tmp_path, 30, p=(0.4, 0.95))
+    prices, run = tmp_path / "prices.toml", tmp_path / "run"
+    prices.write_text('["small"]\nprompt = 0\noutput = 10\n["large"]\nprompt = 0\noutput = 1\n')
+    wishes = ["pilot", questions, "--answer-space", "numeric", *files, "--run", run, "--prices", prices]
+    done = command_line.keff(*wishes, "--n", "20", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "small is dropped after 12 questions: large" in done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    (dropped,) = found["dropped"]
+    assert [branch["name"] for branch in found["branches"]] == ["large"] and found["n"] == 20
+    assert (dropped["name"], dropped["by"], dropped["questions"]) == ("small", "large", 12)
+    assert dropped["difference"]["hi"] < 0 and dropped["cost_ratio"] > 5
+    assert found["recommendation"]["verdict"] == "one branch is enough"
+    longer = command_line.keff(*wishes, "--n", "30", "--json")
+    again = json.loads(longer.stdout.splitlines()[-1])
+    assert again["n"] == 30 and again["dropped"][0]["questions"] == 12
+    # What lies there is read alike by mix, and --keep-all draws the rest.
+    mixed = json.loads(
+        command_line.keff("mix", run / "small", run / "large", "--prices", prices, "--json").stdout
+    )
+    assert mixed["dropped"] == again["dropped"] and mixed["pilot_cost"] == pytest.approx(again["pilot_cost"])
+    every = json.loads(
+        command_line.keff(*wishes, "--n", "30", "--keep-all", "--json").stdout.splitlines()[-1]
+    )
+    assert every["n"] == 30 and len(every["branches"]) == 2 and every["dropped"] == []
 
 
 def test_the_plan_of_a_pilot_says_how_its_branches_are_drawn(tmp_path: Path) -> None:
@@ -121,7 +164,7 @@ def test_the_plan_of_a_pilot_says_how_its_branches_are_drawn(tmp_path: Path) -> 
         Path(str(file)).write_text('temperature = 0.3\nsystem = "Add."\n' + Path(str(file)).read_text())
     plan = tmp_path / "plan.json"
     wishes = ["pilot", questions, "--answer-space", "numeric", *files, "--run", tmp_path / "run"]
-    done = command_line.keff(*wishes, "--n", "20", "-o", plan)
+    done = command_line.keff(*wishes, "--n", "20", "-o", plan, "--keep-all")
     assert done.returncode == 0, done.stderr
     for branch in Plan.read(plan).branches:
         assert branch.name in ("small", "large")
@@ -156,14 +199,16 @@ def test_bad_branch_files_end_in_one_line(tmp_path: Path, text: str, words: str)
     assert done.returncode == 2 and words in done.stderr
 
 
-def two_branches(tmp_path: Path, n: int) -> tuple[Path, list[object]]:
+def two_branches(tmp_path: Path, n: int, p: tuple[float, float] = (0.6, 0.9)) -> tuple[Path, list[object]]:
     questions = tmp_path / "q.jsonl"
     rows = [{"id": str(i), "question": f"{i}+{i}?", "answer": str(2 * i)} for i in range(n)]
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     files: list[object] = []
-    for name, p in (("small", 0.6), ("large", 0.9)):
+    for name, right in zip(("small", "large"), p, strict=True):
         file = tmp_path / f"{name}.toml"
-        file.write_text(f'engine = "fake"\nmodel = "{name}"\n[engine_option]\np = {p}\nseed = {len(name)}\n')
+        file.write_text(
+            f'engine = "fake"\nmodel = "{name}"\n[engine_option]\np = {right}\nseed = {len(name)}\n'
+        )
         files += ["--branch", file]
     return questions, files
 

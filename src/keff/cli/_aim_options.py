@@ -134,6 +134,9 @@ Branches = Annotated[
         "--branch", help="TOML file of one branch (model, sampling, prompt), for several; repeatable."
     ),
 ]
+KeepAll = Annotated[
+    bool, typer.Option("--keep-all", help="Drop no branch that a cheaper one beats early (with --branch).")
+]
 Policies = Annotated[
     list[str] | None,
     typer.Option("--policy", help="A policy to replay; repeatable.", show_default="a range of them"),

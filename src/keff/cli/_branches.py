@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from keff import files
+from keff.analysis.mix.drop import LOOKS, beaten
+from keff.analysis.mix.prices import path_costs
+from keff.cli._console import progress_console
 from keff.cli._preflight import is_paid, limits, sample_as_wished, usage
 from keff.cli._sampling import Wishes, report
 from keff.errors import UsageError
 from keff.policies._branches import NAME
 from keff.policy import Policy, parse_policy
+from keff.reading.join import align
+from keff.reading.open import Opening, open_record
 from keff.sampling.branches import BranchSampler, sample_branches
 from keff.sampling.cost import Price
 from keff.sampling.job import Job, configuration
@@ -23,10 +30,12 @@ from keff.sampling.store import Run
 # What a branch may set for itself: options of the command line under the same names.
 OWN = ("engine", "model", "base_url", "temperature", "top_p", "max_tokens", "templates", "system", "k")
 
-# Questions are drawn in rounds, an eighth of them first, so that a spent budget leaves branches level.
-ROUNDS = (8, 4, 2, 1)
-
+# The first round draws so many paths of a question: enough to see what a path costs and to compare branches.
 FIRST_PATHS = 4
+
+# In the run folder of a branch that a pilot dropped.
+DROPPED = "dropped.json"
+
 # A branch whose path costs this many times the cheapest one's gets half the paths, at least four.
 DEAR = 4.0
 
@@ -83,27 +92,71 @@ class _Purse:
         )
 
 
-def draw_branches(branches: Mapping[str, Wishes]) -> list[Path]:
+def draw_branches(
+    branches: Mapping[str, Wishes], prices: Mapping[str, Price] | None = None, *, keep_all: bool = False
+) -> list[Path]:
     """Draw the pilot of every branch, in rounds, within the one total of tokens or dollars.
 
     Returns the run folders. The first round takes at most four paths per question and shows what a path
-    of each branch costs; dear branches then get half the paths of the others.
+    of each branch costs; dear branches then get half the paths of the others. After 12, 25 and 50 questions
+    branches that a cheaper one beats by a margin are drawn no further, unless ``keep_all``; their run folders
+    say so, and a resumed pilot leaves them as they are.
     """
     first = next(iter(branches.values()))
     purse = _Purse(first.token_budget, first.max_cost)
     wanted = dict(branches)
-    for number, part in enumerate(ROUNDS):
+    sizes = _rounds(first.n)
+    for number, size in enumerate(sizes):
         if number == 1:
             wanted = _fewer_of_the_dear(branches)
-        for wishes in wanted.values():
+        going = {name: own for name, own in wanted.items() if keep_all or dropped_by(own.run) is None}
+        for wishes in going.values():
             if purse.empty:
                 break
-            n = None if wishes.n is None else max(-(-wishes.n // part), 1)
-            if n is None and part > 1:
-                continue
             k = min(wishes.k, FIRST_PATHS) if number == 0 else wishes.k
-            _draw(replace(wishes, n=n, k=k, yes=wishes.yes or number > 0), purse)
+            _draw(replace(wishes, n=size, k=k, yes=wishes.yes or number > 0), purse)
+        if keep_all or size not in LOOKS or size == sizes[-1] or purse.empty or len(going) < 2:
+            continue
+        _drop_beaten(going, size, prices)
+    if keep_all:
+        for wishes in branches.values():
+            (wishes.run / DROPPED).unlink(missing_ok=True)
     return [wishes.run for wishes in branches.values()]
+
+
+def _rounds(n: int | None) -> list[int | None]:
+    """Return how many questions each round draws up to: twice as many each time, so branches stay level."""
+    if n is None:
+        return [None]
+    sizes = [*LOOKS, *(LOOKS[-1] * 2**power for power in range(1, 32))]
+    return [*(size for size in sizes if size < n), n]
+
+
+def _drop_beaten(going: Mapping[str, Wishes], size: int, prices: Mapping[str, Price] | None) -> None:
+    """Mark the run folders of the branches that are drawn no further after ``size`` questions."""
+    records = [open_record(wishes.run, Opening(partial=True)) for wishes in going.values()]
+    group = align(records, list(going))
+    if group.n > size:
+        return  # a resumed pilot is past this look
+    for name, by in beaten(group, path_costs(group, prices).paths).items():
+        files.write_text(going[name].run / DROPPED, json.dumps({"by": by, "questions": size}) + "\n")
+        progress_console.print(
+            f"{name} is dropped after {size} questions: {by} is cheaper and more accurate "
+            "(--keep-all draws it on)",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def dropped_by(run: Path) -> str | None:
+    """Return which branch beat the branch of a run folder, where a pilot dropped it."""
+    mark = run / DROPPED
+    if not mark.is_file():
+        return None
+    try:
+        return str(json.loads(mark.read_text("utf-8"))["by"])
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{mark}: not what a pilot writes; remove it to count the branch in full") from None
 
 
 def _draw(wishes: Wishes, purse: _Purse) -> None:

@@ -6,7 +6,7 @@ Each RECORD is a run or a log of one branch, or a joined one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -15,12 +15,15 @@ from rich.table import Table
 
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.deploy import mix_plan
+from keff.analysis.mix.drop import DroppedBranch, dropped_branch
 from keff.analysis.mix.findings import MixFindings
+from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
+from keff.cli._branches import dropped_by
 from keff.cli._console import result_console, warn
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
@@ -29,7 +32,7 @@ from keff.cli._served import served_plan
 from keff.errors import UsageError
 from keff.plugins import missing_extra
 from keff.policy.spec import MAX_CAP
-from keff.reading.join import align
+from keff.reading.join import Aligned, align, unique_names
 from keff.reading.open import Opening, open_record
 from keff.records import Interval
 from keff.sampling.cost import Price
@@ -56,6 +59,12 @@ def print_mix(mixed: MixFindings) -> None:
     result_console.print(_branches(mixed))
     _say(f"No vote passes {mixed.ceiling.percent()}: on the others no path of any branch is right.")
     result_console.print(_frontier(mixed))
+    for dropped in mixed.dropped:
+        _say(
+            f"{dropped.name} was dropped after {dropped.questions} questions: "
+            f"{_points(dropped.difference)} points against {dropped.by} there, "
+            f"at {dropped.cost_ratio:.3g} times its cost"
+        )
     for note in mixed.warnings:
         warn(note.message)
 
@@ -180,8 +189,8 @@ def mix_runs(
     json: bool,
 ) -> None:
     """Combine the branches of some records, write plan and page where asked, and print what was found."""
-    group = align([open_record(path, opening) for path in paths], names)
-    mixed = combine_branches(group, settings)
+    group, dropped = _aligned(paths, opening, names, settings.prices)
+    mixed = combine_branches(group, settings, dropped)
     if out.plan is not None:
         served_plan(mix_plan(group, mixed), out.files, settings.prices).write(out.plan)
     if out.page is not None:
@@ -190,6 +199,31 @@ def mix_runs(
         print_json(mixed.to_dict())
     else:
         print_mix(mixed)
+
+
+def _aligned(
+    paths: Sequence[Path],
+    opening: Opening | None,
+    names: Sequence[str] | None,
+    prices: Mapping[str, Price] | None,
+) -> tuple[Aligned, tuple[DroppedBranch, ...]]:
+    """Align records; branches that a pilot dropped early are each compared with the one that beat them."""
+    records = [open_record(path, opening) for path in paths]
+    called = names or unique_names([path.name for path in paths])
+    beaten_by: dict[int, int] = {}
+    for place, path in enumerate(paths):
+        by = dropped_by(path)
+        beside = [other for other, near in enumerate(paths) if near == path.parent / str(by)]
+        if by is not None and beside:
+            beaten_by[place] = beside[0]
+    kept = [place for place in range(len(paths)) if place not in beaten_by]
+    shown = [called[place] for place in kept] if beaten_by else names
+    group = align([records[place] for place in kept], shown, least=1 if beaten_by else 2)
+    dropped: list[DroppedBranch] = []
+    for place, by in beaten_by.items():
+        pair = align([records[place], records[by]], [called[place], called[by]])
+        dropped.append(dropped_branch(pair, path_costs(pair, prices).paths))
+    return group, tuple(dropped)
 
 
 def write_page(mixed: MixFindings, file: Path) -> None:

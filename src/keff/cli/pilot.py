@@ -43,6 +43,7 @@ def command(
     money: MoneyOptions,
     goal: AimOptions,
     branch: a.Branches = None,
+    keep_all: a.KeepAll = False,
     json: w.Json = False,
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
@@ -54,7 +55,7 @@ def command(
         aim = MixAim(goal.retain, goal.budget_dollars, goal.value_per_correct, goal.cost_per_path)
         settings = MixSettings(cap or 32, aim, read_table(wishes.prices), seed=wishes.seed)
         outputs = Outputs(out, page, branch)
-        drawn = draw_branches(branches)
+        drawn = draw_branches(branches, settings.prices, keep_all=keep_all)
         # What a spent budget left undrawn was said above.
         mix_runs(drawn, settings, outputs, Opening(partial=True), names=list(branches), json=json)
         return

@@ -153,19 +153,19 @@ class Aligned:
         )
 
 
-def align(records: Sequence[Record], called: Sequence[str] | None = None) -> Aligned:
+def align(records: Sequence[Record], called: Sequence[str] | None = None, *, least: int = 2) -> Aligned:
     """Align records by question id, one branch each; records that hold several branches give them all.
 
     ``called`` names the branches otherwise than their records do.
     Keeps the questions that all branches share, and says how many that are. Raises UsageError for fewer
-    than two branches, for records whose answers are read in different spaces or lack gold answers, for gold
-    answers that differ, and where no question is shared.
+    than ``least`` branches, for records whose answers are read in different spaces or lack gold answers, for
+    gold answers that differ, and where no question is shared.
     """
     stems = dict(
         zip((record.path for record in records), own_parts([Path(r.path).stem for r in records]), strict=True)
     )
     ballots = [part for record in records for part in _branches_of(record, stems[record.path])]
-    if len(ballots) < 2:
+    if len(ballots) < least:
         raise UsageError("one branch only: give a record for each branch, or one with several models")
     check_spaces(ballots)
     names = list(called) if called is not None else unique_names([name for name, _, _ in ballots])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.escalation import Escalation
 from keff.analysis.mix.prices import Unit
 from keff.records import Interval, Json, Note, plain
@@ -120,9 +121,9 @@ class MixFindings:
     hard for both). ``cost_unit`` says what cost is counted in. ``ceiling`` is the share of questions that
     some path of some branch gets right: no plan that votes passes it. ``by_worth`` is the plan for each
     worth of a right answer, and ``pays_from`` the worth from which the recommended one is worth more than
-    every cheaper plan of one branch (None: one is as accurate). ``pilot_cost`` is what the recorded paths
-    cost, ``pays_back`` after how many questions the recommended plan has saved that against the best
-    single branch's (None: it costs as much).
+    every cheaper plan of one branch (None: one is as accurate). ``dropped`` are branches that the pilot drew
+    no further. ``pilot_cost`` is what the recorded paths cost, theirs too, ``pays_back`` after how many
+    questions the recommended plan has saved that against the best single branch's (None: it costs as much).
     """
 
     n: int
@@ -137,6 +138,7 @@ class MixFindings:
     ceiling: Interval
     frontier: tuple[PlanLine, ...]
     singles: tuple[PlanLine, ...]
+    dropped: tuple[DroppedBranch, ...]
     escalation: Escalation | None
     best_single: PlanLine
     cheap_single: PlanLine
@@ -163,6 +165,7 @@ class MixFindings:
             "ceiling": self.ceiling,
             "frontier": [plan.to_dict() for plan in self.frontier],
             "singles": [plan.to_dict() for plan in self.singles],
+            "dropped": self.dropped,
             "escalation": self.escalation,
             "best_single": self.best_single.to_dict(),
             "cheap_single": self.cheap_single.to_dict(),

@@ -12,12 +12,13 @@ from keff.policies.cascade import FRESH, Stage
 from keff.reading.join import Aligned
 from keff.stats.votes import FloatArray, IntArray, Kind
 
-# Orders of all questions together, about. Orders of one question differ by .3 at most in accuracy (a vote that is
-# right in half of them), so 6,000 leave .6 points beside the 1.4 that 1,000 questions leave: 9% of a standard error.
+# Orders of all questions together, about. Orders of one question differ by .3 at most in accuracy (a vote
+# that is right in half of them), so 6,000 leave .6 points beside the 1.4 that 1,000 questions leave: 9% of a
+# standard error.
 ROWS = 6_000
 
-# Of each question at least two orders, so that no question speaks through one lucky order; more than 240 add nothing
-# on the 25 questions where they would be reached.
+# Of each question at least two orders, so that no question speaks through one lucky order; more than 240 add
+# nothing on the 25 questions where they would be reached.
 FEWEST, MOST = 2, 240
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.analysis.audit import ceiling
-from keff.analysis.mix.choose import PlanChoice, MixAim, PlanTable, choose, worth_rule
+from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, choose, worth_rule
 from keff.analysis.mix.claims import Against, cross_fit
+from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.escalation import Escalation, escalation
 from keff.analysis.mix.findings import (
     BranchLine,
@@ -61,7 +62,9 @@ class MixSettings:
     seed: int = 0
 
 
-def combine_branches(group: Aligned, settings: MixSettings | None = None) -> MixFindings:
+def combine_branches(
+    group: Aligned, settings: MixSettings | None = None, dropped: tuple[DroppedBranch, ...] = ()
+) -> MixFindings:
     """Return which branches to ask, in what order and how often, for a group of aligned branches.
 
     Replays single branches, cascades and mixes on the recorded paths, chooses by ``settings.aim``, and
@@ -76,7 +79,7 @@ def combine_branches(group: Aligned, settings: MixSettings | None = None) -> Mix
             f"no path of any branch is right as {group.space}: name another space with --answer-space"
         )
     costs = path_costs(group, settings.prices)
-    return MixAnalysis(group, settings, costs).findings()
+    return MixAnalysis(group, settings, costs).findings(dropped)
 
 
 class MixAnalysis:
@@ -127,7 +130,7 @@ class MixAnalysis:
         names = tuple(self.group.names[branch] for branch in plan.branches)
         return PlanLine(plan.spec, plan.kind, names, _within(accuracy.interval, 0, 1), cost.interval)
 
-    def findings(self) -> MixFindings:
+    def findings(self, dropped: tuple[DroppedBranch, ...] = ()) -> MixFindings:
         """Put together all that was found."""
         group = self.group
         stats = correctness(group)
@@ -136,7 +139,7 @@ class MixAnalysis:
         frontier = undominated(self.table.plans)
         ones = np.ones(len(group.branches))
         rule = worth_rule(self.table, self.every, group.clusters)
-        spent = sum(float(cost.sum()) for cost in self.costs.paths)
+        spent = sum(float(cost.sum()) for cost in self.costs.paths) + sum(each.spent for each in dropped)
         saved = float(rule.costs[self.choice.best] - rule.costs[self.choice.taken])
         return MixFindings(
             n=group.n,
@@ -154,6 +157,7 @@ class MixAnalysis:
             ),
             frontier=tuple(self.line(plan) for plan in frontier),
             singles=tuple(self.line(plan) for plan in self.table.plans if plan.kind == "single"),
+            dropped=dropped,
             escalation=self._escalation(),
             best_single=self.line(self.table.plans[self.choice.best]),
             cheap_single=self.line(self.table.plans[self.choice.cheap]),
