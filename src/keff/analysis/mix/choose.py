@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.search import CandidatePlan
 from keff.analysis.mix.shrink import cheapest_expected, errors
 from keff.analysis.mix.worth import WorthRule
 from keff.errors import PolicyError
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,8 @@ class PlanTable:
     """Replayed plans side by side: ``accuracy`` and ``cost`` [P, n], and which plans have one branch [P]."""
 
     plans: tuple[CandidatePlan, ...]
-    accuracy: FloatArray
-    cost: FloatArray
+    accuracy: Reals
+    cost: Reals
     single: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
     @classmethod
@@ -97,7 +98,7 @@ def choose(table: PlanTable, rows: IntArray, clusters: IntArray, aim: MixAim) ->
     return PlanChoice(best, cheap, _taken(table, accuracy, rows, ids, best, aim))
 
 
-def _baselines(table: PlanTable, accuracy: FloatArray, cost: FloatArray, ids: IntArray) -> tuple[int, int]:
+def _baselines(table: PlanTable, accuracy: Reals, cost: Reals, ids: IntArray) -> tuple[int, int]:
     single = np.flatnonzero(table.single)
     means = accuracy.mean(axis=1)
     equal = single[means[single] >= means[single].max() - 1e-9]
@@ -114,9 +115,7 @@ def worth_rule(table: PlanTable, rows: IntArray, clusters: IntArray) -> WorthRul
     return WorthRule(table.accuracy[:, rows], table.cost[:, rows], table.single, ids)
 
 
-def _taken(
-    table: PlanTable, accuracy: FloatArray, rows: IntArray, ids: IntArray, best: int, aim: MixAim
-) -> int:
+def _taken(table: PlanTable, accuracy: Reals, rows: IntArray, ids: IntArray, best: int, aim: MixAim) -> int:
     rule = WorthRule(accuracy, table.cost[:, rows], table.single, ids)
     if aim.budget is not None:
         within = rule.within(aim.budget)
@@ -135,5 +134,5 @@ def _taken(
     return best if rule.gambles(taken, best) else taken
 
 
-def _gain(accuracy: FloatArray, baseline: FloatArray) -> FloatArray:
+def _gain(accuracy: Reals, baseline: Reals) -> Reals:
     return np.asarray((accuracy - baseline).mean(axis=1))

@@ -65,6 +65,7 @@ def dropped_branch(pair: Aligned, costs: Sequence[FloatArray]) -> DroppedBranch:
     accuracy = [branch.votes.scored().mean(axis=1) for branch in pair.branches]
     found = interval_mean(accuracy[0] - accuracy[1], pair.clusters)
     mean = [float(paid.mean()) for paid in costs]
+    name, by = pair.names
     return DroppedBranch(
-        *pair.names, pair.n, found.interval, mean[0] / max(mean[1], 1e-300), float(costs[0].sum())
+        name, by, pair.n, found.interval, mean[0] / max(mean[1], 1e-300), float(costs[0].sum())
     )

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from keff.analysis.mix.orders import Orders
+from keff.analysis.mix.orders import Orders, Reals
 from keff.analysis.mix.search import along_stages
 from keff.policies.cascade import Cascade
 from keff.policy import parse_policy
@@ -65,7 +65,7 @@ def escalation(spec: str, orders: Orders, names: Sequence[str], accuracy: FloatA
     )
 
 
-def _binned(first: FloatArray, passed: FloatArray, before: FloatArray, after: FloatArray) -> list[Passed]:
+def _binned(first: FloatArray, passed: Reals, before: Reals, after: Reals) -> list[Passed]:
     out: list[Passed] = []
     for lo, hi in pairwise(EDGES):
         inside = (first >= lo) & ((first < hi) | (hi == EDGES[-1]))

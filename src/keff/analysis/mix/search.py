@@ -15,6 +15,7 @@ from keff.analysis.mix.orders import (
     BranchOrders,
     Course,
     Orders,
+    Reals,
     Running,
     add_paths,
     follow,
@@ -23,7 +24,7 @@ from keff.analysis.mix.orders import (
 )
 from keff.policies.cascade import Cascade, Keep, Stage, make_stage
 from keff.policies.mix import TIE, Mix
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import IntArray
 
 Kind = Literal["single", "cascade", "mix"]
 
@@ -56,8 +57,8 @@ class CandidatePlan:
     spec: str
     kind: Kind
     branches: tuple[int, ...]
-    accuracy: FloatArray
-    cost: FloatArray
+    accuracy: Reals
+    cost: Reals
 
 
 def single_rules(cap: int) -> list[str]:
@@ -137,8 +138,8 @@ class _Left:
     Its credit and cost [N], and the ``rows`` that it left open with their vote.
     """
 
-    credit: FloatArray
-    spent: FloatArray
+    credit: Reals
+    spent: Reals
     rows: IntArray
     running: Running
 
@@ -198,8 +199,8 @@ class StageOutcome:
     """
 
     rows: IntArray
-    credit: FloatArray
-    spent: FloatArray
+    credit: Reals
+    spent: Reals
     left: NDArray[np.bool_]
 
 
@@ -223,7 +224,7 @@ def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Itera
             return
 
 
-def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tuple[Reals, Reals]:
     """Return the accuracy and cost of each question [n] under a cascade of any length."""
     total = orders.branches[0].codes.shape[1]
     credit, spent = np.zeros(total), np.zeros(total)
@@ -233,7 +234,7 @@ def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tup
     return orders.means(credit), orders.means(spent)
 
 
-def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Reals, Reals]:
     """Return the accuracy and cost of each question [n] under a weighted vote; ties share the credit."""
     total = orders.branches[0].codes.shape[1]
     support = np.zeros((total, orders.width))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.search import CandidatePlan
 from keff.stats.votes import FloatArray, IntArray
 
@@ -42,8 +43,8 @@ LAW = Law()
 
 def cheapest_expected(
     plans: Sequence[CandidatePlan],
-    accuracy: FloatArray,
-    cost: FloatArray,
+    accuracy: Reals,
+    cost: Reals,
     ids: IntArray,
     best: int,
     law: Law = LAW,
@@ -61,7 +62,7 @@ def cheapest_expected(
     return int(np.argmin(np.where(can, cost, np.inf)))
 
 
-def standing(plans: Sequence[CandidatePlan], means: FloatArray, best: int) -> IntArray:
+def standing(plans: Sequence[CandidatePlan], means: Reals, best: int) -> IntArray:
     """Return one plan of each branch alone: that of the rule of plan ``best``, else its most accurate."""
     alone: dict[int, list[int]] = {}
     for place, plan in enumerate(plans):
@@ -75,7 +76,7 @@ def standing(plans: Sequence[CandidatePlan], means: FloatArray, best: int) -> In
     return np.array(out)
 
 
-def reliability(accuracy: FloatArray, ids: IntArray, law: Law = LAW) -> float:
+def reliability(accuracy: Reals, ids: IntArray, law: Law = LAW) -> float:
     """Return which part of the differences between branches [B, n] is real, 0 to 1.
 
     The variance of their accuracies beyond what the questions of the pilot explain, with a prior, over that
@@ -90,7 +91,7 @@ def reliability(accuracy: FloatArray, ids: IntArray, law: Law = LAW) -> float:
 
 
 def expected_gain(
-    plans: Sequence[CandidatePlan], accuracy: FloatArray, ids: IntArray, best: int, law: Law = LAW
+    plans: Sequence[CandidatePlan], accuracy: Reals, ids: IntArray, best: int, law: Law = LAW
 ) -> tuple[FloatArray, float]:
     """Return each plan's expected gain in accuracy over plan ``best`` [P], and the reliability of branches.
 
@@ -113,7 +114,7 @@ def expected_gain(
     return expected, real
 
 
-def errors(values: FloatArray, ids: IntArray) -> FloatArray:
+def errors(values: Reals, ids: IntArray) -> FloatArray:
     """Return the standard error of the mean of each row [P, n], by cluster; infinite for one cluster."""
     units = int(ids.max()) + 1
     if units < 2:
@@ -121,7 +122,7 @@ def errors(values: FloatArray, ids: IntArray) -> FloatArray:
     return np.sqrt((cluster_sums(values, ids) ** 2).sum(axis=1) * units / (units - 1)) / len(ids)
 
 
-def cluster_sums(values: FloatArray, ids: IntArray) -> FloatArray:
+def cluster_sums(values: Reals, ids: IntArray) -> FloatArray:
     """Return the deviations of each row [P, n] from its mean, summed by cluster [P, G]."""
     deviation = values - values.mean(axis=1, keepdims=True)
     units = int(ids.max()) + 1

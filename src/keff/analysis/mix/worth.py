@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.shrink import cluster_sums, errors
 from keff.stats.votes import FloatArray, IntArray
 
@@ -37,8 +38,8 @@ class WorthRule:
 
     def __init__(
         self,
-        accuracy: FloatArray,
-        cost: FloatArray,
+        accuracy: Reals,
+        cost: Reals,
         single: np.ndarray[tuple[int], np.dtype[np.bool_]],
         ids: IntArray,
     ) -> None:
