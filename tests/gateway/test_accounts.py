@@ -24,7 +24,15 @@ from fault_server import Script
 from gateway_rig import QUESTION, Rig, gateway
 from how_many import examples
 from keff.gateway.accounts.accounts import Account, AccountLedger, Balance
-from keff.gateway.accounts.metering import AnswerMeter, Bound, PriceList, bound_of, paths_asked
+from keff.gateway.accounts.metering import (
+    UNSTATED,
+    AnswerLengths,
+    AnswerMeter,
+    Bound,
+    PriceList,
+    bound_of,
+    paths_asked,
+)
 from keff.gateway.http.errors import Problem
 from keff.gateway.options import Options
 from keff.sampling.cost import Price
@@ -323,3 +331,40 @@ def test_usage_is_found_in_streams_of_other_protocols() -> None:
     left = AnswerMeter("text/event-stream")
     left.feed(MESSAGE[1])
     assert (left.stated()[0], left.deltas) == (None, 1)
+
+
+def test_without_a_stated_length_what_is_usual_for_the_key_and_model_is_reserved() -> None:
+    lengths, who = AnswerLengths(), ("carol", "stub")
+    for _ in range(99):
+        lengths.note(who, 100, 1)
+    assert lengths.usual(who) == UNSTATED, "99 answers do not tell what 99% of them take"
+    lengths.note(who, 9000, 1)
+    assert lengths.usual(who) == 256, "twice the power of two above 100: one answer in 100 is longer"
+    lengths.note(who, 18_000, 2)
+    assert lengths.usual(who) == UNSTATED, "by now more than 1% are"
+    assert lengths.usual(("dave", "stub")) == UNSTATED
+    body = {"messages": QUESTION}
+    assert bound_of(body, b"x", 256) == Bound(1, 256)
+    assert bound_of({**body, "max_tokens": 7}, b"x", 256) == Bound(1, 7)
+
+
+@pytest.mark.slow
+def test_a_key_in_dollars_serves_requests_side_by_side_once_their_lengths_are_known(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """A limit of a hundredth of what 32 answers of 16,384 tokens cost, and answers of some 10 tokens."""
+    price = {"": Price(prompt=0, output=1)}
+    options = Options(accounts=(account(dollars=0.005),), prices=price)
+    rig = serve(
+        Script(answer=lambda *_: "The answer is 7.", latency=0.05),
+        planless=True,
+        options=options,
+        spend=tmp_path / "s",
+    )
+    body = {"model": "stub", "messages": QUESTION}
+    codes = asyncio.run(flood(rig.url, 6, body))
+    assert codes.count(200) == 1, "the first reserves more than the whole limit"
+    assert sum(map(sum, rig.service.lengths._seen.values())) == 3, "its three answers are noted"
+    rig.service.lengths.note(("carol", "stub"), 10 * 97, 97)
+    assert set(asyncio.run(flood(rig.url, 4, body))) == {200}
+    assert balance(tmp_path).held_dollars == pytest.approx(0)

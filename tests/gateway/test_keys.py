@@ -16,8 +16,8 @@ import pytest
 from fault_server import Script
 from gateway_rig import QUESTION, Rig, gateway
 from keff.errors import UsageError
+from keff.gateway.accounts import accounts as accounting
 from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, read_accounts
-from keff.gateway.accounts.accounts import accounts as accounting
 from keff.gateway.http.errors import Problem
 from keff.gateway.options import Options
 from keff.sampling.cost import Price
@@ -185,5 +185,5 @@ def test_limits_in_dollars_need_prices_and_a_book_of_this_version(tmp_path: Path
     with pytest.raises(UsageError, match="another version"):
         AccountLedger(tmp_path / "s")
     (tmp_path / "t").write_text("no database at all, only a text of some length")
-    with pytest.raises(UsageError, match="--spend"):
+    with pytest.raises(UsageError, match="--set spend=FILE"):
         AccountLedger(tmp_path / "t")

@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from keff.gateway.accounts.accounts import Account, AccountLedger, Reservation
-from keff.gateway.accounts.metering import Bound, Ceiling, PriceList, bound_of, charge, usage_of
+from keff.gateway.accounts.metering import (
+    AnswerLengths,
+    Bound,
+    Ceiling,
+    PriceList,
+    bound_of,
+    charge,
+    usage_of,
+)
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.reply import (
     all_paths,
@@ -71,6 +79,7 @@ class Service:
     baseline: Baseline | None = None
     prices: PriceList = field(default_factory=lambda: PriceList({}))
     ledger: AccountLedger | None = None
+    lengths: AnswerLengths = field(default_factory=AnswerLengths)
     tracer: Tracer | None = None
     kinds: KindReader = field(default_factory=KindReader)
     sharing: Sharing = field(default_factory=lambda: Sharing(1))
@@ -119,7 +128,7 @@ class Service:
         """Hold on the caller's account what a job may draw at the most; raises Problem."""
         if account is None or self.ledger is None:
             return None
-        paths = max(job.policy.cap, 1)
+        paths, job.key = max(job.policy.cap, 1), account.name
         if self.priced and (most := self._most(job)) is not None:
             job.most = most
         elif account.dollars is not None:
@@ -129,13 +138,14 @@ class Service:
     def _most(self, job: RequestJob) -> Ceiling | None:
         """Return what a path of a job costs at the most; None where it, or a branch, has no price."""
         if job.tab is None:
-            return self.most(bound_of(job.ask.view, job.head), job.ask.body.get("model"))
+            model = job.ask.body.get("model")
+            return self.most(bound_of(job.ask.view, job.head, self.usual(job.key, model)), model)
         ceilings: list[Ceiling] = []
         for branch in job.tab.board.branches.values():
             if branch.price is None:
                 return None
             head = job.tab.head(branch)
-            bound = bound_of(branch.body(job.ask.body), head)
+            bound = bound_of(branch.body(job.ask.body), head, self.usual(job.key, branch.name))
             ceilings.append(bound.at(branch.price, branch.upstream.address.path_seconds))
         return max(ceilings, key=lambda ceiling: ceiling.path)
 
@@ -143,6 +153,10 @@ class Service:
         """Return what a path of this model costs at the most at the upstream; None without a price."""
         price = self.prices.of(model)
         return None if price is None else bound.at(price, self.upstream.address.path_seconds)
+
+    def usual(self, key: str, model: object) -> int:
+        """Return what is reserved for an answer of this key and model that states no length."""
+        return self.lengths.usual((key, str(model)))
 
     def _shadowed(self, policy: Policy) -> bool:
         return policy is self.policy and self.board is None and self.shadows.chosen()
@@ -268,6 +282,9 @@ class Service:
             count("keff_odd_usage_total")
         price = self.prices.of(model, job.ask.body.get("model")) if branch is None else branch.price
         dollars = 0.0 if price is None else charge(bill, price, paths, seconds)
+        if job.key:
+            asked = job.ask.body.get("model") if branch is None else branch.name
+            self.lengths.note((job.key, str(asked)), bill.output, paths)
         job.dollars += dollars
         job.priced = job.priced and (price is not None or not paths)
         self.count(bill, price, dollars)

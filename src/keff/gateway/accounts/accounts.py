@@ -108,9 +108,11 @@ class AccountLedger:
             known = self._made()
             self.today("")
         except sqlite3.Error as error:
-            raise UsageError(f"{file} cannot hold the spend ({error}): name another with --spend") from None
+            raise UsageError(
+                f"{file} cannot hold the spend ({error}): name another with --set spend=FILE"
+            ) from None
         if not known:
-            raise UsageError(f"{file} is of another version of keff: name another with --spend")
+            raise UsageError(f"{file} is of another version of keff: name another with --set spend=FILE")
 
     def _made(self) -> bool:
         """Make the table, or bring one of keff 0.2 up to date; return False for one that is not known."""

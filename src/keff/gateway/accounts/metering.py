@@ -13,8 +13,13 @@ from keff.protocol.tokens import Counts
 from keff.protocol.values import Object, count, decoded
 from keff.sampling.cost import Price, Usage, price_of
 
-# Tokens of an answer at the most whose request states no length: what most hosted models write at once.
+# Tokens of an answer at the most whose request states no length, while too few answers tell what is usual:
+# what most hosted models write at once.
 UNSTATED = 16_384
+
+# Answers from which it is told what is usual, the share of them that is not longer, and by how much more is
+# reserved: a day's limit that paid for the longest thinkable answer would admit next to nobody.
+ENOUGH_ANSWERS, USUAL_SHARE, MARGIN = 100, 0.99, 2
 
 # Tokens of what a request only names (a file, an earlier response), at the most: a whole context window.
 ELSEWHERE = 131_072
@@ -79,11 +84,42 @@ class Bound:
         return Ceiling(whole, Usage(self.prompt).dollars(price))
 
 
-def bound_of(body: Mapping[str, object], raw: bytes) -> Bound:
-    """Return the bound of a request; ``raw`` are the bytes of its body."""
+class AnswerLengths:
+    """How long the answers of each key and model were, in buckets that double: 20 numbers for each pair."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], list[int]] = {}
+
+    def note(self, who: tuple[str, str], tokens: int, answers: int) -> None:
+        """Take the tokens of some answers together."""
+        if answers < 1 or (who not in self._seen and len(self._seen) >= KEPT_NAMES):
+            return
+        buckets = self._seen.setdefault(who, [0] * UNSTATED.bit_length())
+        buckets[min((tokens // answers).bit_length(), len(buckets) - 1)] += answers
+
+    def usual(self, who: tuple[str, str]) -> int:
+        """Return what is reserved for an answer whose request states no length.
+
+        Twice the end of the bucket within which 99% of the answers lie, from 100 of them on.
+        """
+        buckets = self._seen.get(who, ())
+        total = sum(buckets)
+        below = 0
+        for place, answers in enumerate(buckets if total >= ENOUGH_ANSWERS else ()):
+            below += answers
+            if below >= USUAL_SHARE * total:
+                return min(MARGIN << place, UNSTATED)
+        return UNSTATED
+
+
+def bound_of(body: Mapping[str, object], raw: bytes, usual: int = UNSTATED) -> Bound:
+    """Return the bound of a request; ``raw`` are the bytes of its body.
+
+    ``usual`` is the length of an answer for which it states none.
+    """
     stated = [number for name in LENGTHS if (number := _number(body.get(name))) is not None]
     named = ELSEWHERE if _NAMED.search(raw) else 0
-    return Bound(len(raw) + named, max(stated) if stated else UNSTATED)
+    return Bound(len(raw) + named, max(stated) if stated else usual)
 
 
 def charge(usage: Usage, price: Price, paths: int, seconds: float) -> float:

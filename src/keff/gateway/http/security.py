@@ -126,7 +126,7 @@ class Guard:
         own = (None, b"http://" + host)
         if origin in self._origins or (origin in own and site in (b"none", b"same-origin")):
             return
-        line = "web pages of other origins may not ask: start keff serve with --cors-origin ORIGIN"
+        line = "web pages of other origins may not ask: start keff serve with --set cors_origin=ORIGIN"
         raise Problem(403, line, code="foreign_origin")
 
     def _is_operator(self, headers: Mapping[bytes, bytes]) -> bool:

@@ -93,7 +93,8 @@ def _reserved(service: Service, exchange: Exchange, method: str, body: bytes) ->
     asked: Object = {}
     with contextlib.suppress(ValueError):
         asked = fields(decoded(body))
-    model, most = asked.get("model"), service.most(bound_of(asked, body), asked.get("model"))
+    model = asked.get("model")
+    most = service.most(bound_of(asked, body, service.usual(account.name, model)), model)
     spends = bool(body) or method == "POST"
     if most is None and spends and account.dollars is not None:
         raise no_price(account, model)
@@ -150,6 +151,8 @@ def _settle(service: Service, exchange: Exchange, demand: Demand, meter: AnswerM
     dollars = 0.0 if price is None else charge(bill, price, paths, 0.0)
     if usage is None:
         dollars = dollars + demand.most.prompt if meter.deltas else paths * demand.most.path
+    elif exchange.account is not None:
+        service.lengths.note((exchange.account.name, str(demand.model)), bill.output, paths)
     exchange.cost = paths, dollars
     service.count(bill, price, dollars)
 

@@ -26,10 +26,11 @@ class RequestJob:
 
     ``drawn`` paths came back (after ``times``) and ``tokens`` were billed so far (at a price if ``priced``);
     ``lost`` paths were broken off and may have cost anything, as may the prompts of ``hidden_prompts``.
-    ``most`` is what a path can cost at the most. ``limits`` are the rate limits that the upstream told last.
-    ``reader`` reads its answers; without one ``asked`` is what the prompt says of its answer, and ``kind``
-    what it came to be. ``tab`` is its account with the branches of a plan that has several, of which
-    ``first`` is asked first. ``baseline`` is what is deployed without the gateway.
+    ``most`` is what a path can cost at the most, on the account of ``key``. ``limits`` are the rate limits
+    that the upstream told last. ``reader`` reads its answers; without one ``asked`` is what the prompt says
+    of its answer, and ``kind`` what it came to be. ``tab`` is its account with the branches
+    of a plan that has several, of which ``first`` is asked first. ``baseline`` is what is deployed
+    without the gateway.
     """
 
     name: str
@@ -59,6 +60,7 @@ class RequestJob:
     times: list[float] = field(default_factory=list[float])
     baseline: Baseline | None = None
     most: Ceiling = FREE
+    key: str = ""
     tab: BranchLedger | None = None
     first: Branch | None = None
 
