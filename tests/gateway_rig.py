@@ -95,7 +95,8 @@ def gateway(
     options = fields.get("options", Options())
     key = fields.pop("key", "")
     seconds = fields.pop("path_seconds", 20.0)
-    limits: dict[str, Any] = {"path_seconds": seconds, "connections": 2048}
+    limits: dict[str, Any] = {"path_seconds": seconds, "connections": 2048, "more": fields.pop("more", ())}
+    limits["ca_file"] = fields.pop("ca_file", "")
     address = None if upstream is None else Address(url=upstream, key=key, **limits)
     made: list[Service] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -42,7 +43,9 @@ def given(**more: Any) -> list[bytes]:
 
 
 @contextmanager
-def raw_server(give: Give, paths: list[str] | None = None, port: int = 0) -> Iterator[str]:
+def raw_server(
+    give: Give, paths: list[str] | None = None, port: int = 0, context: ssl.SSLContext | None = None
+) -> Iterator[str]:
     """Run the server (on a free port if none is given) and give its base URL; it lists the model ``stub``.
 
     ``paths`` gathers where requests went, with their queries.
@@ -79,6 +82,8 @@ def raw_server(give: Give, paths: list[str] | None = None, port: int = 0) -> Ite
         request_queue_size = 128
 
     server = Server(("127.0.0.1", port), Handler)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

@@ -76,13 +76,13 @@ def test_what_cannot_be_served_is_refused(
     with pytest.raises(UsageError, match="--upstream URL"):
         command(upstream=None, check=True)
     with pytest.raises(UsageError, match="goes with --fallback"):
-        command(upstream="http://x", set=["fallback_key_env=KEY"], check=True)
+        command(upstream=["http://x"], set=["fallback_key_env=KEY"], check=True)
     with pytest.raises(UsageError, match="a plan with branches"):
-        command(upstream="http://x", branch=[tmp_path / "small.toml"], check=True)
+        command(upstream=["http://x"], branch=[tmp_path / "small.toml"], check=True)
     keyed = branch(tmp_path, "small", 'base_url = "localhost:8000"\nkey_env = "SMALL_KEY"\n')
     with pytest.raises(UsageError, match="SMALL_KEY"):
-        command(upstream="http://x", plan=plan, branch=[keyed], check=True)
+        command(upstream=["http://x"], plan=plan, branch=[keyed], check=True)
     monkeypatch.setenv("SMALL_KEY", "secret")
-    command(upstream="http://x", plan=plan, branch=[keyed], check=True)
+    command(upstream=["http://x"], plan=plan, branch=[keyed], check=True)
     told = json.loads(capsys.readouterr().out)
     assert told["branches"] == {"small": "http://localhost:8000/v1", "large": "http://x/v1"}

@@ -69,8 +69,8 @@ def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
         ({"host": "example.org"}, UsageError, "--token-env"),
         ({"token_env": "KEFF_NO_SUCH"}, UsageError, "no such variable"),
         ({"upstream_key_env": "KEFF_NO_SUCH"}, UsageError, "no such variable"),
-        ({"upstream": "ftp://x"}, UsageError, "--upstream"),
-        ({"upstream": "http://user:word@x/v1"}, UsageError, "--upstream-key-env"),
+        ({"upstream": ["ftp://x"]}, UsageError, "--upstream"),
+        ({"upstream": ["http://user:word@x/v1"]}, UsageError, "--upstream-key-env"),
         ({"set": ["shadow_budget=2"]}, UsageError, "shadow budget"),
         ({"set": ["reply=longest"]}, UsageError, "reply: "),
         ({"set": ["repyl=first"]}, UsageError, "did you mean reply"),
@@ -86,7 +86,7 @@ def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
 def test_what_cannot_work_is_refused_with_one_line(
     plan: Path, options: dict[str, Any], error: type[KeffError], line: str
 ) -> None:
-    given: dict[str, Any] = {"plan": plan, "upstream": "http://127.0.0.1:9", "port": 0, "state": "none"}
+    given: dict[str, Any] = {"plan": plan, "upstream": ["http://127.0.0.1:9"], "port": 0, "state": "none"}
     with pytest.raises(error, match=line) as caught:
         command(**(given | options))
     assert "\n" not in str(caught.value)
@@ -96,7 +96,7 @@ def test_a_port_that_is_taken_is_a_failure_while_running(plan: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RunError, match=str(port)):
-            command(plan=plan, upstream="http://127.0.0.1:9", port=port, state="none")
+            command(plan=plan, upstream=["http://127.0.0.1:9"], port=port, state="none")
 
 
 def test_the_token_comes_from_the_environment_and_is_not_shown(plan: Path) -> None:

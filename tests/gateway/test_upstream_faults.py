@@ -19,6 +19,7 @@ import pytest
 from app_rig import Serve
 from fault_server import Script, running
 from gateway_rig import QUESTION, gateway
+from keff.cli._serving import certificates_in
 from keff.errors import UsageError
 from keff.gateway.options import Options
 from keff.gateway.traffic.monitor import StateFile
@@ -42,7 +43,7 @@ def test_a_gateway_starts_before_its_upstream_and_serves_when_that_is_there() ->
 
 def certificate(folder: Path, host: str) -> tuple[Path, Path]:
     key, cert = folder / "key.pem", folder / "cert.pem"
-    named = ["-keyout", str(key), "-subj", f"/CN={host}"]
+    named = ["-keyout", str(key), "-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"]
     subprocess.run(
         [
             *["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-out"],
@@ -85,6 +86,21 @@ def secure(folder: Path) -> Iterator[str]:
         stopping.set()
         thread.join(5)
         listener.close()
+
+
+def test_a_certificate_of_the_operator_s_own_is_trusted(tmp_path: Path) -> None:
+    key, cert = certificate(tmp_path, "localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    (tmp_path / "none.pem").write_text("no certificate")
+    with pytest.raises(UsageError, match="ca_file .* holds no certificates"):
+        certificates_in(tmp_path / "none.pem")
+    with raw_server(lambda *_: http(json.dumps(answer()).encode()), context=context) as url:
+        secure = url.replace("http://127.0.0.1", "https://localhost")
+        with gateway(secure, ca_file=certificates_in(cert)) as rig:
+            assert rig.post().status_code == 200
+        with gateway(secure) as rig:
+            assert rig.post().status_code == 502
 
 
 def test_a_certificate_that_cannot_be_trusted_is_never_talked_to(tmp_path: Path) -> None:

@@ -81,9 +81,9 @@ def test_a_refusal_says_nothing_of_other_requests(status: int) -> None:
     for each in (server, keyed):
         each.health.tried(None)
         for request in range(2 * FAILURES):
-            each._noted(each.refusal(status, b"{}", {}, {}), b'{"messages":"%d","seed":7}' % request)
+            each._noted(each.refusal(status, b"{}", {}, {}), b'{"messages":"%d","seed":7}' % request, {})
         each.health.clock = lambda: 1e12
-    assert server.serves and not server.health.due
+    assert not server.health.down and not server.health.due
     assert keyed.health.due == (status == 401)
 
 
@@ -91,7 +91,7 @@ def test_paths_of_one_request_are_one_request() -> None:
     server = Watched(Address(url=UNREACHABLE))
     server.health.tried(None)
     for seed in range(9):
-        server._noted(error(500), b'{"messages":["x"],"n":2,"seed":%d}' % seed)
+        server._noted(error(500), b'{"messages":["x"],"n":2,"seed":%d}' % seed, {})
     server.health.clock = lambda: 1e12
     assert not server.health.due
 
@@ -113,9 +113,7 @@ def test_one_client_s_poisoned_prompt_takes_no_server_down_for_others() -> None:
                 stream = {"stream": True} if k == 1 and number < 2 else {}
                 assert rig.post({"messages": bad, "keff": {"k": k}, **stream}).status_code == 502
             assert rig.post({"messages": QUESTION}).status_code == 200
-        servers = rig.service.servers[0]
-        assert isinstance(servers, Watched) and servers.fallback is not None
-        assert not servers.health.down and not servers.fallback.health.down
+        assert set(rig.service.servers[0].states().values()) == {"up"}
         ready = httpx2.get(rig.url.removesuffix("/v1") + "/readyz")
         assert ready.status_code == 200
 
@@ -128,12 +126,11 @@ def test_a_server_that_fails_every_chat_is_not_ready_though_it_lists_its_models(
             gateway(urls[0], fallback=Address(url=urls[1]), options=Options(replacements=0))
         )
         base = rig.url.removesuffix("/v1")
-        server = rig.service.servers[0]
-        assert isinstance(server, Watched)
+        fleet = rig.service.servers[0]
         for number in range(2 * FAILURES):
             asked = [{"role": "user", "content": str(number)}]
             assert rig.post({"messages": asked, "keff": {"k": 1}}).status_code == 502
-        until(lambda: not server.serves)
+        until(lambda: "up" not in fleet.states().values())
         until(lambda: httpx2.get(base + "/readyz").status_code == 503)
 
 
@@ -148,9 +145,7 @@ def test_the_fallback_is_asked_where_the_first_fails_and_gets_its_own_key_only()
             rig.post({"messages": [{"role": "user", "content": f"How many of {number}?"}]})
             for number in range(FAILURES)
         ]
-        server = rig.service.servers[0]
-        assert isinstance(server, Watched)
-        until(lambda: server.health.down)
+        until(lambda: rig.service.servers[0].servers[0].health.down)
         before = len(first.requests)
         events = list(
             rig.client().chat.completions.create(

@@ -11,6 +11,7 @@ from keff.analysis.terms import Terms
 from keff.analysis.wanted import tariff_of
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
+from keff.cli._sample_options import named
 from keff.errors import UsageError
 from keff.reading.open import Opening
 
@@ -25,12 +26,10 @@ def opening_of(format: str | None, answer_space: str | None, **how: Any) -> Open
     """
     name, _, options = (format or "").partition(":")
     given: dict[str, str | float] = {}
-    for pair in filter(None, options.split(",")):
-        word, equals, value = pair.partition("=")
-        if not equals or word not in ("scorer", "threshold"):
-            raise UsageError(
-                f"--format {format}: its options are scorer=NAME and threshold=NUMBER, not {pair!r}"
-            )
+    for word, value in named(filter(None, options.split(",")), f"--format {format}:"):
+        if word not in ("scorer", "threshold"):
+            line = f"--format {format}: its options are scorer=NAME and threshold=NUMBER, not {word!r}"
+            raise UsageError(line)
         given[word] = value if word == "scorer" else _number(value, f"--format {format}: threshold")
     return Opening(name or None, answer_space, **given, **how)
 

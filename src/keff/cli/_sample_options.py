@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -218,15 +219,21 @@ StudyRuns = Annotated[
 ]
 
 
-def parse_pairs(pairs: list[str] | None, flag: str) -> dict[str, object]:
-    """Turn ``name=value`` texts into options; values that read as JSON are taken as such."""
-    options: dict[str, object] = {}
-    for pair in pairs or []:
+def named(pairs: Iterable[str], flag: str) -> Iterator[tuple[str, str]]:
+    """Yield names (with underscores) and values of ``name=value`` texts; raises UsageError for others."""
+    for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(f"{flag} {pair!r}: write it as name=value")
+        yield name.replace("-", "_"), value
+
+
+def parse_pairs(pairs: list[str] | None, flag: str) -> dict[str, object]:
+    """Turn ``name=value`` texts into options; values that read as JSON are taken as such."""
+    options: dict[str, object] = {}
+    for name, value in named(pairs or (), flag):
         try:
-            options[name.replace("-", "_")] = json.loads(value)
+            options[name] = json.loads(value)
         except json.JSONDecodeError:
-            options[name.replace("-", "_")] = value
+            options[name] = value
     return options

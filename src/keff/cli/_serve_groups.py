@@ -20,7 +20,7 @@ from keff.sampling.price_table import read_prices
 class ServerOptions:
     """The servers that draw the paths."""
 
-    upstream: o.UpstreamUrl = None
+    upstream: o.UpstreamUrls = None
     upstream_key_env: o.UpstreamKeyEnv = None
     fallback: o.FallbackUrl = None
 

@@ -21,7 +21,14 @@ def take_defaults(context: typer.Context, file: Path | None) -> Path | None:
     for name in given:
         if name not in (*names, *NAMES):
             raise UsageError(f"{file}: {unknown('option', name, [*names, *NAMES])}")
-    named = {name: value for name, value in given.items() if name not in NAMES}
+    several = {
+        parameter.name for parameter in context.command.params if getattr(parameter, "multiple", False)
+    }
+    named = {
+        name: [value] if name in several and isinstance(value, str) else value
+        for name, value in given.items()
+        if name not in NAMES
+    }
     context.default_map = {**(context.default_map or {}), **named}
     return file
 
@@ -41,11 +48,12 @@ ServePolicy = Annotated[
     str | None,
     typer.Option("--policy", help="Policy of requests, without a plan.", show_default="lead_k:3"),
 ]
-UpstreamUrl = Annotated[
-    str | None,
+UpstreamUrls = Annotated[
+    list[str] | None,
     typer.Option(
         "--upstream",
-        help="Base URL of the server that draws the paths.",
+        metavar="URL",
+        help="Base URL of the server that draws the paths; repeated: several of the same models.",
         show_default="none: every branch of the plan names its own",
     ),
 ]

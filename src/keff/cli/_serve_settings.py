@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from keff.cli._sample_options import named
 from keff.errors import UsageError, unknown
 
 
@@ -27,6 +28,9 @@ class ServeSettings(BaseModel):
     )
     branch_down: Literal["skip", "fail"] = Field(
         "skip", description="A branch that is down is skipped, or fails the request."
+    )
+    ca_file: Path | None = Field(
+        None, description="PEM file of certificates that upstreams may show, beside those of the system."
     )
     connections: int = Field(512, ge=1, description="Most upstream connections at once.")
     cors_origin: tuple[str, ...] = Field((), description="Origins of web pages that may ask.")
@@ -99,11 +103,7 @@ def read_settings(pairs: Iterable[str], config: Path | None) -> ServeSettings:
         if (text := os.environ.get(f"KEFF_{name.upper()}")) is not None:
             told[name] = text.split() if _is_list(name) else text
     said: dict[str, list[str]] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        name = name.replace("-", "_")
-        if not equals:
-            raise UsageError(f"--set {pair!r}: write it as name=value")
+    for name, value in named(pairs, "--set"):
         if name not in NAMES:
             raise UsageError(f"--set: {unknown('setting', name, NAMES)}")
         said.setdefault(name, []).append(value)

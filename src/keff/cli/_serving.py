@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import ssl
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +54,9 @@ def deployment_of(
         plan=plan,
         policy=policy_of(served.policy, books.cap, served.now),
         address=address_of(servers.upstream, servers.upstream_key_env, "--upstream", settings),
-        fallback=address_of(servers.fallback, settings.fallback_key_env, "--fallback", settings),
+        fallback=address_of(
+            servers.fallback and [servers.fallback], settings.fallback_key_env, "--fallback", settings
+        ),
         keys={name: secret(name, "the plan's branch names") for name in key_names(plan)},
         options=options_of(
             served, votes, access, books, settings, checked_prices(plan, served, prices or {})
@@ -105,18 +109,32 @@ def options_of(
     )
 
 
-def address_of(url: str | None, key_env: str | None, flag: str, settings: ServeSettings) -> Address | None:
-    """Return where a server is; None where it is not named, which its key must not be then."""
-    if url is None:
+def address_of(
+    urls: Sequence[str] | None, key_env: str | None, flag: str, settings: ServeSettings
+) -> Address | None:
+    """Return where servers are; None where none is named, which their key must not be then."""
+    if not urls:
         if key_env is not None:
             raise UsageError(f"the variable of a key goes with {flag}")
         return None
+    url, *more = dict.fromkeys(base_url(each, flag, f"{flag}-key-env") for each in urls)
     return Address(
-        url=base_url(url, flag, f"{flag}-key-env"),
+        url=url,
+        more=tuple(more),
         key=secret(key_env, f"{flag}-key-env"),
         connections=settings.connections,
         path_seconds=settings.path_timeout,
+        ca_file="" if settings.ca_file is None else certificates_in(settings.ca_file),
     )
+
+
+def certificates_in(file: Path) -> str:
+    """Return the name of a file of certificates; raises UsageError for one that holds none."""
+    try:
+        ssl.create_default_context().load_verify_locations(file)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"ca_file {file} holds no certificates in PEM form ({error})") from None
+    return str(file)
 
 
 def secret(name: str | None, flag: str) -> str:

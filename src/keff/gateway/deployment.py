@@ -21,9 +21,9 @@ from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, saved
 from keff.gateway.traffic.savings import Baseline, GatewayChange
 from keff.gateway.traffic.spans import Tracer
 from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic, first_draw
-from keff.gateway.upstream.fleet import Watched
+from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import ServedBranches, Site, board_of
-from keff.gateway.upstream.server import Address, Upstream
+from keff.gateway.upstream.server import Address
 from keff.gateway.vote.extraction import reader_of
 from keff.gateway.vote.kinds import KindReader
 from keff.gateway.vote.plan_defaults import PlanTerms, terms_of
@@ -176,15 +176,13 @@ def _site(deployment: Deployment) -> Site:
     )
 
 
-def _upstream(deployment: Deployment) -> Upstream:
+def _upstream(deployment: Deployment) -> Fleet:
     if deployment.address is None:
         raise UsageError("name the server that draws the paths: --upstream URL")
-    if deployment.fallback is None:
-        return Upstream(deployment.address)
-    return Watched(deployment.address, Watched(deployment.fallback))
+    return Fleet(deployment.address, deployment.fallback)
 
 
-def _passing(deployment: Deployment, board: ServedBranches) -> Upstream:
+def _passing(deployment: Deployment, board: ServedBranches) -> Fleet:
     """Return the server of what is not voted on: the operator's, else the first branch's."""
     first, home, fallback = board.servers[0], deployment.address, deployment.fallback
     if home is None and fallback is None:
@@ -192,7 +190,7 @@ def _passing(deployment: Deployment, board: ServedBranches) -> Upstream:
     for server in board.servers:
         if server.address == home:
             return server
-    return Watched(home or first.address, None if fallback is None else Watched(fallback))
+    return Fleet(home or first.address, fallback)
 
 
 def _terms(deployment: Deployment) -> PlanTerms:
@@ -221,7 +219,7 @@ def summary(service: Service) -> dict[str, object]:
     monitor = service.books.monitor if isinstance(service.books, OwnBooks) else None
     return {
         "policy": service.policy.spec,
-        "upstream": service.upstream.address.url,
+        "upstream": " ".join(service.upstream.address.urls),
         "branches": None if service.board is None else service.board.addresses(),
         "model": service.terms.upstream,
         "drift_paths": None if monitor is None else monitor.m,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from keff.gateway.accounts.accounts import Account, AccountLedger, Reservation
@@ -30,12 +30,14 @@ from keff.gateway.http.reply import (
 from keff.gateway.http.request import Ask
 from keff.gateway.options import Options
 from keff.gateway.traffic.ledger import Voted, VoteLedger
+from keff.gateway.traffic.live import States
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.savings import Baseline
 from keff.gateway.traffic.spans import Tracer
 from keff.gateway.upstream.branch import Branch
+from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import BranchLedger, ServedBranches, shown_path
-from keff.gateway.upstream.server import CHAT, RESPONSES, Answer, ClientHeaders, Upstream, UpstreamError
+from keff.gateway.upstream.server import CHAT, RESPONSES, Answer, ClientHeaders, UpstreamError
 from keff.gateway.vote.drawing import called
 from keff.gateway.vote.extraction import PathReading, Reader, lacking, reader_asked
 from keff.gateway.vote.job import RequestJob
@@ -69,7 +71,7 @@ class Service:
     policy: Policy
     reader: Reader | None
     terms: PlanTerms
-    upstream: Upstream
+    upstream: Fleet
     options: Options
     books: VoteLedger
     shadows: Shadows
@@ -161,7 +163,7 @@ class Service:
     def _shadowed(self, policy: Policy) -> bool:
         return policy is self.policy and self.board is None and self.shadows.chosen()
 
-    def upstream_of(self, job: RequestJob) -> Upstream:
+    def upstream_of(self, job: RequestJob) -> Fleet:
         """Return the server that draws the one path of a reply that is relayed."""
         return self.upstream if job.first is None else job.first.upstream
 
@@ -386,12 +388,14 @@ class Service:
         for server in self.servers:
             await server.close()
 
-    def states(self) -> Mapping[str, str]:
-        """Return whether each branch of the plan is up; empty without branches."""
-        return {} if self.board is None else self.board.states()
+    def states(self) -> States:
+        """Return whether each branch of the plan, and each server of several, is up."""
+        servers = {url: state for fleet in self.servers for url, state in fleet.states().items()}
+        branches = {} if self.board is None else self.board.states()
+        return {"branches": branches, "servers": servers if len(servers) > 1 else {}}
 
     @property
-    def servers(self) -> Sequence[Upstream]:
+    def servers(self) -> Sequence[Fleet]:
         """The servers that requests go to, each once."""
         branches = () if self.board is None else self.board.servers
         return (*branches, *(() if self.upstream in branches else (self.upstream,)))

@@ -24,7 +24,8 @@ Numbers: TypeAlias = tuple[Metrics, Mapping[tuple[str, Labels], float]]
 
 
 # Of each branch of the plan: ``up``, or why it is down.
-States: TypeAlias = Mapping[str, str]
+States: TypeAlias = Mapping[str, Mapping[str, str]]
+KINDS = {"branches": "branch", "servers": "server"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,9 @@ class Views:
             change = self.books.traffic.change
             saved = {} if change is None else change.gauges()
             up = {
-                series("keff_branch_up", branch=name): float(state == "up")
-                for name, state in self._states().items()
+                series(f"keff_{KINDS[kind]}_up", **{KINDS[kind]: name}): float(state == "up")
+                for kind, states in self._states().items()
+                for name, state in states.items()
             }
             return PageView(200, *exposed(metrics, {**now, **drift, **saved, **up}, accept))
         return await (self._plan() if path == PLAN else self._page(accept))
@@ -110,7 +112,7 @@ class Views:
         books = self.books
         monitor, matching = books.monitor, books.traffic.matching
         drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}
-        branches: Object = {"branches": dict(states)} if (states := self._states()) else {}
+        known: Object = {kind: dict(states) for kind, states in self._states().items() if states}
         seen = books.traffic.summary(books.policy)
-        shown: Object = {"policy": books.policy.spec, **branches, **seen, "drift": drift}
+        shown: Object = {"policy": books.policy.spec, **known, **seen, "drift": drift}
         return shown | {"warning": reading_warning(matching.interval(), matching.n)}

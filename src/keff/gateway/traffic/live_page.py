@@ -45,8 +45,9 @@ def page(state: Mapping[str, object], others: list[Object]) -> bytes:
     warning = state.get("warning")
     said = "" if warning is None else f'<p class="w"><strong>{_escaped(str(warning))}</strong>'
     rows = [(words, _cell(state.get(name), unit)) for name, words, unit in ROWS]
-    if state.get("branches"):
-        rows.insert(1, ("branches", _cell(state["branches"], "")))
+    for name in ("servers", "branches"):
+        if state.get(name):
+            rows.insert(1, (name, _cell(state[name], "")))
     rows += _changes(fields(state.get("change")))
     rows.append(("drift", _escaped(_drift(fields(state.get("drift"))))))
     table = "".join(f"<tr><th>{_escaped(words)}<td>{cell}" for words, cell in rows)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from keff.gateway.upstream.fleet import Watched
+from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.server import ClientHeaders
 from keff.gateway.vote.plan_defaults import SYSTEM_ROLES
 from keff.narrow import is_array
@@ -30,7 +30,7 @@ class Branch:
     """
 
     plan: BranchPlan
-    upstream: Watched
+    upstream: Fleet
     price: Price | None
     sharing: Sharing
     open: bool

@@ -36,14 +36,16 @@ class Client:
     ``seconds`` bound a call from its start to its last byte: one timer for all of them.
     """
 
-    def __init__(self, url: str, connections: int, connect_seconds: float, seconds: float) -> None:
+    def __init__(
+        self, url: str, connections: int, connect_seconds: float, seconds: float, ca_file: str = ""
+    ) -> None:
         parts = urlsplit(url)
         self._secure, self._host = parts.scheme == "https", parts.hostname or ""
         # Only a name may have several addresses to be tried.
         self._stagger = None if _is_number(self._host) else 0.25
         self._port = parts.port or (443 if self._secure else 80)
         self._proxy = proxy_for(parts.scheme, self._host)
-        self._base = parts.path.rstrip("/")
+        self._base, self._ca_file = parts.path.rstrip("/"), ca_file
         self._named = f"host: {_ascii(parts.netloc.rpartition('@')[2])}"
         self._most, self._connect_seconds, self._seconds = connections, connect_seconds, seconds
         # asyncio would make one of this size for every read, and give most of it back.
@@ -63,6 +65,8 @@ class Client:
         self._loop = asyncio.get_running_loop()
         if self._secure:
             self._context = ssl.create_default_context()
+            if self._ca_file:
+                self._context.load_verify_locations(self._ca_file)
             self._context.set_alpn_protocols(["http/1.1"])
 
     async def close(self) -> None:
@@ -72,6 +76,11 @@ class Client:
             connection.abort()
         if self._timer is not None:
             self._timer.cancel()
+
+    @property
+    def running(self) -> int:
+        """How many calls are running, or wait for a connection."""
+        return len(self._running)
 
     def counts(self) -> tuple[int, int, int]:
         """Return how many connections are open, how many calls are running, and how many wait."""

@@ -1,4 +1,4 @@
-"""Several servers behind one gateway: what is known of the health of each, and a fallback for one."""
+"""Several servers of the same models: which one draws, which is left alone, and a fallback."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import contextlib
 import math
 import re
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from keff.gateway.upstream.call import Call
 from keff.gateway.upstream.server import (
@@ -30,6 +31,10 @@ FAILURES = 3
 # Seconds between two trials of a server: at first, and at most while it is down (they double).
 REST, LONGEST_REST = 5.0, 60.0
 
+# Where no other server is up, the next trial may follow after so many times what the last one took: at once
+# on a connection that is refused, after the full rest where a server hangs, so that few requests wait for it.
+ALONE = 10
+
 # So long a trial may take.
 TRIAL_SECONDS = 5.0
 
@@ -44,10 +49,17 @@ DOWN_STATUSES = frozenset({0, 408})
 # With these a server says that another one may answer what it passes on.
 ELSEWHERE = frozenset({502, 503, 504})
 
+# How many more calls than the least busy server has, the server of a request's first path may have before
+# its other paths go elsewhere: together they share the prompt in its cache, and a batch of 8 decodes in
+# hardly more time than one; beyond that they would wait beside a server that is idle.
+TOGETHER = 8
+
 # What differs between the calls of one request.
 _PLACE = re.compile(rb',"(?:n|seed)":-?\d+')
 
 KEYS = ("authorization", "api-key", "x-api-key")
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -65,12 +77,18 @@ class CircuitBreaker:
     _unreachable: int = 0
     _rest: float = REST
     _until: float = field(default=-math.inf)
+    _alone: float = field(default=-math.inf)
 
     @property
     def due(self) -> bool:
         """Whether it is time for a trial: of a server that fails, or that rested."""
         asked = self.down or len(self._failed) + self._unreachable >= FAILURES
         return asked and self.clock() >= self._until
+
+    @property
+    def due_alone(self) -> bool:
+        """Whether it is time for a trial where no other server is up."""
+        return self.due or (self.down and self.clock() >= self._alone)
 
     def answered(self) -> None:
         """Note that a request came back."""
@@ -84,191 +102,251 @@ class CircuitBreaker:
         self._unreachable += error.unreachable
         self._failed.add(request)
 
-    def tried(self, failure: str | None) -> None:
-        """Take what a trial came to: why it failed, or None."""
+    def tried(self, failure: str | None, took: float = 0.0) -> None:
+        """Take what a trial came to, why it failed or None, and how many seconds it took."""
         self._failed.clear()
         self._unreachable = 0
         self.down, self.why = failure is not None, failure or ""
         self._until = self.clock() + self._rest
+        self._alone = self.clock() + ALONE * took
         self._rest = min(2 * self._rest, LONGEST_REST) if self.down else REST
 
 
 class Watched(Upstream):
-    """An upstream whose health is known, with another server of the same models to fall back on.
+    """An upstream whose health is known: calls that fail for different requests bring about a trial.
 
-    A call that fails here is made there at once; while this server is down, calls go there directly. Without
-    a fallback, calls to a server that is down wait for the trial where one is due, and fail without being
-    made while it is down. The fallback gets its own key only, never the one meant for this server.
+    The trial shows the key of the call that brought it about, which is the gateway's own or the client's:
+    without one, a server that wants keys would refuse it, and that says nothing.
     """
 
-    def __init__(self, address: Address, fallback: Watched | None = None) -> None:
+    def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self.fallback = fallback
         self.health = CircuitBreaker()
-        self._trial: asyncio.Task[None] | None = None
+        self.trial: asyncio.Task[None] | None = None
         self._model: object = None
 
-    async def start(self) -> None:
-        """Open the pools of connections."""
-        await super().start()
-        if self.fallback is not None:
-            await self.fallback.start()
-
     async def close(self) -> None:
-        """Close the pools."""
-        if self._trial is not None:
-            self._trial.cancel()
+        """Close the pool."""
+        if self.trial is not None:
+            self.trial.cancel()
         await super().close()
-        if self.fallback is not None:
-            await self.fallback.close()
-
-    @property
-    def path_seconds(self) -> float:
-        """The most seconds of one path: here, and then at the fallback."""
-        spare = 0.0 if self.fallback is None else self.fallback.path_seconds
-        return super().path_seconds + spare
-
-    @property
-    def serves(self) -> bool:
-        """Whether this server or its fallback is not known to be down."""
-        return not self.health.down or (self.fallback is not None and self.fallback.serves)
 
     async def draw(self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT) -> Answer:
-        """Make one call, here or at the fallback; raises UpstreamError."""
-        refused = await self._refused()
-        if refused is None:
-            try:
-                answer = await super().draw(body, headers, query, api)
-            except UpstreamError as error:
-                refused = self._noted(error, body)
-            else:
-                self.health.answered()
-                return answer
-        if self.fallback is None or not _may_elsewhere(refused):
-            raise refused
-        return await self.fallback.draw(body, self.fallback.own(headers), query, api)
+        """Make one call; raises UpstreamError."""
+        try:
+            answer = await super().draw(body, headers, query, api)
+        except UpstreamError as error:
+            raise self._noted(error, body, headers) from None
+        self.health.answered()
+        return answer
 
     @contextlib.asynccontextmanager
     async def relay(
         self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT
     ) -> AsyncGenerator[Call]:
-        """Open a streamed call, here or at the fallback; raises UpstreamError."""
+        """Open a streamed call; raises UpstreamError."""
         async with contextlib.AsyncExitStack() as stack:
-            yield await self._opened(stack, body, headers, query, api)
-
-    async def _opened(
-        self, stack: contextlib.AsyncExitStack, body: bytes, headers: Headers, query: str, api: Api
-    ) -> Call:
-        refused = await self._refused()
-        if refused is None:
             try:
                 response = await stack.enter_async_context(super().relay(body, headers, query, api))
             except UpstreamError as error:
-                refused = self._noted(error, body)
-            else:
-                self.health.answered()
-                return response
-        if self.fallback is None or not _may_elsewhere(refused):
-            raise refused
-        return await self.fallback._opened(stack, body, self.fallback.own(headers), query, api)
-
-    async def call(
-        self, method: str, path: str, headers: Headers, body: bytes, query: str = ""
-    ) -> tuple[Upstream, Call]:
-        """Make a call of any kind, here or at the fallback; raises UpstreamError.
-
-        What it says of this server is not noted: a client may ask for an address that never works.
-        """
-        spare = self.fallback
-        if spare is None:
-            return await super().call(method, path, headers, body, query)
-        if not self.health.down:
-            try:
-                server, response = await super().call(method, path, headers, body, query)
-            except UpstreamError as error:
-                if not _may_elsewhere(error):
-                    raise
-            else:
-                if response.status not in ELSEWHERE:
-                    return server, response
-                response.close()
-        return await spare.call(method, path, spare.own(headers), body, query)
+                raise self._noted(error, body, headers) from None
+            self.health.answered()
+            yield response
 
     def own(self, headers: Headers) -> dict[str, str]:
         """Return the headers of a call to this server, without the key of another."""
         kept = {name: value for name, value in headers.items() if name.lower() not in KEYS}
         return kept | self.keys(ClientHeaders())
 
-    async def models(self, caller: ClientHeaders) -> bytes:
-        """Return the list of models, here or at the fallback; raises UpstreamError."""
-        try:
-            return await super().models(caller)
-        except UpstreamError:
-            if self.fallback is None:
-                raise
-        return await self.fallback.models(replace(caller, keys={}))
+    def try_again(self, headers: Headers, *, alone: bool = False) -> None:
+        """Begin a trial where one is due; it shows the key of these headers."""
+        if (self.health.due_alone if alone else self.health.due) and (
+            self.trial is None or self.trial.done()
+        ):
+            self.trial = asyncio.create_task(self._tried(headers))
 
-    async def ready(self) -> bool:
-        """Return whether this server or its fallback answers, and is not known to be down."""
-        if await self._refused() is None and await super().ready():
-            return True
-        return self.fallback is not None and await self.fallback.ready()
-
-    async def _refused(self) -> UpstreamError | None:
-        """Return why no call is made here now, else None; a server that rested is tried first."""
-        if not self.health.down:
-            return None
-        if self.health.due:
-            self._try()
-        if self.fallback is None and self._trial is not None:
-            await asyncio.wait([self._trial])
-        if not self.health.down:
-            return None
-        return UpstreamError(f"it is down ({self.health.why})", transient=False)
-
-    def _noted(self, error: UpstreamError, body: bytes) -> UpstreamError:
-        if _serves_nobody(error):
-            self.health.failed(error, hash(_alike(body)))
+    def _noted(self, error: UpstreamError, body: bytes, headers: Headers) -> UpstreamError:
+        if error.status in DOWN_STATUSES or error.status >= 500:
+            self.health.failed(error, hash(_PLACE.sub(b"", body)))
             if self.health.due and not self.health.down:
                 with contextlib.suppress(ValueError):
                     self._model = fields(decoded(body)).get("model")
-                self._try()
-        # A server that is down is not asked again by the same request: the next branch, or the reply, waits.
-        error.transient = error.transient and not self.health.down
+                self.try_again(headers)
         return error
 
-    def _try(self) -> None:
-        if self._trial is None or self._trial.done():
-            self._trial = asyncio.create_task(self._tried())
-
-    async def _tried(self) -> None:
+    async def _tried(self, headers: Headers) -> None:
         """Ask for one token, and let that decide; a refusal is an answer too."""
         named = {} if self._model is None else {"model": self._model}
+        failure, begun = None, time.monotonic()
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
-                sent = self.headers(ClientHeaders())
-                _, response = await super().call("POST", CHAT.path, sent, encoded({**named, **TRIAL}))
+                _, response = await self.call("POST", CHAT.path, headers, encoded({**named, **TRIAL}))
                 status = response.status
                 response.close()
         except TimeoutError:
-            self.health.tried("it did not answer in time")
+            failure = "it did not answer in time"
         except UpstreamError as error:
-            self.health.tried(str(error))
+            failure = str(error)
         else:
             keyless = status in (401, 403) and bool(self.address.key)
-            fails = status in DOWN_STATUSES or status >= 500 or keyless
-            self.health.tried(f"it answers with HTTP {status}" if fails else None)
+            if status in DOWN_STATUSES or status >= 500 or keyless:
+                failure = f"it answers with HTTP {status}"
+        self.health.tried(failure, time.monotonic() - begun)
 
 
-def _alike(body: bytes) -> bytes:
-    """Return what the calls for all paths of one request, and of the same one asked again, have in common."""
-    return _PLACE.sub(b"", body)
+class Fleet:
+    """The servers of an address, of which the least busy draws, and a ``fallback`` with its own key.
 
+    A call that fails at one of them is made at one other at once: the least busy that is up, else the
+    fallback. What is down is not asked until its trial; where nothing is up, trials follow each other sooner,
+    and a call that meets none fails without being made.
+    """
 
-def _serves_nobody(error: UpstreamError) -> bool:
-    return error.status in DOWN_STATUSES or error.status >= 500
+    def __init__(self, address: Address, fallback: Address | None = None) -> None:
+        self.address = address
+        self.servers = tuple(Watched(replace(address, url=url, more=())) for url in address.urls)
+        self.fallback = None if fallback is None else Watched(fallback)
+        self._all = self.servers if self.fallback is None else (*self.servers, self.fallback)
+        self._turn = 0
 
+    @property
+    def path_seconds(self) -> float:
+        """The most seconds of one path: at a server, and then at another."""
+        return sum(server.path_seconds for server in self._all[:2])
 
-def _may_elsewhere(error: UpstreamError) -> bool:
-    """Return whether another server of the same models may do what this one did not."""
-    return error.transient or _serves_nobody(error)
+    async def start(self) -> None:
+        """Make the pools of connections ready."""
+        for server in self._all:
+            await server.start()
+
+    async def close(self) -> None:
+        """Close the pools."""
+        for server in self._all:
+            await server.close()
+
+    def headers(self, caller: ClientHeaders) -> dict[str, str]:
+        """Return the headers of a call to these servers."""
+        return self.servers[0].headers(caller)
+
+    def keys(self, caller: ClientHeaders) -> dict[str, str]:
+        """Return the headers by which a call shows who makes it."""
+        return self.servers[0].keys(caller)
+
+    def home(self) -> Watched:
+        """Return the server for the paths of one request: the least busy, of equals each in turn."""
+        self._turn += 1
+        turned = self.servers[self._turn % len(self.servers) :] + self.servers
+        return min(turned, key=lambda server: (server.health.down, server.client.running))
+
+    async def draw(
+        self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT, home: Watched | None = None
+    ) -> Answer:
+        """Make one call; raises UpstreamError."""
+        return await self._asked(lambda server, sent: server.draw(body, sent, query, api), headers, home)
+
+    @contextlib.asynccontextmanager
+    async def relay(
+        self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT
+    ) -> AsyncGenerator[Call]:
+        """Open a streamed call; raises UpstreamError."""
+        async with contextlib.AsyncExitStack() as stack:
+
+            async def opened(server: Watched, sent: Headers) -> Call:
+                return await stack.enter_async_context(server.relay(body, sent, query, api))
+
+            yield await self._asked(opened, headers)
+
+    async def call(
+        self, method: str, path: str, headers: Headers, body: bytes, query: str = ""
+    ) -> tuple[Upstream, Call]:
+        """Make a call of any kind, and return it with the server that answers; raises UpstreamError.
+
+        What it says of a server is not noted: a client may ask for an address that never works.
+        """
+        left = min(2, sum(not server.health.down for server in self._all))
+
+        async def called(server: Watched, sent: Headers) -> tuple[Upstream, Call]:
+            nonlocal left
+            left -= 1
+            found, response = await server.call(method, path, sent, body, query)
+            if response.status in ELSEWHERE and left:
+                response.close()
+                raise UpstreamError(f"it answers with HTTP {response.status}")
+            return found, response
+
+        return await self._asked(called, headers)
+
+    async def models(self, caller: ClientHeaders) -> bytes:
+        """Return the list of models; raises UpstreamError."""
+
+        async def listed(server: Watched, sent: Headers) -> bytes:
+            del sent
+            return await server.models(replace(caller, keys={}) if server is self.fallback else caller)
+
+        return await self._asked(listed, self.headers(caller), every=True)
+
+    async def ready(self) -> bool:
+        """Return whether a server answers that is not known to be down."""
+        for server in self._all:
+            server.try_again(self.headers(ClientHeaders()))
+        up = [server.ready() for server in self._all if not server.health.down]
+        return any(await asyncio.gather(*up))
+
+    def states(self) -> dict[str, str]:
+        """Return ``up``, or why it is down, of each server by its address."""
+        return {
+            server.address.url: f"down: {server.health.why}" if server.health.down else "up"
+            for server in self._all
+        }
+
+    async def _asked(
+        self,
+        ask: Callable[[Watched, Headers], Awaitable[T]],
+        headers: Headers,
+        home: Watched | None = None,
+        *,
+        every: bool = False,
+    ) -> T:
+        """Ask one server, and where it cannot answer another; ``every``: whatever went wrong."""
+        refused: UpstreamError | None = None
+        for server in await self._ways(headers, home):
+            try:
+                return await ask(server, server.own(headers) if server is self.fallback else headers)
+            except UpstreamError as error:
+                refused = error
+                if not (every or error.transient or error.status in DOWN_STATUSES or error.status >= 500):
+                    raise
+        assert refused is not None, "there is a server"
+        # What is down is not asked again by the same request: the next branch, or the reply, waits.
+        refused.transient = refused.transient and any(not server.health.down for server in self._all)
+        raise refused
+
+    async def _ways(self, headers: Headers, home: Watched | None) -> list[Watched]:
+        """Return the server to ask and the one to ask next; raises UpstreamError where all are down."""
+        if len(self._all) == 1 and not self.servers[0].health.down:
+            return [self.servers[0]]
+        alone = all(server.health.down for server in self._all)
+        for server in self._all:
+            if server.health.down:
+                sent = server.own(headers) if server is self.fallback else headers
+                server.try_again(sent, alone=alone)
+        if alone:
+            await self._trials()
+        up = sorted(
+            (server for server in self.servers if not server.health.down),
+            key=lambda server: server.client.running,
+        )
+        if home is not None and home in up:
+            busy = home.client.running - up[0].client.running > TOGETHER
+            up.remove(home)
+            up.insert(int(busy), home)
+        spare = [] if self.fallback is None or self.fallback.health.down else [self.fallback]
+        if not (ways := [*up, *spare][:2]):
+            raise UpstreamError(f"it is down ({self._all[-1].health.why})", transient=False)
+        return ways
+
+    async def _trials(self) -> None:
+        """Wait until a trial that is under way has ended."""
+        trials = [server.trial for server in self._all if server.trial is not None]
+        if under_way := [trial for trial in trials if not trial.done()]:
+            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)

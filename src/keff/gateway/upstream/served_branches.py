@@ -12,7 +12,7 @@ from keff.gateway.http.reply import winner
 from keff.gateway.options import BranchDown
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.upstream.branch import Body, Branch
-from keff.gateway.upstream.fleet import Watched
+from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.server import Address, ClientHeaders, UpstreamError
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.plan import BranchPlan, Plan
@@ -49,14 +49,13 @@ def board_of(plan: Plan, policy: Policy, site: Site) -> ServedBranches | None:
     """
     if not isinstance(policy, Branching):
         return None
-    servers: dict[tuple[Address, str | None], Watched] = {}
+    servers: dict[tuple[Address, str | None], Fleet] = {}
     branches: dict[str, Branch] = {}
     for branch in plan.branches:
         address = _address_of(branch, site)
         server = (address, branch.model)
         if server not in servers:
-            spare = site.fallback if address == site.address else None
-            servers[server] = Watched(address, None if spare is None else Watched(spare))
+            servers[server] = Fleet(address, site.fallback if address == site.address else None)
         branches[branch.name] = Branch(
             plan=branch,
             upstream=servers[server],
@@ -74,7 +73,7 @@ def _address_of(branch: BranchPlan, site: Site) -> Address:
             line = f"branch {branch.name} names no upstream: give --upstream, or its own in the plan"
             raise UsageError(line)
         return base if branch.key_env is None else replace(base, key=_key(branch, site))
-    return replace(base or Address(url=""), url=branch.upstream, key=_key(branch, site))
+    return replace(base or Address(url=""), url=branch.upstream, more=(), key=_key(branch, site))
 
 
 def _key(branch: BranchPlan, site: Site) -> str:
@@ -115,7 +114,7 @@ class ServedBranches:
         self.shares = {name: branch.sharing for name, branch in branches.items()}
 
     @property
-    def servers(self) -> list[Watched]:
+    def servers(self) -> list[Fleet]:
         """The servers, each once."""
         return list({id(branch.upstream): branch.upstream for branch in self.branches.values()}.values())
 
@@ -141,10 +140,10 @@ class ServedBranches:
         return BranchLedger(self, body, caller)
 
 
-def _state(server: Watched) -> str:
-    if not server.health.down:
-        return "up"
-    return f"{'at its fallback' if server.serves else 'down'}: {server.health.why}"
+def _state(fleet: Fleet) -> str:
+    down = [state for state in fleet.states().values() if state != "up"]
+    some = f"{len(down)} of {len(fleet.states())} servers " if len(down) < len(fleet.states()) else ""
+    return f"{some}{down[0]}" if down else "up"
 
 
 class BranchLedger:

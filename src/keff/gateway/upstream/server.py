@@ -34,14 +34,22 @@ Headers = Mapping[str, str]
 class Address:
     """Where the upstream is: its base URL (with ``/v1``), the gateway's own key there, limits and times.
 
-    ``path_seconds`` bound one call from its start to its last byte.
+    ``more`` are other servers of the same models and key. ``path_seconds`` bound one call from its start to
+    its last byte. ``ca_file`` holds certificates that are trusted beside the system's.
     """
 
     url: str
+    more: tuple[str, ...] = ()
     key: str = field(default="", repr=False)
     connections: int = 512
     path_seconds: float = 600.0
     connect_seconds: float = 5.0
+    ca_file: str = ""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The base URLs of all servers."""
+        return (self.url, *self.more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +153,9 @@ class Upstream:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.client = Client(address.url, address.connections, address.connect_seconds, address.path_seconds)
+        self.client = Client(
+            address.url, address.connections, address.connect_seconds, address.path_seconds, address.ca_file
+        )
         self._chat = self.client.target(CHAT.path)
 
     @property

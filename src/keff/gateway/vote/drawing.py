@@ -6,12 +6,13 @@ import time
 from collections.abc import Mapping
 
 from keff.gateway.traffic.spans import Fact
-from keff.gateway.upstream.server import Answer, Upstream, UpstreamError
+from keff.gateway.upstream.fleet import Fleet
+from keff.gateway.upstream.server import Answer, UpstreamError
 from keff.gateway.vote.job import RequestJob
 from keff.protocol.tokens import counts_of
 
 
-async def called(job: RequestJob, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
+async def called(job: RequestJob, upstream: Fleet, body: bytes, headers: Mapping[str, str]) -> Answer:
     """Make one upstream call, and note how long it took; raises UpstreamError."""
     begun = time.perf_counter()
     answer = await _called(job, upstream, body, headers)
@@ -19,14 +20,14 @@ async def called(job: RequestJob, upstream: Upstream, body: bytes, headers: Mapp
     return answer
 
 
-async def _called(job: RequestJob, upstream: Upstream, body: bytes, headers: Mapping[str, str]) -> Answer:
-    query, api = job.caller.query, job.ask.api
+async def _called(job: RequestJob, upstream: Fleet, body: bytes, headers: Mapping[str, str]) -> Answer:
+    query, api, home = job.caller.query, job.ask.api, job.home(upstream)
     if job.span is None:
-        return await upstream.draw(body, headers, query, api)
+        return await upstream.draw(body, headers, query, api, home)
     span, error = job.span.child("path"), "cancelled"
-    facts: dict[str, Fact] = {"server.address": upstream.address.url}
+    facts: dict[str, Fact] = {"server.address": home.address.url}
     try:
-        answer = await upstream.draw(body, {**headers, **span.headers()}, query, api)
+        answer = await upstream.draw(body, {**headers, **span.headers()}, query, api, home)
         bill, error = counts_of(answer.body.get("usage")), None
         facts |= {"gen_ai.usage.input_tokens": bill.prompt, "keff.paths": len(answer.choices)}
         facts["gen_ai.usage.output_tokens"] = bill.output or 0

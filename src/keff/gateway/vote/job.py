@@ -12,6 +12,7 @@ from keff.gateway.http.request import Ask
 from keff.gateway.traffic.savings import Baseline, Spent, longest_of
 from keff.gateway.traffic.spans import TraceSpan
 from keff.gateway.upstream.branch import Branch
+from keff.gateway.upstream.fleet import Fleet, Watched
 from keff.gateway.upstream.served_branches import BranchLedger
 from keff.gateway.upstream.server import NOBODY, ClientHeaders
 from keff.gateway.vote.extraction import Reader
@@ -63,6 +64,13 @@ class RequestJob:
     key: str = ""
     tab: BranchLedger | None = None
     first: Branch | None = None
+    homes: dict[Fleet, Watched] = field(default_factory=dict[Fleet, Watched])
+
+    def home(self, fleet: Fleet) -> Watched:
+        """Return the server of a fleet that draws the paths of this request, as long as it can."""
+        if fleet not in self.homes:
+            self.homes[fleet] = fleet.home()
+        return self.homes[fleet]
 
     @contextlib.contextmanager
     def launched(self, n: int) -> Generator[None]:

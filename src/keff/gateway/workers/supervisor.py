@@ -7,7 +7,7 @@ import base64
 from collections.abc import Mapping
 
 from keff.gateway.traffic.ledger import OwnBooks
-from keff.gateway.traffic.live import Numbers, TrafficTerms, Views
+from keff.gateway.traffic.live import Numbers, States, TrafficTerms, Views
 from keff.gateway.traffic.metrics import Labels, Metrics, series
 from keff.gateway.workers.link import Link, Note, enter, unpacked
 from keff.narrow import fields
@@ -22,7 +22,7 @@ class WorkerSupervisor:
 
     def __init__(self, books: OwnBooks, kept: TrafficTerms, workers: int) -> None:
         self.books = books
-        self.views = Views(books, kept, self._counted, self._branches)
+        self.views = Views(books, kept, self._counted, self._joined)
         self._states: dict[int, Object] = {}
         self.all_ready = asyncio.Event()
         self._missing = workers
@@ -55,7 +55,7 @@ class WorkerSupervisor:
     def _take(self, worker: int, message: Object) -> None:
         self._waiting += unpacked(message.get("notes"))
         self._metrics[worker] = fields(message.get("metrics"))
-        self._states[worker] = fields(message.get("branches"))
+        self._states[worker] = fields(message.get("states"))
         self._flying[worker] = float(str(message.get("in_flight")))
 
     async def _show(self, link: Link, message: Object) -> None:
@@ -75,12 +75,14 @@ class WorkerSupervisor:
             for link in self._links.values():
                 link.send({"few_shadows": self.books.few_shadows})
 
-    def _branches(self) -> dict[str, str]:
-        """Return the state of each branch; one that a worker finds down is said to be down."""
-        told: dict[str, str] = {}
-        for states in self._states.values():
-            for name, state in states.items():
-                told[name] = str(state) if told.get(name, "up") == "up" else told[name]
+    def _joined(self) -> States:
+        """Return the state of each branch and server; one that a worker finds down is said to be down."""
+        told: dict[str, dict[str, str]] = {}
+        for worker in self._states.values():
+            for kind, states in worker.items():
+                known = told.setdefault(kind, {})
+                for name, state in fields(states).items():
+                    known[name] = str(state) if known.get(name, "up") == "up" else known[name]
         return told
 
     def _counted(self) -> Numbers:

@@ -99,7 +99,7 @@ class Staff:
                 "notes": packed(notes),
                 "metrics": self._service.metrics.snapshot(),
                 "in_flight": self._service.in_flight,
-                "branches": dict(self._service.states()),
+                "states": self._service.states(),
             }
         )
 
