@@ -12,9 +12,9 @@ import pytest
 from fault_server import Script
 from gateway_rig import Rig, make_plan
 from keff.answers.parts import symbolic
+from keff.gateway.vote import reading_threads as desk
 from keff.gateway.vote.extraction import Reader, reader_of
 from keff.gateway.vote.reading_threads import AnswerReading, ReadingThreads
-from keff.gateway.vote.vote import reading_threads as desk
 
 Serve = Callable[..., Rig]
 HARD = [r"((x+i)^{50}+1)^{50}", r"9^{9^{9^{9}}}", r"\prod_{n=1}^{9^9} (x+n)", r"((a+b+c+d)^{40}+1)^{30}"]

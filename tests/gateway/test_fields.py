@@ -86,6 +86,20 @@ def test_texts_that_are_made_up_are_given_up_after_four(serve: Serve, text: Any,
     assert ask(rig, messages=contract, response_format=form, keff={"k": 6})["keff"]["paths"] == 6
 
 
+def test_a_plan_may_give_up_too_and_its_drift_alarm_sees_it(serve: Serve) -> None:
+    """``give_up`` of the policy: whatever the answers are, for replay decided that."""
+    script = Script(answer=lambda _, seed: f"The answer is {seed}.")
+    for policy, paths in (("lead_k:3,give_up=5", 5), ("lead_k:3,give_up=3,in_flight=3,order=arrival", 3)):
+        rig = serve(script, plan=make_plan(policy))
+        reply = ask(rig)
+        told = reply["keff"]
+        assert (told["stop"], told["paths"], told["policy"]) == ("no_agreement", paths, policy)
+        assert told["stop_reason"].startswith("no agreement")
+        if "arrival" not in policy:
+            assert reply["choices"][0]["message"]["content"] == "The answer is 0.", "the first path is sent"
+            assert rig.monitor is not None and rig.monitor.seen == 1
+
+
 def test_numbers_and_options_are_never_given_up(serve: Serve) -> None:
     for answers in ("Final answer: {}", "Final answer: ({})"):
         script = Script(

@@ -1,4 +1,4 @@
-"""Several servers of the same models: who draws, what keeps together, and replicas that die, hang or choke."""
+"""Several servers of the same models: who draws, what keeps together, and replicas that fail."""
 
 from __future__ import annotations
 

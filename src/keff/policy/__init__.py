@@ -3,7 +3,8 @@
 A policy is pure: the same view gives the same decision, live or replayed. Votes count in launch order,
 unless the policy says otherwise. The stopping rule and the vote rule are separate: any stopping rule can be
 followed by a vote weighted by confidence (``lead_k:3,weight=confidence,temperature=0.2``), can draw in waves
-(``lead_k:3,wave=4``), and can keep paths in flight (``lead_k:3,in_flight=4,order=arrival``).
+(``lead_k:3,wave=4``), can keep paths in flight (``lead_k:3,in_flight=4,order=arrival``), and can give up
+where nothing agrees (``lead_k:3,give_up=4``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from keff import plugins
 from keff.errors import PluginError, PolicyError
+from keff.policy.giving_up import gave_up, giving_up
 from keff.policy.in_flight import InFlight, RunningVote, break_off, fly, in_flight, in_flight_of
 from keff.policy.log_odds import Calibrated, LogOddsVote, calibrated, checked_name, with_calibrations
 from keff.policy.over import Over
@@ -43,6 +45,9 @@ VOTE_OPTIONS = ("weight", "temperature", "confidence")
 
 # Options that every policy over one branch takes: how many paths are drawn at once.
 WAVE_OPTIONS = ("wave", "in_flight", "order")
+
+# The option of every policy over one branch that ends it where its first paths all differ.
+GIVE_UP = "give_up"
 
 # Options of plans made by keff 0.2: planned rounds, which waves of given sizes equal.
 REMOVED = ("rounds", "agreement")
@@ -74,6 +79,7 @@ __all__ = [
     "fly",
     "for_one_model",
     "format_spec",
+    "gave_up",
     "in_flight_of",
     "parse_policy",
     "tally",
@@ -91,6 +97,7 @@ def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration]
     Example: ``lead_k:3,cap=16``. ``weight=confidence`` (with ``temperature=T``) or ``weight=log_odds`` goes
     with every policy, and so does ``wave=M`` (at least M paths at once), ``wave=A+B+...`` (waves of these
     sizes) or ``in_flight=W`` (W paths run; ``order`` is ``arrival`` or ``launch``, the default).
+    ``give_up=M`` stops at M answers that all differ.
     ``confidence=NAME`` says which confidence is read; ``calibrations`` by name are those of a plan, which
     ``switch`` and ``weight=log_odds`` need to decide.
     Warns (PolicyWarning) when the policy always stops after one of several paths. Raises PolicyError for
@@ -100,7 +107,9 @@ def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration]
     if any(option in REMOVED for option in spec.options):
         raise PolicyError(f"policy {spec.name}: rounds= was removed: draw waves of given sizes (wave=3+5)")
     options: dict[str, Any] = {
-        key: option for key, option in spec.options.items() if key not in (*VOTE_OPTIONS, *WAVE_OPTIONS)
+        key: option
+        for key, option in spec.options.items()
+        if key not in (*VOTE_OPTIONS, *WAVE_OPTIONS, GIVE_UP)
     }
     if "cap" in options:
         check_cap(spec.name, options["cap"])
@@ -117,6 +126,8 @@ def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration]
     # A rule that stops on weights draws its waves by them; one that only answers by weights goes around.
     if rates := vote.get("weight") == "log_odds" or isinstance(policy, Calibrated):
         policy = with_calibrations(_rated(policy, **vote), calibrations or {})
+    if GIVE_UP in spec.options:
+        policy = giving_up(policy, spec.options[GIVE_UP])
     if waves:
         policy = _several_at_once(policy, **waves)
     if vote and not rates:

@@ -102,6 +102,8 @@ class PolicySpec:
             value = "" if self.value is None else f" {_flat(_plain(self.value))}"
             most = f", at most {_plain(self.cap)} paths"
             words = self.name + value + ("" if isinstance(self.value, str) else most)
+        if "give_up" in self.options:
+            words += f", given up where {_plain(self.options['give_up'])} all differ"
         if "wave" in self.options:
             words += f", {_plain(self.options['wave'])} at a time"
         if "in_flight" in self.options:

@@ -18,7 +18,7 @@ from keff.gateway.traffic.monitor import Monitor, StateFile, save_profile
 from keff.gateway.traffic.savings import Spent
 from keff.gateway.traffic.traffic import Learner, Traffic
 from keff.plan import Plan, Profile
-from keff.policy import Policy
+from keff.policy import Policy, gave_up
 
 log = logging.getLogger("keff.gateway")
 
@@ -88,6 +88,7 @@ class OwnBooks:
         """Take one request that was answered by a vote."""
         self.traffic.note(note.keys, note.kind, note.cause, note.failed)
         compared = note.cause == "policy" or (note.cause == "free_text" and not self.learned)
+        compared = compared or gave_up(self.policy, note.keys)
         if not note.regular or not compared:
             return
         if self.monitor is not None:

@@ -319,7 +319,11 @@ class Fleet:
         assert refused is not None, "there is a server"
         # What is down is not asked again by the same request: the next branch, or the reply, waits.
         refused.transient = refused.transient and any(not server.health.down for server in self._all)
-        raise refused
+        try:
+            raise refused
+        finally:
+            # It holds this frame, which would hold it in turn until the next garbage collection.
+            refused = None
 
     async def _ways(self, headers: Headers, home: Watched | None) -> list[Watched]:
         """Return the server to ask and the one to ask next; raises UpstreamError where all are down."""

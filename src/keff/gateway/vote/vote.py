@@ -14,7 +14,7 @@ from keff.gateway.options import FreeText
 from keff.gateway.upstream.server import Answer, UpstreamError
 from keff.gateway.vote.kinds import SETTLED, Settlement, holds
 from keff.gateway.vote.outcome import Cause, Drawn, Outcome, cut_short
-from keff.policy import Policy, RunningVote, Stop, View, break_off, fly, in_flight_of
+from keff.policy import Policy, RunningVote, Stop, View, break_off, fly, gave_up, in_flight_of
 from keff.protocol.patience import pause
 from keff.protocol.sharing import Sharing
 
@@ -134,7 +134,7 @@ class Vote:
             counted = sorted(self.drawn) if ended.cause == "failures" else vote.counted
             return counted, ended.cause
         self._stop = vote.stop
-        return vote.counted, "policy"
+        return vote.counted, self._why([self.drawn[place].key for place in vote.counted])
 
     def _seen(self, places: Sequence[int]) -> View:
         """Return the votes of some paths in flight; raises EndedError where they show that none is needed."""
@@ -155,7 +155,7 @@ class Vote:
             decision = policy.decide(self._view(consumed))
             if isinstance(decision, Stop):
                 self._stop = decision
-                return consumed, "policy"
+                return consumed, self._why(self._keys(consumed))
             first = consumed == 0
             if first and self.rules.probe and decision.m > 1 and (early := await self._probed()):
                 return 1, early
@@ -175,6 +175,10 @@ class Vote:
                 return consumed, "free_text"
             if self.rules.give_up and self.settlement.agrees_on_nothing(self._keys(consumed)):
                 return consumed, "no_agreement"
+
+    def _why(self, keys: Sequence[str | None]) -> Cause:
+        """Return why the policy stopped at these votes."""
+        return "no_agreement" if gave_up(self.rules.policy, keys) else "policy"
 
     def _failed_within(self, consumed: int) -> bool:
         """Return whether a path was lost that the policy cannot do without.
