@@ -54,7 +54,7 @@ OURS = (
     "switch:0.9,wave=3",
     "lead_k:3,give_up=4",
     "fixed:8,give_up=3",
-    "esc:4,answer=window,give_up=2",
+    "e_value:0.1,cap=24,give_up=2",
     "lead_k:3,cap=14,give_up=3,wave=4,weight=confidence,temperature=0.5",
 )
 KNOWN = {"confidence": Calibration((0.1, 0.5, 0.9), (0.3, 0.6, 0.95), (0.5, 1.0, 1.75), 0.6)}
