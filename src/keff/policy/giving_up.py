@@ -74,7 +74,8 @@ def giving_up(rule: Policy, paths: object) -> Policy:
 
     Raises PolicyError below 2, and for a rule over branches or over weights of votes.
     """
-    if isinstance(rule, Branching | Weighting) or whole(rule, "give_up", paths) < 2:
+    by_weight = isinstance(rule, Weighting) or "confidence" in rule.needs
+    if by_weight or isinstance(rule, Branching) or whole(rule, "give_up", paths) < 2:
         line = "give_up=M goes with rules over counts of one branch, and M is at least 2"
         raise PolicyError(f"policy {rule.spec}: {line}")
     return GivesUp(rule, whole(rule, "give_up", paths))
