@@ -75,12 +75,12 @@ def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
         ({"set": ["reply=longest"]}, UsageError, "reply: "),
         ({"set": ["repyl=first"]}, UsageError, "did you mean reply"),
         ({"set": ["reply"]}, UsageError, "name=value"),
-        ({"deadline": 0.0}, UsageError, "deadline"),
+        ({"set": ["deadline=0"]}, UsageError, "deadline"),
         ({"set": ["max_paths=1000"]}, UsageError, "256"),
         ({"plan": Path("none.json")}, PlanError, "keff analyze"),
         ({"answer_space": "code"}, PlanError, "--answer-space"),
         ({"state": "/no/such/folder/state"}, UsageError, "--state"),
-        ({"vote_log": Path("/no/such/folder/log")}, UsageError, "vote_log"),
+        ({"set": ["vote_log=/no/such/folder/log"]}, UsageError, "vote_log"),
     ],
 )
 def test_what_cannot_work_is_refused_with_one_line(

@@ -11,7 +11,7 @@ import numpy as np
 
 from keff.analysis.curves import by_k, fixed_curve, measured, predicted
 from keff.analysis.decision import Aim, decide
-from keff.analysis.matching import matching
+from keff.analysis.matching import field_notes, matching
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.results.estimates import Analysis, Bands, Curve, KStar, Predicted
 from keff.analysis.terms import Accounts, Terms
@@ -82,6 +82,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     decided = decide(own, aim, now=now, cap=settings.cap, rates=accounts.rates, seed=settings.seed)
     matched = matching(record.ballot)
     notes.extend(matching_notes(matched))
+    notes.extend(field_notes(record.ballot))
     return Analysis(
         n=votes.n,
         k=votes.k,

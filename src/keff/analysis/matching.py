@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from shlex import quote
 
 import numpy as np
 
 from keff.analysis.results.matching import Matching, SplitAnswers
+from keff.answers import is_document, proposed_fields
 from keff.reading.ballot import Ballot
 from keff.records import Note
 from keff.stats.votes import IntArray, Votes
@@ -23,6 +25,9 @@ FLOOR = 0.1
 LEAST_QUESTIONS = 5
 
 EXAMPLES, LONGEST_KEY = 5, 200
+
+# Questions that are looked at for fields of JSON, and fields that are named with the reason.
+MOST_QUESTIONS, MOST_NAMED = 200, 5
 
 # Why a path abstained where the record does not say.
 NO_ANSWER = "no answer"
@@ -72,6 +77,29 @@ def notes(matching: Matching | None) -> Iterator[Note]:
             f"answers marked right have different keys in {matching.split} of {matching.right_questions} "
             f"questions, such as {shown} in {first.id}: they do not vote together",
         )
+
+
+def field_notes(ballot: Ballot) -> Iterator[Note]:
+    """Yield which members of JSON answers can vote, where some are written anew in every answer."""
+    questions = [
+        [answer for answer in question.answers if answer] for question in ballot.questions[:MOST_QUESTIONS]
+    ]
+    given = [answer for question in questions for answer in question]
+    if "fields" in ballot.reading.space or 2 * sum(map(is_document, given)) <= len(given):
+        return
+    voting = proposed_fields(questions)
+    left_out = "; ".join(
+        f"{name} ({why})" for name, why in list(voting.left_out.items())[:MOST_NAMED] if name
+    )
+    if not left_out:
+        return
+    if voting.space is None:
+        text = f"the answers are JSON, and no field of them can be voted on: {left_out}"
+    else:
+        kept = ", ".join(voting.fields)
+        text = f"the answers are JSON: of their fields {kept} can be voted on, others cannot: {left_out}"
+        text = f"{text}; read them so with --answer-space {quote(voting.space)}"
+    yield Note("json_fields", text)
 
 
 def told(matching: Matching | None) -> Iterator[str]:
