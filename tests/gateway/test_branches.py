@@ -141,7 +141,8 @@ def test_weighted_votes_of_a_mix() -> None:
 def test_a_branch_that_is_down_is_skipped_and_the_reply_says_so() -> None:
     with two(Wish(large_fields={"upstream": UNREACHABLE})) as served:
         first = served.rig.post({"messages": QUESTION, "seed": 0}).json()["keff"]
-        second = served.rig.post({"messages": QUESTION, "seed": 0}).json()["keff"]
+        again = served.rig.post({"messages": QUESTION, "seed": 0})
+        second = again.json()["keff"]
         calls = len(served.small.requests)
         page = served.rig.url.removesuffix("/v1") + "/keff"
         state = served.rig.client()._client.get(page, headers={"accept": "application/json"}).json()
@@ -149,6 +150,9 @@ def test_a_branch_that_is_down_is_skipped_and_the_reply_says_so() -> None:
     assert first["answer"] == "1" and first["settled_by"] == "small" and first["failed"] == 6
     down = {branch["name"]: branch["down"] for branch in first["branches"]}
     assert down["small"] is None and "cannot be reached" in down["large"]
+    # The first stage did not settle it, so its votes are all that the answer rests on.
+    share = {"value": first["share"], "kind": "vote_share", "without": ["large"]}
+    assert again.headers["x-keff-branch-down"] == "large" and first["weight"] == second["weight"] == share
     # Known to be down, it is not asked again.
     assert second["answer"] == "1" and second["failed"] == 4 and "is down" in second["branches"][1]["down"]
     assert calls == 4

@@ -333,6 +333,9 @@ class Service:
             job.tab.count(self.metrics, outcome, job.policy)
             fields(told["cost"])["dollars"] = job.tab.dollars
         job.share = vote_share(outcome)
+        if job.tab is not None and (down := job.tab.down):
+            # The rule of the branches that are there was not satisfied, or never asked: only their votes are.
+            told["weight"] = {"value": job.share, "kind": "vote_share", "without": down}
         if job.ask.wish.return_paths:
             told["all_paths"] = all_paths(outcome.paths)
         path = (winner if job.tab is None else shown_path)(outcome, self.options.reply)

@@ -33,7 +33,9 @@ OPEN_PATHS = frozenset({*ALIVE, *READY})
 VOTED = frozenset({CHAT, RESPONSES})
 MODELS = "/v1/models"
 # Headers in which a reply says what came of it.
-TOLD = ("x-keff-paths", "x-keff-share", "x-keff-change", "x-keff-stale-plan", "x-keff-not-voted")
+TOLD = tuple(
+    f"x-keff-{name}" for name in ("paths", "share", "change", "stale-plan", "not-voted", "branch-down")
+)
 
 HOUR = 3600.0
 

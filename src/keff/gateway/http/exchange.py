@@ -80,6 +80,8 @@ class Exchange:
                 told["x-keff-change"] = change
         if job is not None and job.share is not None:
             told["x-keff-share"] = f"{job.share:.4g}"
+        if job is not None and job.tab is not None and job.tab.down:
+            told["x-keff-branch-down"] = ", ".join(job.tab.down)
         if job is not None:
             told |= job.limits
         if self.not_voted is not None:

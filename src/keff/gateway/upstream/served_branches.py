@@ -194,6 +194,11 @@ class BranchLedger:
         return {name: bill.calls for name, bill in self.bills.items()}
 
     @property
+    def down(self) -> list[str]:
+        """The branches that gave no more paths, in the order in which they failed first."""
+        return [name for name, bill in self.bills.items() if bill.down is not None]
+
+    @property
     def dollars(self) -> float | None:
         """What all branches cost; None where one of them has no price."""
         total = 0.0
