@@ -37,7 +37,7 @@ from keff.gateway.traffic.spans import Tracer
 from keff.gateway.upstream.branch import Branch
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import BranchLedger, ServedBranches, shown_path
-from keff.gateway.upstream.server import CHAT, RESPONSES, Answer, ClientHeaders, UpstreamError
+from keff.gateway.upstream.server import RESPONSES, Answer, ClientHeaders, UpstreamError
 from keff.gateway.vote.drawing import called
 from keff.gateway.vote.extraction import PathReading, Reader, lacking, reader_asked
 from keff.gateway.vote.job import RequestJob
@@ -339,8 +339,8 @@ class Service:
         if job.ask.wish.return_paths:
             told["all_paths"] = all_paths(outcome.paths)
         path = (winner if job.tab is None else shown_path)(outcome, self.options.reply)
-        if job.ask.api is not CHAT:
-            return response(job.name, path, usage, told)
+        if not job.ask.in_chat:
+            return response(job.name, path, usage, told, job.ask.asked)
         others = [each for each in (*outcome.paths, *outcome.unused) if each is not path]
         return completion(job.name, [path, *others[: job.ask.n - 1]], usage, told)
 

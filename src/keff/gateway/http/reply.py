@@ -11,6 +11,7 @@ from keff.gateway.options import Reply
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.narrow import fields
 from keff.protocol.responses import response_usage
+from keff.protocol.responses_chat import response_of
 from keff.protocol.tokens import counts_of
 from keff.protocol.values import MOST_TOKENS, Object, count, text_of
 from keff.records import stable_hash
@@ -147,13 +148,25 @@ def completion(
     }
 
 
-def response(name: str, path: Drawn, usage: Mapping[str, object], vote: Mapping[str, object]) -> Object:
-    """Return the reply in the form of Responses: the one that is the path, with the usage of all."""
+def response(
+    name: str,
+    path: Drawn,
+    usage: Mapping[str, object],
+    vote: Mapping[str, object],
+    asked: Mapping[str, object] | None = None,
+) -> Object:
+    """Return the reply in the form of Responses: the one that is the path, with the usage of all.
+
+    ``asked`` is the request where the path answers a chat request that stands for it.
+    """
+    own = path.body.get("response")
+    if asked is not None:
+        own = response_of(name, path.choice, path.body.get("model"), asked)
     return {
         "id": name,
         "object": "response",
         "created_at": int(time.time()),
-        **fields(path.body.get("response")),
+        **fields(own),
         "usage": response_usage(usage),
         "keff": vote,
     }

@@ -11,7 +11,7 @@ from typing import NoReturn, TypedDict, TypeVar, cast
 from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.server import CHAT, RESPONSES, Api
 from keff.narrow import entries, fields, items
-from keff.protocol import responses
+from keff.protocol import responses, responses_chat
 from keff.protocol.values import Object, encoded
 
 LONGEST_DEADLINE = 1_000_000
@@ -70,7 +70,8 @@ class Ask:
 
     ``body`` is the client's object without what the gateway decides (``n``, ``stream``, ``stream_options``,
     ``seed``, ``keff``); everything else in it is unchanged. ``view`` is the chat request that asks the same:
-    of chat, the body itself. ``n`` choices are wanted in the reply.
+    of chat, the body itself. ``n`` choices are wanted in the reply. ``asked`` is the request of
+    Responses that a chat request stands for, and in whose form the reply is.
     """
 
     body: Object
@@ -81,10 +82,24 @@ class Ask:
     stream_options: Object | None = None
     api: Api = CHAT
     view: Object = field(default_factory=Object)
+    asked: Object | None = None
 
     def __post_init__(self) -> None:
         if self.api is CHAT:
             self.view = self.body
+
+    @property
+    def in_chat(self) -> bool:
+        """Whether the reply is in the form of chat."""
+        return self.api is CHAT and self.asked is None
+
+    def as_chat(self) -> Ask:
+        """Return a request of Responses as the chat request that asks the same; raises Problem (400)."""
+        if (name := responses_chat.needs_responses(self.body)) is not None:
+            line = f"the upstream has no /responses, and {name} cannot be asked as chat"
+            raise Problem(400, line, param=name, code="unsupported_value")
+        body = responses_chat.chat_request(self.body)
+        return replace(self, body=body, api=CHAT, asked=self.body)
 
     def fill(self) -> list[str]:
         """Put what a plan filled into the view into the body; return what the body has no place for."""

@@ -208,6 +208,8 @@ class Fleet:
         self.fallback = None if fallback is None else Watched(fallback)
         self._all = self.servers if self.fallback is None else (*self.servers, self.fallback)
         self._turn = 0
+        # Known once a call to ``/responses`` found no such path.
+        self.chat_only = False
 
     @property
     def path_seconds(self) -> float:

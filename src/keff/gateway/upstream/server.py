@@ -99,6 +99,12 @@ class UpstreamError(Exception):
         """The HTTP status, or 0."""
         return self.refusal.status
 
+    @property
+    def lacks_path(self) -> bool:
+        """Whether the server knows no such path, rather than no such model."""
+        unknown = self.status in (404, 405, 501)
+        return unknown and "model" not in f"{self.refusal.code} {self.refusal.message}".lower()
+
     def problem(self) -> Problem:
         """Return what the client is told: its own faults as the upstream said them, all else as 502."""
         said = self.refusal

@@ -15,7 +15,7 @@ from keff.gateway.accounts.accounts import REFUSED, Account
 from keff.gateway.http import stream
 from keff.gateway.http.errors import Gone, Problem
 from keff.gateway.http.exchange import ACCOUNT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
-from keff.gateway.http.request import read_ask, read_response_ask
+from keff.gateway.http.request import Ask, read_ask, read_response_ask
 from keff.gateway.http.response_stream import response_events, response_failure
 from keff.gateway.http.security import Guard, read_body
 from keff.gateway.service import Service
@@ -108,9 +108,10 @@ class Chat:
         self._check_room()
         raw = await read_body(exchange.receive, exchange.headers, options.max_body, options.body_seconds)
         if scope["path"] == RESPONSES:
-            # A plan's branches are asked by chat: each has a prompt of its own.
             ask = read_response_ask(raw, exchange.headers)
-            ask = "branches" if self.service.board is not None else ask
+            # A plan's branches are asked by chat: each has a prompt of its own.
+            if isinstance(ask, Ask) and (self.service.board is not None or self.service.upstream.chat_only):
+                ask = ask.as_chat()
         else:
             ask = read_ask(raw, exchange.headers)
         if isinstance(ask, str):
@@ -118,13 +119,27 @@ class Chat:
             caller = self._caller(exchange, scope)
             await pass_through.passed(self.service, exchange, "POST", RESPONSES, caller, raw)
             return
-        job = await self.service.job(exchange.name, ask, self._caller(exchange, scope))
-        exchange.held = self.service.reserve(exchange.account, job)
+        caller = self._caller(exchange, scope)
+        try:
+            await self._voted(exchange, ask, caller)
+        except UpstreamError as error:
+            again = read_response_ask(raw, exchange.headers) if ask.api is not CHAT else ""
+            if exchange.status or not error.lacks_path or isinstance(again, str):
+                raise
+            await self._voted(exchange, again.as_chat(), caller)
+            self.service.upstream.chat_only = True
+
+    async def _voted(self, exchange: Exchange, ask: Ask, caller: ClientHeaders) -> None:
+        before, job = exchange.job, await self.service.job(exchange.name, ask, caller)
+        if before is None:
+            exchange.held = self.service.reserve(exchange.account, job)
+        else:
+            job.most, job.key = before.most, before.key
         exchange.job, job.span = job, exchange.span
         if not ask.stream:
             reply = await until_gone(exchange, self.service.run(job))
             await exchange.whole(200, sendable(reply), {})
-        elif job.policy.cap == 1:
+        elif job.policy.cap == 1 and ask.asked is None:
             await until_gone(exchange, relay.relay(self.service, job, exchange))
         else:
             await until_gone(exchange, self._stream(exchange, job))
@@ -148,14 +163,14 @@ class Chat:
 
     def _events(self, work: asyncio.Future[Object], job: RequestJob) -> bytes:
         try:
-            if job.ask.api is CHAT:
+            if job.ask.in_chat:
                 return b"".join(stream.chunks(work.result(), include_usage=job.ask.include_usage))
             return b"".join(response_events(work.result()))
         except (Problem, UpstreamError) as error:
             problem = error if isinstance(error, Problem) else error.problem()
         except Exception:
             problem = internal_error(job.name)
-        return stream.failure(problem) if job.ask.api is CHAT else response_failure(problem)
+        return stream.failure(problem) if job.ask.in_chat else response_failure(problem)
 
     def _account(self, exchange: Exchange, seconds: float) -> None:
         metrics, job = self.service.metrics, exchange.job
