@@ -29,7 +29,7 @@ class Prediction(Finding):
     or 1, or the range of c at that p is left (``copula`` also for negative c). With ``answers`` M,
     ``p_multiclass`` is accuracy against the strongest wrong answer (the paper's multiclass appendix) and
     ``multiclass`` the beta-binomial vote with it: a heuristic for the plurality. ``pilot`` is, if asked for,
-    the number of paths a question that measures c best.
+    the number of paths per question that measures c best.
     """
 
     p: float
@@ -73,7 +73,7 @@ class Prediction(Finding):
             ("correlation of decision scores", number(self.rho_d)),
             ("effective rank at that correlation", number(self.k_eff_rank)),
             ("majority vote, Gaussian surrogate", number(self.copula, ".2%")),
-            *([("pilot for c: paths a question", str(self.pilot.k))] if self.pilot else []),
+            *([("pilot for c: paths per question", str(self.pilot.k))] if self.pilot else []),
             *([("majority vote among M answers", number(self.multiclass, ".2%"))] if self.answers else []),
         ]
 

@@ -17,7 +17,7 @@ from typing import Any
 from keff import plugins
 from keff.errors import PluginError, PolicyError
 from keff.policy.giving_up import gave_up, giving_up
-from keff.policy.in_flight import InFlight, RunningVote, break_off, fly, in_flight, in_flight_of
+from keff.policy.in_flight import InFlight, RunningVote, cancel_running, fly, in_flight, in_flight_of
 from keff.policy.log_odds import Calibrated, LogOddsVote, calibrated, checked_name, with_calibrations
 from keff.policy.over import Over
 from keff.policy.spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
@@ -73,8 +73,8 @@ __all__ = [
     "View",
     "WeightKind",
     "Weighting",
-    "break_off",
     "calibrated",
+    "cancel_running",
     "confidence_of",
     "fly",
     "for_one_model",

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy.log_odds import Answering
-from keff.policy.over import Over
+from keff.policy.over import Over, WeighingAsRule
 from keff.policy.view import Fittable, Policy, Sample, Stop, View, Weighting, tally
 from keff.policy.waves import everywhere, whole
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.draws import Draws
 
 VoteOrder = Literal["arrival", "launch"]
@@ -103,17 +103,12 @@ class InFlight(Over):
         return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self
 
 
-class VoteInFlight(InFlight):
+class VoteInFlight(WeighingAsRule, InFlight):
     """The same for a rule that weighs its votes; its answer is its own."""
 
     def settled(self, stop: Stop, keys: Sequence[str | None], launched: Sequence[int]) -> Stop:  # noqa: ARG002
         """Return the stop of the rule."""
         return stop
-
-    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
-        """Return the weights of the rule."""
-        assert isinstance(self.rule, Weighting)
-        return self.rule.weights(draws, stop)
 
 
 def in_flight(rule: Policy, width: object, order: object = "launch") -> Policy:
@@ -187,7 +182,7 @@ async def fly(
     """Run a vote until it stops: start the paths that it launches, and report those that end.
 
     ``draw`` draws the path of a launch position; what it raises ends the vote. ``running`` are the paths in
-    flight by their position: the caller breaks them off, however the vote ends (``break_off``).
+    flight by their position: the caller cancels them, however the vote ends (``cancel_running``).
     """
 
     async def path(place: int) -> None:
@@ -204,8 +199,8 @@ async def fly(
             vote.end(place)
 
 
-async def break_off(running: dict[asyncio.Task[None], int]) -> int:
-    """Cancel what still runs, wait for its end, and return how many paths were broken off."""
+async def cancel_running(running: dict[asyncio.Task[None], int]) -> int:
+    """Cancel what still runs, wait for its end, and return how many paths were cancelled."""
     tasks = list(running)
     running.clear()
     if open_ := [task for task in tasks if task.cancel()]:

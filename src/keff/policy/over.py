@@ -1,11 +1,13 @@
-"""What every policy that goes around another has of it: the cap, what a view must carry, the fit."""
+"""Base classes of policies that wrap another policy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from keff.policy.spec import PolicySpec
-from keff.policy.view import Fittable, Need, Policy
+from keff.policy.view import Fittable, Need, Policy, Weighting
+from keff.stats.votes import FloatArray, IntArray
+from keff.stats.voting.draws import Draws
 
 
 @dataclass(frozen=True)
@@ -33,3 +35,12 @@ class Over:
         """Return the string of the rule with further options."""
         rule = PolicySpec.parse(self.rule.spec)
         return str(replace(rule, options={**rule.options, **options}))
+
+
+class WeighingAsRule(Over):
+    """A policy around a rule that weighs its votes: it weighs them alike."""
+
+    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
+        """Return the weights of the rule."""
+        assert isinstance(self.rule, Weighting)
+        return self.rule.weights(draws, stop)

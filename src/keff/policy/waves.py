@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy.log_odds import Answering
-from keff.policy.over import Over
+from keff.policy.over import Over, WeighingAsRule
 from keff.policy.spec import MAX_CAP
 from keff.policy.view import Everywhere, Fittable, Policy, Sample, Stop, Vectorised, View, Weighting
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import Votes
 from keff.stats.voting.draws import Draws
 
 
@@ -85,13 +85,8 @@ class InWaves(Over):
         return self.sizes[min(turn, len(self.sizes) - 1)]
 
 
-class VoteInWaves(InWaves):
+class VoteInWaves(WeighingAsRule, InWaves):
     """The same for a rule that weighs its votes."""
-
-    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
-        """Return the weights of the rule."""
-        assert isinstance(self.rule, Weighting)
-        return self.rule.weights(draws, stop)
 
 
 def in_waves(rule: Policy, wave: object) -> Policy:

@@ -19,7 +19,7 @@ from keff.policy import (
     Stop,
     View,
     WeightKind,
-    break_off,
+    cancel_running,
     fly,
     in_flight_of,
     parse_policy,
@@ -67,7 +67,7 @@ class Consensus(Finding):
     """How a vote ended: the verdict, and the paths that were counted, in the order in which they counted.
 
     ``keys`` are the canonical answers of the paths (None abstains), ``completions`` the paths themselves.
-    ``cancelled`` paths were broken off when the vote stopped; what they had generated is not in ``tokens``.
+    ``cancelled`` paths were cancelled when the vote stopped; what they had generated is not in ``tokens``.
     """
 
     verdict: Verdict
@@ -145,7 +145,7 @@ async def self_consistency(
     (``model=``, ``temperature=``, ``max_tokens=``); without ``model`` the server's only one is taken.
     ``space`` says how answers are read from the texts and compared. Votes count in launch order, whatever
     comes back first, unless the policy says ``order=arrival``; with ``in_flight=W`` in the policy W paths run
-    at once, and what still runs when it stops is broken off. The argument ``in_flight`` keeps that many going
+    at once, and what still runs when it stops is cancelled. The argument ``in_flight`` keeps that many going
     in launch order, and warns. Cut or refused texts without an explicit answer abstain. Raises EngineError
     when the server fails after the client's own retries, UsageError for wrong use.
 
@@ -218,7 +218,7 @@ class _PathsOfQuestion:
     )
 
     async def run(self) -> Consensus:
-        """Draw until the policy stops; whatever is still in flight then is broken off."""
+        """Draw until the policy stops; whatever is still in flight then is cancelled."""
         return await (self._in_rounds() if in_flight_of(self.policy) is None else self._in_flight())
 
     async def _in_flight(self) -> Consensus:
@@ -237,7 +237,7 @@ class _PathsOfQuestion:
         try:
             await fly(vote, draw, running)
         finally:
-            cancelled = await break_off(running)
+            cancelled = await cancel_running(running)
         assert vote.stop is not None
         keys, paths = zip(*(drawn[place] for place in vote.counted), strict=True)
         return Consensus(Verdict.of(keys, vote.stop), keys, paths, cancelled)

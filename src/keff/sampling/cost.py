@@ -15,7 +15,7 @@ class Price:
 
     ``path`` is dollars per path and ``second`` dollars per second that a path runs, beside them: what one's
     own machines cost, or records that count no tokens. Either stands without prices per token. ``cancelled``
-    says what a path that is broken off is billed: its tokens until it ``stops``, or the ``whole`` of it.
+    says what a cancelled path is billed: its tokens until it ``stops``, or the ``whole`` of it.
     """
 
     prompt: float = 0

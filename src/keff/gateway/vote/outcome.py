@@ -35,7 +35,7 @@ class Outcome:
     """How a vote ended.
 
     ``paths`` are those that were counted, in the order in which they counted; ``unused`` came back but were
-    not needed; ``failed`` counts upstream calls that failed, ``cancelled`` those that were broken off.
+    not needed; ``failed`` counts upstream calls that failed, ``cancelled`` those that were cancelled.
     """
 
     stop: Stop

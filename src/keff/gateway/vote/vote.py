@@ -14,7 +14,7 @@ from keff.gateway.options import FreeText
 from keff.gateway.upstream.server import Answer, UpstreamError
 from keff.gateway.vote.kinds import SETTLED, Settlement, holds
 from keff.gateway.vote.outcome import Cause, Drawn, Outcome, cut_short
-from keff.policy import Policy, RunningVote, Stop, View, break_off, fly, gave_up, in_flight_of
+from keff.policy import Policy, RunningVote, Stop, View, cancel_running, fly, gave_up, in_flight_of
 from keff.protocol.patience import pause
 from keff.protocol.sharing import Sharing
 
@@ -86,7 +86,7 @@ class Vote:
         """Draw until the policy stops, the deadline comes or too much fails.
 
         Answers with what is there; raises UpstreamError or Problem (504) when that is nothing. However it
-        ends, cancelled too, every call in flight is broken off first.
+        ends, cancelled too, every call in flight is cancelled first.
         """
         counted: Sequence[int] = range(0)
         cause: Cause = "deadline"
@@ -100,7 +100,7 @@ class Vote:
         except TimeoutError:
             counted = range(self._launched)
         finally:
-            cancelled = 0 if self.rules.keep and cause == "policy" else await break_off(self._running)
+            cancelled = 0 if self.rules.keep and cause == "policy" else await cancel_running(self._running)
         return self._outcome(counted, cause, cancelled)
 
     async def extend(self, paths: int) -> list[str | None]:
@@ -111,7 +111,7 @@ class Vote:
                 self._launch(self._launched + min(self.sharing.most * 4, paths - self._launched))
                 await self._settled(self._launched)
         finally:
-            await break_off(self._running)
+            await cancel_running(self._running)
         self._read_as_one_kind(range(len(self.drawn)))
         keys: list[str | None] = []
         while len(keys) < paths and len(keys) in self.drawn:
