@@ -27,7 +27,7 @@ def workload(n: int = 60, k: int = 8, seed: int = 1) -> Votes:
 @pytest.mark.slow
 @pytest.mark.parametrize(("now", "retain"), [("fixed:4", 0.99), ("fixed:8", 0.9), ("fixed:8", 0.99)])
 def test_the_change_from_today_is_paired_and_for_new_questions(now: str, retain: float) -> None:
-    settings = Settings(k_max=8, aim=Aim(retain=retain), terms=Terms(now=now))
+    settings = Settings(k_max=8, aim=Aim(retain=retain, slower=None), terms=Terms(now=now))
     found = analyze(record_of_votes(workload()), settings).recommendation
     change, expected = found.change, found.expected_plurality
     assert change is not None and change.accuracy is not None and change.accuracy.limits is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -13,6 +14,7 @@ from keff.analysis.decision.choose import NEGLIGIBLE, allowed_loss
 from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.posterior import posterior_of
 from keff.analysis.decision.prior import generic_ratios
+from keff.analysis.results.decision import Decision
 from keff.errors import PolicyError
 from keff.policy import View, parse_policy
 from keff.policy.view import Stop
@@ -69,6 +71,7 @@ def check(decided: Decided, aim: Aim) -> None:
     if decision.settled is not None:
         assert f" with {decision.policy}, " in decision.settled or " with " not in decision.settled
         assert known.level is not None or "points" not in decision.settled
+    check_time(decision, aim)
     for value in (change.paths, change.points, decision.accuracy, decision.kept, decision.run_change):
         if value is not None:
             assert value.lo is not None and value.hi is not None and value.lo <= value.value <= value.hi
@@ -85,13 +88,25 @@ def check(decided: Decided, aim: Aim) -> None:
     assert change.points.lo is not None and decision.run_change.lo <= change.points.lo
 
 
+def check_time(decision: Decision, aim: Aim) -> None:
+    change = decision.change
+    if decision.slower is not None and decision.time is None:
+        assert change.p50_ratio is not None and change.p95_ratio is not None
+        assert max(change.p50_ratio.value, change.p95_ratio.value) <= decision.slower + 1e-5
+    if decision.cheapest is not None:
+        deployed = next(row for row in decision.timed if row.policy == decision.policy)
+        assert decision.cheapest.cost <= deployed.cost + 1e-9 or not aim.asks_share
+
+
 def many(start: int, count: int) -> None:
     for seed in range(start, start + count):
         rng = np.random.default_rng([seed, 30])
         votes = pilot(int(rng.integers(8, 32)), int(rng.choice([2, 4, 8])), rng)
         if rng.random() < 0.15:
             votes = Votes(votes.answers, None)
-        aim = random_aim(rng)
+        if rng.random() < 0.3:
+            votes = replace(votes, tokens=rng.gamma(2, 100, (votes.n, votes.k)))
+        aim = replace(random_aim(rng), slower=[None, 0.7, 1.0, 2.0][int(rng.integers(4))])
         now = str(rng.choice(["", "8", "lead_k:3", "4", "32"])) or None
         check(decide(votes, aim, now=now, seed=seed), aim)
 

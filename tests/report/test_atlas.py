@@ -17,6 +17,7 @@ import pytest
 
 from command_line import keff
 from keff.analysis.atlas import About, AtlasEntry, measure
+from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.terms import Terms
 from keff.errors import UsageError
@@ -48,7 +49,10 @@ def line(file: Path, name: str = "own") -> AtlasEntry:
 @pytest.mark.slow
 def test_a_line_says_what_the_analysis_says(tmp_path: Path) -> None:
     file = write_log(tmp_path / "log.jsonl", 60, 40, tokens=100.0)
-    entry, found = line(file), analyze(open_record(file, Opening()), Settings(terms=Terms(now="8")))
+    entry, found = (
+        line(file),
+        analyze(open_record(file, Opening()), Settings(aim=Aim(slower=None), terms=Terms(now="8"))),
+    )
     decision = found.decision
     assert found.c is not None
     assert found.plurality is not None

@@ -71,11 +71,12 @@ def test_the_first_sentence_says_what_to_draw_instead_of_what_is_drawn() -> None
             paths=Interval(-4.4, None, None, "given"),
             tokens=Interval(-60.0, None, None, "given"),
             dollars=Interval(-0.002, None, None, "given"),
-            p95=Interval(-3.25, None, None, "given"),
+            p50_ratio=Interval(0.6, None, None, "given"),
+            p95_ratio=Interval(0.999, None, None, "given"),
         ),
         expected_tokens=Interval(40.0, None, None, "given"),
     )
-    said = "Draw 3.6 paths instead of 8: -60% tokens, -$2 per 1,000 questions, p95 -3.2 s."
+    said = "Draw 3.6 paths instead of 8: -60% tokens, -$2 per 1,000 questions, p50 time -40%, p95 +0%."
     assert first_sentence(tokens) == said
     once = decided("ask once", "fixed:1", expected_paths=Interval(1.0, 1.0, 1.0, "given"))
     assert first_sentence(once).startswith("Ask once instead of drawing 8 paths: -81% paths")

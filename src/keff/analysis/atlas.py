@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.replay.outcomes import expectations, run
 from keff.analysis.results.decision import Decision, VotingVerdict
@@ -81,7 +82,7 @@ def measure(record: Record, about: About, seed: int = 0) -> AtlasEntry:
     """Return the line of one record; raises UsageError where correctness or more than a path is missing."""
     votes = record.ballot.votes
     today = min(TODAY, votes.k)
-    analysis = analyze(record, Settings(seed=seed, terms=Terms(now=str(today))))
+    analysis = analyze(record, Settings(seed=seed, aim=Aim(slower=None), terms=Terms(now=str(today))))
     p, c, decision = single(analysis), analysis.c, analysis.decision
     if p is None or c is None or math.isnan(c.value):
         raise UsageError(f"{record.path}: {_WANTED}")

@@ -10,7 +10,7 @@ from keff.analysis.bill import bill_of, pays_back
 from keff.analysis.decision import Aim, Decided
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice
 from keff.analysis.decision.posterior import JointPosterior
-from keff.analysis.decision.words import HURTS, gain_of
+from keff.analysis.decision.words import HURTS
 from keff.analysis.money import Pace, Rates, Tariff, complete, rates
 from keff.analysis.results.decision import Decision, VotingVerdict
 from keff.analysis.results.money import Change
@@ -109,7 +109,7 @@ class Accounts:
             kept=decision.kept,
             same_answer=None if same is None else same.value,
             expected_paths=None if paths is None else paths.value,
-            expected_tokens=None if decided.tokens is None else decided.tokens.value,
+            expected_tokens=None if decision.expected_tokens is None else decision.expected_tokens.value,
             expected_cost=cost,
             because=because,
             expected_paths_interval=paths,
@@ -139,7 +139,7 @@ def _voting(
 ) -> VotingGain:
     if choice is None or known is None or known.level is None:
         return VotingGain(verdict, None, None, None, None, decision.because)
-    draws = gain_of(known, choice)
+    draws = known.gain(choice.rule)
     lo, hi = np.quantile(draws, [0.025, 0.975])
     gain = Interval(choice.gain, float(lo), float(hi), "posterior of the gain over one path")
     return VotingGain(verdict, gain, 1 - choice.hurts, decision.questions_needed, None, decision.because)

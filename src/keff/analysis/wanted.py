@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings
@@ -20,10 +20,11 @@ class Wanted(TypedDict, total=False):
 
     ``now`` is what is drawn today, a number of paths or a policy (default: what was recorded); ``cap`` the
     most paths one would pay for. One aim: ``retain`` (the share of today's accuracy to keep, ``sure`` with
-    which probability on this workload), ``budget`` (mean paths), ``budget_dollars``, or
-    ``value_per_correct`` with ``cost_per_path``. ``prices`` is a table or a TOML file, ``volume`` the
-    questions to come, ``pace`` seconds where none are recorded ("0.5+60": to the first token, and tokens per
-    second); ``epsilon`` is the paper's.
+    which probability on this workload), ``budget`` (mean paths), ``budget_dollars``, or ``value_per_correct``
+    with ``cost_per_path``. ``slower`` bounds the median and the 95th percentile of the time to answer, as
+    parts of today's (default 1; "any"). ``prices`` is a table or a TOML file, ``volume`` the questions to
+    come, ``pace`` seconds where none are recorded ("0.5+60": to the first token, and tokens per second);
+    ``epsilon`` is the paper's.
     """
 
     now: int | str | None
@@ -34,6 +35,7 @@ class Wanted(TypedDict, total=False):
     budget_dollars: float | None
     value_per_correct: float | None
     cost_per_path: float | None
+    slower: float | Literal["any"] | None
     prices: str | Path | Mapping[str, Price | Mapping[str, float]] | None
     volume: int | None
     pace: str | None
@@ -68,6 +70,7 @@ def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> S
             budget=given.get("budget"),
             value_per_correct=given.get("value_per_correct"),
             cost_per_path=given.get("cost_per_path"),
+            slower=slower_of(given.get("slower", 1.0)),
         ),
         terms=Terms(
             now=str(given["now"]) if "now" in given else None,
@@ -77,6 +80,16 @@ def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> S
             pace=None if "pace" not in given else Pace.of(given["pace"]),
         ),
     )
+
+
+def slower_of(bound: float | str) -> float | None:
+    """Return a bound on time as a part of today's, None for ``any``; raises UsageError."""
+    if bound == "any":
+        return None
+    try:
+        return float(bound)
+    except ValueError:
+        raise UsageError(f"slower is a number of times today's time, or any: not {bound!s:.40}") from None
 
 
 def tariff_of(prices: str | Path | Mapping[str, Any]) -> Tariff:

@@ -116,6 +116,14 @@ CostPerPath = Annotated[
         rich_help_panel=OTHER_AIMS,
     ),
 ]
+Slower = Annotated[
+    str,
+    typer.Option(
+        "--slower",
+        metavar="F|any",
+        help="The median and p95 of the time to answer may be at most F times today's.",
+    ),
+]
 BudgetDollars = Annotated[
     float | None,
     typer.Option(
@@ -165,5 +173,5 @@ AnswerCount = Annotated[
     ),
 ]
 Pilot = Annotated[
-    bool, typer.Option("--pilot", help="Also: paths a question with which a pilot measures c best.")
+    bool, typer.Option("--pilot", help="Also: paths per question with which a pilot measures c best.")
 ]

@@ -8,7 +8,7 @@ from typing import Any
 from keff.analysis.decision import Aim
 from keff.analysis.money import Pace
 from keff.analysis.terms import Terms
-from keff.analysis.wanted import tariff_of
+from keff.analysis.wanted import slower_of, tariff_of
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.cli._sample_options import named
@@ -100,6 +100,7 @@ class AimOptions:
     budget_dollars: a.BudgetDollars = None
     value_per_correct: a.ValuePerCorrect = None
     cost_per_path: a.CostPerPath = None
+    slower: a.Slower = "1"
 
     def aim(self) -> Aim:
         """Make the aim of the recommendation; raises UsageError when two are stated."""
@@ -118,4 +119,5 @@ class AimOptions:
             budget=self.budget,
             value_per_correct=self.value_per_correct,
             cost_per_path=self.cost_per_path,
+            slower=slower_of(self.slower),
         )

@@ -22,7 +22,7 @@ def alternatives(analysis: Analysis, votes: Votes) -> dict[str, str]:
         "frontier_tokens": cost,
         "frontier_paths": cost,
         "dollars": f"Accuracy against dollars per question. {told}",
-        "seconds": f"Accuracy against the seconds that 95% of answers take. {told}",
+        "times": f"Cost against the time that 95% of answers take. {_times(analysis)}",
         "slots": "Accuracy and share of missing answers of each template slot.",
     }
 
@@ -47,6 +47,15 @@ def _advice(analysis: Analysis) -> str:
         return ""
     accuracy = advice.expected_plurality.percent()
     return f"The recommendation draws {advice.expected_paths:.1f} paths per question and reaches {accuracy}."
+
+
+def _times(analysis: Analysis) -> str:
+    rules = [row for row in analysis.decision.timed if row.policy == analysis.decision.policy]
+    return "".join(
+        f"The recommendation costs {row.cost:.0%} of today's and takes {row.p50:.0%} of its median and "
+        f"{row.p95:.0%} of its 95th percentile."
+        for row in rules
+    )
 
 
 def _stability(analysis: Analysis) -> str:

@@ -1,6 +1,8 @@
-"""Rows of the charts of accuracy against dollars and seconds."""
+"""Rows of the charts of accuracy against dollars, and of cost against time."""
 
 from __future__ import annotations
+
+from dataclasses import asdict
 
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.money import CurvePoint
@@ -16,11 +18,18 @@ def dollars(analysis: Analysis) -> Datasets:
     )
 
 
-def seconds(analysis: Analysis) -> Datasets:
-    """Return accuracy against the 95th percentile of the time to answer; nothing without times or labels."""
-    times = [point.seconds and point.seconds.p95 for point in analysis.curve]
-    expected = analysis.recommendation.expected_seconds
-    return _against(analysis, times, expected and expected.p95)
+def times(analysis: Analysis) -> Datasets:
+    """Return cost against time to answer of the rules that keep what is asked; nothing without times."""
+    decision = analysis.decision
+    if len(decision.timed) < 2:
+        return {}
+    groups: dict[str, list[Row]] = {"others": [], "best": [], "chosen": [], "today": []}
+    for rule in decision.timed:
+        group = "others" if rule.dominated else "best"
+        group = "chosen" if rule.policy == decision.policy else group
+        group = "today" if rule.policy == decision.reference else group
+        groups[group].append(asdict(rule))
+    return rounded(groups)
 
 
 def _against(analysis: Analysis, costs: list[Interval | None], own: Interval | None) -> Datasets:

@@ -200,7 +200,7 @@ def _charts(exhibit: Exhibit, cap: int) -> dict[str, series.Datasets]:
         "difficulty": series.difficulty(votes, analysis) if several else {},
         frontier: advice_series.frontier(analysis, votes, exhibit.replayed),
         "dollars": money_series.dollars(analysis),
-        "seconds": money_series.seconds(analysis),
+        "times": money_series.times(analysis),
         "slots": series.slots(slot_table(votes)) if votes.correct is not None else {},
     }
     return {name: data for name, data in drawn.items() if data}

@@ -15,12 +15,47 @@ from keff.report.chart import BLUE, GREY, LOW, ORANGE, SHARE, TALL, data, tip
 # pyright: reportUnknownArgumentType=false, reportArgumentType=false
 
 
-UNITS = {"dollars": "dollars per question", "seconds": "seconds to the answer, 95% of questions"}
-
-
 def money_charts() -> dict[str, Any]:
-    """Return both charts by name, without data."""
-    return {name: _against(title) for name, title in UNITS.items()}
+    """Return the charts of dollars and of time by name, without data."""
+    return {"dollars": _against("dollars per question"), "times": _times()}
+
+
+def _times() -> Any:
+    """Draw rules by cost and 95th percentile of the time to answer, both as parts of today's."""
+    x = alt.X(
+        "cost:Q",
+        title="cost, of today's",
+        axis=SHARE,
+        scale=alt.Scale(zero=False, nice=False, padding=12),
+    )
+    y = alt.Y("p95:Q", title="95th percentile of the time, of today's", axis=SHARE)
+    shown = [
+        tip("policy", "rule"),
+        tip("cost", "cost", ".0%"),
+        tip("mean", "mean time", ".0%"),
+        tip("p50", "median", ".0%"),
+        tip("p95", "95th percentile", ".0%"),
+        tip("points", "accuracy", "+.2%"),
+    ]
+    others, best = data("others"), data("best")
+    named = ((data("today"), GREY, "today"), (data("chosen"), ORANGE, "keff"))
+    return alt.layer(
+        others.mark_point(color=GREY, opacity=0.5, filled=True, size=30).encode(x=x, y=y, tooltip=shown),
+        best.mark_line(color=BLUE, strokeDash=[5, 4], interpolate="step-after").encode(
+            x=x, y=y, tooltip=alt.value("rules that no other rule beats")
+        ),
+        best.mark_point(color=BLUE, filled=True, size=60).encode(x=x, y=y, tooltip=shown),
+        *[
+            rule.mark_point(color=colour, opacity=1, filled=True, size=170).encode(x=x, y=y, tooltip=shown)
+            for rule, colour, _ in named
+        ],
+        *[
+            rule.mark_text(color=colour, dy=-17, fontSize=13, fontWeight="bold").encode(
+                x=x, y=y, text=alt.value(text), tooltip=shown
+            )
+            for rule, colour, text in named
+        ],
+    ).properties(height=TALL - 40)
 
 
 def _against(title: str) -> Any:

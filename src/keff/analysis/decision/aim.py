@@ -18,32 +18,32 @@ class Aim:
 
     ``retain``: at least this share of the accuracy of plurality at the cap, on average over workloads, for
     the fewest paths (0.99 when nothing is stated); with ``confidence``, on this workload, that likely.
-    ``budget``: the most accuracy where the mean paths of a question are at most this many, 90% sure;
-    ``budget_mean``: the same, as likely as not. Or the most ``value_per_correct`` * accuracy -
-    ``cost_per_path`` * paths. Raises PolicyError outside the ranges.
+    ``budget``: the most accuracy where the mean paths of a question are at most this many, 90% sure. Or the
+    most ``value_per_correct`` * accuracy - ``cost_per_path`` * paths. ``slower``: neither the median nor the
+    95th percentile of the time to answer may be above so many times today's (None: any time). Raises
+    PolicyError outside the ranges.
     """
 
     retain: float | None = None
     budget: float | None = None
     value_per_correct: float | None = None
     cost_per_path: float | None = None
-    budget_mean: float | None = None
     confidence: float | None = None
+    slower: float | None = 1.0
 
     def __post_init__(self) -> None:
-        aims = (self.retain, self.budget, self.budget_mean, self.value_per_correct)
+        aims = (self.retain, self.budget, self.value_per_correct)
         if sum(aim is not None for aim in aims) > 1:
-            raise PolicyError(
-                "state one aim: retain, budget, budget_mean, or value_per_correct with cost_per_path"
-            )
+            raise PolicyError("state one aim: retain, budget, or value_per_correct with cost_per_path")
         if (self.value_per_correct is None) != (self.cost_per_path is None):
             raise PolicyError("value_per_correct and cost_per_path go together")
         if self.retain is not None and not 0 < self.retain <= 1:
             raise PolicyError(f"retain must be above 0 and at most 1, not {self.retain:g}")
         self._check_confidence()
-        for budget in (self.budget, self.budget_mean):
-            if budget is not None and not 1 <= budget < np.inf:
-                raise PolicyError(f"a budget must be at least 1 path per question, not {budget:g}")
+        if self.slower is not None and not 0 < self.slower < np.inf:
+            raise PolicyError(f"slower must be above 0, or any: not {self.slower:g}")
+        if self.budget is not None and not 1 <= self.budget < np.inf:
+            raise PolicyError(f"a budget must be at least 1 path per question, not {self.budget:g}")
         if self.value_per_correct is not None and not 0 < self.value_per_correct < np.inf:
             raise PolicyError("value_per_correct must be above 0")
         if self.cost_per_path is not None and not 0 <= self.cost_per_path < np.inf:
@@ -60,7 +60,7 @@ class Aim:
     @property
     def stated(self) -> bool:
         """Whether the user stated any aim."""
-        aims = (self.retain, self.budget, self.budget_mean, self.value_per_correct)
+        aims = (self.retain, self.budget, self.value_per_correct)
         return any(aim is not None for aim in aims)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from keff.policy import Policy, parse_policy
@@ -19,6 +21,14 @@ SHORT_CAPS = (5, 6)
 
 LEADS = (2, 3, 4)
 """Leads that are said in one plain sentence stand in the chain beside the boundaries close to them."""
+
+WIDTHS = (2, 3, 4, 6, 8, 16)
+"""Paths in flight of a vote that may go on to the cap. One in flight is never better than rounds, which draw
+the fewest votes that could stop the rule: the same answers and paths, sooner."""
+
+EIGHTHS = range(2, 9)
+"""Caps of votes whose paths all start at once, in eighths of the cap: no such vote takes longer than today's,
+and a shorter one saves more tokens than a smaller lead (docs/in-flight.md)."""
 
 
 def chain(cap: int) -> tuple[Policy, ...]:
@@ -43,6 +53,25 @@ def chain(cap: int) -> tuple[Policy, ...]:
     return tuple(reversed(different.values()))
 
 
+def in_flight_rules(cap: int) -> tuple[Policy, ...]:
+    """Return the candidates with paths in flight: short votes begun whole, and longer ones.
+
+    Leads whose stop differs from the unbeatable lead, on arrival and in launch order; the unbeatable lead on
+    arrival only, for its answer is the same and comes sooner.
+    """
+    caps = sorted({round(cap * eighths / 8) for eighths in EIGHTHS} - {0, 1, 2}, reverse=True)
+    shapes = [(short, short) for short in caps] + [(cap, width) for width in WIDTHS if width < cap]
+    specs: list[str] = []
+    for short, width in shapes:
+        specs.append(f"curtailed:cap={short},in_flight={width},order=arrival")
+        for lead in LEADS:
+            if 2 * lead <= short and lead * lead < 2 * short:
+                rule = f"lead_k:{lead},cap={short},in_flight={width}"
+                specs += [f"{rule},order={order}" for order in ("arrival", "launch")]
+    return tuple(parse_policy(spec) for spec in specs)
+
+
+@lru_cache(maxsize=256)
 def written(spec: str) -> str:
     """Write a spec with its cap, also where it is the default that is otherwise left out."""
     policy = parse_policy(spec)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.posterior import LEVEL_UNKNOWN, JointPosterior
+from keff.analysis.decision.timing import Timing
 from keff.analysis.results.decision import VotingVerdict
 from keff.stats.votes import FloatArray
 
@@ -18,6 +20,8 @@ NEGLIGIBLE = 0.001
 SURE_OF_BUDGET = 0.9
 """A budget of paths holds for as many new questions as the pilot has with this probability."""
 
+
+BoundKept: TypeAlias = Literal["both", "median", "neither"]
 
 SHOWN = 1.4
 """Standard errors (one-sided 92%) by which the pilot alone must speak for a vote before that is the verdict:
@@ -31,6 +35,8 @@ class Choice:
     ``gain`` is the posterior mean accuracy of the vote minus that of one path, by the rule to deploy, or by
     the reference where that is one path. ``once_loses`` and ``vote_loses`` are the expected losses of asking
     once and of voting when the other is better; ``hurts`` the probability that voting lowers accuracy.
+    ``cheapest`` is the place of the rule that any time would allow, where it is another one, and ``kept``
+    which bounds on time the rule keeps.
     """
 
     rule: int
@@ -39,22 +45,35 @@ class Choice:
     once_loses: float
     vote_loses: float
     hurts: float
+    cheapest: int | None = None
+    kept: BoundKept = "both"
 
 
-def choose(known: JointPosterior, aim: Aim, allowed: NDArray[np.bool_] | None = None) -> Choice:
+def choose(
+    known: JointPosterior,
+    aim: Aim,
+    allowed: NDArray[np.bool_] | None = None,
+    timing: Timing | None = None,
+) -> Choice:
     """Return the rule for an aim and the verdict; ``allowed`` [C] are the rules below the cap (None: all).
 
-    What is kept small are dollars where there are prices, else paths.
+    What is kept small are dollars where there are prices, else tokens, else paths. With ``timing`` the rule
+    keeps to the aim's bound on time (``slower``).
     """
-    dollars = known.population.dollars
-    cost = known.paths if dollars is None else dollars.mean(axis=0)
-    rule = _rule(known, aim, np.where(True if allowed is None else allowed, cost, np.inf))
-    voting = rule if rule != known.single else len(known.specs) - 1
-    loss = known.population.loss
-    gain = loss[:, known.single] - loss[:, voting]
+    may = np.ones(len(known.specs), np.bool_) if allowed is None else allowed
+    if timing is None or aim.slower is None:
+        return _choice(known, aim, _rule(known, aim, np.where(may, known.cost, np.inf)))
+    rule, kept = _in_time(known, aim, may, timing, aim.slower)
+    cheapest = _rule(known, aim, np.where(may, known.cost, np.inf))
+    return _choice(known, aim, rule, None if cheapest == rule else cheapest, kept)
+
+
+def _choice(
+    known: JointPosterior, aim: Aim, rule: int, cheapest: int | None = None, kept: BoundKept = "both"
+) -> Choice:
+    """Return a rule with the verdict on voting."""
+    gain = known.gain(rule)
     once, vote = float(np.maximum(gain, 0).mean()), float(np.maximum(-gain, 0).mean())
-    hurts = float(np.mean(gain < 0))
-    mean = float(gain.mean())
     seen = known.shown is not None and known.shown > SHOWN
     if rule != known.single:
         verdict: VotingVerdict = "vote" if vote <= NEGLIGIBLE and seen else "open"
@@ -64,7 +83,8 @@ def choose(known: JointPosterior, aim: Aim, allowed: NDArray[np.bool_] | None = 
         settled = not aim.asks_share or once <= NEGLIGIBLE
         settled = settled or float(np.maximum(beyond, 0).mean()) <= NEGLIGIBLE
         verdict = "ask once" if settled else "open"
-    return Choice(rule, verdict, mean, once, vote, hurts)
+    hurts = float(np.mean(gain < 0))
+    return Choice(rule, verdict, float(gain.mean()), once, vote, hurts, cheapest, kept)
 
 
 def allowed_loss(known: JointPosterior, aim: Aim) -> float:
@@ -73,35 +93,68 @@ def allowed_loss(known: JointPosterior, aim: Aim) -> float:
     return (1 - aim.share) * max(level - min(float(known.loss[known.single]), 0.0), 0.0)
 
 
+def _in_time(
+    known: JointPosterior, aim: Aim, may: NDArray[np.bool_], timing: Timing, slower: float
+) -> tuple[int, BoundKept]:
+    """Return the cheapest rule within the aim that is fast enough, and which bounds it keeps.
+
+    The slowest answers are those whose paths all run long, which no vote shortens: below today's time the
+    95th percentile is held to today's where nothing keeps it lower, and where no median is so low either, the
+    rule with the lowest median is taken.
+    """
+    within = within_aim(known, aim) & may
+    if not within.any():
+        within = may.copy()
+    ways: tuple[tuple[tuple[float, float], BoundKept], ...] = (
+        ((slower, slower), "both"),
+        ((slower, max(slower, 1.0)), "median"),
+    )
+    for bounds, kept in ways:
+        fast = within & timing.within(bounds)
+        while fast.any():
+            rule = _rule(known, aim, np.where(fast, known.cost, np.inf))
+            if timing.surely(rule, bounds):
+                return rule, kept
+            fast[rule] = False
+    return int(np.argmin(np.where(within, timing.ratios[:, 0], np.inf))), "neither"
+
+
+def within_aim(known: JointPosterior, aim: Aim) -> NDArray[np.bool_]:
+    """Return which rules the aim allows [C]: all of them where it is a value of right answers."""
+    if aim.asks_share:
+        allowed = allowed_loss(known, aim) + 1e-12
+        if aim.confidence is None:
+            return _loss(known) <= allowed
+        better = np.minimum(known.population.loss[:, [known.single]], 0.0)
+        return np.mean(known.population.loss - better <= allowed, axis=0) >= aim.confidence
+    if aim.budget is not None:
+        return np.quantile(known.new.paths, SURE_OF_BUDGET, axis=0) <= aim.budget + 1e-9
+    return np.ones(len(known.specs), np.bool_)
+
+
+def _loss(known: JointPosterior) -> FloatArray:
+    """Return the mean loss of each rule against the better of one path and the reference [C]."""
+    # Rounding must not hide the rule that is as good as the better one.
+    return np.round(known.loss - min(float(known.loss[known.single]), 0.0), 12)
+
+
 def _rule(known: JointPosterior, aim: Aim, cost: FloatArray) -> int:
     """Return the place of the cheapest rule within the aim; for a budget, of the most accurate.
 
     ``cost`` [C] is infinite where a rule may not be deployed.
     """
-    may = np.isfinite(cost)
-    # Rounding must not hide the rule that is as good as the better one.
-    loss = np.round(known.loss - min(float(known.loss[known.single]), 0.0), 12)
+    may, loss, within = np.isfinite(cost), _loss(known), within_aim(known, aim)
     if aim.value_per_correct is not None and aim.cost_per_path is not None:
         worth = aim.value_per_correct * loss + aim.cost_per_path * known.paths
         return int(np.argmin(np.where(may, worth, np.inf)))
-    if aim.asks_share:
-        allowed = allowed_loss(known, aim) + 1e-12
-        within = loss <= allowed
-        if aim.confidence is not None:
-            better = np.minimum(known.population.loss[:, [known.single]], 0.0)
-            within = np.mean(known.population.loss - better <= allowed, axis=0) >= aim.confidence
-        within &= may
-        today = within & (known.paths <= known.paths[-1] + 1e-9)
-        within = today if today.any() else within  # more than today only where nothing else will do
-        if within.any():
-            return int(np.argmin(np.where(within, cost, np.inf)))
-        return _most_accurate(loss, may, cost)
-    if aim.budget is not None:
-        affordable = np.quantile(known.new.paths, SURE_OF_BUDGET, axis=0) <= aim.budget + 1e-9
-    else:
-        assert aim.budget_mean is not None
-        affordable = known.paths <= aim.budget_mean + 1e-9
-    return _most_accurate(loss, may & affordable, cost)
+    if not aim.asks_share:
+        return _most_accurate(loss, may & within, cost)
+    within &= may
+    today = within & (known.paths <= known.paths[-1] + 1e-9)
+    within = today if today.any() else within  # more than today only where nothing else will do
+    if within.any():
+        return int(np.argmin(np.where(within, cost, np.inf)))
+    return _most_accurate(loss, may, cost)
 
 
 def _most_accurate(loss: FloatArray, may: NDArray[np.bool_], cost: FloatArray) -> int:

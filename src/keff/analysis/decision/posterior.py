@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keff.analysis.decision.outcomes import RuleOutcomes
+from keff.analysis.decision.outcomes import COLUMNS, RuleOutcomes
 from keff.analysis.decision.prior import GENERIC, WIDE_SD, WIDE_WEIGHT, FlipPrice
 from keff.stats.inference.resampling import group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray
@@ -90,6 +90,18 @@ class JointPosterior:
         """The posterior mean accuracy of the reference."""
         return None if self.population.level is None else float(self.population.level.mean())
 
+    @property
+    def cost(self) -> FloatArray:
+        """The posterior mean dollars of each rule [C]; without prices tokens, else paths."""
+        of, paths = self.population, self.population.paths
+        dollars = of.dollars if of.dollars is not None else of.tokens
+        return np.asarray((paths if dollars is None else dollars).mean(axis=0))
+
+    def gain(self, rule: int) -> FloatArray:
+        """Return the draws [S] of the gain of a vote over one path; for one path of the reference."""
+        voting = rule if rule != self.single else len(self.specs) - 1
+        return self.population.loss[:, self.single] - self.population.loss[:, voting]
+
 
 def posterior_of(
     seen: RuleOutcomes,
@@ -108,50 +120,82 @@ def posterior_of(
     rng = np.random.default_rng(seed)
     groups = seen.questions if seen.counts is not None else grouped(seen.clusters)[1].size
     first, other = _resampled(seen, rng), _resampled(seen, rng)
-    single = seen.specs.index("fixed:1")
-    weight = PSEUDO_QUESTIONS / (seen.questions + PSEUDO_QUESTIONS)
-    # One more question, changing as much as usual on average: not even a pilot without a flip is certain.
-    unseen = USUAL_FLIPS * rng.standard_exponential((DRAWS, 1))
-    once = (seen.questions * first["flips"][:, [single]] + unseen) / (seen.questions + 1)
-    flips = (1 - weight) * first["flips"] + weight * ratios * once
-    flips[:, [single]] = once
-    np.maximum(flips, 0.0, out=flips)  # centring may leave a hair below 0
-    mean_flips = flips.mean(axis=0)
-    scale = (level or LEVEL_UNKNOWN) if seen.right is None else float(np.clip(seen.mean(seen.right), 0, 1))
-    # Answers that were right with one path may be lost too, where the reference is hardly ever right.
-    most = scale if seen.loss is None else max(scale, scale - float(seen.mean(seen.loss)[single]))
-    law = _PriceLaw(price.mean(ratios, cap) * scale, price.sd * most, WIDE_SD * most)
-    shown = None
-    if seen.loss is None:
-        measured = variance = np.zeros_like(mean_flips)
-        loss, noise = law.drawn(flips, rng), np.zeros_like(flips)
-        spread = LEAST_VARIANCE * float(mean_flips[single])
-    else:
-        measured, variance = seen.mean(seen.loss), first["loss"].var(axis=0)
-        least = LEAST_VARIANCE * mean_flips / groups
-        extra = np.sqrt(np.maximum(least - variance, 0.0))
-        unsure = np.maximum(least, variance)
-        raw = first["loss"] + extra * _centred(rng)
-        loss = law.shrunk(raw, measured, unsure, flips, mean_flips, single, rng)
-        noise = other["loss"] - measured + extra * _centred(rng)
-        evidence = first["loss"][:, single] + first["rise"][:, 0]
-        shown = float(evidence.mean()) / max(float(evidence.std()), LEAST_ERROR / groups)
-        usual = USUAL_QUESTIONS * USUAL_VARIANCE * float(mean_flips[single])
-        spread = (float(variance[single]) * groups**2 + usual) / (groups + USUAL_QUESTIONS)
+    flips = _flips(seen, first["flips"], ratios, rng)
+    law = _PriceLaw.of(seen, ratios, cap, price, level)
+    lost = _losses(seen, first, other, flips, law, groups, rng)
     right = first.get("right")
     if right is not None:
         # Two imagined questions, one right and one wrong, keep a perfect pilot from claiming certainty.
         right = right[:, 0] + (0.5 / (groups * max(groups - 1, 1))) ** 0.5 * _centred(rng)[:, 0]
     new = {name: first[name] + values - seen.mean(_column(seen, name)) for name, values in other.items()}
     new_level = None if right is None else right + (new["right"] - first["right"])[:, 0]
-    population = RuleDraws(right, loss, flips, first["paths"], first.get("tokens"), first.get("dollars"))
-    future = RuleDraws(new_level, loss + noise, flips, new["paths"], new.get("tokens"), new.get("dollars"))
     return JointPosterior(
-        seen.specs, population, future, groups, seen.questions, spread, shown, _run_variance(seen)
+        seen.specs,
+        RuleDraws(right, lost.drawn, flips, first["paths"], first.get("tokens"), first.get("dollars")),
+        RuleDraws(
+            new_level,
+            lost.drawn + lost.noise,
+            flips,
+            new["paths"],
+            new.get("tokens"),
+            new.get("dollars"),
+        ),
+        groups,
+        seen.questions,
+        lost.gain_variance,
+        lost.shown,
+        _run_variance(seen),
     )
 
 
-COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "rise")
+def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw how often each rule changes the reference's answer [S, C]."""
+    single = seen.specs.index("fixed:1")
+    weight = PSEUDO_QUESTIONS / (seen.questions + PSEUDO_QUESTIONS)
+    # One more question, changing as much as usual on average: not even a pilot without a flip is certain.
+    unseen = USUAL_FLIPS * rng.standard_exponential((DRAWS, 1))
+    once = (seen.questions * drawn[:, [single]] + unseen) / (seen.questions + 1)
+    flips = (1 - weight) * drawn + weight * ratios * once
+    flips[:, [single]] = once
+    return np.maximum(flips, 0.0)  # centring may leave a hair below 0
+
+
+@dataclass(frozen=True)
+class _Losses:
+    """Losses ``drawn`` [S, C], what as many new questions add to them, and the case for a vote."""
+
+    drawn: FloatArray
+    noise: FloatArray
+    gain_variance: float
+    shown: float | None
+
+
+def _losses(
+    seen: RuleOutcomes,
+    first: dict[str, FloatArray],
+    other: dict[str, FloatArray],
+    flips: FloatArray,
+    law: _PriceLaw,
+    groups: int,
+    rng: np.random.Generator,
+) -> _Losses:
+    """Draw the losses: without labels from the price of the flips alone, else shrunk to it."""
+    single, mean_flips = seen.specs.index("fixed:1"), flips.mean(axis=0)
+    once = float(mean_flips[single])
+    if seen.loss is None:
+        return _Losses(law.drawn(flips, rng), np.zeros_like(flips), LEAST_VARIANCE * once, None)
+    measured, variance = seen.mean(seen.loss), first["loss"].var(axis=0)
+    least = LEAST_VARIANCE * mean_flips / groups
+    extra = np.sqrt(np.maximum(least - variance, 0.0))
+    unsure = np.maximum(least, variance)
+    raw = first["loss"] + extra * _centred(rng)
+    loss = law.shrunk(raw, measured, unsure, flips, mean_flips, single, rng)
+    noise = other["loss"] - measured + extra * _centred(rng)
+    evidence = first["loss"][:, single] + first["rise"][:, 0]
+    shown = float(evidence.mean()) / max(float(evidence.std()), LEAST_ERROR / groups)
+    usual = USUAL_QUESTIONS * USUAL_VARIANCE * once
+    spread = (float(variance[single]) * groups**2 + usual) / (groups + USUAL_QUESTIONS)
+    return _Losses(loss, noise, spread, shown)
 
 
 def _column(seen: RuleOutcomes, name: str) -> FloatArray:
@@ -197,6 +241,19 @@ class _PriceLaw:
     mean: FloatArray
     sd: float
     wide: float
+
+    @classmethod
+    def of(
+        cls, seen: RuleOutcomes, ratios: FloatArray, cap: int, price: FlipPrice, level: float | None
+    ) -> _PriceLaw:
+        """Return the prior in points of this workload: prices are parts of the reference's accuracy."""
+        scale = (
+            (level or LEVEL_UNKNOWN) if seen.right is None else float(np.clip(seen.mean(seen.right), 0, 1))
+        )
+        # Answers that were right with one path may be lost too, where the reference is hardly ever right.
+        once = 0.0 if seen.loss is None else float(seen.mean(seen.loss)[seen.specs.index("fixed:1")])
+        most = max(scale, scale - once)
+        return cls(price.mean(ratios, cap) * scale, price.sd * most, WIDE_SD * most)
 
     def drawn(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw losses from the prior, for the flips [S, C] of each draw."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from keff.analysis.replay.outcomes import run
-from keff.policy import Policy
+from keff.policy import Policy, in_flight_of
 from keff.stats.models.partitions import GENERIC_WEIGHTS, prior_shares
 from keff.stats.votes import FloatArray
 from keff.stats.voting.draws import Draws
@@ -62,8 +62,10 @@ def _generic_draws(cap: int) -> Draws:
 def generic_ratios(rules: Sequence[Policy]) -> FloatArray:
     """Return how many of the last rule's answers the rules change for each one that one path changes [C].
 
-    On simulated votes of the generic workload; 0 where one path changes none.
+    On simulated votes of the generic workload; 0 where one path changes none. Rules with paths in flight
+    count as in launch order: the generic workload knows no lengths.
     """
+    rules = [flight.rule if (flight := in_flight_of(rule)) is not None else rule for rule in rules]
     draws = _generic_draws(max(policy.cap for policy in rules))
     today = run(rules[-1], draws).answer
     flips = np.array([np.count_nonzero(run(rule, draws).answer != today) for rule in rules], np.float64)

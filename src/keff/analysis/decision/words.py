@@ -38,13 +38,6 @@ def questions_needed(known: JointPosterior) -> int | None:
     return max(int(np.ceil(needed / size)) * size, 1)
 
 
-def gain_of(known: JointPosterior, choice: Choice) -> FloatArray:
-    """Return the draws [S] of the gain of voting over one path; see ``Choice``."""
-    loss = known.population.loss
-    voting = choice.rule if choice.rule != known.single else len(known.specs) - 1
-    return loss[:, known.single] - loss[:, voting]
-
-
 def _points(values: FloatArray) -> str:
     lo, hi = np.quantile(values, [0.025, 0.975])
     return f"{100 * values.mean():+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}] points"
@@ -52,7 +45,7 @@ def _points(values: FloatArray) -> str:
 
 def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes) -> str:
     """Return why this is the verdict, in one sentence."""
-    gain = gain_of(known, choice)
+    gain = known.gain(choice.rule)
     if choice.verdict == "vote":
         return f"voting is expected to add {_points(gain)} to one path"
     if choice.verdict == "ask once":
@@ -100,4 +93,23 @@ def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
     if known.level is None:
         return "Whether voting beats one path: nothing says so without gold answers"
     tell = "" if needed is None else f"; about {needed:,} questions would tell 1 point apart"
-    return f"Whether voting beats one path: {_points(gain_of(known, choice))}{tell}"
+    return f"Whether voting beats one path: {_points(known.gain(choice.rule))}{tell}"
+
+
+def on_time(choice: Choice, aim: Aim, *, timing: bool, measured: bool) -> str | None:
+    """Return what limits what is said of time; None where nothing does."""
+    if choice.verdict == "ask once":
+        return None
+    if not measured:
+        return "Time is not bounded beyond the recorded paths"
+    if not timing:
+        return (
+            "Time is not bounded: record the seconds or the tokens of every path (all_seconds, all_tokens) "
+            "to save both, with paths in flight"
+        )
+    if aim.slower is None or choice.kept == "both":
+        return None
+    quantile = "95th percentile" if choice.kept == "median" else "median"
+    taken = "it is held to today's" if choice.kept == "median" else "this is the fastest"
+    surely = f"No rule that keeps what is asked surely has a {quantile} of at most {aim.slower:g} of today's"
+    return f"{surely}: {taken}"

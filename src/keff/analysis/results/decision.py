@@ -30,7 +30,9 @@ class Differences(Result):
     """A policy minus its reference: ``paths``, ``tokens`` and ``dollars`` per question, seconds, accuracy.
 
     ``p50`` and ``p95`` are quantiles of the seconds to the answer over questions, ``points`` is a difference
-    of accuracies as a share (-0.004 is 0.4 points less). Each has a 95% interval for the mean of as many new
+    of accuracies as a share (-0.004 is 0.4 points less). ``p50_ratio`` and ``p95_ratio`` are the quantiles of
+    the time to answer as parts of the reference's: of seconds, or where none are recorded of tokens on the
+    critical path. Each has a 95% interval for the mean of as many new
     questions as the record holds; None is what the record cannot say.
     """
 
@@ -40,6 +42,26 @@ class Differences(Result):
     p50: Interval | None = None
     p95: Interval | None = None
     points: Interval | None = None
+    p50_ratio: Interval | None = None
+    p95_ratio: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRule(Result):
+    """A rule that keeps what is asked: cost and time to answer as parts of the reference's.
+
+    ``cost`` are dollars where there are prices, else tokens, else paths; ``mean``, ``p50`` and ``p95`` times
+    over questions and orders of launching; ``points`` the change of accuracy as a share (None without
+    labels). ``dominated``: another rule costs no more and takes no longer at both quantiles.
+    """
+
+    policy: str
+    cost: float
+    mean: float
+    p50: float
+    p95: float
+    points: float | None
+    dominated: bool
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,7 +75,10 @@ class Decision(Finding):
     ``change.points``. ``settled`` and ``open`` say what is and is not known; ``questions_needed`` is how many
     questions show a gain of one point with 80% power. ``measured`` is False where the cap is above what was
     recorded, so that accuracy is predicted. ``agreement`` is how often the answer is the reference's;
-    ``expected_tokens`` are per question.
+    ``expected_tokens`` are per question. ``slower`` is the bound on time that was asked (None: any time, or
+    no times are recorded) and ``time`` a sentence where it could not be kept to; ``cheapest`` the rule
+    without the bound, where it is another one, and ``timed`` all rules that keep what is asked, the cheapest
+    first.
     """
 
     verdict: VotingVerdict | None
@@ -71,6 +96,10 @@ class Decision(Finding):
     measured: bool = True
     agreement: Interval | None = None
     expected_tokens: Interval | None = None
+    slower: float | None = None
+    time: str | None = None
+    cheapest: TimedRule | None = None
+    timed: tuple[TimedRule, ...] = ()
 
     def __str__(self) -> str:
         """Return it in sentences, as ``keff analyze`` prints it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from keff.analysis.results.decision import Decision
 from keff.analysis.results.rule_words import boundaries, in_words
-from keff.policy import parse_policy
+from keff.policy import in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.records import Interval
 
@@ -21,6 +21,8 @@ def sentences(decision: Decision, *, verbose: bool = False) -> list[str]:
     # The spec is what sample, replay and serve take as it is.
     spec = f"{rule.rstrip('.') or 'By the rule'} ({decision.policy})."
     told = [first_sentence(decision), spec, *_sure(decision)]
+    if decision.time is not None:
+        told.append(f"{decision.time}.")
     if verbose and decision.run_change is not None:
         told.append(f"One run with other paths would show {points(decision.run_change)} points.")
     return [line for line in told if line]
@@ -34,15 +36,34 @@ def first_sentence(decision: Decision) -> str:
     today = reference_words(decision.reference)
     if decision.policy == decision.reference:
         return f"Keep drawing {today}."
+    flight = in_flight_of(parse_policy(decision.policy))
     if decision.policy == "fixed:1":
         what = f"Ask once instead of drawing {today}"
+    elif flight is not None and flight.width == flight.cap:
+        what = f"Start {flight.cap} paths at once instead of {_before(decision, float(flight.cap))}"
     elif paths is None:
         what = f"Stop early instead of always drawing {today}"
     else:
         # Of two numbers of paths the second needs no unit.
         what = f"Draw {count(paths)} instead of {_before(decision, paths)}"
-    changes = list(_changes(decision))
-    return f"{what}: {', '.join(changes)}." if changes else f"{what}."
+    changes = f": {', '.join(told)}" if (told := list(_changes(decision))) else ""
+    return f"{what}{changes}{_cheapest(decision)}."
+
+
+def _cheapest(decision: Decision) -> str:
+    """Return what the cheapest rule would change if its time were not bounded, in brackets."""
+    rule = decision.cheapest
+    if rule is None:
+        return ""
+    change = decision.change
+    unit = "dollars" if change.dollars is not None else "tokens" if change.tokens is not None else "paths"
+    times = f"p50 time {_relative(rule.p50)}, p95 {_relative(rule.p95)}"
+    return f" (cheapest at any time: {_relative(rule.cost)} {unit}, {times})"
+
+
+def _relative(part: float) -> str:
+    """Return a part of what was as a change, in percent."""
+    return f"{round(100 * (part - 1)):+d}%"
 
 
 def _before(decision: Decision, paths: float) -> str:
@@ -82,10 +103,9 @@ def _changes(decision: Decision) -> Iterator[str]:
         yield f"{tokens:+.0%} tokens" if tokens is not None else f"{paths:+.0%} paths"
     if change.dollars is not None:
         yield f"{signed_dollars(1000 * change.dollars.value)} per 1,000 questions"
-    for name in ("p50", "p95"):
-        seconds: Interval | None = getattr(change, name)
-        if seconds is not None:
-            yield f"{name} {seconds.value:+.1f} s"
+    if change.p50_ratio is not None and change.p95_ratio is not None:
+        yield f"p50 time {_relative(change.p50_ratio.value)}"
+        yield f"p95 {_relative(change.p95_ratio.value)}"
     if change.points is not None:
         yield f"accuracy {points(change.points)} points"
     elif decision.agreement is not None:

@@ -10,7 +10,8 @@ from keff import plugins
 from keff.errors import KeffError
 from keff.policies import TablePolicy
 from keff.policies._table import legal
-from keff.policy import InWaves, parse_policy
+from keff.policy import InFlight, InWaves, in_flight_of, parse_policy
+from keff.policy.in_flight import LEAST_VOTES
 from keff.policy.spec import PolicySpec
 
 MOST_DISSENT = 2
@@ -42,6 +43,9 @@ def _told(spec: str, *, finer: bool) -> str:
     if isinstance(policy, InWaves):
         rule = _told(policy.rule.spec, finer=finer)
         return f"At least {_sizes(policy)} paths at a time, and after each wave: {rule}"
+    if (flight := in_flight_of(policy)) is not None:
+        rule = _told(flight.rule.spec, finer=finer).rstrip(".")
+        return f"{rule}, {flight.width} at once; votes count {_counted(flight)}."
     if name == "fixed":
         return f"Always {policy.cap} paths, then the most frequent answer."
     if name == "curtailed":
@@ -54,6 +58,14 @@ def _told(spec: str, *, finer: bool) -> str:
         if stops is not None:
             return stops.sentence() if finer else stops.short()
     return plugins.summaries("policy").get(name, "")
+
+
+def _counted(flight: InFlight) -> str:
+    """Return when votes of paths in flight count; an unbeatable lead takes three votes anyway."""
+    if flight.order == "launch":
+        return "in launch order"
+    least = "" if flight.rule.spec.startswith("curtailed") else f", at least {LEAST_VOTES}"
+    return f"as they arrive{least}"
 
 
 def _by_lead(policy: TablePolicy) -> str:

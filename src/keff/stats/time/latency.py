@@ -37,17 +37,42 @@ def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: in
     )
 
 
-def quantile_change(
-    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, replicates: int = 500
-) -> Interval:
+def quantile_change(times: FloatArray, today: FloatArray, share: float, clusters: IntArray) -> Interval:
     """Return a quantile of ``times`` [n, R] minus that of ``today`` [n, R], with 95% limits.
 
     The limits are for as many new questions: deviations of resampled clusters times the root of two.
     """
     value = float(np.quantile(times, share) - np.quantile(today, share))
-    groups = int(clusters.max()) + 1
-    if groups < 2:
+    if int(clusters.max()) < 1:
         return Interval(value, None, None, "replayed courses")
+    mine, other = _resampled_pair(times, today, share, clusters)
+    return _of_new(value, value + 2**0.5 * (mine - other - value))
+
+
+def quantile_ratio(times: FloatArray, today: FloatArray, share: float, clusters: IntArray) -> Interval:
+    """Return a quantile of ``times`` [n, R] as a part of that of ``today`` [n, R], with 95% limits.
+
+    The limits are for as many new questions: deviations of the logarithm times the root of two.
+    """
+    value = float(np.quantile(times, share) / max(float(np.quantile(today, share)), 1e-12))
+    if int(clusters.max()) < 1:
+        return Interval(value, None, None, "replayed courses")
+    drawn = np.log(np.maximum(resampled_ratios(times, today, share, clusters), 1e-12))
+    middle = np.log(max(value, 1e-12))
+    return _of_new(value, np.exp(middle + 2**0.5 * (drawn - middle)))
+
+
+def resampled_ratios(times: FloatArray, today: FloatArray, share: float, clusters: IntArray) -> FloatArray:
+    """Return the ratio of the quantiles of two rules in resamples of the clusters [S]."""
+    mine, other = _resampled_pair(times, today, share, clusters)
+    return mine / np.maximum(other, 1e-12)
+
+
+def _resampled_pair(
+    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, replicates: int = 500
+) -> tuple[FloatArray, FloatArray]:
+    """Return a quantile of both times to answer [n, R] in the same resamples of the clusters, each [S]."""
+    groups = int(clusters.max()) + 1
     both = (times, today)
     grids = [np.unique(np.quantile(each, _shares(share, groups), method="inverted_cdf")) for each in both]
     below = [_reached(each, grid) / each.shape[1] for each, grid in zip(both, grids, strict=True)]
@@ -55,8 +80,12 @@ def quantile_change(
     totals = resampled_totals(units, replicates, np.random.default_rng(0))
     reached = totals[1:] >= share * totals[0] - 1e-9
     split = grids[0].size
-    drawn = grids[0][reached[:split].argmax(axis=0)] - grids[1][reached[split:].argmax(axis=0)]
-    lo, hi = np.quantile(value + 2**0.5 * (drawn - value), [0.025, 0.975])
+    return grids[0][reached[:split].argmax(axis=0)], grids[1][reached[split:].argmax(axis=0)]
+
+
+def _of_new(value: float, drawn: FloatArray) -> Interval:
+    """Return a value with the central 95% of draws."""
+    lo, hi = np.quantile(drawn, [0.025, 0.975])
     return Interval(
         value, min(float(lo), value), max(float(hi), value), "replayed courses, as many new questions"
     )
@@ -77,14 +106,3 @@ def _reached(times: FloatArray, grid: FloatArray) -> IntArray:
     place = np.searchsorted(grid, times, side="left") + np.arange(n)[:, None] * (size + 1)
     counts = np.bincount(place.ravel(), minlength=n * (size + 1)).reshape(n, size + 1)
     return counts[:, :size].cumsum(axis=1)
-
-
-def resampled_quantiles(times: FloatArray, weights: FloatArray, shares: tuple[float, ...]) -> FloatArray:
-    """Return quantiles of the times to answer [n, R] in every resample of the questions [shares, S].
-
-    ``weights`` [S, n] are how often each question was drawn; the orders of a question stay together. Among
-    400 quantiles of all times the least is taken that reaches the share.
-    """
-    grid = np.unique(np.quantile(times, np.linspace(0, 1, GRID), method="inverted_cdf"))
-    reached = weights @ (_reached(times, grid) / times.shape[1]) / weights.sum(axis=1, keepdims=True)
-    return np.stack([grid[(reached >= share - 1e-9).argmax(axis=1)] for share in shares])

@@ -1,0 +1,145 @@
+"""Joint posterior and choice -> the figures of a decision, each with its interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.analysis.decision.aim import RETAIN, Aim
+from keff.analysis.decision.chain import written
+from keff.analysis.decision.posterior import JointPosterior
+from keff.analysis.decision.timing import Timing
+from keff.analysis.results.decision import Differences, Kept, TimedRule
+from keff.records import Interval
+from keff.stats.votes import FloatArray
+
+POINTS = "posterior mean shrunk to other workloads, paired cluster_bootstrap, as many new questions"
+COSTS = "cluster_bootstrap, as many new questions"
+
+Quantity = Literal["paths", "tokens", "dollars"]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a joint posterior says of the rule at place ``rule``, against the reference at the last place."""
+
+    known: JointPosterior
+    rule: int
+
+    @property
+    def last(self) -> int:
+        """The place of the reference."""
+        return len(self.known.specs) - 1
+
+    def level(self, name: Quantity) -> Interval | None:
+        """Return the mean of a cost per question; None where it is not known."""
+        values, means = getattr(self.known.new, name), getattr(self.known.population, name)
+        if values is None or means is None:
+            return None
+        return interval_of(float(means[:, self.rule].mean()), values[:, self.rule], COSTS)
+
+    def difference(self, name: Quantity) -> Interval | None:
+        """Return a cost per question minus the reference's."""
+        values, means = getattr(self.known.new, name), getattr(self.known.population, name)
+        if values is None or means is None:
+            return None
+        mean = float((means[:, self.rule] - means[:, self.last]).mean())
+        return interval_of(mean, values[:, self.rule] - values[:, self.last], COSTS)
+
+    def points(self) -> Interval | None:
+        """Return the accuracy minus the reference's; None without labels."""
+        if self.known.new.level is None:
+            return None
+        return interval_of(
+            0.0 - float(self.known.loss[self.rule]), -self.known.new.loss[:, self.rule], POINTS
+        )
+
+    def accuracy(self) -> Interval | None:
+        """Return the accuracy; None without labels."""
+        known = self.known
+        if known.new.level is None or known.level is None:
+            return None
+        right = np.clip(known.new.level - known.new.loss[:, self.rule], 0.0, 1.0)
+        value = float(np.clip(known.level - known.loss[self.rule], 0.0, 1.0))
+        return interval_of(value, right, POINTS)
+
+    def agreement(self) -> Interval:
+        """Return how often the answer is the reference's."""
+        same = 1 - self.known.population.flips[:, self.rule]
+        return interval_of(float(same.mean()), same, "replayed and shrunk")
+
+    def change(self, timing: Timing | None) -> Differences:
+        """Return what changes against the reference."""
+        seconds = (None, None) if timing is None else timing.change(self.rule)
+        ratios = (None, None) if timing is None else timing.ratio(self.rule)
+        return Differences(
+            self.difference("paths"),
+            self.difference("tokens"),
+            self.difference("dollars"),
+            *seconds,
+            self.points(),
+            *ratios,
+        )
+
+    def kept(self, aim: Aim) -> Kept | None:
+        """Return the share of the reference's accuracy that is kept: a ratio of posterior means.
+
+        None where the reference is never right, and without labels.
+        """
+        known, rule = self.known, self.rule
+        if known.level is None or known.new.level is None or known.population.level is None:
+            return None
+        if known.level * known.questions < 0.5:
+            return None
+        share = 1 - known.new.loss[:, rule] / np.maximum(known.new.level, 1e-9)
+        drawn = 1 - known.population.loss[:, rule] / np.maximum(known.population.level, 1e-9)
+        kept = interval_of(1 - float(known.loss[rule]) / known.level, share, POINTS)
+        asked = aim.share if aim.asks_share else RETAIN
+        sure = float(np.mean(drawn >= asked - 1e-12))
+        of = written(known.specs[self.last])
+        return Kept(kept.value, kept.lo, kept.hi, kept.method, sure, aim.confidence, of)
+
+    def one_run(self) -> Interval | None:
+        """Return the change that one run of the rule and one of the reference may show."""
+        points = self.points()
+        if points is None or points.limits is None:
+            return None
+        lo, hi = points.limits
+        run = 1.96 * float(self.known.run_variance[self.rule]) ** 0.5
+        below, above = np.hypot(points.value - lo, run), np.hypot(hi - points.value, run)
+        return replace(
+            points,
+            # Where a run adds nothing, rounding may not make this interval the narrower one.
+            lo=min(points.value - float(below), lo),
+            hi=max(points.value + float(above), hi),
+            method=f"{POINTS}, one run with other paths",
+        )
+
+
+def timed_rules(known: JointPosterior, timing: Timing, within: NDArray[np.bool_]) -> tuple[TimedRule, ...]:
+    """Return the rules ``within`` the aim [C] with their cost and time, the cheapest first.
+
+    A rule is dominated where another one costs no more, and takes no longer at both quantiles.
+    """
+    cost = known.cost / max(float(known.cost[-1]), 1e-12)
+    places = np.flatnonzero(within)
+    order = [int(place) for place in places[np.argsort(cost[places], kind="stable")]]
+    rows: list[TimedRule] = []
+    for place in order:
+        p50, p95 = timing.ratios[place].tolist()
+        points = None if known.level is None else 0.0 - float(known.loss[place])
+        dominated = any(row.p50 <= p50 and row.p95 <= p95 for row in rows)
+        mean = float(timing.means[place])
+        rows.append(
+            TimedRule(written(known.specs[place]), float(cost[place]), mean, p50, p95, points, dominated)
+        )
+    return tuple(rows)
+
+
+def interval_of(value: float, draws: FloatArray, method: str) -> Interval:
+    """Return a posterior mean with the central 95% of draws."""
+    lo, hi = np.quantile(draws, [0.025, 0.975])
+    return Interval(value, min(float(lo), value), max(float(hi), value), method)
