@@ -108,7 +108,8 @@ def test_on_arrival_no_rule_stops_before_three_votes_that_could_be_overtaken(
 ) -> None:
     seen = by_events(parse_policy(in_flight("lead_k:1", width, "arrival")), keys, work)
     votes = [keys[place] for place in seen.counted if keys[place] is not None]
-    assert len(votes) >= 3 or len(seen.counted) == CAP
+    counts = tally([keys[place] for place in seen.counted])
+    assert len(votes) >= 3 or counts.v1 - counts.v2 > CAP - len(seen.counted)
 
 
 def test_in_launch_order_the_votes_are_those_of_one_path_at_a_time() -> None:
