@@ -3,7 +3,8 @@
 Pilots of min(50, n/2) questions x 8 paths of every recorded file with at least 48 paths; truth is the exact
 subset average of the file at 32. Predictors of the gain over plurality@8: none, the law fitted from 4 to 8
 paths, keff's own, and keff's own times w plus the law times 1 - w, with w chosen on the other families.
-Then floor, slope and local diversity order of every file, fitted from all its paths.
+Then floor, slope and local diversity order of every file, fitted from all its paths; ``--figure`` draws the
+excess over the floor of the files with the most questions by their paths.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from pathlib import Path
 import numpy as np
 from benchmarks.plurality_beyond_pilot import SHARED, pilot, read
 
+from keff.report.figures import figure, layer, quantity, series
+from keff.report.vega import save
 from keff.stats.models.outage import diversity_order, fit_outage
 from keff.stats.models.plurality_model import predict_plurality
 from keff.stats.voting.plurality import plurality_at_k
 
 TARGET = 32
+SHOWN = 5
+FIGURE = Path(__file__).resolve().parent.parent / "docs" / "assets" / "plurality-limit"
 
 
 def family(name: str) -> str:
@@ -31,12 +36,44 @@ def rms(errors: np.ndarray, weights: np.ndarray) -> float:
     return float(100 * np.sqrt(np.average(errors**2, weights=weights)))
 
 
+def excess(name: str, curve: np.ndarray, floor: float) -> list[dict[str, object]]:
+    """Return the outage beyond the floor by the number of paths, where there is any."""
+    ks = [k for k in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48) if k <= curve.size]
+    return [
+        {"record": name[:40].replace("_", " "), "paths": k, "excess": float(1 - curve[k - 1] - floor)}
+        for k in ks
+        if 1 - curve[k - 1] - floor > 5e-4
+    ]
+
+
+def draw(rows: list[dict[str, object]]) -> None:
+    """Draw the outage beyond its floor, with the slope of diversity order 1 beside it."""
+    scale = {"scale": {"type": "log", "nice": False, "padding": 6}}
+    line = [{"paths": k, "excess": 0.3 / k} for k in (2, 48)]
+    names = list(dict.fromkeys(str(row["record"]) for row in rows))
+    axes = {
+        "x": quantity("paths", "paths per question", **scale),
+        "y": quantity("excess", "outage beyond its floor", **scale),
+    }
+    spec = figure(
+        [
+            layer({"type": "line", "point": True}, rows, axes | {"color": series("record", names)}),
+            layer({"type": "line", "strokeDash": [4, 3], "color": "#7f7f7f"}, line, axes),
+        ],
+        height=210,
+    )
+    save(spec, FIGURE, ("svg",))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--draws", type=int, default=4)
-    draws = parser.parse_args().draws
+    parser.add_argument("--figure", action="store_true", help=f"write {FIGURE}.svg")
+    given = parser.parse_args()
+    draws = given.draws
+    drawn: dict[str, tuple[float, list[dict[str, object]]]] = {}
     files: list[Path] = sorted((SHARED / "data" / "recorded").glob("*.jsonl"))
     rng = np.random.default_rng(37)
     rows: list[tuple[str, float, float, float]] = []
@@ -51,12 +88,19 @@ def main() -> None:
         print(
             f"{path.stem[:58]:58s} {floor} {slope}  " + " ".join(f"{order[k - 2]:5.2f}" for k in (8, 16, 32))
         )
+        width = (law.floor.hi or 1.0) - (law.floor.lo or 0.0)
+        if width < drawn.get(family(path.stem), (1.0, []))[0]:
+            drawn[family(path.stem)] = width, excess(path.stem, curve, law.floor.value)
         for _ in range(draws):
             sample = pilot(votes, min(50, votes.n // 2), rng)
             fitted = fit_outage(sample, 4)
             line = fitted.slope.value * (1 / 8 - 1 / TARGET)
             own = predict_plurality(sample, (TARGET,))[0].gain.value
             rows.append((family(path.stem), float(curve[TARGET - 1] - curve[7]), line, own))
+    if given.figure:
+        # The families whose curves stand above their floor longest.
+        longest = sorted((own for _, own in drawn.values()), key=len, reverse=True)[:SHOWN]
+        draw([row for own in longest for row in own])
     names = np.array([row[0] for row in rows])
     truth, line, own = np.array([row[1:] for row in rows]).T
     weights = np.array([1 / np.sum(names == name) for name in names])

@@ -59,11 +59,10 @@ class Comparing:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One arm: where it came from, its votes on the shared items, and the names of these items."""
+    """One arm: where it came from, and its votes on the shared items."""
 
     label: str
     votes: Votes
-    items: tuple[str, ...]
 
 
 def open_arm(text: str, opening: Opening | None = None) -> Record:
@@ -175,10 +174,8 @@ def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]
         )
     votes = first.ballot.votes
     clusters = (np.arange(votes.n) if votes.clusters is None else votes.clusters)[rows[0]]
-    shared = tuple(names[0][int(row)] for row in rows[0])
     arms = [
-        Arm(arm.path, _aligned(arm, row, clusters, k), shared)
-        for arm, row in zip((first, second), rows, strict=True)
+        Arm(arm.path, _aligned(arm, row, clusters, k)) for arm, row in zip((first, second), rows, strict=True)
     ]
     return (arms[0], arms[1]), notes
 

@@ -18,6 +18,7 @@ from keff.stats.models.betabinomial import majority_beta_binomial
 from keff.stats.scores.runs import cross_run_c
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting import choose
+from keff.stats.voting.bias import second_order_c
 from keff.stats.voting.choose import k_star
 from keff.stats.voting.correlation import anova_c, correctness_agreement, pearson_c, pooled_c
 from keff.stats.voting.diversity import ceiling, k_eff, percent_of_ceiling
@@ -147,7 +148,7 @@ def ks_of(votes: Votes) -> tuple[int, ...]:
 
 
 def table1(sample: ArmSample) -> Rows:
-    """Effective diversity by K on GSM8K; ours: Eq. 3 and the bias-corrected c beside the paper's."""
+    """Effective diversity by K on GSM8K; ours: Eq. 3 and c less its bias, at even odds and at any."""
     rows: Rows = []
     for k in (1, *ks_of(sample.votes)):
         votes = prefix(sample.votes, k)
@@ -161,6 +162,7 @@ def table1(sample: ArmSample) -> Rows:
                 "c": c,
                 "c_eq3": pooled_c(votes),
                 "c_corrected": anova_c(votes),
+                "c_second_order": second_order_c(votes),
                 "k_eff": float(k_eff(k, c)),
                 "ceiling": float(ceiling(c)),
                 "percent_of_ceiling": float(percent_of_ceiling(k, c)),

@@ -33,6 +33,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("tokens", "Tokens", ".0f"),
         Column("c_eq3", "c, Eq. 3", ".3f", latex=r"$\hat{c}$, Eq.~3"),
         Column("c_corrected", "c, corrected", ".3f", latex=r"$\hat{c}$, corrected"),
+        Column("c_second_order", "c, second order", ".3f", latex=r"$\hat{c}$, 2nd order"),
     ),
     "table2": (
         Column("model", "Model"),

@@ -28,7 +28,7 @@ LEAST_ERROR = 0.1
 """What is the same on every question of a pilot is still known to a tenth of a question only."""
 
 USUAL_FLIPS = 0.2
-"""How often one path has not the answer of eight on recorded workloads."""
+"""How often a single path gives another answer than the vote of eight, on recorded workloads."""
 
 LEVEL_UNKNOWN = 0.65
 """Accuracy of the reference where there are no labels: the mean of recorded workloads."""

@@ -18,8 +18,8 @@ from keff.stats.votes import FloatArray, IntArray
 REPLICATES = 1000
 
 # Standard deviation of what the beta-binomial law errs in logit pass^k, for each doubling of k beyond the
-# repeats. Learned on 57 recorded workloads (``python -m benchmarks.repeats``); .080 to .107 without any one
-# family.
+# repeats. 57 recorded workloads say .067 to .095 by the draw of trials (``python -m benchmarks.repeats``):
+# the larger is taken; without any one family .080 to .107.
 BEYOND_SD = 0.095
 
 
