@@ -1,4 +1,4 @@
-"""Which prompt templates, and how many paths of each: chosen on a pilot, judged on questions that did not choose.
+"""Which prompt templates, how many paths of each: chosen on a pilot, judged on questions that did not choose.
 
 python examples/templates_by_design.py
 
