@@ -45,7 +45,8 @@ def print_mix(mixed: MixFindings) -> None:
     _say(f"{advice.verdict}: {advice.plan.policy}")
     _say(f"  {advice.because}")
     if math.isfinite(advice.cost_ratio.value):
-        _say(f"  against the best single branch's plan ({mixed.best_single.policy}), held out:")
+        _say(f"  accuracy {_share(advice.accuracy)}, corrected for the choice on this pilot")
+        _say(f"  against the best single branch's plan ({mixed.best_single.policy}):")
         _say(f"    cost x {_range(advice.cost_ratio)}, accuracy {_points(advice.accuracy_difference)} points")
         ratio, difference = advice.against_cheap
         _say(f"  against the cheapest single plan as good ({mixed.cheap_single.policy}):")

@@ -57,6 +57,19 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldColumns:
+    """What is held of a record read by columns, so that its questions need not be read again.
+
+    ``keys`` [n, K], ``golds`` [n] (None where there is none), and names of ``clusters`` [n] ("" for none;
+    None: no question has one).
+    """
+
+    keys: Coded
+    golds: Sequence[object]
+    clusters: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ballot:
     """Votes of a record with what people want to see beside them.
 
@@ -64,7 +77,8 @@ class Ballot:
     the rows of ``votes``, read again from the log when asked for where it is large; ``notes`` say what was
     trimmed, dropped or unlabelled. ``rules`` [n, K] how each answer was found (-1: not said; None: nowhere).
     ``asked`` [n] are hashes of the questions' texts, 0 where there is none.
-    ``ids`` [n] are those of the questions where they are known without reading these again.
+    ``ids`` [n] are those of the questions where they are known without reading these again; ``held`` is what
+    else is.
     """
 
     votes: Votes
@@ -75,6 +89,19 @@ class Ballot:
     rules: Coded | None = None
     asked: IntArray | None = None
     ids: Sequence[str] | None = None
+    held: HeldColumns | None = None
+
+    @property
+    def golds(self) -> Sequence[object]:
+        """The gold answers of the questions [n], None where there is none."""
+        return [question.gold for question in self.questions] if self.held is None else self.held.golds
+
+    @property
+    def cluster_names(self) -> Sequence[str]:
+        """The names of the questions' clusters [n], "" where one has none."""
+        if self.held is None:
+            return [question.cluster or "" for question in self.questions]
+        return self.held.clusters or [""] * len(self.keys)
 
     @property
     def names(self) -> Sequence[str]:

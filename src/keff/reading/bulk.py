@@ -15,7 +15,7 @@ from keff.log import Question
 from keff.logs.parts.bulk import Bulk
 from keff.logs.parts.coding import Coded, Codes
 from keff.reading.admit import first_paths
-from keff.reading.ballot import Ballot, Reading, admitted, scored
+from keff.reading.ballot import Ballot, HeldColumns, Reading, admitted, scored
 from keff.stats.inference.resampling import numbers_of
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.dense import dense_codes
@@ -81,6 +81,11 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
         rules,
         None if bulk.asked is None else bulk.asked[rows],
         bulk.ids if rows.size == bulk.sizes.size else [bulk.ids[int(row)] for row in rows],
+        HeldColumns(
+            keys,
+            [None if code < 0 else bulk.golds[code] for code in bulk.gold[rows].tolist()],
+            None if bulk.clusters is None else [bulk.clusters[int(row)] or "" for row in rows],
+        ),
     )
 
 

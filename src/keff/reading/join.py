@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -13,13 +13,16 @@ import numpy as np
 
 from keff.errors import LogError, UsageError
 from keff.log import Question
+from keff.logs.parts.coding import Coded
 from keff.policies._branches import branch_name
 from keff.reading.admit import chosen_paths
-from keff.reading.ballot import Ballot
+from keff.reading.ballot import Ballot, HeldColumns
+from keff.reading.bulk import Lazy
 from keff.reading.open import Record
 from keff.reading.separate import check_separate
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.dense import dense_codes
 
 # So many ids are named in a message.
 SHOWN = 5
@@ -40,7 +43,7 @@ def check_spaces(ballots: Sequence[tuple[str, str | None, Ballot]]) -> None:
 
 def by_id(name: str, ballot: Ballot) -> dict[str, int]:
     """Return the row of each question; raises LogError for duplicate ids."""
-    ids = [question.id for question in ballot.questions]
+    ids = ballot.names
     repeated = [key for key, count in Counter(ids).items() if count > 1]
     if repeated:
         raise LogError(f"{name}: {_some(repeated, 'duplicate id', 'duplicate ids')}: keep one of each")
@@ -64,16 +67,16 @@ def shared(names: Sequence[str], rows: Sequence[dict[str, int]]) -> list[str]:
     )
 
 
-def check_gold(names: Sequence[str], ids: Sequence[str], questions: Sequence[Sequence[Question]]) -> None:
-    """Raise UsageError where gold answers differ between branches."""
-    first = next((row for row in questions if all(q.gold is not None for q in row)), None)
+def check_gold(names: Sequence[str], ids: Sequence[str], golds: Sequence[Sequence[object]]) -> None:
+    """Raise UsageError where gold answers [n] differ between branches."""
+    first = next((own for own in golds if all(gold is not None for gold in own)), None)
     if first is None:
         return
-    for name, row in zip(names, questions, strict=True):
+    for name, own in zip(names, golds, strict=True):
         differ = [
             key
-            for key, mine, other in zip(ids, first, row, strict=True)
-            if other.gold is not None and str(mine.gold).strip() != str(other.gold).strip()
+            for key, mine, other in zip(ids, first, own, strict=True)
+            if other is not None and mine != other and str(mine).strip() != str(other).strip()
         ]
         if differ:
             raise UsageError(
@@ -98,14 +101,15 @@ FEW_SHARED = 0.5
 class AlignedBranch:
     """One branch of a group: its votes [n, K] on the shared questions, in the order of the group's ids.
 
-    ``keys`` [n][K] are its canonical answers and ``questions`` [n] what was recorded.
+    ``keys`` [n][K] are its canonical answers and ``questions`` [n] what was recorded, read again from a large
+    record when asked for.
     """
 
     name: str
     model: str | None
     votes: Votes
-    keys: tuple[tuple[str | None, ...], ...]
-    questions: tuple[Question, ...]
+    keys: Sequence[tuple[str | None, ...]]
+    questions: Sequence[Question]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +146,8 @@ class Aligned:
             replace(
                 branch,
                 votes=branch.votes.take(rows),
-                keys=tuple(branch.keys[row] for row in places),
-                questions=tuple(branch.questions[row] for row in places),
+                keys=_picked(branch.keys, places),
+                questions=_picked(branch.questions, places),
             )
             for branch in self.branches
         )
@@ -171,10 +175,8 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
     names = list(called) if called is not None else unique_names([name for name, _, _ in ballots])
     rows = [by_id(name, ballot) for name, (_, _, ballot) in zip(names, ballots, strict=True)]
     ids = shared(names, rows)
-    check_gold(
-        names, ids, [[b.questions[row[i]] for i in ids] for row, (_, _, b) in zip(rows, ballots, strict=True)]
-    )
     picked = [_pick(ballot, [row[i] for i in ids]) for row, (_, _, ballot) in zip(rows, ballots, strict=True)]
+    check_gold(names, ids, [ballot.golds for ballot in picked])
     codes, credit = _shared_codes(picked)
     alike = check_separate(names, codes, [ballot.votes.tokens for ballot in picked])
     clusters = _clusters(ids, picked)
@@ -183,8 +185,8 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
             name,
             model,
             replace(ballot.votes, answers=code, clusters=clusters),
-            tuple(ballot.keys),
-            tuple(ballot.questions),
+            ballot.keys,
+            ballot.questions,
         )
         for name, (_, model, _), ballot, code in zip(names, ballots, picked, codes, strict=True)
     )
@@ -212,11 +214,28 @@ def _branches_of(record: Record, stem: str) -> list[tuple[str, str | None, Ballo
     branches: list[tuple[str, str | None, Ballot]] = []
     for name in dict.fromkeys(columns):
         places = [place for place, own in enumerate(columns) if own == name]
-        keys = tuple(tuple(row[place] for place in places) for row in held.keys)
-        questions = tuple(_alone(question, places) for question in held.questions)
-        votes = replace(held.votes.paths(places), slots=None)
-        branches.append((branch_name(name), name, replace(held, votes=votes, keys=keys, questions=questions)))
+        own = replace(
+            held,
+            votes=replace(held.votes.paths(places), slots=None),
+            keys=_each(held.keys, lambda row, at=places: tuple(row[place] for place in at)),
+            questions=_each(held.questions, lambda question, at=places: _alone(question, at)),
+            held=_of_paths(held.held, places),
+        )
+        branches.append((branch_name(name), name, own))
     return branches
+
+
+def _of_paths(held: HeldColumns | None, places: Sequence[int]) -> HeldColumns | None:
+    if held is None:
+        return None
+    return replace(held, keys=Coded(held.keys.codes[:, places], held.keys.names))
+
+
+def _each(values: Sequence[T], change: Callable[[T], T]) -> Sequence[T]:
+    """Return changed entries, changed when they are asked for where the sequence makes its own so."""
+    if isinstance(values, Lazy):
+        return Lazy(len(values), lambda place: change(values[place]))
+    return tuple(map(change, values))
 
 
 def _columns(record: Record) -> tuple[str, ...] | None:
@@ -273,29 +292,55 @@ def _together(values: Sequence[Sequence[T]], sizes: Sequence[int]) -> list[T]:
 
 
 def _pick(ballot: Ballot, rows: list[int]) -> Ballot:
+    held = ballot.held
+    if held is not None:
+        held = HeldColumns(
+            Coded(held.keys.codes[rows], held.keys.names),
+            [held.golds[row] for row in rows],
+            None if held.clusters is None else [held.clusters[row] for row in rows],
+        )
     return replace(
         ballot,
         votes=ballot.votes.take(rows),
-        keys=tuple(ballot.keys[row] for row in rows),
-        questions=tuple(ballot.questions[row] for row in rows),
+        keys=_picked(ballot.keys, rows),
+        questions=_picked(ballot.questions, rows),
+        ids=None if ballot.ids is None else [ballot.ids[row] for row in rows],
+        held=held,
     )
+
+
+def _picked(values: Sequence[T], rows: Sequence[int]) -> Sequence[T]:
+    """Return some entries of a sequence, made when they are asked for where the sequence makes its own so."""
+    if isinstance(values, Lazy):
+        return Lazy(len(rows), lambda place: values[rows[place]])
+    return tuple(values[row] for row in rows)
 
 
 def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray]:
     """Number the answers of each question over all branches, and average the correctness of each."""
-    n = len(ballots[0].keys)
-    codes = [np.full((n, ballot.votes.k), -1, np.int64) for ballot in ballots]
-    tables: list[dict[str, int]] = [{} for _ in range(n)]
-    for ballot, code in zip(ballots, codes, strict=True):
-        for row, (keys, table) in enumerate(zip(ballot.keys, tables, strict=True)):
-            code[row] = [-1 if key is None else table.setdefault(key, len(table)) for key in keys]
-    width = max(1, max(map(len, tables)))
-    right, count = np.zeros((n, width)), np.zeros((n, width))
-    for ballot, code in zip(ballots, codes, strict=True):
-        place, path = np.nonzero(code >= 0)
-        np.add.at(right, (place, code[place, path]), ballot.votes.scored()[place, path])
-        np.add.at(count, (place, code[place, path]), 1)
-    return codes, right / np.maximum(count, 1)
+    numbers: dict[str, int] = {}
+    together = np.concatenate([_numbered(ballot, numbers) for ballot in ballots], axis=1)
+    codes: IntArray = dense_codes(together).astype(np.int64)
+    right = np.concatenate([ballot.votes.scored() for ballot in ballots], axis=1)
+    width = max(1, int(codes.max(initial=-1)) + 1)
+    place, path = np.nonzero(codes >= 0)
+    cell = place * width + codes[place, path]
+    shape = (len(codes), width)
+    given = np.bincount(cell, minlength=shape[0] * width)
+    credit = np.bincount(cell, weights=right[place, path], minlength=given.size) / np.maximum(given, 1)
+    ends = np.cumsum([ballot.votes.k for ballot in ballots])[:-1]
+    return np.split(codes, ends, axis=1), credit.reshape(shape)
+
+
+def _numbered(ballot: Ballot, numbers: dict[str, int]) -> IntArray:
+    """Return the keys of a ballot [n, K] by number, -1 for none; ``numbers`` are shared by all ballots."""
+    if ballot.held is None:
+        return np.array(
+            [[-1 if k is None else numbers.setdefault(k, len(numbers)) for k in row] for row in ballot.keys]
+        ).reshape(ballot.votes.n, ballot.votes.k)
+    keys = ballot.held.keys
+    own = [numbers.setdefault(name, len(numbers)) for name in keys.names]
+    return np.array([*own, -1], np.int64)[keys.codes]
 
 
 def _clusters(ids: Sequence[str], ballots: Sequence[Ballot]) -> IntArray:
@@ -309,9 +354,9 @@ def _clusters(ids: Sequence[str], ballots: Sequence[Ballot]) -> IntArray:
 
     for ballot in ballots:
         first: dict[str, int] = {}
-        for row, question in enumerate(ballot.questions):
-            if question.cluster:
-                root[find(row)] = find(first.setdefault(question.cluster, row))
+        for row, name in enumerate(ballot.cluster_names):
+            if name:
+                root[find(row)] = find(first.setdefault(name, row))
     return np.unique([find(row) for row in range(len(ids))], return_inverse=True)[1].astype(np.int64)
 
 

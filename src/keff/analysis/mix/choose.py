@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from keff.analysis.mix.search import CandidatePlan
 from keff.analysis.mix.shrink import cheapest_expected, errors
 from keff.analysis.mix.worth import WorthRule
 from keff.errors import PolicyError
-from keff.stats.votes import IntArray
+from keff.stats.votes import FloatArray, IntArray
+
+# Accuracies and costs are means in single precision: closer ones are equal.
+EQUAL = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +29,24 @@ class PlanTable:
 
     @classmethod
     def of(cls, plans: Sequence[CandidatePlan]) -> PlanTable:
-        """Stack plans."""
-        return cls(
-            tuple(plans),
-            np.array([plan.accuracy for plan in plans]),
-            np.array([plan.cost for plan in plans]),
-            np.array([plan.kind == "single" for plan in plans]),
-        )
+        """Stack plans; they are held once, as rows of the table."""
+        accuracy, cost = np.array([plan.accuracy for plan in plans]), np.array([plan.cost for plan in plans])
+        rows = (replace(plan, accuracy=accuracy[place], cost=cost[place]) for place, plan in enumerate(plans))
+        return cls(tuple(rows), accuracy, cost, np.array([plan.kind == "single" for plan in plans]))
 
-    def with_plans(self, plans: Sequence[CandidatePlan]) -> PlanTable:
-        """Return the table with further plans below."""
-        if not plans:
-            return self
-        more = PlanTable.of(plans)
-        return PlanTable(
-            (*self.plans, *more.plans),
-            np.concatenate([self.accuracy, more.accuracy]),
-            np.concatenate([self.cost, more.cost]),
-            np.concatenate([self.single, more.single]),
-        )
+    def take(self, rows: IntArray) -> PlanTable:
+        """Return the table on some questions, which may repeat."""
+        return replace(self, accuracy=self.accuracy.take(rows, axis=1), cost=self.cost.take(rows, axis=1))
+
+    @property
+    def mean_accuracy(self) -> FloatArray:
+        """The mean accuracy of each plan [P]."""
+        return self.accuracy.mean(axis=1, dtype=np.float64)
+
+    @property
+    def mean_cost(self) -> FloatArray:
+        """The mean cost of each plan [P]."""
+        return self.cost.mean(axis=1, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,8 @@ class PlanChoice:
     taken: int
 
 
-def choose(table: PlanTable, rows: IntArray, clusters: IntArray, aim: MixAim) -> PlanChoice:
-    """Choose on some questions (``rows``) of a pilot.
+def choose(table: PlanTable, ids: IntArray, aim: MixAim) -> PlanChoice:
+    """Choose from what a pilot shows; ``ids`` [n] number the clusters of its questions from 0.
 
     Baseline A, fixed before the search: the single branch's plan of highest accuracy, of equals the
     cheapest. Baseline B: the cheapest single branch's plan within one paired standard error of A (the
@@ -92,31 +94,22 @@ def choose(table: PlanTable, rows: IntArray, clusters: IntArray, aim: MixAim) ->
     expected to lose accuracy against A, as ``shrink`` says, else A; and A where that plan's loss may exceed
     ``worth.GAMBLE``.
     """
-    accuracy, cost = table.accuracy[:, rows], table.cost[:, rows].mean(axis=1)
-    ids = np.unique(clusters[rows], return_inverse=True)[1]
-    best, cheap = _baselines(table, accuracy, cost, ids)
-    return PlanChoice(best, cheap, _taken(table, accuracy, rows, ids, best, aim))
+    rule = WorthRule(table.accuracy, table.cost, table.single, ids)
+    best, cheap = _baselines(rule)
+    return PlanChoice(best, cheap, _taken(table.plans, rule, best, aim))
 
 
-def _baselines(table: PlanTable, accuracy: Reals, cost: Reals, ids: IntArray) -> tuple[int, int]:
-    single = np.flatnonzero(table.single)
-    means = accuracy.mean(axis=1)
-    equal = single[means[single] >= means[single].max() - 1e-9]
-    best = int(equal[np.argmin(cost[equal])])
-    near = single[
-        _gain(accuracy[single], accuracy[best]) >= -errors(accuracy[single] - accuracy[best], ids) - 1e-12
-    ]
-    return best, int(near[np.argmin(cost[near])])
+def _baselines(rule: WorthRule) -> tuple[int, int]:
+    single = np.flatnonzero(rule.single)
+    means, costs = rule.means[single], rule.costs[single]
+    equal = single[means >= means.max() - EQUAL]
+    best = int(equal[np.argmin(rule.costs[equal])])
+    error = errors(rule.accuracy[single] - rule.accuracy[best], rule.ids)
+    near = means - rule.means[best] >= -error - EQUAL
+    return best, int(single[near][np.argmin(costs[near])])
 
 
-def worth_rule(table: PlanTable, rows: IntArray, clusters: IntArray) -> WorthRule:
-    """Return the rule that chooses by worth on some questions."""
-    ids = np.unique(clusters[rows], return_inverse=True)[1]
-    return WorthRule(table.accuracy[:, rows], table.cost[:, rows], table.single, ids)
-
-
-def _taken(table: PlanTable, accuracy: Reals, rows: IntArray, ids: IntArray, best: int, aim: MixAim) -> int:
-    rule = WorthRule(accuracy, table.cost[:, rows], table.single, ids)
+def _taken(plans: Sequence[CandidatePlan], rule: WorthRule, best: int, aim: MixAim) -> int:
     if aim.budget is not None:
         within = rule.within(aim.budget)
         if not within.any():
@@ -128,11 +121,7 @@ def _taken(table: PlanTable, accuracy: Reals, rows: IntArray, ids: IntArray, bes
     if aim.value_per_correct is not None:
         return rule.at(aim.value_per_correct)
     if aim.retain is not None:
-        keeps = rule.means >= aim.retain * rule.means[best]
+        keeps = rule.means >= aim.retain * rule.means[best] - EQUAL
         return int(np.argmin(np.where(keeps, rule.costs, np.inf)))
-    taken = cheapest_expected(table.plans, accuracy, rule.costs, ids, best)
+    taken = cheapest_expected(plans, rule.accuracy, rule.costs, rule.ids, best)
     return best if rule.gambles(taken, best) else taken
-
-
-def _gain(accuracy: Reals, baseline: Reals) -> Reals:
-    return np.asarray((accuracy - baseline).mean(axis=1))

@@ -80,17 +80,22 @@ class WorthLine:
 
 @dataclass(frozen=True, slots=True)
 class MixAdvice:
-    """The recommended plan and what may be claimed of it.
+    """The recommended plan and what may be claimed of it, all corrected for the choice on the same pilot.
 
-    ``cost_ratio`` and ``accuracy_difference`` are those of the rule of choice against the best single
-    branch's plan on held-out questions; ``against_cheap`` is the same pair against the cheap one.
+    Its ``accuracy``; ``cost_ratio`` and ``accuracy_difference`` against the best single branch's plan;
+    ``against_cheap`` is the same pair against the cheap one. ``by_model`` is the part of the pilot's cost
+    ratio that one well-chosen branch has, ``by_cascade`` what asking several adds: their product is the
+    pilot's.
     """
 
     verdict: Verdict
     plan: PlanLine
+    accuracy: Interval
     cost_ratio: Interval
     accuracy_difference: Interval
     against_cheap: tuple[Interval, Interval]
+    by_model: float
+    by_cascade: float
     questions_needed: int | None
     because: str
 
@@ -101,11 +106,14 @@ class MixAdvice:
             "verdict": self.verdict,
             "policy": self.plan.policy,
             "branches": list(self.plan.branches),
-            "accuracy": self.plan.accuracy,
+            "accuracy": self.accuracy,
+            "accuracy_on_pilot": self.plan.accuracy,
             "cost": self.plan.cost,
             "cost_ratio": self.cost_ratio,
             "accuracy_difference": self.accuracy_difference,
             "against_cheap": {"cost_ratio": ratio, "accuracy_difference": difference},
+            "by_model": self.by_model,
+            "by_cascade": self.by_cascade,
             "questions_needed": self.questions_needed,
             "because": self.because,
         }

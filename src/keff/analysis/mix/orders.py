@@ -15,10 +15,9 @@ from keff.stats.votes import FloatArray, IntArray, Kind
 Reals = NDArray[np.floating]
 """Single precision where there is a number for each plan and question: their tables fill the memory."""
 
-# Orders of all questions together, about. Orders of one question differ by .3 at most in accuracy (a vote
-# that is right in half of them), so 6,000 leave .6 points beside the 1.4 that 1,000 questions leave: 9% of a
-# standard error.
-ROWS = 6_000
+# Orders of all questions together, about. An order's credit has a variance of .1 or so within a question, so
+# 4,000 leave half a point beside the 1.4 that 1,000 questions leave; plans are compared on the same orders.
+ROWS = 4_000
 
 # Of each question at least two orders, so that no question speaks through one lucky order; more than 240 add
 # nothing on the 25 questions where they would be reached.

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.analysis.audit import ceiling
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, choose, worth_rule
-from keff.analysis.mix.claims import Against, cross_fit
+from keff.analysis.mix.choose import EQUAL, MixAim, PlanChoice, PlanTable, choose
+from keff.analysis.mix.claims import Against, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.escalation import Escalation, escalation
 from keff.analysis.mix.findings import (
@@ -24,7 +24,8 @@ from keff.analysis.mix.findings import (
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import Costs, path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles, triples, undominated
-from keff.analysis.mix.weights import Mixer, correctness
+from keff.analysis.mix.weights import correctness, mixes
+from keff.analysis.mix.worth import WorthRule
 from keff.errors import UsageError
 from keff.reading.join import Aligned
 from keff.records import Interval, Note
@@ -36,7 +37,7 @@ from keff.stats.inference.resampling import grouped
 from keff.stats.votes import FloatArray, IntArray
 
 FEWEST = 16
-"""Fewer independent questions cannot be halved into folds that say anything."""
+"""Of fewer independent questions half a dozen decide a resample's choice, and no interval of it covers."""
 
 MOST_BRANCHES = 12
 """Above so many branches, cascades are tried among the undominated ones and the best only."""
@@ -91,10 +92,9 @@ class MixAnalysis:
         self.orders = draw_orders(group, costs.paths, settings.cap, self.rng)
         self.mean_cost = np.array([float(cost.mean()) for cost in costs.paths])
         self.aim = self._aim()
-        self.fixed_table = PlanTable.of(self._fixed_plans())
-        self.mixer = Mixer(group, self.orders, self.mean_cost)
-        self.every = np.arange(group.n)
-        self.table, self.choice = self.chosen_on(self.every)
+        self.table = PlanTable.of([*self._fixed_plans(), *mixes(group, self.orders, self.mean_cost)])
+        self.ids = grouped(group.clusters)[0]
+        self.choice = self.choose(self.table, self.ids)
 
     def _aim(self) -> MixAim:
         """Where nothing else prices a path, ``cost_per_path`` does: worth is then counted in those paths."""
@@ -118,10 +118,9 @@ class MixAnalysis:
             plans += triples(orders, names, plans)
         return plans
 
-    def chosen_on(self, rows: IntArray) -> tuple[PlanTable, PlanChoice]:
-        """Return the plans with mixes learned on some questions, and the choice on these questions."""
-        table = self.fixed_table.with_plans(self.mixer.mixes(rows))
-        return table, choose(table, rows, self.group.clusters, self.aim)
+    def choose(self, table: PlanTable, ids: IntArray) -> PlanChoice:
+        """Return the choice from a table under the user's aim."""
+        return choose(table, ids, self.aim)
 
     def line(self, plan: CandidatePlan) -> PlanLine:
         """Return a plan's accuracy and cost on the pilot, with cluster t intervals."""
@@ -138,7 +137,7 @@ class MixAnalysis:
         c = correlation_intervals(correct, group.clusters)
         frontier = undominated(self.table.plans)
         ones = np.ones(len(group.branches))
-        rule = worth_rule(self.table, self.every, group.clusters)
+        rule = WorthRule(self.table.accuracy, self.table.cost, self.table.single, self.ids)
         spent = sum(float(cost.sum()) for cost in self.costs.paths) + sum(each.spent for each in dropped)
         saved = float(rule.costs[self.choice.best] - rule.costs[self.choice.taken])
         return MixFindings(
@@ -153,7 +152,7 @@ class MixAnalysis:
             k_eff=Interval(k_eff_of_mix(margin(stats), ones), None, None, "deflection, one path each"),
             ceiling=ceiling(
                 np.sum([branch.votes.counts for branch in group.branches], axis=0).astype(np.float64),
-                grouped(group.clusters)[0],
+                self.ids,
             ),
             frontier=tuple(self.line(plan) for plan in frontier),
             singles=tuple(self.line(plan) for plan in self.table.plans if plan.kind == "single"),
@@ -197,61 +196,90 @@ class MixAnalysis:
 
     def _advice(self, units: int) -> MixAdvice:
         taken = self.line(self.table.plans[self.choice.taken])
+        by_model, by_cascade = self._savings()
         if units < FEWEST:
-            none = Interval(float("nan"), None, None, "not cross-fitted")
-            why = f"{units} independent questions cannot be split into folds: at least {FEWEST} can"
-            return MixAdvice("pilot too small", taken, none, none, (none, none), FEWEST - units, why)
-        best, cheap = cross_fit(
-            self.group.clusters, self.chosen_on, np.random.default_rng(self.settings.seed + 1)
-        )
-        verdict, needed, why = self._verdict(taken, best, cheap)
+            none = Interval(float("nan"), None, None, "not corrected for the choice")
+            why = f"{units} independent questions say too little of a choice: at least {FEWEST} are needed"
+            return MixAdvice(
+                "pilot too small", taken, taken.accuracy, none, none, (none, none), by_model, by_cascade,
+                FEWEST - units, why,
+            )  # fmt: skip
+        rng = np.random.default_rng(self.settings.seed + 1)
+        claims = claims_of(self.table, self.ids, self.choice, self.choose, rng)
+        verdict, needed, why = self._verdict(taken, claims.best)
         return MixAdvice(
             verdict,
             taken,
-            best.cost_ratio(),
-            best.accuracy_difference(),
-            (cheap.cost_ratio(), cheap.accuracy_difference()),
+            claims.accuracy,
+            claims.best.cost_ratio(),
+            claims.best.accuracy_difference(),
+            (claims.cheap.cost_ratio(), claims.cheap.accuracy_difference()),
+            by_model,
+            by_cascade,
             needed,
             why,
         )
 
-    def _verdict(self, taken: PlanLine, best: Against, cheap: Against) -> tuple[Verdict, int | None, str]:
+    def _savings(self) -> tuple[float, float]:
+        """Return the cost ratios of choosing one model well, and of asking several; they multiply.
+
+        Between baseline A and the plan stands the cheapest single branch's plan that is as accurate on the
+        pilot as the plan (A where none is cheaper than A).
+        """
+        accuracy, cost, place = self.table.mean_accuracy, self.table.mean_cost, self.choice
+        if self.table.single[place.taken]:
+            alone = place.taken
+        else:
+            as_good = self.table.single & (accuracy >= accuracy[place.taken] - EQUAL)
+            as_good[place.best] = True
+            alone = int(np.argmin(np.where(as_good, cost, np.inf)))
+        paid = np.maximum(cost, 1e-300)
+        return float(paid[alone] / paid[place.best]), float(paid[place.taken] / paid[alone])
+
+    def _verdict(self, taken: PlanLine, best: Against) -> tuple[Verdict, int | None, str]:
         tolerance = self.settings.tolerance
-        numbers = f"cost x {best.cost_ratio().value:.2f}, accuracy {100 * best.difference:+.1f} points"
-        against = f"{numbers} against the best single branch on questions held out"
+        ratio, gain = best.cost_ratio().value, 100 * best.difference
+        against = f"cost x {ratio:.2f}, accuracy {gain:+.1f} points against the best single branch's plan"
+        by_model, by_cascade = self._savings()
+        if len(taken.branches) > 1 and by_model < 1 - EQUAL:
+            against += f" (x {by_model:.2f} by the choice of the model, x {by_cascade:.2f} by asking several)"
+        declined = self._declined()
         if len(taken.branches) == 1:
             own = self.table.plans[self.choice.best]
             model = self.group.names[own.branches[0]]
             why = f"{against}, by the choice of the model" if taken.branches[0] != model else ""
-            return "one branch is enough", None, "; ".join(part for part in (why, self._declined()) if part)
-        if best.saves(tolerance):
-            if not cheap.saves(tolerance):
-                against += (
-                    "; against the cheapest single plan as good it shows no gain: the gain is in the model"
-                )
-            return "saves", None, against
-        needed = best.questions_needed(self.group.n, tolerance)
-        if needed is None:
+            nothing = "no other plan is as accurate and cheaper on this pilot"
             return (
-                "probably saves",
+                "one branch is enough",
                 None,
-                f"{against}: more questions would not show a saving at these figures",
+                "; ".join(part for part in (why, declined or nothing) if part),
             )
-        return "probably saves", needed, f"{against}: about {needed} more questions would tell"
+        if best.saves(tolerance):
+            return "saves", None, _joined(against, declined)
+        needed = best.questions_needed(self.group.n, tolerance)
+        further = (
+            "more questions would not show a saving at these figures"
+            if needed is None
+            else f"about {needed} more questions would tell"
+        )
+        return "probably saves", needed, _joined(against, further, declined)
 
     def _declined(self) -> str:
-        """Say which plan of the frontier looks better than the one that is taken, and why it is left."""
-        accuracy, cost = self.table.accuracy.mean(axis=1), self.table.cost.mean(axis=1)
+        """Name the plan that looks better than the one that is taken, if there is one, and why it is left."""
+        accuracy, cost = self.table.mean_accuracy, self.table.mean_cost
         taken = self.choice.taken
-        better = ~self.table.single & (cost < cost[taken]) & (accuracy > accuracy[taken])
+        better = (cost < cost[taken] * (1 - EQUAL)) & (accuracy >= accuracy[taken] - EQUAL)
         if not better.any():
-            return "no cascade or mix is both cheaper and more accurate on this pilot"
+            return ""
         place = int(np.argmax(np.where(better, accuracy, -1)))
         share, points = cost[place] / cost[taken], 100 * (accuracy[place] - accuracy[taken])
+        if self.aim.value_per_correct is not None:
+            why = "its gain is within one paired standard error, and the best of many is so in part by luck"
+        else:
+            why = "the best of many plans is so in part by luck, and it may lose accuracy on other questions"
         return (
             f"{self.table.plans[place].spec} looks better on this pilot (cost x {share:.2f}, accuracy "
-            f"{points:+.1f} points) and is declined: the best of many plans is so in part by luck, "
-            "and it may lose accuracy on other questions"
+            f"{points:+.1f} points) and is declined: {why}"
         )
 
     def _useless(self) -> list[Note]:
@@ -274,6 +302,10 @@ class MixAnalysis:
                 message = f"{name} is at least as accurate per path and as cheap as every other branch"
                 return [Note("dominates", message)]
         return []
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
 
 
 def _adds(frontier: Sequence[CandidatePlan], without: Sequence[CandidatePlan], cost: float) -> float | None:

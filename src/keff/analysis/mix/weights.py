@@ -22,40 +22,33 @@ BUDGETS = (3.0, 8.0)
 """Costs of a mix, in paths of the cheapest branch and of the median one."""
 
 
-def correctness(group: Aligned, rows: IntArray | None = None) -> Between:
-    """Return the covariances of the branches' correctness on some questions."""
-    chosen = np.arange(group.n) if rows is None else rows
-    return between([b.votes.scored()[chosen] for b in group.branches], group.clusters[chosen])
+def correctness(group: Aligned) -> Between:
+    """Return the covariances of the branches' correctness."""
+    return between([branch.votes.scored() for branch in group.branches], group.clusters)
 
 
-class Mixer:
-    """Replays mixes of a group: allocations are planned once, weights are learned on any of its questions."""
+def mixes(group: Aligned, orders: Orders, cost: FloatArray) -> list[CandidatePlan]:
+    """Return replayed mixes: allocations by deflection, and one path each, under three kinds of weights.
 
-    def __init__(self, group: Aligned, orders: Orders, cost: FloatArray) -> None:
-        self.group, self.orders = group, orders
-        self.allocations = allocations(correctness(group), cost, np.array([o.cap for o in orders.branches]))
-        self._known: dict[str, CandidatePlan] = {}
-
-    def mixes(self, rows: IntArray) -> list[CandidatePlan]:
-        """Return mixes whose weights are learned on the questions ``rows``, replayed on all.
-
-        Weights: uniform, log odds of accuracy, and Sigma^-1 mu; none is trusted, all are replayed.
-        """
-        stats = correctness(self.group, rows)
-        made = (
-            _mix(self.group.names, k, weights)
-            for k in self.allocations
-            for weights in candidate_weights(stats, k)
+    Weights: uniform, log odds of accuracy, and Sigma^-1 mu; none is trusted, all are replayed.
+    """
+    stats = correctness(group)
+    most = np.array([order.cap for order in orders.branches])
+    made = (
+        _mix(group.names, k, weights)
+        for k in allocations(stats, cost, most)
+        for weights in candidate_weights(stats, k)
+    )
+    policies = {policy.spec: policy for policy in made if policy is not None}
+    return [
+        CandidatePlan(
+            policy.spec,
+            "mix",
+            tuple(group.names.index(name) for name in policy.branches),
+            *replay_mix(policy, orders, group.names),
         )
-        policies = {policy.spec: policy for policy in made if policy is not None}
-        return [self._replayed(policy) for policy in policies.values()]
-
-    def _replayed(self, policy: Mix) -> CandidatePlan:
-        if policy.spec not in self._known:
-            asked = tuple(self.group.names.index(name) for name in policy.branches)
-            outcome = replay_mix(policy, self.orders, self.group.names)
-            self._known[policy.spec] = CandidatePlan(policy.spec, "mix", asked, *outcome)
-        return self._known[policy.spec]
+        for policy in policies.values()
+    ]
 
 
 def allocations(stats: Between, cost: FloatArray, recorded: IntArray) -> list[IntArray]:

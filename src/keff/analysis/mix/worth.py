@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from keff.analysis.mix.orders import Reals
-from keff.analysis.mix.shrink import cluster_sums, errors
+from keff.analysis.mix.shrink import BLOCK, cluster_sums, errors
 from keff.stats.votes import FloatArray, IntArray
 
 ERRORS = 1.0
@@ -44,8 +44,8 @@ class WorthRule:
         ids: IntArray,
     ) -> None:
         self.accuracy, self.cost, self.single, self.ids = accuracy, cost, single, ids
-        self.means, self.costs = accuracy.mean(axis=1), cost.mean(axis=1)
-        self._paired = lru_cache(maxsize=None)(self._paired_with)
+        self.means, self.costs = accuracy.mean(axis=1, dtype=np.float64), cost.mean(axis=1, dtype=np.float64)
+        self._paired: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
 
     def at(self, worth: float, margin: float = ERRORS) -> int:
         """Return the plan at the worth of one right answer.
@@ -56,7 +56,7 @@ class WorthRule:
         net = worth * self.means - self.costs
         best = int(np.argmax(np.where(self.single, net, -np.inf)))
         gain = net - net[best]
-        right, both, paid = self._paired(best)
+        right, both, paid = self._paired.get(best) or self._paired.setdefault(best, self._paired_with(best))
         error = np.sqrt(np.maximum(worth**2 * right - 2 * worth * both + paid, 0))
         can = gain >= margin * error
         can[best] = True
@@ -94,12 +94,13 @@ class WorthRule:
 
     def _paired_with(self, plan: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return Var, Cov and Var of the mean differences to a plan in accuracy and cost [P] each."""
-        right = cluster_sums(self.accuracy - self.accuracy[plan], self.ids)
-        paid = cluster_sums(self.cost - self.cost[plan], self.ids)
         units = int(self.ids.max()) + 1
         scale = units / max(units - 1, 1) / len(self.ids) ** 2
-        return (
-            (right**2).sum(axis=1) * scale,
-            (right * paid).sum(axis=1) * scale,
-            (paid**2).sum(axis=1) * scale,
-        )
+        out: FloatArray = np.empty((3, len(self.means)))
+        for start in range(0, len(self.means), BLOCK):
+            rows = slice(start, start + BLOCK)
+            right = cluster_sums(self.accuracy[rows] - self.accuracy[plan], self.ids)
+            paid = cluster_sums(self.cost[rows] - self.cost[plan], self.ids)
+            products = ((right, right), (right, paid), (paid, paid))
+            out[:, rows] = [np.einsum("pn,pn->p", left, other) for left, other in products]
+        return out[0] * scale, out[1] * scale, out[2] * scale
