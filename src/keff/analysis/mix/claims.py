@@ -104,7 +104,7 @@ def claims_of(
     members = cast("list[IntArray]", np.split(order, np.flatnonzero(np.diff(ids[order])) + 1))
     seen: list[FloatArray] = []
     for _ in range(int(np.clip(QUESTIONS // len(ids), FEWEST, RESAMPLES))):
-        drawn = [members[unit] for unit in rng.integers(0, units, units).tolist()]
+        drawn: list[IntArray] = [members[unit] for unit in rng.integers(0, units, units).tolist()]
         own = np.repeat(np.arange(units, dtype=np.int64), [len(rows) for rows in drawn])
         # A budget may be out of reach on a resample.
         with suppress(PolicyError):
