@@ -188,7 +188,7 @@ def test_the_page_warns_where_answers_never_match_and_escapes_what_it_shows(serv
     assert get(rig, "/keff", headers=JSON).json()["warning"] in page.replace("&#x27;", "'")
     told = {"policy": "<b>", "warning": "<i>", "kinds": {"<u>": 1}, "drift": {"alarms": {"<s>": True}}}
     rule = {"rule": "<a>", "n": 1, "paths": None, "same": {"value": 0.5, "lo": 0, "hi": 1}}
-    shown = live_page.page(told, [rule])
+    shown = live_page.page(told, [rule], {})
     assert not any(tag in shown for tag in (b"<b>", b"<i>", b"<u>", b"<s>", b"<a>"))
 
 

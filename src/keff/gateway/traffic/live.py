@@ -88,10 +88,11 @@ class Views:
     async def _page(self, accept: str) -> PageView:
         """Show the traffic: HTML, or JSON for who accepts that and no HTML."""
         told = await self.state()
+        history = self.books.traffic.history.told()
         others = await asyncio.to_thread(self.books.traffic.others)
         if "html" not in accept and "json" in accept:
-            return PageView(200, JSON, json.dumps(told | {"others": others}).encode())
-        return PageView(200, "text/html; charset=utf-8", page(told, others))
+            return PageView(200, JSON, json.dumps(told | {"others": others, "history": history}).encode())
+        return PageView(200, "text/html; charset=utf-8", page(told, others, history))
 
     async def _plan(self) -> PageView:
         """Return the plan that the traffic gives; 409 while that is too little."""

@@ -65,6 +65,7 @@ GAUGES: Mapping[str, str] = {
     "keff_branch_up": "1 while a branch's own servers answer, else 0.",
     "keff_server_up": "1 while a server of several answers, else 0.",
     "keff_change_paths": "Paths of a reply minus those of what is deployed today, mean; below 0 is saved.",
+    "keff_change_tokens": "Tokens of a reply minus those of today's paths, mean; below 0 is saved.",
     "keff_change_dollars": "Dollars of a reply minus today's, mean; below 0 is saved.",
     "keff_change_seconds": "Seconds of a reply minus those of today's paths side by side, mean.",
     "keff_drift_statistic": "What the drift alarm compares with its threshold.",

@@ -47,12 +47,20 @@ class Spent:
     """What one reply took: seconds, dollars (None without prices), and the paths that were drawn for it.
 
     ``at_once`` are the seconds that today's paths would have taken side by side, as far as that is known.
+    ``tokens`` were billed; of them and of the dollars ``cut_tokens`` and ``cut_dollars`` for paths that were
+    broken off. ``id``, ``key`` and ``model`` say of which request.
     """
 
     seconds: float
     dollars: float | None
     paths: int
     at_once: float | None = None
+    tokens: int = 0
+    cut_tokens: int = 0
+    cut_dollars: float = 0.0
+    id: str = ""
+    key: str = ""
+    model: str = ""
 
 
 @dataclass(slots=True)
@@ -66,19 +74,33 @@ class GatewayChange:
 
     baseline: Baseline
     paths: Mean = field(default_factory=Mean)
+    tokens: Mean = field(default_factory=Mean)
     dollars: Mean = field(default_factory=Mean)
     seconds: Mean = field(default_factory=Mean)
 
-    def take(self, spent: Spent) -> None:
-        """Compare one reply."""
+    @property
+    def means(self) -> dict[str, Mean]:
+        """The mean differences by name."""
+        return {"paths": self.paths, "tokens": self.tokens, "dollars": self.dollars, "seconds": self.seconds}
+
+    def of(self, spent: Spent) -> dict[str, float]:
+        """Return what one reply took minus what it would have taken today, as far as that is known."""
         k = self.baseline.k
         if k is None or not spent.paths:
-            return
-        self.paths.add(spent.paths - k)
+            return {}
+        by = k / spent.paths
+        found = {"paths": float(spent.paths - k)}
+        found["tokens"] = spent.tokens - by * (spent.tokens - spent.cut_tokens)
         if spent.dollars is not None:
-            self.dollars.add(spent.dollars * (1 - k / spent.paths))
+            found["dollars"] = spent.dollars - by * (spent.dollars - spent.cut_dollars)
         if spent.at_once is not None:
-            self.seconds.add(spent.seconds - spent.at_once)
+            found["seconds"] = spent.seconds - spent.at_once
+        return found
+
+    def take(self, spent: Spent) -> None:
+        """Compare one reply."""
+        for name, by in self.of(spent).items():
+            self.means[name].add(by)
 
     def told(self, policy: Policy | None, rows: Iterable[Keys], dollars: float | None) -> Object:
         """Return the comparison; ``rows`` are requests drawn on, ``dollars`` the mean price of a path."""
@@ -89,6 +111,7 @@ class GatewayChange:
         return {
             "against": self.baseline.spec,
             "paths": shown(paths),
+            "tokens": shown(self.tokens.interval()),
             "dollars": shown(money),
             "seconds": shown(self.seconds.interval()),
         }
@@ -96,8 +119,8 @@ class GatewayChange:
     def gauges(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
         """Return the means as series of the metrics; those that are known."""
         label = (("against", self.baseline.spec),)
-        means = {"paths": self.paths, "dollars": self.dollars, "seconds": self.seconds}
-        return {(f"keff_change_{name}", label): mean.total / mean.n for name, mean in means.items() if mean.n}
+        means = self.means.items()
+        return {(f"keff_change_{name}", label): mean.total / mean.n for name, mean in means if mean.n}
 
 
 def replayed(served: Policy, today: Policy, rows: Iterable[Keys]) -> Interval | None:

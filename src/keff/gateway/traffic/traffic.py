@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from keff.gateway.traffic.averages import Mean, share, shown
+from keff.gateway.traffic.history import History
 from keff.gateway.traffic.monitor import stops_at
 from keff.gateway.traffic.savings import GatewayChange, Spent
 from keff.plan import Profile
@@ -77,6 +78,7 @@ class Traffic:
     """
 
     change: GatewayChange | None = None
+    history: History = field(default_factory=History)
     since: float = field(default_factory=time.time)
     paths: Mean = field(default_factory=Mean)
     dollars: Mean = field(default_factory=Mean)
@@ -102,13 +104,16 @@ class Traffic:
             self.kinds[kind or "plan"] += 1
             counts = Counter(key for key in keys if key is not None)
             pairs = sum(n * (n - 1) for n in counts.values())
-            self.agreement.add(pairs / (len(keys) * (len(keys) - 1)))
+            share = pairs / (len(keys) * (len(keys) - 1))
+            self.agreement.add(share)
+            self.history.agreed(share, time.time())
             if (read := counts.total()) > 1:
                 self.matching.add(pairs / (read * (read - 1)))
 
     def answered(self, stop: str, spent: Spent) -> None:
         """Take how long a reply took and what it cost; one relayed as a single path was not noted before."""
         self.seconds.append(spent.seconds)
+        self.history.add(spent, self.change, time.time())
         self.drawn_paths += spent.paths
         if spent.dollars is not None:
             self.dollars.add(spent.dollars)

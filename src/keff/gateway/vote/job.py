@@ -51,6 +51,8 @@ class RequestJob:
     hidden_prompts: int = 0
     tokens: int = 0
     dollars: float = 0.0
+    cut_tokens: int = 0
+    cut_dollars: float = 0.0
     priced: bool = True
     share: float | None = None
     reader: Reader | None = None
@@ -102,7 +104,19 @@ class RequestJob:
         """Return what the reply took."""
         k = None if self.baseline is None else self.baseline.k
         at_once = None if k is None else longest_of(self.times, k)
-        return Spent(seconds, self.dollars if priced else None, self.drawn, at_once)
+        model = self.ask.body.get("model")
+        return Spent(
+            seconds,
+            self.dollars if priced else None,
+            self.drawn,
+            at_once,
+            self.tokens,
+            self.cut_tokens,
+            self.cut_dollars,
+            self.name,
+            self.key,
+            model[:200] if isinstance(model, str) else "",
+        )
 
     def body(self, start: int, n: int, head: bytes | None = None) -> bytes:
         """Return the upstream body of paths ``start`` to ``start + n - 1``; a stated seed counts up."""

@@ -6,7 +6,8 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from typing import Any, cast
 
 from keff.gateway.traffic.ledger import Voted, VoteLedger
 from keff.gateway.traffic.savings import Spent
@@ -79,8 +80,7 @@ def packed(notes: Iterable[Note]) -> list[object]:
         if isinstance(note, Voted):
             rows.append(["v", note.at, _codes(note.keys), note.kind, note.cause, note.failed, note.regular])
         elif isinstance(note, Answered):
-            spent = note.spent
-            rows.append(["a", note.at, note.stop, spent.seconds, spent.dollars, spent.paths, spent.at_once])
+            rows.append(["a", note.at, note.stop, *astuple(note.spent)])
         else:
             rows.append(["d", note.at, _codes(note.keys)])
     return rows
@@ -94,8 +94,8 @@ def unpacked(rows: object) -> list[Note]:
 def _note(row: Sequence[object]) -> Note:
     at = float(str(row[1]))
     if row[0] == "a":
-        dollars, at_once = (None if row[place] is None else float(str(row[place])) for place in (4, 6))
-        return Answered(str(row[2]), Spent(float(str(row[3])), dollars, int(str(row[5])), at_once), at)
+        # Written by ``packed``, in the order of its fields.
+        return Answered(str(row[2]), Spent(*cast("Sequence[Any]", row[3:])), at)
     keys = tuple(None if code is None else str(code) for code in items(row[2]))
     if row[0] == "d":
         return DrawnOn(keys, at)
