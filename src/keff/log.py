@@ -16,6 +16,9 @@ from keff.usercode import Stamp
 
 Form = Literal["answers", "completions", "scores"]
 
+# Begins the fields in ``Question.meta`` that hold a further confidence of every path, by name.
+NAMED = "confidence."
+
 # Hears what a reader had to leave out.
 Tell = Callable[[Note], None]
 
@@ -34,7 +37,8 @@ class Question:
     read; or nothing but their number (all None), where the log keeps only ``scores`` in ``correct``.
     ``scores`` are graded ones, one per path where given, NaN where missing. ``part`` names the record that a
     question belongs to, where one log holds several. ``nan`` counts answers that are the number NaN, which
-    abstain; ``structured`` says that some are lists or objects, as JSON.
+    abstain; ``structured`` says that some are lists or objects, as JSON. Further confidences are lists in
+    ``meta``, ``confidence.NAME``.
     """
 
     id: str

@@ -10,7 +10,7 @@ from typing import cast
 
 from keff import plugins
 from keff.errors import KeffError
-from keff.log import LogInfo, Question, Tell, unheard
+from keff.log import NAMED, LogInfo, Question, Tell, unheard
 from keff.logs.parts.bulk import Bulk
 from keff.logs.parts.run_columns import run_columns
 from keff.logs.parts.values import real
@@ -52,7 +52,7 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         cluster=item.cluster,
         question=str(item.messages[-1].get("content", "")) if item.messages else None,
         texts=tuple(path.completion.text for path in paths) if texts else None,
-        meta={name: value for name, value in item.meta.items() if name not in RECORDED},
+        meta=_further(paths) | {name: value for name, value in item.meta.items() if name not in RECORDED},
     )
 
 
@@ -80,6 +80,16 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
     if all(summaries):
         return tuple(summary.mean for summary in summaries if summary)
     return _numbers(item, CONFIDENCES, len(paths))
+
+
+def _further(paths: Sequence[Scored]) -> dict[str, object]:
+    """Return the further log-probabilities of paths, by the names of their confidences."""
+    summaries = [path.completion.logprobs for path in paths]
+    named = {
+        "logprob_bottom": [summary.bottom if summary else None for summary in summaries],
+        "logprob_total": [summary.total if summary else None for summary in summaries],
+    }
+    return {NAMED + name: values for name, values in named.items() if any(summaries)}
 
 
 def _seconds(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:

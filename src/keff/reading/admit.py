@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from keff.errors import LogError
-from keff.log import Question
+from keff.log import NAMED, Question
 from keff.records import Note
 
 # Records of at most this many paths per question are analysed.
@@ -110,4 +111,9 @@ def chosen_paths(question: Question, places: Iterable[int]) -> Question:
         for name in PER_PATH
         if (values := getattr(question, name)) is not None
     }
-    return replace(question, **changes)
+    meta = {
+        name: [cast("list[object]", values)[place] for place in places]
+        for name, values in question.meta.items()
+        if name.startswith(NAMED) and isinstance(values, list)
+    }
+    return replace(question, **changes, meta={**question.meta, **meta} if meta else question.meta)

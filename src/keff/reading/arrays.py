@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import UsageError
-from keff.log import LogInfo, Question
+from keff.log import NAMED, LogInfo, Question
 from keff.logs.parts.rows import question_of
 from keff.reading.ballot import Ballot, Reading
 from keff.reading.open import Record
@@ -163,6 +163,7 @@ def record_of_votes(votes: Votes) -> Record:
             slots=None if votes.slots is None else tuple(votes.slots.tolist()),
             cluster="" if votes.clusters is None else str(votes.clusters[place]),
             form="scores" if votes.answers is None else "answers",
+            meta={NAMED + name: values[place].tolist() for name, values in votes.named.items()},
         )
         for place, row in enumerate(keys)
     )

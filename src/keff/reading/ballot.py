@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.answers import Read
 from keff.errors import LogError
-from keff.log import Question
+from keff.log import NAMED, Question
 from keff.logs.parts.bulk import text_hash
 from keff.logs.parts.coding import Coded
+from keff.logs.parts.values import rating
 from keff.records import Note
 from keff.stats.inference.resampling import numbers_of
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -145,6 +147,7 @@ def ballot(
         clusters=_clusters(kept),
         tokens=_column(kept, k, "tokens"),
         confidences=_column(kept, k, "confidences"),
+        named=_named(kept, k),
         prompt_tokens=_column(kept, k, "prompt_tokens"),
         cached_tokens=_column(kept, k, "cached_tokens"),
         seconds=_column(kept, k, "seconds"),
@@ -290,6 +293,26 @@ def _slots(rows: Sequence[Question], k: int) -> IntArray | None:
 
 def _clusters(rows: Sequence[Question]) -> IntArray:
     return numbers_of(row.cluster or row.id for row in rows)
+
+
+def _named(rows: Sequence[Question], k: int) -> dict[str, FloatArray]:
+    """Return the further confidences by name, NaN where a question has none; raises LogError."""
+    fields = sorted({field for row in rows for field in row.meta if field.startswith(NAMED)})
+    named = {field.removeprefix(NAMED): np.full((len(rows), k), np.nan) for field in fields}
+    for place, row in enumerate(rows):
+        for field in fields:
+            given = row.meta.get(field)
+            values = cast("list[object]", given) if isinstance(given, list) else None
+            if given is not None and (values is None or len(values) < k):
+                raise LogError(f"question {row.id!r}: {field} must be a list with a number for each path")
+            for path, value in enumerate((values or [])[:k]):
+                try:
+                    named[field.removeprefix(NAMED)][place, path] = rating(value)
+                except ValueError:
+                    raise LogError(
+                        f"question {row.id!r}: {field} holds {value!r:.40}, not a number"
+                    ) from None
+    return named
 
 
 def _column(rows: Sequence[Question], k: int, name: str) -> FloatArray | None:

@@ -67,6 +67,7 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
         slots=_slots(bulk, columns),
         clusters=_clusters(bulk, rows),
         closed=reading.closed,
+        named={name: columns.of(values) for name, values in bulk.named.items()},
         **cast("dict[str, Any]", {name: columns.of(values) for name, values in bulk.numbers.items()}),
     )
     rules = None

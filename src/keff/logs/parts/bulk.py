@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Protocol, cast, runtime_checkable
@@ -12,7 +12,7 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.log import Question
+from keff.log import NAMED, Question
 from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, joined
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import MOST_COUNT, name_of, optional_text
@@ -46,7 +46,8 @@ class Bulk:
     ``sizes`` [n] are the numbers of paths. ``gold`` [n] indexes ``golds``, -1 for none. ``clusters`` are
     names ("" for none). ``has_texts`` says that raw completions are there, though they are not held.
     ``question`` reads one question again from the file. ``asked`` [n] are hashes of the questions' texts, 0
-    where there is none: equal ones are copies (None where texts are not read).
+    where there is none: equal ones are copies (None where texts are not read). ``named`` are further
+    confidences.
     """
 
     ids: Sequence[str]
@@ -63,6 +64,7 @@ class Bulk:
     has_texts: bool
     question: Callable[[int], Question]
     asked: Int | None = None
+    named: Mapping[str, Float] = field(default_factory=dict[str, "Float"])
 
 
 @runtime_checkable
@@ -100,7 +102,8 @@ class RowColumns:
         if self.lists is None:
             self.lists = lists
         # A list that only some rows have, and models or templates by name, are read row by row.
-        if lists != self.lists or OTHERS & given or "all_answers" not in lists:
+        named = any(name.startswith(NAMED) for name in given)
+        if lists != self.lists or OTHERS & given or named or "all_answers" not in lists:
             raise NotPlainError
         self.has_texts |= "all_texts" in given
         self.asked.extend(text_hash(row.get("question")) for row in rows)

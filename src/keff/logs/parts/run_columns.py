@@ -27,7 +27,9 @@ WHOLE = ("item", "slot", "path", "correct")
 # Of these 0 stands for unknown; a question has them where one of its paths does.
 MEASURES = ("tokens", "prompt_tokens", "cached_tokens", "seconds")
 
-REAL = (*MEASURES, "logprob_mean")
+LOGPROBS = ("logprob_mean", "logprob_bottom", "logprob_total")
+
+REAL = (*MEASURES, *LOGPROBS)
 COLUMNS: Sequence[str] = (*TEXTS, *WHOLE[1:], *REAL)
 
 
@@ -71,6 +73,7 @@ def run_columns(run: Run, question: Callable[[str], Question]) -> Bulk | None:
         has_texts=True,
         question=lambda place: question(ids[place]),
         asked=np.array(items.asked, np.int64)[places],
+        named=paths.named(order),
     )
 
 
@@ -130,8 +133,8 @@ class _Paths:
             self._whole["correct"].extend([-1 if value is None else value for value in named["correct"]])
             for name in MEASURES:
                 self._real[name].extend(named[name])
-            means = named["logprob_mean"]
-            self._real["logprob_mean"].extend([math.nan if value is None else value for value in means])
+            for name in LOGPROBS:
+                self._real[name].extend([math.nan if value is None else value for value in named[name]])
         return bool(self._whole["item"])
 
     @property
@@ -179,3 +182,8 @@ class _Paths:
         if not bool(np.isnan(means).any()):
             numbers["confidences"] = means
         return numbers
+
+    def named(self, order: Int) -> dict[str, Float]:
+        """Return the further log-probabilities, where any path has them."""
+        columns = {name: np.asarray(self._real[name])[order] for name in LOGPROBS[1:]}
+        return {name: values for name, values in columns.items() if not bool(np.isnan(values).all())}

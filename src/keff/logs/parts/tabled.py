@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import Question, Tell, unheard
+from keff.log import NAMED, Question, Tell, unheard
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.columns import Layout
 from keff.logs.parts.rows import KNOWN, Row, Rows, by_model, name_at, once_each, question_or_scores
@@ -155,6 +155,7 @@ def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -
         for word in ("id", "gold_answer", "cluster", "question")
         if word in single
     }
+    row |= {name: [member.get(name) for _, member in members] for name in row if name.startswith(NAMED)}
     for word, target in LIST_OF.items():
         if word not in single:
             continue

@@ -151,6 +151,11 @@ def number(value: object) -> float:
     return result
 
 
+def rating(value: object) -> float:
+    """Return a confidence: any number, NaN for one that is not known."""
+    return float("nan") if value is None or value == "" else real(value)
+
+
 def count(value: object) -> float:
     """Return a number of tokens, or NaN for one that is not known."""
     result = number(value)
