@@ -94,6 +94,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         right_answers_meet=meeting,
         matching=matched,
         decision=decided.decision,
+        confidences=decided.confidences or None,
         recommendation=accounts.recommendation(decided, aim),
         extraction=_extraction(record.ballot),
         integrity=integrity,

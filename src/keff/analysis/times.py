@@ -8,6 +8,7 @@ import numpy as np
 
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.replay.outcomes import run
+from keff.analysis.replay.rated import rated
 from keff.analysis.results.money import Seconds
 from keff.policy import parse_policy
 from keff.records import Interval
@@ -46,6 +47,7 @@ def seconds_change(votes: Votes, spec: str, today: str) -> tuple[Interval | None
     cap = max(rule.cap for rule in rules)
     if cap > votes.k:
         return None, None
+    votes = rated(votes, rules)
     draws = permuted(votes, cap, max(4, CHANGE_ORDERS // votes.n), np.random.default_rng(0))
     mine, others = (run(rule, draws).wait for rule in rules)
     if mine is None or others is None or not np.all(np.isfinite(mine + others)):

@@ -10,7 +10,7 @@ from them, and ``figures`` what is shown. Read ``posterior`` first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from keff.analysis.decision import words
 from keff.analysis.decision.aim import RETAIN, Aim
 from keff.analysis.decision.chain import chain, exact, in_flight_rules, written
 from keff.analysis.decision.choose import Choice, choose, within_aim
+from keff.analysis.decision.confidences import judged, rated_paths
 from keff.analysis.decision.figures import Figures, timed_rules
 from keff.analysis.decision.outcomes import replayed, timed
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
@@ -27,6 +28,7 @@ from keff.analysis.decision.prior import generic_ratios
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
 from keff.analysis.replay.reference import reference_of
+from keff.analysis.results.confidences import ConfidenceWorth
 from keff.analysis.results.decision import Decision, TimedRule
 from keff.policy import Policy
 from keff.records import Interval
@@ -55,6 +57,7 @@ class Decided:
     choice: Choice | None = None
     known: JointPosterior | None = None
     dollars: Interval | None = None
+    confidences: tuple[ConfidenceWorth, ...] = ()
 
 
 def decide(
@@ -86,11 +89,17 @@ def decide(
         some = votes.take(np.sort(np.random.default_rng(seed).choice(votes.n, MOST_CHOSEN_ON, replace=False)))
         first = _Considered.of(some, rules, flights, reference, aim, most, rates, seed)
         rules, flights = first.shortlist(rules), first.shortlist(flights)
+    paths = rated_paths(votes, most if measured else 0)
     if measured:
-        return _Considered.of(votes, rules, flights, reference, aim, most, rates, seed).decided(votes, aim)
+        rules, flights = [*rules, *paths.rules], [*flights, *(paths.flights if _timed(votes) else ())]
+        best = _Considered.of(votes, rules, flights, reference, aim, most, rates, seed)
+        return replace(best.decided(votes, aim), confidences=judged(paths.worth, best.known))
     known = predicted(votes, rules, reference, rates, seed)
     allowed = np.array([rule.cap <= most for rule in (*rules, reference)])
-    return _Considered(known, choose(known, aim, allowed), None, allowed).decided(votes, aim, measured=False)
+    decided = _Considered(known, choose(known, aim, allowed), None, allowed).decided(
+        votes, aim, measured=False
+    )
+    return replace(decided, confidences=paths.worth)
 
 
 def _timed(votes: Votes) -> bool:

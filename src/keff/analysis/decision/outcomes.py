@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
 from keff.analysis.replay.outcomes import Walks, expectations, run
+from keff.analysis.replay.rated import rated
 from keff.policy import Policy
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -107,7 +108,8 @@ def replayed(
     subset average at its cap, and that of one path is exact. ``votes`` must hold answers.
     """
     rules = (*rules, reference)
-    many = votes.n > BY_PATTERN
+    votes = rated(votes, rules)
+    many = votes.n > BY_PATTERN and not any("confidence" in rule.needs for rule in rules)
     some = one_of_each(votes) if many else votes
     cap = max(policy.cap for policy in rules)
     in_all = ORDERS_IN_ALL * min(1.0, (SHORT / cap) ** 0.5)
@@ -135,6 +137,7 @@ def timed(
     reference.
     """
     everything = (*chain, *flights, reference)
+    votes = rated(votes, everything)
     clocked = votes if votes.seconds is not None else replace(votes, seconds=votes.tokens)
     longest = max(policy.cap for policy in everything)
     draws = permuted(clocked, longest, max(TIMED_PATHS // (longest * votes.n), 1), rng)

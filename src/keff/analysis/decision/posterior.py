@@ -155,7 +155,8 @@ def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, rng: np.ra
     # One more question, changing as much as usual on average: not even a pilot without a flip is certain.
     unseen = USUAL_FLIPS * rng.standard_exponential((DRAWS, 1))
     once = (seen.questions * drawn[:, [single]] + unseen) / (seen.questions + 1)
-    flips = (1 - weight) * drawn + weight * ratios * once
+    # Of rules that read a confidence other workloads say nothing.
+    flips = drawn + weight * np.where(np.isnan(ratios), 0.0, ratios * once - drawn)
     flips[:, [single]] = once
     return np.maximum(flips, 0.0)  # centring may leave a hair below 0
 
@@ -253,7 +254,9 @@ class _PriceLaw:
         # Answers that were right with one path may be lost too, where the reference is hardly ever right.
         once = 0.0 if seen.loss is None else float(seen.mean(seen.loss)[seen.specs.index("fixed:1")])
         most = max(scale, scale - once)
-        return cls(price.mean(ratios, cap) * scale, price.sd * most, WIDE_SD * most)
+        # What a confidence changes may gain as well as lose.
+        mean = np.where(np.isnan(ratios), 0.0, price.mean(ratios, cap))
+        return cls(mean * scale, price.sd * most, WIDE_SD * most)
 
     def drawn(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw losses from the prior, for the flips [S, C] of each draw."""

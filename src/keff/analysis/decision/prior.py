@@ -63,11 +63,17 @@ def generic_ratios(rules: Sequence[Policy]) -> FloatArray:
     """Return how many of the last rule's answers the rules change for each one that one path changes [C].
 
     On simulated votes of the generic workload; 0 where one path changes none. Rules with paths in flight
-    count as in launch order: the generic workload knows no lengths.
+    count as in launch order: the generic workload knows no lengths. NaN for rules that read a confidence,
+    which it does not know either.
     """
     rules = [flight.rule if (flight := in_flight_of(rule)) is not None else rule for rule in rules]
     draws = _generic_draws(max(policy.cap for policy in rules))
     today = run(rules[-1], draws).answer
-    flips = np.array([np.count_nonzero(run(rule, draws).answer != today) for rule in rules], np.float64)
+    flips = np.array(
+        [
+            np.nan if "confidence" in rule.needs else np.count_nonzero(run(rule, draws).answer != today)
+            for rule in rules
+        ]
+    )
     single = np.count_nonzero(draws.codes[:, :, 0] != today)
     return flips / single if single > 0 else np.zeros_like(flips)

@@ -42,6 +42,11 @@ def rated(votes: Votes, rules: Sequence[Policy]) -> Votes:
     return replace(votes, named=named)
 
 
+def chances_of(votes: Votes, name: str) -> FloatArray:
+    """Return P(right) of each path [n, K] by a confidence, calibrated on the other questions."""
+    return _cross_fitted(votes, name)[0]
+
+
 @lru_cache(maxsize=8)
 def _cross_fitted(votes: Votes, name: str) -> tuple[FloatArray, FloatArray]:
     # The same folds for every rule and every command, so that they are judged alike.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from keff.analysis.results.confidences import ConfidenceWorth
 from keff.analysis.results.decision import Decision
 from keff.analysis.results.matching import Matching
 from keff.analysis.results.money import CurvePoint
@@ -69,6 +70,7 @@ class Analysis(Finding):
     1/c, and ``percent_of_ceiling`` what K paths reach of it. ``majority`` and ``plurality`` are exact
     averages over subsets at 1..K paths, ``flip`` how often the answer after k paths is not that of all.
     ``right_answers_meet`` is the share of pairs of right paths that hold one answer.
+    ``confidences`` is what those of the paths are worth (None where there are none).
     ``decision`` is what to draw from now on, ``recommendation`` the same under the names of version 0.2.
     ``curve`` are fixed numbers of paths with their dollars and seconds, where prices or times are known.
     Shares are between 0 and 1; what needs gold answers is None without them.
@@ -100,6 +102,7 @@ class Analysis(Finding):
     right_answers_meet: Interval | None
     matching: Matching | None
     decision: Decision
+    confidences: tuple[ConfidenceWorth, ...] | None
     recommendation: Recommendation
     extraction: Mapping[int, Mapping[str, int]] | None
     integrity: Mapping[str, float | None] | None

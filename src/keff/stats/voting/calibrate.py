@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit, stdtrit
+from scipy.special import expit, logit, ndtri, stdtrit
 
 from keff.records import Interval
 from keff.stats.inference.resampling import cluster_folds
@@ -63,6 +63,18 @@ def within_auc(votes: Votes, confidences: FloatArray) -> Interval:
     return Interval(value, max(value - half, 0.0), min(value + half, 1.0), method)
 
 
+def informs(auc: Interval, several: int = 1) -> bool:
+    """Return whether a confidence tells right from wrong: its AUC is not one half.
+
+    Of ``several`` confidences each has to be surer (Bonferroni), so that noise passes in 5% of records
+    however many there are. The limits are read as normal ones.
+    """
+    if auc.limits is None:
+        return False
+    half = max(auc.limits[1] - auc.value, auc.value - auc.limits[0])
+    return abs(auc.value - 0.5) > half * float(ndtri(1 - 0.025 / several)) / float(ndtri(0.975))
+
+
 def calibrate(votes: Votes, confidences: FloatArray, auc: Interval | None = None) -> Calibration:
     """Return the calibration of a confidence [n, K] on labelled votes; ``auc`` where it is known.
 
@@ -76,10 +88,9 @@ def calibrate(votes: Votes, confidences: FloatArray, auc: Interval | None = None
     right, wrong = _sides(votes, confidences)
     base = (float(right.sum()) + 1) / (float(right.sum() + wrong.sum()) + 2)
     auc = auc or within_auc(votes, confidences)
-    limits = auc.limits
-    if limits is None or limits[0] <= 0.5 <= limits[1]:
+    if not informs(auc):
         return flat(base)
-    sign = 1 if limits[0] > 0.5 else -1
+    sign = 1 if auc.value > 0.5 else -1
     known = right | wrong
     given: FloatArray = sign * np.nan_to_num(confidences, posinf=0.0, neginf=0.0)
     values, ranks = _ranks(given[known])

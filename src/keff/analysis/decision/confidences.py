@@ -1,0 +1,138 @@
+"""The paths' confidences in the decision: which tell right from wrong, and rules that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from keff.analysis.decision.posterior import JointPosterior
+from keff.analysis.replay.rated import chances_of
+from keff.analysis.results.confidences import ConfidenceWorth, ReliabilityPoint
+from keff.policy import Policy, confidence_of, parse_policy
+from keff.records import Interval
+from keff.stats.votes import CONFIDENCE, FloatArray, Votes
+from keff.stats.voting.calibrate import informs, within_auc
+
+BARS = (0.6, 0.7, 0.8, 0.9, 0.95)
+"""Chances at which a path alone is good enough: between neighbours the frontier is flat."""
+
+BOUNDARIES = (1.05, 1.55, 2.25)
+"""``k`` of ``budget:k,b=8`` on weighted votes, the cheaper half of the plain chain: weights say in fewer
+paths what counts say in more."""
+
+GROUPS = 10
+"""Groups of equal size in which chances are held against what is right."""
+
+PAYS = 0.975
+"""A gain whose posterior is above 0 with this probability is said to pay."""
+
+
+@dataclass(frozen=True)
+class RatedPaths:
+    """The confidences of a record: what each tells, and candidate rules on those that tell something.
+
+    ``flights`` keep paths in flight.
+    """
+
+    worth: tuple[ConfidenceWorth, ...]
+    rules: tuple[Policy, ...] = ()
+    flights: tuple[Policy, ...] = ()
+
+
+def rated_paths(votes: Votes, cap: int) -> RatedPaths:
+    """Return what the confidences of labelled votes tell within questions, and rules of at most ``cap`` paths.
+
+    A confidence whose AUC may be one half has no rules: none would be different from a plain vote.
+    """
+    if votes.correct is None or votes.answers is None:
+        return RatedPaths(())
+    worth: list[ConfidenceWorth] = []
+    rules: list[Policy] = []
+    flights: list[Policy] = []
+    several = len(votes.rated)
+    for name, given in votes.rated.items():
+        auc = within_auc(votes, given)
+        unknown = int(np.count_nonzero(~np.isfinite(given) & (votes.answers >= 0)))
+        tells = informs(auc, several)
+        found = ConfidenceWorth(name, auc, None if tells else False, None, None, unknown=unknown)
+        if tells and cap > 1:
+            found = replace(found, sign=1 if auc.value > 0.5 else -1, reliability=reliability(votes, name))
+            rules += _rules(name, cap)
+            flights += _flights(name, cap)
+        worth.append(found)
+    return RatedPaths(tuple(worth), tuple(rules), tuple(flights))
+
+
+def _rules(name: str, cap: int) -> list[Policy]:
+    named = "" if name == CONFIDENCE else f",confidence={name}"
+    specs = [f"switch:{bar},cap={cap}{named},else=log_odds" for bar in BARS]
+    specs += [f"switch:{BARS[2]},cap={cap}{named}", f"curtailed:cap=2,weight=log_odds{named}"]
+    specs += [f"curtailed:cap=3,weight=log_odds{named}"] * (cap > 2)
+    weighted = [f"budget:{k},b=8,cap={cap}" for k in BOUNDARIES if k < cap] + [f"lead_k:2,cap={cap}"]
+    weighted += [f"curtailed:cap={cap}"] * (cap > 3)
+    return [parse_policy(spec) for spec in [*specs, *(f"{rule},weight=log_odds{named}" for rule in weighted)]]
+
+
+def _flights(name: str, cap: int) -> list[Policy]:
+    """Return the same with paths in flight: one path after the other takes longer than all at once."""
+    named = "" if name == CONFIDENCE else f",confidence={name}"
+    return [
+        parse_policy(f"switch:{bar},cap={cap}{named},else=log_odds,in_flight={width},order=arrival")
+        for bar in BARS[2:4]
+        for width in sorted({max(cap // 2, 1), cap})
+    ]
+
+
+def judged(worth: Sequence[ConfidenceWorth], known: JointPosterior) -> tuple[ConfidenceWorth, ...]:
+    """Return what each confidence is worth at equal cost, from the joint posterior of all rules.
+
+    Against the mixture of two rules that read none with as many paths on average and the least loss.
+    """
+    named = [confidence_of(parse_policy(spec)) for spec in known.specs]
+    return tuple(_judged(found, known, named) for found in worth)
+
+
+def _judged(found: ConfidenceWorth, known: JointPosterior, named: Sequence[str | None]) -> ConfidenceWorth:
+    mine = [place for place, name in enumerate(named) if name == found.name]
+    plain = [place for place, name in enumerate(named) if name is None]
+    if found.pays is False or not mine or known.level is None:
+        return found
+    gains = {place: _gain(known, place, plain) for place in mine}
+    best = max(gains, key=lambda place: float(gains[place].mean()))
+    gain = gains[best]
+    lo, hi = np.quantile(gain, [0.025, 0.975]).tolist()
+    interval = Interval(float(gain.mean()), lo, hi, "posterior, cross-fitted, at equal mean paths")
+    pays = True if np.mean(gain > 0) >= PAYS else None
+    return replace(found, pays=pays, gain_at_equal_cost=interval, policy=known.specs[best])
+
+
+def _gain(known: JointPosterior, rule: int, plain: Sequence[int]) -> FloatArray:
+    """Return the accuracy of a rule minus that of plain ones at its mean paths [S]."""
+    loss, paths = known.population.loss, known.paths
+    at = float(paths[rule])
+    order = sorted(plain, key=lambda place: float(paths[place]))
+    below = [place for place in order if paths[place] <= at] or order[:1]
+    above = [place for place in order if paths[place] > at]
+    best = loss[:, min(below, key=lambda place: float(known.loss[place]))]
+    least = float(best.mean())
+    for low in below:
+        for high in above:
+            share = (at - paths[low]) / (paths[high] - paths[low])
+            mixed = (1 - share) * loss[:, low] + share * loss[:, high]
+            if float(mixed.mean()) < least:
+                best, least = mixed, float(mixed.mean())
+    return np.asarray(best - loss[:, rule], np.float64)
+
+
+def reliability(votes: Votes, name: str) -> tuple[ReliabilityPoint, ...]:
+    """Return cross-fitted chances against what is right, in groups of equally many paths."""
+    rated = np.isfinite(votes.rated[name]) & (votes.answered() >= 0)
+    chances, right = chances_of(votes, name)[rated], votes.scored()[rated]
+    order = np.argsort(chances, kind="stable")
+    return tuple(
+        ReliabilityPoint(float(chances[part].mean()), float(right[part].mean()), part.size)
+        for part in np.array_split(order, GROUPS)
+        if part.size
+    )
