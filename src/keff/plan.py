@@ -21,6 +21,7 @@ from pydantic import (
 from keff import files
 from keff.errors import PlanError
 from keff.stats.drift.patterns import patterns
+from keff.stats.voting.calibration import Calibration
 
 # 2 added branches; plans of schema 1 are read as plans without.
 SCHEMA = 2
@@ -88,7 +89,7 @@ class Plan(BaseModel):
     answer space; ``config`` is what the measurement belongs to (None when it came from a log that does not
     say) and ``fingerprint`` its hash; ``estimates`` is the object of ``keff analyze --json`` or of ``keff mix
     --json``. ``branches`` are those that the policy asks (none: the policy draws from one model), with their
-    costs in ``cost_unit``.
+    costs in ``cost_unit``. ``calibrations`` are those of the record's confidences, by name.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -104,6 +105,7 @@ class Plan(BaseModel):
     profile: Profile | None = None
     branches: tuple[BranchPlan, ...] = ()
     cost_unit: Literal["dollars", "tokens", "paths"] | None = None
+    calibrations: dict[str, Calibration] = {}
 
     @model_validator(mode="after")
     def _names_differ(self) -> Plan:

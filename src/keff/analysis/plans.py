@@ -11,6 +11,7 @@ from keff.sampling.manifest import Config
 from keff.stats.drift.patterns import pattern_codes, pattern_table
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import Votes
+from keff.stats.voting.calibrate import calibrate
 
 # The drift alarm thins these to the paths that every request draws.
 PROFILE_PATHS = 8
@@ -40,7 +41,8 @@ def task_of(info: LogInfo) -> dict[str, object]:
 
 def make_plan(record: Record, analysis: Analysis) -> Plan:
     """Return the plan that a gateway deploys: the recommended policy with what it rests on."""
-    config = record.info.config
+    config, votes = record.info.config, record.ballot.votes
+    rated = {} if votes.correct is None else votes.rated
     return Plan(
         policy=analysis.decision.policy,
         space=record.ballot.reading.space,
@@ -48,5 +50,6 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
         config=dict(config) if config else None,
         fingerprint=Config.model_validate(config).fingerprint if config else None,
         estimates=analysis.to_dict(),
-        profile=profile(record.ballot.votes),
+        profile=profile(votes),
+        calibrations={name: calibrate(votes, given) for name, given in rated.items()},
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keff.records import Interval
-from keff.result import Result, number
+from keff.records import Interval, Result, number
 
 
 @dataclass(frozen=True, slots=True)

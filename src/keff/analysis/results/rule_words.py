@@ -10,7 +10,7 @@ from keff import plugins
 from keff.errors import KeffError
 from keff.policies import TablePolicy
 from keff.policies._table import legal
-from keff.policy import InFlight, InWaves, in_flight_of, parse_policy
+from keff.policy import InFlight, InWaves, LogOddsVote, in_flight_of, parse_policy
 from keff.policy.in_flight import LEAST_VOTES
 from keff.policy.spec import PolicySpec
 
@@ -40,6 +40,11 @@ def _told(spec: str, *, finer: bool) -> str:
         policy = parse_policy(spec)
     except KeffError:
         return ""
+    if isinstance(policy, LogOddsVote):
+        return f"Votes weigh as likely as they are right by their confidence: {_told(policy.rule.spec, finer=False)}"
+    if name == "switch":
+        bar = f"right with chance {PolicySpec.parse(spec).value}"
+        return f"Take the first path that is {bar} by its confidence; at most {policy.cap} paths."
     if isinstance(policy, InWaves):
         rule = _told(policy.rule.spec, finer=finer)
         return f"At least {_sizes(policy)} paths at a time, and after each wave: {rule}"

@@ -21,7 +21,9 @@ def statements(analysis: Analysis, *, verbose: bool = False) -> list[str]:
 
     ``verbose`` adds the finer boundaries of the rule, the change that one run may show, and the paper's rule.
     """
+    worth = analysis.confidences or ()
     told = [*sentences(analysis.decision, verbose=verbose), *money(analysis.recommendation)]
+    told += [found.sentence(len(worth) > 1) for found in worth]
     return [
         *told,
         "",
