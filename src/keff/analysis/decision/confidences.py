@@ -42,7 +42,7 @@ class RatedPaths:
 
 
 def rated_paths(votes: Votes, cap: int) -> RatedPaths:
-    """Return what the confidences of labelled votes tell within questions, and rules of at most ``cap`` paths.
+    """Return what the confidences of labelled votes tell, and rules on them of at most ``cap`` paths.
 
     A confidence whose AUC may be one half has no rules: none would be different from a plain vote.
     """

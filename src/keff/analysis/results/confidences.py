@@ -38,7 +38,7 @@ class ConfidenceWorth(Result):
 
     def sentence(self, several: bool) -> str:
         """Return it in one sentence, named where there are ``several``."""
-        whose = f"your confidences {self.name}" if several else "your confidences"
+        whose = f"Your confidences {self.name}" if several else "Your confidences"
         about = f"AUC {number(self.auc.value)}"
         gain = self.gain_at_equal_cost
         if gain is None or self.pays is False:

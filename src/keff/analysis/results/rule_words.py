@@ -10,7 +10,7 @@ from keff import plugins
 from keff.errors import KeffError
 from keff.policies import TablePolicy
 from keff.policies._table import legal
-from keff.policy import InFlight, InWaves, LogOddsVote, in_flight_of, parse_policy
+from keff.policy import InFlight, InWaves, LogOddsVote, Policy, in_flight_of, parse_policy
 from keff.policy.in_flight import LEAST_VOTES
 from keff.policy.spec import PolicySpec
 
@@ -40,17 +40,14 @@ def _told(spec: str, *, finer: bool) -> str:
         policy = parse_policy(spec)
     except KeffError:
         return ""
-    if isinstance(policy, LogOddsVote):
-        return f"Votes weigh as likely as they are right by their confidence: {_told(policy.rule.spec, finer=False)}"
-    if name == "switch":
-        bar = f"right with chance {PolicySpec.parse(spec).value}"
-        return f"Take the first path that is {bar} by its confidence; at most {policy.cap} paths."
     if isinstance(policy, InWaves):
         rule = _told(policy.rule.spec, finer=finer)
         return f"At least {_sizes(policy)} paths at a time, and after each wave: {rule}"
     if (flight := in_flight_of(policy)) is not None:
         rule = _told(flight.rule.spec, finer=finer).rstrip(".")
         return f"{rule}, {flight.width} at once; votes count {_counted(flight)}."
+    if policy.needs & {"calibration"}:
+        return _by_confidence(policy, finer=finer)
     if name == "fixed":
         return f"Always {policy.cap} paths, then the most frequent answer."
     if name == "curtailed":
@@ -71,6 +68,14 @@ def _counted(flight: InFlight) -> str:
         return "in launch order"
     least = "" if flight.rule.spec.startswith("curtailed") else f", at least {LEAST_VOTES}"
     return f"as they arrive{least}"
+
+
+def _by_confidence(policy: Policy, *, finer: bool) -> str:
+    if isinstance(policy, LogOddsVote):
+        weigh = "Votes weigh as likely as they are right by their confidence"
+        return f"{weigh}. {_told(policy.rule.spec, finer=finer)}"
+    bar = PolicySpec.parse(policy.spec).value
+    return f"Take the first path that is right with chance {bar}; at most {policy.cap} paths."
 
 
 def _by_lead(policy: TablePolicy) -> str:
