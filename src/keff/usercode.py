@@ -21,6 +21,9 @@ from keff.errors import UsageError
 # The task options that name code, and the flags that they come from.
 FLAGS: Mapping[str, str] = {"scorer": "--scorer", "answer_key": "--answer-key"}
 
+# The name of what rated the paths, among the code that is recorded; the flags that it comes from.
+VERIFIER, VERIFIER_FLAGS = "verifier", "--verifier FILE.py:function (or --verifier-url URL)"
+
 # The task option that runs the model's programs without a sandbox; trusted from the command line only.
 UNSAFE = "unsafe_exec"
 
@@ -117,6 +120,22 @@ def settle(
             f"{flag} {given.path} is not the file that {where} was made with "
             f"(SHA-256 {given.stamp.sha256[:12]}, recorded {recorded.sha256[:12]}): "
             + (otherwise or "put the old file back")
+        )
+
+
+def settle_verifier(where: str, recorded: Stamp | None, given: Stamp | None) -> None:
+    """Refuse a call that does not name again what rated the paths of a record; raises UsageError."""
+    if recorded is None:
+        return
+    if given is None:
+        raise UsageError(
+            f"{where} was rated by the verifier {recorded.name!r}, and code is trusted only from the command "
+            f"line: add {VERIFIER_FLAGS}"
+        )
+    if recorded.sha256 != given.sha256:
+        raise UsageError(
+            f"{given.name} is not the verifier {recorded.name!r} that {where} was rated by (SHA-256 "
+            f"{given.sha256[:12]}, recorded {recorded.sha256[:12]}): put the old one back"
         )
 
 

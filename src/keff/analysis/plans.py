@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keff.analysis.results.estimates import Analysis
 from keff.log import LogInfo
 from keff.narrow import fields
@@ -10,7 +12,7 @@ from keff.reading.open import Record
 from keff.sampling.manifest import Config
 from keff.stats.drift.patterns import pattern_codes, pattern_table
 from keff.stats.models.mixture import vote_counts
-from keff.stats.votes import Votes
+from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.calibrate import calibrate
 
 # The drift alarm thins these to the paths that every request draws.
@@ -42,7 +44,7 @@ def task_of(info: LogInfo) -> dict[str, object]:
 def make_plan(record: Record, analysis: Analysis) -> Plan:
     """Return the plan that a gateway deploys: the recommended policy with what it rests on."""
     config, votes = record.info.config, record.ballot.votes
-    rated = {} if votes.correct is None else votes.rated
+    rated: Mapping[str, FloatArray] = {} if votes.correct is None else votes.rated
     return Plan(
         policy=analysis.decision.policy,
         space=record.ballot.reading.space,

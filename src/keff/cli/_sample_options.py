@@ -131,6 +131,18 @@ UnsafeExec = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
+VerifierFunction = Annotated[
+    str | None,
+    typer.Option(
+        "--verifier",
+        metavar="FILE.py:FUNCTION",
+        help="Your function (prompt, text) -> number that rates each path; needed again by every command.",
+    ),
+]
+VerifierUrl = Annotated[
+    str | None,
+    typer.Option("--verifier-url", help="Reward model in vLLM's form: http://HOST:PORT/score or /classify."),
+]
 PolicyText = Annotated[
     str | None,
     typer.Option(

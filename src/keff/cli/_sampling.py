@@ -28,6 +28,7 @@ from keff.records import Item, Message, Sampling
 from keff.sampling import orders
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
 from keff.sampling.selection import Selection, choose
+from keff.sampling.verifier import verifier_of
 from keff.task import Task
 
 # Refused questions that are named in a line; all of them are in ``--json``.
@@ -59,6 +60,8 @@ class Wishes:
     answer_regex: s.AnswerRegex = None
     scorer: s.Scorer = None
     task_option: s.TaskOptions = None
+    verifier: s.VerifierFunction = None
+    verifier_url: s.VerifierUrl = None
     unsafe_exec: s.UnsafeExec = False
     policy: s.PolicyText = None
     concurrency: s.Concurrency = None
@@ -86,7 +89,8 @@ class Wishes:
         # Once, and only when somebody asks: an engine that cannot be made is refused before data are read.
         items = cache(lambda: choose(task, self.n, self.seed, shard, self.run))
         engine = self._engine(task, order, items)
-        return Job(task, engine, self.run, order, self.n, shard, options, items())
+        verifier = verifier_of(self.verifier, self.verifier_url)
+        return Job(task, engine, self.run, order, self.n, shard, options, items(), verifier)
 
     def _task_options(self) -> dict[str, object]:
         return {
@@ -167,6 +171,8 @@ def report(job: Job, drawn: orders.Progress, *, json: bool) -> None:
                 "truncated": drawn.truncated,
                 "estimated": drawn.estimated,
                 "refused": drawn.refused,
+                "rated": drawn.rated,
+                "verifier_failed": 0 if job.verifier is None else job.verifier.failures.total(),
                 "stopped": drawn.stopped,
             }
         )
@@ -178,6 +184,9 @@ def report(job: Job, drawn: orders.Progress, *, json: bool) -> None:
         line += f"; {refusals(drawn.refused)}"
     if drawn.estimated:
         line += f"; tokens of {drawn.estimated} paths are estimates: the server's own counts cannot be right"
+    if job.verifier is not None:
+        line += f"; {drawn.rated} paths rated"
+        line += f"; {told}" if (told := job.verifier.told()) else ""
     if drawn.stopped:
         line += f"; stopped: {drawn.stopped}"
     progress_console.print(line, markup=False, soft_wrap=True)

@@ -35,6 +35,8 @@ class PlanOptions:
     model: o.UpstreamModel = None
     answer_space: r.AnswerSpaceName = None
     answer_key: r.AnswerKey = None
+    verifier: s.VerifierFunction = None
+    verifier_url: s.VerifierUrl = None
     prices: s.Prices = None
     now: o.NowServed = None
 

@@ -27,6 +27,7 @@ from keff.policy.spec import DEFAULT_CAP, PolicySpec
 from keff.protocol.address import base_url, checked_key
 from keff.sampling.cost import Price
 from keff.sampling.cost import price_of as listed_price
+from keff.sampling.verifier import verifier_of
 
 __all__ = ["check_only", "deployment_of", "log_to_stderr", "serve", "serve_with_workers"]
 
@@ -65,6 +66,7 @@ def deployment_of(
         port=listen.port,
         model=served.model,
         answer_space=served.space(plan),
+        verifier=verifier_of(served.verifier, served.verifier_url),
         upstream_n=settings.upstream_n,
         state=state_of(served.plan, books.state),
         vote_log=settings.vote_log,

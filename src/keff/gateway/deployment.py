@@ -27,6 +27,7 @@ from keff.gateway.upstream.server import Address
 from keff.gateway.vote.extraction import reader_of
 from keff.gateway.vote.kinds import KindReader
 from keff.gateway.vote.plan_defaults import PlanTerms, terms_of
+from keff.gateway.vote.rated import check_rated
 from keff.gateway.vote.request_policy import Maker, policy_of_plan
 from keff.gateway.vote.shadows import Shadows
 from keff.gateway.vote.votelog import VoteLog
@@ -34,6 +35,7 @@ from keff.plan import Plan
 from keff.plugins import missing_extra
 from keff.policy import Policy
 from keff.protocol.sharing import Sharing
+from keff.sampling.verifier import Verifier
 
 # What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality.
 POLICY = "lead_k:3"
@@ -51,9 +53,9 @@ class Deployment:
     ``keys`` are those of the environment variables that branches name.
 
     ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
-    than the plan, ``upstream_n`` is the most paths that one upstream call asks for. ``state`` is the file of
-    the drift alarm (None: not kept), ``spend`` that of what each key spent, ``otlp`` the collector of
-    traces, ``drain_seconds`` how long a stop waits for requests.
+    than the plan, ``verifier`` rates paths, ``upstream_n`` is the most paths that one upstream call asks for.
+    ``state`` is the file of the drift alarm (None: not kept), ``spend`` that of what each key spent, ``otlp``
+    the collector of traces, ``drain_seconds`` how long a stop waits for requests.
     """
 
     plan: Plan | None = None
@@ -66,6 +68,7 @@ class Deployment:
     port: int = 8080
     model: str | None = None
     answer_space: str | None = None
+    verifier: Verifier | None = None
     upstream_n: int = 1
     state: Path | None = None
     vote_log: Path | None = None
@@ -101,7 +104,8 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         upstream=_upstream(deployment) if board is None else _passing(deployment, board),
         trusted=deployment.address is not None,
         board=board,
-        maker=Maker([branch.name for branch in plan.branches]),
+        maker=Maker([branch.name for branch in plan.branches], plan.calibrations),
+        verifier=deployment.verifier,
         options=options,
         kinds=KindReader(ignored),
         books=kept,
@@ -126,7 +130,9 @@ def _tracer(url: str) -> Tracer:
 def policy_of(deployment: Deployment) -> Policy:
     """Return the policy that answers what states none; raises PlanError."""
     plan = _plan(deployment)
-    return policy_of_plan(plan.policy, [branch.name for branch in plan.branches])
+    policy = policy_of_plan(plan.policy, [branch.name for branch in plan.branches], plan.calibrations)
+    check_rated(plan, policy, deployment.verifier)
+    return policy
 
 
 def _plan(deployment: Deployment) -> Plan:

@@ -44,17 +44,19 @@ from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.plan_defaults import PlanTerms
+from keff.gateway.vote.rated import logprob_of, reads_logprobs, reads_verifier
 from keff.gateway.vote.reading_threads import AnswerReading, ReadingThreads
 from keff.gateway.vote.request_policy import Maker
 from keff.gateway.vote.shadows import Shadows
 from keff.gateway.vote.vote import Rules, Vote
 from keff.gateway.vote.votelog import VoteLog
-from keff.narrow import fields
+from keff.narrow import entries, fields
 from keff.policy import Policy, in_flight_of, parse_policy
 from keff.protocol.sharing import Sharing
 from keff.protocol.tokens import counts_of, summarize, token_logprobs
 from keff.protocol.values import Object
 from keff.sampling.cost import Price, Usage
+from keff.sampling.verifier import Verifier
 
 # The policy of requests too short to hold an answer.
 SINGLE = parse_policy("fixed:1")
@@ -83,6 +85,7 @@ class Service:
     ledger: AccountLedger | None = None
     lengths: AnswerLengths = field(default_factory=AnswerLengths)
     tracer: Tracer | None = None
+    verifier: Verifier | None = None
     kinds: KindReader = field(default_factory=KindReader)
     sharing: Sharing = field(default_factory=lambda: Sharing(1))
     pool: ReadingThreads = field(default_factory=ReadingThreads)
@@ -119,7 +122,7 @@ class Service:
         )
         job.baseline = self.baseline
         if self.board is None:
-            job.head = ask.head("confidence" in policy.needs)
+            job.head = ask.head(reads_logprobs(policy, self.verifier))
             job.headers = self.upstream.headers(caller)
             return job
         job.tab, job.first = self.board.tab(ask.body, caller), self.board.first(policy)
@@ -218,11 +221,14 @@ class Service:
         desk = None if job.reader is None else AnswerReading(job.reader, self.pool, as_json=job.as_json)
 
         async def judge(answer: Answer) -> list[Drawn]:
+            ratings = await self._ratings(job, answer.choices)
             if desk is None:
-                return [self._unsettled(job, choice, answer.body) for choice in answer.choices]
-            return [
-                self._path(job, choice, answer.body, await desk.read(choice)) for choice in answer.choices
-            ]
+                paths = [self._unsettled(job, choice, answer.body) for choice in answer.choices]
+            else:
+                paths = [
+                    self._path(job, choice, answer.body, await desk.read(choice)) for choice in answer.choices
+                ]
+            return paths if ratings is None else list(map(_rated, paths, ratings))
 
         # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
         greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
@@ -305,12 +311,25 @@ class Service:
             self.metrics.count("keff_dollars_total", dollars)
 
     def _path(self, job: RequestJob, choice: Object, body: Object, read: PathReading) -> Drawn:
-        if "confidence" not in job.policy.needs:
+        if not reads_logprobs(job.policy, self.verifier):
             return Drawn(choice, body, read.key, read.truncated)
         summary = summarize(token_logprobs(choice))
         if not job.ask.logprobs:
             choice = {name: value for name, value in choice.items() if name != "logprobs"}
-        return Drawn(choice, body, read.key, read.truncated, summary.mean if summary else float("nan"))
+        return Drawn(choice, body, read.key, read.truncated, logprob_of(summary, job.policy))
+
+    async def _ratings(self, job: RequestJob, choices: Sequence[Object]) -> Sequence[float] | None:
+        """Return the verifier's confidence in each path, NaN where it fails; None where none is asked."""
+        if self.verifier is None or not reads_verifier(job.policy, self.verifier):
+            return None
+        talk = entries(job.ask.view.get("messages"))
+        texts = [str(fields(choice.get("message")).get("content") or "") for choice in choices]
+        found = await asyncio.gather(*(self.verifier.rate(talk, text) for text in texts))
+        failed = sum(value != value for value, _ in found)
+        self.metrics.count("keff_verifier_paths_total", len(found) - failed, became="rated")
+        self.metrics.count("keff_verifier_paths_total", failed, became="failed")
+        self.metrics.count("keff_verifier_seconds_total", sum(seconds for _, seconds in found))
+        return [value for value, _ in found]
 
     def _unsettled(self, job: RequestJob, choice: Object, body: Object) -> Drawn:
         """Return a path whose vote is known only once the kind of the request's answer is."""
@@ -409,3 +428,7 @@ def no_price(account: Account, model: object) -> Problem:
     named = f"the model {model!r:.100}" if isinstance(model, str) else "this request"
     line = f"the key {account.name} is limited in dollars, and {named} has no price at this gateway"
     return Problem(403, line, code="no_price", param="model")
+
+
+def _rated(path: Drawn, confidence: float) -> Drawn:
+    return replace(path, confidence=confidence)

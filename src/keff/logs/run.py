@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import local
@@ -20,6 +20,7 @@ from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run, Scored
 from keff.task import ScoredText, Task
+from keff.usercode import VERIFIER
 
 # Where an imported item keeps confidences, which are no log-probabilities.
 CONFIDENCES = "recorded_confidences"
@@ -31,7 +32,9 @@ CACHED_TOKENS = "recorded_cached_tokens"
 RECORDED = (CONFIDENCES, BRANCHES, SECONDS, PROMPT_TOKENS, CACHED_TOKENS)
 
 
-def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
+def _question(
+    item: Item, paths: Sequence[Scored], ratings: Mapping[tuple[int, int, int], float], *, texts: bool
+) -> Question:
     judged = [path.judged for path in paths if path.judged is not None]
     labels = [reading.correct for reading in judged]
     return Question(
@@ -45,14 +48,15 @@ def _question(item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
         cached_tokens=_cached_tokens(item, paths),
         seconds=_seconds(item, paths),
         branches=item.meta.get(BRANCHES) and tuple(map(str, item.meta[BRANCHES])),
-        confidences=_confidences(item, paths),
+        confidences=_ratings(paths, ratings) or _confidences(item, paths),
         slots=tuple(path.path.slot for path in paths),
         rules=tuple(reading.rule for reading in judged),
         truncated=tuple(int(path.completion.finish == "length") for path in paths),
         cluster=item.cluster,
         question=str(item.messages[-1].get("content", "")) if item.messages else None,
         texts=tuple(path.completion.text for path in paths) if texts else None,
-        meta=_further(paths) | {name: value for name, value in item.meta.items() if name not in RECORDED},
+        meta=_further(paths, rated=bool(ratings))
+        | {name: value for name, value in item.meta.items() if name not in RECORDED},
     )
 
 
@@ -82,13 +86,23 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
     return _numbers(item, CONFIDENCES, len(paths))
 
 
-def _further(paths: Sequence[Scored]) -> dict[str, object]:
-    """Return the further log-probabilities of paths, by the names of their confidences."""
+def _ratings(
+    paths: Sequence[Scored], known: Mapping[tuple[int, int, int], float]
+) -> tuple[float, ...] | None:
+    """Return a verifier's confidence in each path, NaN where it failed; None where there is none."""
+    places = ((path.path.slot, path.path.index, path.path.attempt) for path in paths)
+    return tuple(known.get(place, float("nan")) for place in places) if known else None
+
+
+def _further(paths: Sequence[Scored], *, rated: bool) -> dict[str, object]:
+    """Return the log-probabilities of paths that are not their usual confidence, by name."""
     summaries = [path.completion.logprobs for path in paths]
     named = {
         "logprob_bottom": [summary.bottom if summary else None for summary in summaries],
         "logprob_total": [summary.total if summary else None for summary in summaries],
     }
+    if rated:
+        named["logprob_mean"] = [summary.mean if summary else None for summary in summaries]
     return {NAMED + name: values for name, values in named.items() if any(summaries)}
 
 
@@ -124,7 +138,8 @@ class _Single:
         run = getattr(self._mine, "run", None)
         if not isinstance(run, Run):
             run = self._mine.run = Run.open(self._path)
-        return _question(run.item(item), _launched(run, item), texts=self._texts)
+        ratings = run.ratings(item) if run.has_ratings() else {}
+        return _question(run.item(item), _launched(run, item), ratings, texts=self._texts)
 
 
 class _Judge:
@@ -137,7 +152,7 @@ class _Judge:
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._task: Task | None = None
-        self._cannot = bool(manifest.code)
+        self._cannot = bool(manifest.code.keys() - {VERIFIER})
         self.left_out = 0
 
     def _load(self) -> Task:
@@ -205,12 +220,13 @@ class RunLog:
         """Return the columns of a run; None where it must be read question by question."""
         single = _Single(path, texts=texts)
         with Run.open(path) as run:
-            return None if run.manifest.policy is not None else run_columns(run, single.question)
+            singly = run.manifest.policy is not None or run.has_ratings()
+            return None if singly else run_columns(run, single.question)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
         with Run.open(path) as run:
-            judge = _Judge(run.manifest)
+            judge, rated = _Judge(run.manifest), run.has_ratings()
             order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
             for item in run.items():
                 paths = sorted(
@@ -218,7 +234,7 @@ class RunLog:
                 )
                 kept = judge.judged(item, paths)
                 if kept:
-                    yield _question(item, kept, texts=texts)
+                    yield _question(item, kept, run.ratings(item.id) if rated else {}, texts=texts)
             if judge.left_out:
                 text = f"{judge.left_out} paths are not scored yet and are left out: run keff score {path}"
                 tell(Note("not_scored", text))

@@ -15,12 +15,14 @@ from keff.files import whole
 from keff.policy import for_one_model
 from keff.records import Item, Path, Sampling, stable_hash
 from keff.sampling import EMBEDDINGS
-from keff.sampling.manifest import Config, sampling_config
+from keff.sampling.manifest import Config, Manifest, sampling_config
 from keff.sampling.orders import Order, Progress, Watch
 from keff.sampling.sampler import sample
 from keff.sampling.selection import Selection, choose, remember
 from keff.sampling.store import Run
+from keff.sampling.verifier import Verifier, rate_paths
 from keff.task import ScoredText, Task
+from keff.usercode import VERIFIER, settle_verifier
 
 # Scores that are written at once, so that neither commits nor memory grow with the run.
 SCORES = 1000
@@ -33,7 +35,8 @@ class Job:
     ``options`` are the task's options as given, kept in the manifest so that the run can be scored again.
     ``n`` None takes every item of the task. ``sampling.seed`` also chooses the items, of
     which a ``shard`` (i, m) takes every m-th, from the i-th: the m shards of a run hold each item once.
-    ``chosen`` are the items themselves, where somebody has chosen them already.
+    ``chosen`` are the items themselves, where somebody has chosen them already. ``verifier`` rates every
+    path.
     """
 
     task: Task
@@ -44,6 +47,7 @@ class Job:
     shard: tuple[int, int] = (1, 1)
     options: dict[str, object] = field(default_factory=dict[str, object])
     chosen: Sequence[Item] | None = None
+    verifier: Verifier | None = None
 
     def items(self) -> Selection:
         """Return the items of this job in order."""
@@ -175,11 +179,16 @@ async def draw(job: Job, watch: Watch | None = None) -> Progress:
     items = job.items()
     config = configuration(job, items[0])
     policy = job.order.policy.spec if job.order.policy else None
+    stamp = None if job.verifier is None else job.verifier.stamp
+    if (job.folder / "manifest.json").exists():
+        settle_verifier(str(job.folder), Manifest.read(job.folder).code.get(VERIFIER), stamp)
     with Run.write(
-        job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options
+        job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options, verifier=stamp
     ) as run:
         score(run, job.task)
         progress = await sample(run, job.task, job.engine, items, job.order, watch)
+        if job.verifier is not None:
+            progress.rated = await rate_paths(run, job.task, job.verifier)
         remember(run, items)
         save_embeddings(run)
         return progress

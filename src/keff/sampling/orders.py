@@ -38,7 +38,8 @@ class Progress:
     ``total`` paths are wanted (None under a policy); ``kept`` were there before; ``done`` were drawn now;
     ``failed`` counts failed attempts; ``estimated`` paths have no count of tokens from the server that can
     be right; ``refused`` names the questions that it did not take, with its reason; ``rules`` says how
-    answers were found; ``unfinished`` questions still need paths that failed, under a policy.
+    answers were found; ``unfinished`` questions still need paths that failed, under a policy; ``rated`` are
+    the paths that a verifier rated.
     """
 
     total: int | None = None
@@ -56,6 +57,7 @@ class Progress:
     rules: Counter[str] = field(default_factory=Counter[str])
     stopped: str | None = None
     unfinished: int = 0
+    rated: int = 0
 
 
 Watch = Callable[[Progress], None]

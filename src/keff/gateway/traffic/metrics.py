@@ -40,6 +40,8 @@ COUNTERS: Mapping[str, str] = {
     "keff_paths_total": "Paths by what became of them: voted, abstained, unused, cancelled, shadow, relayed, "
     "abandoned (their request failed or was left).",
     "keff_upstream_failures_total": "Upstream calls that failed.",
+    "keff_verifier_paths_total": "Paths that the verifier rated, or failed on.",
+    "keff_verifier_seconds_total": "Seconds that the verifier took.",
     "keff_tokens_total": "Tokens that the upstream billed.",
     "keff_odd_usage_total": "Upstream answers whose usage cannot be right; it is not counted.",
     "keff_dollars_total": "Dollars that they cost, where a price is given.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -15,9 +15,12 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.http.request import Wish
 from keff.policy import Branching, Policy, PolicyWarning, parse_policy
 from keff.policy.spec import PolicySpec
+from keff.stats.voting.calibration import Calibration
 
 # What a view in a gateway carries; ``branches`` too where the plan has them.
 SERVABLE = frozenset({"answers", "confidence"})
+
+UNCALIBRATED = "needs a calibration of its confidence: keff analyze RECORD -o plan.json makes a plan with one"
 
 # How many policies of requests are kept, and up to which cap.
 #
@@ -26,16 +29,20 @@ SERVABLE = frozenset({"answers", "confidence"})
 KEPT, KEPT_CAP = 8, 32
 
 
-def policy_of_plan(spec: str, branches: Collection[str] = ()) -> Policy:
+def policy_of_plan(
+    spec: str, branches: Collection[str] = (), calibrations: Mapping[str, Calibration] | None = None
+) -> Policy:
     """Return the policy of a plan with these branches; raises PlanError for one that cannot be served."""
     try:
-        policy = _parsed(spec)
+        policy = _parsed(spec, calibrations)
     except PolicyError as error:
         raise PlanError(f"the plan's policy cannot be served: {error}") from None
     if isinstance(policy, Branching):
         missing = [name for name in policy.branches if name not in branches]
         if missing:
             raise PlanError(f"the plan's policy asks the branch {missing[0]}, which the plan does not have")
+    elif "calibration" in policy.needs:
+        raise PlanError(f"the plan's policy {spec} {UNCALIBRATED}")
     elif not policy.needs <= SERVABLE:
         raise PlanError(
             f"the plan's policy {spec} needs {', '.join(sorted(policy.needs - SERVABLE))}: fit it"
@@ -52,8 +59,10 @@ class Maker:
     thread with others that do, and stops nobody else.
     """
 
-    def __init__(self, branches: Collection[str] = ()) -> None:
-        self._branches = branches
+    def __init__(
+        self, branches: Collection[str] = (), calibrations: Mapping[str, Calibration] | None = None
+    ) -> None:
+        self._branches, self._calibrations = branches, calibrations
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="policies")
         self._kept: OrderedDict[str, Policy] = OrderedDict()
 
@@ -68,7 +77,9 @@ class Maker:
             spec = str(_asked(plan, wish, most))
             if spec not in self._kept:
                 loop = asyncio.get_running_loop()
-                policy = await loop.run_in_executor(self._thread, made, spec, most, self._branches)
+                policy = await loop.run_in_executor(
+                    self._thread, made, spec, most, self._branches, self._calibrations
+                )
                 if policy.cap > KEPT_CAP:
                     return policy
                 self._kept[spec] = policy
@@ -84,9 +95,16 @@ class Maker:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def made(spec: str, most: int, branches: Collection[str] = ()) -> Policy:
+def made(
+    spec: str,
+    most: int,
+    branches: Collection[str] = (),
+    calibrations: Mapping[str, Calibration] | None = None,
+) -> Policy:
     """Return the policy of a spec whose size was checked; raises Problem (400) or PolicyError."""
-    policy = _parsed(spec)
+    policy = _parsed(spec, calibrations)
+    if "calibration" in policy.needs:
+        raise PolicyError(f"{spec} {UNCALIBRATED}")
     if policy.cap > most:
         raise _too_many(policy.cap, most)
     asked = policy.branches if isinstance(policy, Branching) else ()
@@ -122,10 +140,10 @@ def _names() -> frozenset[str]:
     return frozenset(plugins.names("policy"))
 
 
-def _parsed(spec: str) -> Policy:
+def _parsed(spec: str, calibrations: Mapping[str, Calibration] | None = None) -> Policy:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PolicyWarning)
         try:
-            return parse_policy(spec)
+            return parse_policy(spec, calibrations)
         except (ValueError, TypeError, OverflowError) as error:
             raise PolicyError(f"policy {spec!r}: {error}") from error

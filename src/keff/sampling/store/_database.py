@@ -36,6 +36,11 @@ create table if not exists embeddings (
   vector blob not null,
   primary key (item, slot, path, attempt)
 ) strict;
+create table if not exists confidences (
+  item text not null, slot integer not null, path integer not null, attempt integer not null,
+  version text not null, value real not null, seconds real not null,
+  primary key (item, slot, path, attempt, version)
+) strict;
 create index if not exists paths_failed on paths (item) where error is not null;
 create trigger if not exists paths_keep before update on paths
 begin select raise(abort, 'committed paths never change'); end;

@@ -132,6 +132,25 @@ class Reads:
                 f"{self.folder}: item {item!r} is damaged ({error}): restore the folder from a copy"
             ) from None
 
+    def has_ratings(self) -> bool:
+        """Return whether a verifier has rated a path; runs of older versions have no place for it."""
+        named = self._rows("select 1 from sqlite_master where name = 'confidences'", ())
+        return next(named, None) is not None and (
+            next(self._rows("select 1 from confidences limit 1", ()), None) is not None
+        )
+
+    def ratings(self, item: str, version: str | None = None) -> dict[tuple[int, int, int], float]:
+        """Return the verifier's confidence in the paths of an item, by slot, path and attempt.
+
+        Of one version of the verifier, else of the last one that rated the path.
+        """
+        rows = self._rows(
+            "select slot, path, attempt, value from confidences where item = ? and ? in (version, '') "
+            "order by rowid",
+            (item, version or ""),
+        )
+        return {(row["slot"], row["path"], row["attempt"]): row["value"] for row in rows}
+
     def paths(self, columns: Sequence[str], size: int) -> Iterator[list[tuple[object, ...]]]:
         """Yield some columns of every completed path with its score, as they came, ``size`` at a time."""
         return self._blocks(

@@ -23,7 +23,7 @@ from keff.sampling.store._database import DATABASE, clear_errors, connect, take_
 from keff.sampling.store._reads import Reads
 from keff.sampling.store.rows import item_row, path_row, storable
 from keff.task import ScoredText
-from keff.usercode import UNSAFE, stamps, without_code
+from keff.usercode import UNSAFE, VERIFIER, Stamp, stamps, without_code
 
 # Paths between two forced writes to disk.
 BATCH = 64
@@ -95,9 +95,11 @@ class Run(Reads):
         k: int,
         policy: str | None = None,
         options: dict[str, object] | None = None,
+        verifier: Stamp | None = None,
     ) -> Run:
         """Create a run, or resume one under an equal configuration (n, K and policy may change).
 
+        ``verifier`` names what rates its paths, where something does.
         Raises StoreError that shows the differing fields when the configurations differ, when the folder
         holds something else, or when another process is writing to it.
         """
@@ -105,7 +107,7 @@ class Run(Reads):
             folder.mkdir(parents=True, exist_ok=True)
             lock = take_lock(folder)
         try:
-            manifest = _manifest(config, options or {}, n=n, k=k, policy=policy)
+            manifest = _manifest(config, options or {}, verifier, n=n, k=k, policy=policy)
             if (folder / "manifest.json").exists():
                 old = Manifest.read(folder)
                 _refuse_other(folder, old.config, config)
@@ -188,6 +190,14 @@ class Run(Reads):
             )
         self._disk.committed(len(paths))
 
+    def add_ratings(self, ratings: Sequence[tuple[Path, float, float]], version: str) -> None:
+        """Keep the verifier's confidence in paths, and the seconds that each took, under its version."""
+        rows = [(p.item, p.slot, p.index, p.attempt, version, *rating) for p, *rating in ratings]
+        with clear_errors(self.folder), self._database:
+            self._database.executemany(
+                "insert into confidences values (?, ?, ?, ?, ?, ?, ?) on conflict do nothing", rows
+            )
+
     def add_scores(self, scores: Sequence[tuple[Path, ScoredText]], version: str) -> None:
         """Keep what was read from paths under a task version; newer readings replace older ones."""
         rows = [
@@ -203,14 +213,22 @@ class Run(Reads):
             )
 
 
-def _manifest(config: Config, options: dict[str, object], *, n: int, k: int, policy: str | None) -> Manifest:
+def _manifest(
+    config: Config,
+    options: dict[str, object],
+    verifier: Stamp | None,
+    *,
+    n: int,
+    k: int,
+    policy: str | None,
+) -> Manifest:
     return Manifest(
         config=config,
         n=n,
         k=k,
         policy=policy,
         task_options=without_code(options),
-        code=stamps(options),
+        code=stamps(options) | ({} if verifier is None else {VERIFIER: verifier}),
         unsafe_exec=bool(options.get(UNSAFE)),
     )
 

@@ -1,0 +1,55 @@
+"""Where the confidence of a path comes from in a gateway: a verifier, or the log-probabilities of a reply."""
+
+from __future__ import annotations
+
+from keff.errors import PlanError
+from keff.narrow import fields
+from keff.plan import Plan
+from keff.policy import Policy, calibrated, confidence_of
+from keff.records import Logprobs
+from keff.sampling.verifier import Verifier
+from keff.stats.votes import CONFIDENCE
+from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, settle_verifier
+
+LOGPROBS = {"logprob_mean": "mean", "logprob_bottom": "bottom", "logprob_total": "total"}
+
+
+def reads_verifier(policy: Policy, verifier: Verifier | None) -> bool:
+    """Return whether a policy reads the verifier's confidence."""
+    name = confidence_of(policy)
+    return verifier is not None and name is not None and name not in LOGPROBS
+
+
+def reads_logprobs(policy: Policy, verifier: Verifier | None) -> bool:
+    """Return whether a policy reads log-probabilities, which the upstream has to be asked for."""
+    return confidence_of(policy) is not None and not reads_verifier(policy, verifier)
+
+
+def logprob_of(summary: Logprobs | None, policy: Policy) -> float:
+    """Return the log-probability that a policy reads, NaN where the server gave none."""
+    if summary is None:
+        return float("nan")
+    return float(getattr(summary, LOGPROBS.get(confidence_of(policy) or "", "mean")))
+
+
+def check_rated(plan: Plan, policy: Policy, verifier: Verifier | None) -> None:
+    """Raise PlanError or UsageError where nothing gives the confidence that the plan's policy was judged on.
+
+    A run of keff says what rated its paths. Of another record nobody knows what its column is: without a
+    verifier it passes for a log-probability only where no number of it is above 0.
+    """
+    name = confidence_of(policy)
+    if name is None or name in LOGPROBS:
+        return
+    code = fields(fields((plan.task or {}).get("code")).get(VERIFIER))
+    recorded = Stamp(str(code["name"]), str(code["sha256"])) if code else None
+    settle_verifier("the plan", recorded, None if verifier is None else verifier.stamp)
+    held = calibrated(policy)
+    if verifier is not None or held is None or held.calibration is None:
+        return
+    above = held.calibration.informs and held.calibration.confidences[-1] > 0
+    if name != CONFIDENCE or above:
+        raise PlanError(
+            f"the plan's policy {policy.spec} reads a confidence of its record that is no log-probability: "
+            f"name what rates paths with {VERIFIER_FLAGS}"
+        )

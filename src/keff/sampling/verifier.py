@@ -1,0 +1,201 @@
+"""A verifier that rates paths: the user's own function, or a reward model that is served behind a URL."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+import httpx2
+
+from keff.errors import UsageError
+from keff.narrow import fields, items
+from keff.records import Message, stable_hash
+from keff.sampling.store import Run
+from keff.task import Task
+from keff.usercode import Stamp, UserCode
+
+AT_ONCE = 8
+"""Paths that are rated at once: a reward model of one GPU batches about so many."""
+
+SECONDS = 60.0
+"""How long one rating may take, by the clock. A busy server needs a generous limit."""
+
+MOST_HUNG = 8
+"""So many calls of a function that never came back end it: a thread cannot be stopped."""
+
+
+class Rates(Protocol):
+    """Rates a text that answers a prompt."""
+
+    async def __call__(self, messages: Sequence[Message], text: str) -> object:
+        """Return what should be a number."""
+        ...
+
+
+@dataclass
+class Verifier:
+    """Rates paths, some at once and each within a time limit; a path that it fails on is NaN, and counted.
+
+    ``stamp`` names it, with the hash of the function's file or of the URL: its version.
+    """
+
+    stamp: Stamp
+    rates: Rates
+    seconds: float = SECONDS
+    failures: Counter[str] = field(default_factory=Counter[str])
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE), repr=False)
+
+    async def rate(self, messages: Sequence[Message], text: str) -> tuple[float, float]:
+        """Return the confidence in a path, NaN where it cannot be had, and the seconds that it took."""
+        async with self._places:
+            begun = time.monotonic()
+            try:
+                async with asyncio.timeout(self.seconds):
+                    rating = await self.rates(messages, text)
+            except TimeoutError:
+                return self._failed(f"takes more than {self.seconds:g} s"), time.monotonic() - begun
+            except Exception as error:  # whatever somebody else's code raises must not end a run
+                return self._failed(f"raises {type(error).__name__}"), time.monotonic() - begun
+            spent = time.monotonic() - begun
+        if isinstance(rating, bool) or not isinstance(rating, int | float) or not math.isfinite(rating):
+            kind = repr(rating) if isinstance(rating, float) else type(rating).__name__
+            return self._failed(f"returns {kind}, not a number"), spent
+        return float(rating), spent
+
+    def _failed(self, why: str) -> float:
+        self.failures[why] += 1
+        return float("nan")
+
+    def told(self) -> str | None:
+        """Return in one line what failed; None where nothing did."""
+        if not self.failures:
+            return None
+        reasons = ", ".join(f"{why} ({count})" for why, count in self.failures.most_common(3))
+        return f"the verifier {self.stamp.name} {reasons}: these paths are ordinary votes"
+
+
+async def rate_paths(run: Run, task: Task, verifier: Verifier) -> int:
+    """Rate every completed path of a run that this version has not rated; returns how many were rated now.
+
+    A path on which the verifier fails is not kept, so that the next call tries it again.
+    """
+    version, done = verifier.stamp.sha256, 0
+    for item in run.items():
+        known = run.ratings(item.id, version)
+        owed = [
+            path
+            for path in run.kept(item.id)
+            if (path.path.slot, path.path.index, path.path.attempt) not in known
+        ]
+        found = await asyncio.gather(
+            *(verifier.rate(task.messages(item, one.path.slot), one.completion.text) for one in owed)
+        )
+        kept = [
+            (one.path, *rating) for one, rating in zip(owed, found, strict=True) if rating[0] == rating[0]
+        ]
+        run.add_ratings(kept, version)
+        done += len(kept)
+    return done
+
+
+def verifier_of(function: str | None, url: str | None) -> Verifier | None:
+    """Return the verifier that ``--verifier`` or ``--verifier-url`` names; raises UsageError for both."""
+    if function is not None and url is not None:
+        raise UsageError("give --verifier or --verifier-url, not both")
+    if function is not None:
+        code = UserCode.parse(function, "verifier")
+        return Verifier(code.stamp, OwnFunction(code.load("verifier")))
+    if url is None:
+        return None
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"--verifier-url {url}: write http://HOST:PORT/score, /classify or /pooling")
+    return Verifier(Stamp(url, stable_hash(url)), RewardModel(url))
+
+
+def prompt_of(messages: Sequence[Message]) -> str:
+    """Return what the messages say, one after the other: the prompt that a verifier sees."""
+    return "\n\n".join(str(message.get("content") or "") for message in messages)
+
+
+@dataclass
+class OwnFunction:
+    """``function(prompt, text)`` of the user, with all rights of this process: awaited, or in a thread."""
+
+    function: Callable[..., object]
+    _hung: int = 0
+
+    async def __call__(self, messages: Sequence[Message], text: str) -> object:
+        """Return what the function does."""
+        if inspect.iscoroutinefunction(self.function):
+            return await cast("Awaitable[object]", self.function(prompt_of(messages), text))
+        if self._hung >= MOST_HUNG:
+            raise TimeoutError
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[object] = loop.create_future()
+
+        def work() -> None:
+            try:
+                found, error = self.function(prompt_of(messages), text), None
+            except Exception as raised:
+                found, error = None, raised
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_settle, done, found, error)
+
+        # A thread that nobody waits for: one that hangs must not keep the process from its end.
+        threading.Thread(target=work, daemon=True, name="verifier").start()
+        try:
+            return await done
+        except asyncio.CancelledError:
+            self._hung += 1
+            raise
+
+
+def _settle(done: asyncio.Future[object], found: object, error: Exception | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(found)
+    else:
+        done.set_exception(error)
+
+
+@dataclass
+class RewardModel:
+    """A reward or classify endpoint in vLLM's form: ``/score``, ``/classify`` or ``/pooling``."""
+
+    url: str
+    _client: httpx2.AsyncClient | None = None
+
+    async def __call__(self, messages: Sequence[Message], text: str) -> object:
+        """Return the one number of the reply: of several classes that of the last."""
+        self._client = self._client or httpx2.AsyncClient(timeout=SECONDS)
+        if self.url.endswith("/score"):
+            body: dict[str, object] = {"text_1": prompt_of(messages), "text_2": text}
+        elif self.url.endswith("/classify"):
+            body = {"input": f"{prompt_of(messages)}\n\n{text}"}
+        else:
+            said = {"role": "assistant", "content": text}
+            body = {"messages": [*(dict(message) for message in messages), said]}
+        reply = await self._client.post(self.url, json=body)
+        reply.raise_for_status()
+        return next(_numbers(reply.json()), None)
+
+
+def _numbers(body: object) -> Iterator[object]:
+    """Yield what may be the rating in a reply: a score, the last class's probability, a pooled value."""
+    found = fields(body)
+    parts: list[Mapping[str, Any]] = [fields(part) for part in items(found.get("data"))] or [found]
+    for part in parts[-1:]:
+        for name in ("score", "reward", "probs", "data"):
+            value = part.get(name)
+            while isinstance(value, list) and value:
+                value = cast("list[object]", value)[-1]
+            if value is not None:
+                yield value
