@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -58,6 +59,8 @@ from keff.protocol.values import Object
 from keff.sampling.cost import Price, Usage
 from keff.sampling.verifier import Verifier
 
+log = logging.getLogger("keff.gateway")
+
 # The policy of requests too short to hold an answer.
 SINGLE = parse_policy("fixed:1")
 
@@ -86,6 +89,7 @@ class Service:
     lengths: AnswerLengths = field(default_factory=AnswerLengths)
     tracer: Tracer | None = None
     verifier: Verifier | None = None
+    gives_logprobs: bool = True
     kinds: KindReader = field(default_factory=KindReader)
     sharing: Sharing = field(default_factory=lambda: Sharing(1))
     pool: ReadingThreads = field(default_factory=ReadingThreads)
@@ -122,7 +126,7 @@ class Service:
         )
         job.baseline = self.baseline
         if self.board is None:
-            job.head = ask.head(reads_logprobs(policy, self.verifier))
+            job.head = ask.head(self.gives_logprobs and reads_logprobs(policy, self.verifier))
             job.headers = self.upstream.headers(caller)
             return job
         job.tab, job.first = self.board.tab(ask.body, caller), self.board.first(policy)
@@ -210,8 +214,7 @@ class Service:
             if job.tab is not None:
                 return await self._draw(job, job.tab, job.tab.branch(branch, job.policy), start, n)
             try:
-                with job.launched(n):
-                    answer = await called(job, self.upstream, job.body(start, n), job.headers)
+                answer = await self._called(job, start, n)
             except UpstreamError as error:
                 self.charge(job, error.usage)
                 raise
@@ -237,6 +240,21 @@ class Service:
         settlement = Settlement(view.get("response_format"), view.get("tools"))
         sharing = Sharing(1) if greedy else self.sharing
         return Vote(rules, call, judge, sharing, shares, settlement=settlement)
+
+    async def _called(self, job: RequestJob, start: int, n: int) -> Answer:
+        """Make one call; a server that refuses log-probabilities is not asked for them again."""
+        try:
+            with job.launched(n):
+                return await called(job, self.upstream, job.body(start, n), job.headers)
+        except UpstreamError as error:
+            asked = reads_logprobs(job.policy, self.verifier) and not job.ask.logprobs
+            if not asked or error.status not in (400, 422) or "logprobs" not in str(error):
+                raise
+        if self.gives_logprobs:
+            log.warning("the upstream refuses log-probabilities: every path is an ordinary vote")
+        self.gives_logprobs, job.head = False, job.ask.head(False)
+        with job.launched(n):
+            return await called(job, self.upstream, job.body(start, n), job.headers)
 
     def deadline(self, job: RequestJob) -> float:
         """Return within how many seconds a job is answered.

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, cast
 
 import httpx2
@@ -50,10 +51,12 @@ class Verifier:
     rates: Rates
     seconds: float = SECONDS
     failures: Counter[str] = field(default_factory=Counter[str])
-    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE), repr=False)
+    _places: asyncio.Semaphore | None = field(default=None, repr=False)
 
     async def rate(self, messages: Sequence[Message], text: str) -> tuple[float, float]:
         """Return the confidence in a path, NaN where it cannot be had, and the seconds that it took."""
+        # Made where it is used: a verifier travels to the processes of a gateway.
+        self._places = self._places or asyncio.Semaphore(AT_ONCE)
         async with self._places:
             begun = time.monotonic()
             try:
@@ -111,7 +114,7 @@ def verifier_of(function: str | None, url: str | None) -> Verifier | None:
         raise UsageError("give --verifier or --verifier-url, not both")
     if function is not None:
         code = UserCode.parse(function, "verifier")
-        return Verifier(code.stamp, OwnFunction(code.load("verifier")))
+        return Verifier(code.stamp, OwnFunction(partial(code.load, "verifier")))
     if url is None:
         return None
     if not url.startswith(("http://", "https://")):
@@ -126,15 +129,16 @@ def prompt_of(messages: Sequence[Message]) -> str:
 
 @dataclass
 class OwnFunction:
-    """``function(prompt, text)`` of the user, with all rights of this process: awaited, or in a thread."""
+    """The user's ``function(prompt, text)``, with all rights of this process: awaited, or in a thread."""
 
-    function: Callable[..., object]
+    load: Callable[[], Callable[..., object]]
     _hung: int = 0
 
     async def __call__(self, messages: Sequence[Message], text: str) -> object:
         """Return what the function does."""
-        if inspect.iscoroutinefunction(self.function):
-            return await cast("Awaitable[object]", self.function(prompt_of(messages), text))
+        function = self.load()
+        if inspect.iscoroutinefunction(function):
+            return await cast("Awaitable[object]", function(prompt_of(messages), text))
         if self._hung >= MOST_HUNG:
             raise TimeoutError
         loop = asyncio.get_running_loop()
@@ -142,7 +146,7 @@ class OwnFunction:
 
         def work() -> None:
             try:
-                found, error = self.function(prompt_of(messages), text), None
+                found, error = function(prompt_of(messages), text), None
             except Exception as raised:
                 found, error = None, raised
             if not loop.is_closed():

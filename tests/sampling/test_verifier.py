@@ -1,0 +1,125 @@
+"""--verifier and --verifier-url: each path rated once per version, stored with the run, read as confidence."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import sqlite3
+from pathlib import Path
+
+import httpx2
+import numpy as np
+import pytest
+
+from command_line import keff
+from keff.errors import UsageError
+from keff.reading.open import open_record
+from keff.sampling.verifier import RewardModel, Verifier, verifier_of
+from keff.usercode import Stamp
+
+SOURCE = """
+CALLS = []
+def rate(prompt, text):
+    CALLS.append(text)
+    assert prompt
+    if len(CALLS) % 5 == 0:
+        raise RuntimeError("the fifth")
+    return len(text)
+"""
+
+
+def draw(folder: Path, *options: str, n: int = 4) -> dict[str, object]:
+    said = keff(
+        *("sample", "starter", "--engine", "fake", "--run", str(folder), "--n", str(n), "--k", "3"),
+        *("--json", *options),
+    )
+    return json.loads(said.stdout)
+
+
+def test_paths_are_rated_once_and_failures_again(tmp_path: Path) -> None:
+    file, run = tmp_path / "rm.py", tmp_path / "run"
+    file.write_text(SOURCE)
+    first = draw(run, "--verifier", f"{file}:rate")
+    assert (first["rated"], first["verifier_failed"]) == (10, 2)
+    votes = open_record(run).ballot.votes
+    assert votes.confidences is not None
+    assert np.isnan(votes.confidences).sum() == 2
+    assert set(votes.named) == {"logprob_mean", "logprob_bottom", "logprob_total"}
+    again = draw(run, "--verifier", f"{file}:rate")
+    assert (again["drawn"], again["rated"]) == (0, 2)
+    with sqlite3.connect(run / "paths.sqlite") as database:
+        rows = database.execute("select count(*), count(distinct version), min(seconds) from confidences")
+        count, versions, seconds = rows.fetchone()
+    assert (count, versions) == (12, 1)
+    assert seconds >= 0
+
+
+def test_the_verifier_is_named_again_and_unchanged(tmp_path: Path) -> None:
+    file, run = tmp_path / "rm.py", tmp_path / "run"
+    file.write_text(SOURCE)
+    draw(run, "--verifier", f"{file}:rate")
+    options = ("sample", "starter", "--engine", "fake", "--run", str(run), "--n", "4", "--k", "4")
+    without = keff(*options)
+    assert without.returncode == 2
+    assert "add --verifier FILE.py:function" in " ".join(without.stderr.split())
+    file.write_text(SOURCE + "\n")
+    other = keff(*options, "--verifier", f"{file}:rate")
+    assert other.returncode == 2
+    assert "put the old one back" in " ".join(other.stderr.split())
+    assert json.loads((run / "manifest.json").read_text())["code"]["verifier"]["name"] == "rm.py:rate"
+
+
+@pytest.mark.parametrize(
+    ("path", "reply", "rating"),
+    [
+        ("/score", {"data": [{"score": 0.75}]}, 0.75),
+        ("/classify", {"data": [{"label": "good", "probs": [0.2, 0.8]}]}, 0.8),
+        ("/pooling", {"data": [{"data": [[0.1], [0.4]]}]}, 0.4),
+        ("/mine", {"reward": -2.5}, -2.5),
+    ],
+)
+def test_reward_models_are_asked_in_the_form_of_vllm(
+    path: str, reply: dict[str, object], rating: float
+) -> None:
+    asked: list[dict[str, object]] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(json.loads(request.content))
+        return httpx2.Response(200, json=reply)
+
+    async def rate() -> tuple[float, float]:
+        model = RewardModel(f"http://rm{path}", httpx2.AsyncClient(transport=httpx2.MockTransport(answer)))
+        return await Verifier(Stamp("rm", "00"), model).rate([{"role": "user", "content": "Q?"}], "A.")
+
+    assert asyncio.run(rate())[0] == rating
+    assert "Q?" in json.dumps(asked[0]) and "A." in json.dumps(asked[0])
+
+
+def test_a_reward_model_that_is_down_is_counted() -> None:
+    def refuse(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(503, request=request)
+
+    async def rate() -> Verifier:
+        model = RewardModel("http://rm/score", httpx2.AsyncClient(transport=httpx2.MockTransport(refuse)))
+        verifier = Verifier(Stamp("rm", "00"), model)
+        assert np.isnan((await verifier.rate([], "A."))[0])
+        return verifier
+
+    assert "HTTPStatusError" in str(asyncio.run(rate()).told())
+
+
+def test_a_verifier_travels_to_another_process(tmp_path: Path) -> None:
+    (tmp_path / "rm.py").write_text("def rate(prompt, text):\n    return 2.0\n")
+    verifier = verifier_of(f"{tmp_path / 'rm.py'}:rate", None)
+    again = pickle.loads(pickle.dumps(verifier))
+    assert asyncio.run(again.rate([], "A."))[0] == 2.0
+
+
+def test_both_flags_and_no_url_are_refused() -> None:
+    with pytest.raises(UsageError, match="not both"):
+        verifier_of("a.py:f", "http://x/score")
+    with pytest.raises(UsageError, match="http://HOST"):
+        verifier_of(None, "localhost/score")
+    with pytest.raises(UsageError, match=r"FILE\.py:function"):
+        verifier_of("rate", None)
