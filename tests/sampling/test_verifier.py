@@ -1,4 +1,4 @@
-"""--verifier and --verifier-url: each path rated once per version, stored with the run, read as confidence."""
+"""Verifiers: each path is rated once per version, stored with the run, and read as a confidence."""
 
 from __future__ import annotations
 

@@ -36,15 +36,19 @@ class ConfidenceWorth(Result):
     unknown: int = 0
     reliability: tuple[ReliabilityPoint, ...] = ()
 
-    def sentence(self, several: bool) -> str:
+    def sentence(self, *, several: bool) -> str:
         """Return it in one sentence, named where there are ``several``."""
+        without = f"; {self.unknown} paths without one are ordinary votes" if self.unknown else ""
+        return f"{self._said(several=several)}{without}."
+
+    def _said(self, *, several: bool) -> str:
         whose = f"Your confidences {self.name}" if several else "Your confidences"
         about = f"AUC {number(self.auc.value)}"
         gain = self.gain_at_equal_cost
         if gain is None or self.pays is False:
-            return f"{whose} carry nothing here ({about})."
+            return f"{whose} carry nothing here ({about})"
         turned = ", lower is better" if self.sign < 0 else ""
         lo, hi = gain.limits or (gain.value, gain.value)
         points = f"{100 * gain.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}] points at equal cost"
         verb = "pay" if self.pays else "may pay"
-        return f"{whose} {verb}: {points} ({self.policy}; {about}{turned})."
+        return f"{whose} {verb}: {points} ({self.policy}; {about}{turned})"

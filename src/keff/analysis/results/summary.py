@@ -23,7 +23,7 @@ def statements(analysis: Analysis, *, verbose: bool = False) -> list[str]:
     """
     worth = analysis.confidences or ()
     told = [*sentences(analysis.decision, verbose=verbose), *money(analysis.recommendation)]
-    told += [found.sentence(len(worth) > 1) for found in worth]
+    told += [found.sentence(several=len(worth) > 1) for found in worth]
     return [
         *told,
         "",

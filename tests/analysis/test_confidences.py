@@ -1,0 +1,150 @@
+"""Confidences in the decision: what pays is recommended, what is noise is not, and the plan holds it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import keff
+from keff.analysis.decision import Aim, decide
+from keff.analysis.decision.confidences import rated_paths
+from keff.plan import Plan
+from keff.policy import confidence_of, parse_policy
+from keff.reading.open import open_record
+from keff.stats.votes import Votes
+
+RM = Path(__file__).parents[3] / "shared/data/recorded/qwen25math_math100_rm.jsonl"
+
+
+def scored(seed: int, n: int = 100, k: int = 8, lift: float = 2.0) -> Votes:
+    rng = np.random.default_rng(seed)
+    hard = rng.normal(0.8, 1.5, (n, 1))
+    right = (rng.random((n, k)) < 1 / (1 + np.exp(-hard))).astype(int)
+    answers = np.where(right, 0, rng.integers(1, 4, (n, k)))
+    return Votes(answers, right, confidences=lift * right + rng.normal(size=(n, k)) + 0.5 * hard)
+
+
+def test_a_good_confidence_pays_and_is_recommended() -> None:
+    decided = decide(scored(0), Aim())
+    (found,) = decided.confidences
+    assert found.pays is True and found.gain_at_equal_cost is not None
+    assert found.auc.value > 0.85 and found.gain_at_equal_cost.value > 0.01
+    assert confidence_of(parse_policy(decided.decision.policy)) == "confidence"
+    expected = decided.decision.expected_paths
+    plain = decide(replace(scored(0), confidences=None), Aim()).decision.expected_paths
+    assert expected is not None and plain is not None
+    assert expected.value < 0.7 * plain.value
+    assert "pay: +" in found.sentence(several=False)
+
+
+def test_noise_is_recommended_in_at_most_one_of_twenty() -> None:
+    recommended = 0
+    for seed in range(120):
+        votes = scored(seed, n=60)
+        assert votes.confidences is not None
+        noise = np.random.default_rng(seed).permuted(votes.confidences, axis=1)
+        votes = replace(votes, confidences=noise)
+        if rated_paths(votes, 8).rules:  # no other record has a rule that could be recommended
+            recommended += confidence_of(parse_policy(decide(votes, Aim()).decision.policy)) is not None
+    assert recommended <= 11  # 5% of 120, and two standard errors
+
+
+def test_several_confidences_are_told_apart() -> None:
+    votes = scored(1)
+    assert votes.confidences is not None
+    noise = np.random.default_rng(0).normal(size=votes.confidences.shape)
+    votes = Votes(votes.answers, votes.correct, named={"judge": votes.confidences, "length": noise})
+    judge, length = decide(votes, Aim()).confidences
+    assert (judge.name, judge.pays, length.pays) == ("judge", True, False)
+    assert "confidence=judge" in str(judge.policy)
+    assert length.sentence(several=True).startswith("Your confidences length carry nothing here (AUC 0.")
+
+
+def test_what_is_missing_is_counted_and_the_sign_is_said() -> None:
+    votes = scored(2)
+    assert votes.confidences is not None
+    given = -votes.confidences
+    given[:, 0] = np.nan
+    given[0, 1] = np.inf
+    (found,) = decide(replace(votes, confidences=given), Aim()).confidences
+    assert (found.sign, found.unknown) == (-1, 101)
+    assert "lower is better" in found.sentence(several=False)
+    assert "101 paths without one are ordinary votes" in found.sentence(several=False)
+
+
+def test_reliability_points_lie_near_the_diagonal() -> None:
+    (found,) = decide(scored(3, n=400), Aim()).confidences
+    assert len(found.reliability) == 10
+    assert sum(point.paths for point in found.reliability) == 3200
+    assert max(abs(point.chance - point.right) for point in found.reliability) < 0.12
+
+
+def test_without_labels_or_confidences_there_is_nothing_to_say() -> None:
+    votes = scored(4)
+    assert decide(replace(votes, correct=None), Aim()).confidences == ()
+    assert decide(replace(votes, confidences=None), Aim()).confidences == ()
+
+
+def log(folder: Path, votes: Votes, **more: object) -> Path:
+    assert votes.answers is not None and votes.correct is not None and votes.confidences is not None
+    path = folder / "scored.jsonl"
+    lines = [
+        {
+            "id": str(place),
+            "all_answers": list(map(str, votes.answers[place].tolist())),
+            "all_correct": votes.correct[place].tolist(),
+            "confidence.judge": votes.confidences[place].tolist(),
+            **more,
+        }
+        for place in range(votes.n)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_named_confidences_of_a_log_come_into_plan_and_page(tmp_path: Path) -> None:
+    path = log(tmp_path, scored(5))
+    said = keff("analyze", path, "-o", tmp_path / "plan.json", "--json")
+    assert said.returncode == 0, said.stderr
+    (found,) = json.loads(said.stdout)["confidences"]
+    assert (found["name"], found["pays"]) == ("judge", True)
+    plan = Plan.read(tmp_path / "plan.json")
+    assert set(plan.calibrations) == {"judge"}
+    assert "calibration" not in parse_policy(plan.policy, plan.calibrations).needs
+    replayed = keff("replay", path, "--policy", "switch:0.8,cap=8,confidence=judge", "--json")
+    assert json.loads(replayed.stdout)["policies"][0]["mean_paths"] < 5
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [([1, 2], "a number for each path"), (["x"] * 8, "not a number"), ("high", "must be a list")],
+)
+def test_bad_confidences_of_a_log_are_one_line(tmp_path: Path, given: object, says: str) -> None:
+    said = keff("analyze", log(tmp_path, scored(6, n=12), **{"confidence.judge": given}))
+    assert said.returncode == 2
+    assert says in " ".join(said.stderr.split())
+
+
+def test_infinite_confidences_of_a_log_are_read(tmp_path: Path) -> None:
+    path = log(tmp_path, scored(7, n=12), all_confidences=[float("inf")] * 8)
+    votes = open_record(path).ballot.votes
+    assert votes.confidences is not None
+    assert np.isinf(votes.confidences).all()
+
+
+@pytest.mark.skipif(not RM.exists(), reason="the recorded generations are not here")
+def test_the_reward_model_record_switches_at_its_first_good_path(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in RM.read_text().splitlines()]
+    for row in rows:
+        row["all_confidences"] = row.pop("meta")["rm_score"]
+    path = tmp_path / "rm.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    decided = decide(open_record(path).ballot.votes, Aim())
+    expected = decided.decision.expected_paths
+    assert decided.decision.policy.startswith("switch:")
+    assert expected is not None and expected.value < 2.35  # lead_k:2 without the reward model
+    assert decided.confidences[0].pays is True
