@@ -71,7 +71,10 @@ def test_columns_are_what_questions_give(
     assert (quick.ballot.votes.confidences is None) == (refuse > 0)
     for field in dataclasses.fields(Votes):
         mine, other = getattr(quick.ballot.votes, field.name), getattr(slow.ballot.votes, field.name)
-        assert np.array_equal(mine, other), field.name
+        if field.name == "named":
+            np.testing.assert_equal(mine, other)
+        else:
+            assert np.array_equal(mine, other), field.name
     assert list(quick.ballot.keys) == list(slow.ballot.keys)
     assert list(quick.ballot.questions) == list(slow.ballot.questions)
     assert quick.info == slow.info
