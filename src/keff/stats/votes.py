@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -17,6 +17,9 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 # The name of the confidence that a record has under no other name.
 CONFIDENCE = "confidence"
+
+# What has a value for each path [n, K].
+PER_PATH = ("answers", "correct", "tokens", "confidences", "prompt_tokens", "seconds", "cached_tokens")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,36 +141,18 @@ class Votes:
     def take(self, items: ArrayLike) -> Votes:
         """Return the votes of some items: indices (which may repeat) or a boolean mask [n]."""
         rows = np.asarray(items)
-        return Votes(
-            answers=_rows(self.answers, rows),
-            correct=_rows(self.correct, rows),
-            slots=self.slots,
-            clusters=_rows(self.clusters, rows),
-            tokens=_rows(self.tokens, rows),
-            confidences=_rows(self.confidences, rows),
-            closed=self.closed,
-            prompt_tokens=_rows(self.prompt_tokens, rows),
-            seconds=_rows(self.seconds, rows),
-            cached_tokens=_rows(self.cached_tokens, rows),
-            named={name: values[rows] for name, values in self.named.items()},
-        )
+        return self._part(lambda values: values[rows], clusters=_rows(self.clusters, rows))
 
     def paths(self, columns: ArrayLike) -> Votes:
         """Return the votes of some paths: column indices or a boolean mask [K]."""
         chosen = np.asarray(columns)
-        return Votes(
-            answers=None if self.answers is None else self.answers[:, chosen],
-            correct=None if self.correct is None else self.correct[:, chosen],
-            slots=None if self.slots is None else self.slots[chosen],
-            clusters=self.clusters,
-            tokens=None if self.tokens is None else self.tokens[:, chosen],
-            confidences=None if self.confidences is None else self.confidences[:, chosen],
-            closed=self.closed,
-            prompt_tokens=None if self.prompt_tokens is None else self.prompt_tokens[:, chosen],
-            seconds=None if self.seconds is None else self.seconds[:, chosen],
-            cached_tokens=None if self.cached_tokens is None else self.cached_tokens[:, chosen],
-            named={name: values[:, chosen] for name, values in self.named.items()},
-        )
+        return self._part(lambda values: values[:, chosen], slots=_rows(self.slots, chosen))
+
+    def _part(self, pick: Callable[[NDArray[Any]], NDArray[Any]], **others: IntArray | None) -> Votes:
+        known = {name: values for name in PER_PATH if (values := getattr(self, name)) is not None}
+        changes: dict[str, Any] = {name: pick(values) for name, values in known.items()}
+        named = {name: pick(values) for name, values in self.named.items()}
+        return replace(self, **changes, **others, named=named)
 
     @property
     def rated(self) -> Mapping[str, FloatArray]:
