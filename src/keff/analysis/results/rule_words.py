@@ -40,14 +40,8 @@ def _told(spec: str, *, finer: bool) -> str:
         policy = parse_policy(spec)
     except KeffError:
         return ""
-    if isinstance(policy, InWaves):
-        rule = _told(policy.rule.spec, finer=finer)
-        return f"At least {_sizes(policy)} paths at a time, and after each wave: {rule}"
-    if (flight := in_flight_of(policy)) is not None:
-        rule = _told(flight.rule.spec, finer=finer).rstrip(".")
-        return f"{rule}, {flight.width} at once; votes count {_counted(flight)}."
-    if policy.needs & {"calibration"}:
-        return _by_confidence(policy, finer=finer)
+    if around := _around(policy, finer=finer):
+        return around
     if name == "fixed":
         return f"Always {policy.cap} paths, then the most frequent answer."
     if name == "curtailed":
@@ -60,6 +54,19 @@ def _told(spec: str, *, finer: bool) -> str:
         if stops is not None:
             return stops.sentence() if finer else stops.short()
     return plugins.summaries("policy").get(name, "")
+
+
+def _around(policy: Policy, *, finer: bool) -> str:
+    """Return in words a rule that draws several paths at once, or reads a confidence; "" for any other."""
+    if isinstance(policy, InWaves):
+        rule = _told(policy.rule.spec, finer=finer)
+        return f"At least {_sizes(policy)} paths at a time, and after each wave: {rule}"
+    if (flight := in_flight_of(policy)) is not None:
+        rule = _told(flight.rule.spec, finer=finer).rstrip(".")
+        return f"{rule}, {flight.width} at once; votes count {_counted(flight)}."
+    if policy.needs & {"calibration"}:
+        return _by_confidence(policy, finer=finer)
+    return ""
 
 
 def _counted(flight: InFlight) -> str:
