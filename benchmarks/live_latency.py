@@ -38,7 +38,7 @@ from keff.engines._gguf import locate
 from keff.engines.llamacpp import LlamaCppSettings, open_server
 from keff.records import Completion, Item, Message, Sampling
 from keff.sampling.consistency import self_consistency
-from keff.stats.time.crowding import Crowding
+from keff.stats.time.latency import Crowding
 from keff.stats.votes import FloatArray, Votes
 from keff.task import Task, select
 

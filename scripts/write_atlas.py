@@ -13,8 +13,7 @@ from pathlib import Path
 
 from keff.analysis.atlas import About, AtlasEntry, measure
 from keff.reading.open import Opening, open_record
-from keff.report.atlas import FORMAT, Atlas, Source, write_atlas
-from keff.report.atlas_figure import draw_atlas
+from keff.report.atlas import FORMAT, Atlas, Source, draw_atlas, write_atlas
 
 VERSION = "2 (November 2026)"
 CITATION = (

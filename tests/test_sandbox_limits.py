@@ -15,7 +15,7 @@ import pytest
 from keff import sandbox
 from keff.errors import SandboxError
 from keff.plugins import load
-from keff.sandbox import Limits, _calls, _files, _jail, _preflight
+from keff.sandbox import Limits, _files, _jail, _preflight
 from sandbox_rig import GOLD, SHORT, mbpp, needs_bwrap
 
 pytestmark = pytest.mark.slow
@@ -169,8 +169,8 @@ def test_the_filter_lets_through_what_is_listed_and_nothing_else(
     monkeypatch.setattr(_jail.platform, "machine", lambda: machine)
     column, arch = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}[machine]
     program = list(struct.iter_unpack("=HBBI", _jail.seccomp()))
-    conditional = {call[column]: conditions for call, conditions in _calls.CONDITIONAL.items()}
-    listed = {call[column] for call in _calls.CALLS.values()}
+    conditional = {call[column]: conditions for call, conditions in _jail.CONDITIONAL.items()}
+    listed = {call[column] for call in _jail.CALLS.values()}
     assert not listed & set(conditional)
     for number in (*range(600), 0x40000000, 0x40000001, 0x40000029):
         given = [{argument: values[-1] for argument, values in conditional.get(number, {}).items()}]

@@ -37,7 +37,7 @@ from keff.records import Completion, Item, Logprobs, Message, Sampling, path_see
 from keff.sampling.job import Job, execute
 from keff.sampling.sampler import Order, launch_view
 from keff.sampling.store import Run
-from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws
 from keff.task import Task, select
 

@@ -18,8 +18,7 @@ from keff.records import Interval
 from keff.stats.inference.intervals import interval_mean
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import Votes
-from keff.stats.voting.alike import alike
-from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.alike import alike, dense_codes
 from keff.stats.voting.draws import Draws, permuted
 from keff.stats.voting.plurality import flip, plurality_at_k
 from replay_rig import records, rng, row

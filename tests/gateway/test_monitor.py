@@ -17,7 +17,7 @@ from keff.errors import UsageError
 from keff.gateway.traffic.monitor import Monitor, StateFile, pattern_paths, pilot_stops, stops_at, thinned
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
-from keff.stats.drift.conformal import ConformalMartingale
+from keff.stats.drift.alarms import ConformalMartingale
 from keff.stats.drift.drift import stop_score
 from keff.stats.drift.patterns import pattern_code, patterns
 

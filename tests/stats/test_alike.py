@@ -20,13 +20,13 @@ from keff.stats.voting.alike import (
     Alike,
     _drawn_patterns,
     alike,
+    dense_codes,
     mean_of_items,
     one_of_each,
     pattern_notes,
     resampled_counts,
 )
 from keff.stats.voting.correlation import agreement_items
-from keff.stats.voting.dense import dense_codes
 from keff.stats.voting.meeting import ratio_by_weights, right_answers_meet, right_pairs
 from keff.stats.voting.plurality import (
     flip_items,

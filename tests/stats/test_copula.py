@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
-from keff.stats.models.copula import OneFactorCopula, fit_copula
-from keff.stats.models.surrogate import bivariate_normal, c_from_rho_d
+from keff.stats.models.gaussian import OneFactorCopula, bivariate_normal, c_from_rho_d, fit_copula
 from keff.stats.votes import Votes
 from keff.stats.voting.majority import majority_binomial
 

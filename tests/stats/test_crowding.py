@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from jumping import on_a_clock
-from keff.stats.time.crowding import Crowding
+from keff.stats.time.latency import Crowding
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.running import cut, in_rounds, timetable
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.stats.votes import Votes
-from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws, permuted, random_orders
 
 

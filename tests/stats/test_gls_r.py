@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from keff.stats.branches.gls import gls_risk, gls_weights, risk, symmetric_covariance
-from keff.stats.branches.gls_r import choose_ridge, gls_r_weights, slot_covariance
+from keff.stats.branches.gls import (
+    choose_ridge,
+    gls_r_weights,
+    gls_risk,
+    gls_weights,
+    risk,
+    slot_covariance,
+    symmetric_covariance,
+)
 
 
 def embeddings(sigma, problems, dims, seed, tau=2.0, gains=None):

@@ -9,8 +9,15 @@ import pytest
 
 from keff.stats.inference.influence import model_variance
 from keff.stats.models.betabinomial import betabinom_logpmf
-from keff.stats.voting.bias import pooled_c_bias, second_order_c, second_order_from_hist
-from keff.stats.voting.correlation import anova_c, pooled_c, pooled_from_hist, unbias
+from keff.stats.voting.correlation import (
+    anova_c,
+    pooled_c,
+    pooled_c_bias,
+    pooled_from_hist,
+    second_order_c,
+    second_order_from_hist,
+    unbias,
+)
 from keff.stats.voting.pilot import pilot_design, variance_of_c
 
 CELLS = [(0.5, 0.51), (0.8, 0.16), (0.93, 0.33), (0.05, 0.3)]

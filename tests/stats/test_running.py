@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.time.crowding import ALONE, Crowding
+from keff.stats.time.latency import ALONE, Crowding
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.running import cut, in_rounds, timetable
 

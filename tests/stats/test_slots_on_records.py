@@ -7,9 +7,9 @@ import pytest
 
 from keff.stats.branches.slots import extraction_failures, phi_audit, slot_cv
 from keff.stats.branches.weights import SlotWeighting, judge_weights, weighted_majority
-from keff.stats.drift.conformal import ConformalMartingale
+from keff.stats.drift.alarms import ConformalMartingale
 from keff.stats.drift.patterns import agreeing_pairs, pattern_codes
-from keff.stats.models.copula import fit_copula
+from keff.stats.models.gaussian import fit_copula
 from keff.stats.votes import Votes
 
 

@@ -14,7 +14,7 @@ from keff.errors import LogError, UsageError
 from keff.reading.open import Record
 from keff.sampling import EMBEDDINGS
 from keff.stats.branches import slots as audit
-from keff.stats.branches.gls_r import choose_ridge, gls_r_weights
+from keff.stats.branches.gls import choose_ridge, gls_r_weights
 from keff.stats.branches.subsets import SubsetPlan, choose_subset
 from keff.stats.branches.weights import (
     Learn,

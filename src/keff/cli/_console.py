@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
+
+from keff.errors import UsageError
+from keff.paper.reproduce import Reproduction, write
+from keff.plugins import missing_extra
+from keff.records import plain
+
+
+def write_all(reproduction: Reproduction, out: Path, *, figures: bool) -> list[Path]:
+    """Write tables, numbers and figures; raises UsageError where the folder cannot be written."""
+    try:
+        return write(reproduction, out) + (_draw(reproduction, out) if figures else [])
+    except OSError as error:
+        raise UsageError(f"{out}: {error.strerror or error}: name another folder with -o") from None
+
+
+def _draw(reproduction: Reproduction, out: Path) -> list[Path]:
+    """Write the figures; raises PluginError that says what to install."""
+    try:
+        draw: Any = importlib.import_module("keff.paper.drawings").draw
+    except ImportError as error:
+        raise missing_extra(error, "drawing figures (or give --no-figures)") from error
+    return draw(reproduction, out)
+
+
+def print_json(value: Mapping[str, object]) -> None:
+    """Print one JSON object on stdout; NaN and infinities become null."""
+    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n")
+
 
 # Progress, warnings and logs.
 progress_console = Console(stderr=True, highlight=False)

@@ -16,8 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from keff import plugins
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
-from keff.cli._console import progress_console
-from keff.cli._json import print_json
+from keff.cli._console import print_json, progress_console
 from keff.cli._oracle import Oracle
 from keff.cli._sample_options import parse_pairs
 from keff.engine import Engine

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
+
+from rich import progress as rich_progress
 
 from keff import plugins
 from keff.cli import _console
+from keff.cli._console import progress_console
 from keff.cli._oracle import Oracle
 from keff.cli._sampling import on_cluster, refusals
-from keff.cli._study_bar import StudyProgressBar
 from keff.cli._study_jobs import Place, StudyJobs, trusted
 from keff.engine import Engine
 from keff.engines._context import longest
@@ -26,6 +29,42 @@ from keff.sampling.job import Job
 from keff.sampling.orders import Progress
 from keff.sampling.pool import JobResult, draw_all
 from keff.sampling.rates import add_rate
+
+
+class StudyProgressBar:
+    """A context manager; ``model`` adds a bar for one model."""
+
+    def __init__(self) -> None:
+        self._bar = rich_progress.Progress(
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(),
+            rich_progress.TextColumn("{task.completed}/{task.total} paths"),
+            rich_progress.TextColumn("{task.fields[cells]}"),
+            rich_progress.TextColumn("{task.fields[rate]}"),
+            rich_progress.TimeRemainingColumn(compact=True),
+            rich_progress.TextColumn("{task.fields[cell]}", markup=False),
+            console=progress_console,
+        )
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def model(self, name: str, cells: int, paths: int) -> Callable[[str, int, int, int], None]:
+        """Add a model's bar and return what updates it: the cell, cells begun, paths held, tokens drawn."""
+        bar = self._bar.add_task(name, total=paths, cells=f"0/{cells} cells", rate="", cell="loading")
+        begun = time.monotonic()
+
+        def told(cell: str, opened: int, held: int, tokens: int) -> None:
+            rate = f"{tokens / max(time.monotonic() - begun, 1e-9):,.0f} tokens/s"
+            self._bar.update(bar, completed=held, cells=f"{opened}/{cells} cells", rate=rate, cell=cell)
+
+        return told
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ from keff.analysis.results.estimates import Analysis
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
+from keff.cli._console import print_json
 from keff.cli._grouped import grouped
 from keff.cli._groups import AimOptions, LogOptions, MoneyOptions
-from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.policy.spec import MAX_CAP
 from keff.reading.open import Record

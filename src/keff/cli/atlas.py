@@ -17,9 +17,9 @@ from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
+from keff.cli._console import print_json
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
-from keff.cli._json import print_json
 from keff.errors import UsageError, unknown
 from keff.plugins import missing_extra
 from keff.reading.open import Record
@@ -99,7 +99,7 @@ def _line(entry: AtlasEntry) -> str:
 
 def _draw(atlas: Atlas, out: Path) -> list[Path]:
     try:
-        figure: Any = importlib.import_module("keff.report.atlas_figure")
+        figure: Any = importlib.import_module("keff.report.atlas")
     except ImportError as error:
         _console.warn(str(missing_extra(error, "the figure of the atlas")))
         return []

@@ -12,9 +12,9 @@ import typer
 from keff.analysis.arms import open_branches
 from keff.analysis.audit import audit
 from keff.cli import _write_options as w
+from keff.cli._console import print_json
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
-from keff.cli._json import print_json
 
 Logs = Annotated[
     list[str],

@@ -16,9 +16,9 @@ from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
 from keff.cli._arms import print_slots, print_weights
+from keff.cli._console import print_json
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
-from keff.cli._json import print_json
 from keff.reading.several import by_column
 
 

@@ -17,10 +17,10 @@ from keff.cli import _aim_options as a
 from keff.cli import _console
 from keff.cli import _write_options as w
 from keff.cli._arms import print_blocks, print_slots, print_weights
+from keff.cli._console import print_json
 from keff.cli._evals import pages, print_better
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
-from keff.cli._json import print_json
 from keff.errors import UsageError
 
 # Exit code where B is worse, for continuous integration.

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from keff import plugins
-from keff.cli._json import print_json
+from keff.cli._console import print_json
 from keff.cli._write_options import Json
 
 

@@ -13,9 +13,9 @@ from keff.analysis.arms import open_scored
 from keff.analysis.noise import noise
 from keff.analysis.results.noise import Noise
 from keff.cli import _write_options as w
+from keff.cli._console import print_json
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
-from keff.cli._json import print_json
 
 Log = Annotated[
     str, typer.Argument(metavar="LOG", help="A run or log with repeats; PATH#SLOTS or PATH#PART.")

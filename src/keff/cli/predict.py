@@ -8,7 +8,7 @@ from keff.analysis.predict import predict
 from keff.cli import _aim_options as a
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
-from keff.cli._json import print_json
+from keff.cli._console import print_json
 from keff.stats.voting.pilot import MOST, PilotDesign
 
 

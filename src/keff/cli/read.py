@@ -18,8 +18,8 @@ from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
+from keff.cli._console import print_json
 from keff.cli._groups import opening_of
-from keff.cli._json import print_json
 from keff.cli._sample_options import parse_pairs
 from keff.errors import UsageError
 from keff.log import find_log

@@ -20,9 +20,9 @@ from keff.cli import _aim_options as a
 from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
+from keff.cli._console import print_json
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions, MoneyOptions
-from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.files import write_text
 from keff.plugins import missing_extra

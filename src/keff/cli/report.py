@@ -14,9 +14,9 @@ from keff.analysis.estimates import Settings, analyze
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
+from keff.cli._console import print_json
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions, MoneyOptions
-from keff.cli._json import print_json
 from keff.errors import UsageError
 from keff.reading.several import open_records
 from keff.report.write import write_runs

@@ -10,9 +10,8 @@ from pathlib import Path
 from keff.cli import _aim_options as a
 from keff.cli import _write_options as w
 from keff.cli._branches import read_branches, sample_under_policy
-from keff.cli._console import progress_console
+from keff.cli._console import print_json, progress_console
 from keff.cli._grouped import grouped
-from keff.cli._json import print_json
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, check_whole, report
 from keff.errors import UsageError

@@ -12,7 +12,7 @@ from keff.cli import _console
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
-from keff.cli._json import print_json
+from keff.cli._console import print_json
 from keff.errors import UsageError
 from keff.sampling.job import score
 from keff.sampling.manifest import Manifest

@@ -13,7 +13,7 @@ from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
 from keff.stats.models.top_two import GENERIC, log_rising, top_two_lead
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws
 
 # How many pilot questions the generic prior is worth.

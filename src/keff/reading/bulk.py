@@ -18,7 +18,7 @@ from keff.reading.admit import first_paths
 from keff.reading.ballot import Ballot, HeldColumns, Reading, admitted, scored
 from keff.stats.inference.resampling import numbers_of
 from keff.stats.votes import IntArray, Votes
-from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.alike import dense_codes
 
 T = TypeVar("T")
 Scalar = TypeVar("Scalar", bound=np.generic)

@@ -15,7 +15,7 @@ from keff.log import Question
 from keff.reading.open import Record
 from keff.records import stable_hash
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.alike import dense_codes
 
 LONGEST_ANSWER, LONGEST_QUESTION, LONGEST_TEXT = 160, 1200, 4000
 

@@ -29,8 +29,7 @@ from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.records import Interval, Note
-from keff.stats.time.crowding import ALONE, Crowding
-from keff.stats.time.latency import quantile
+from keff.stats.time.latency import ALONE, Crowding, quantile
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
 from keff.stats.voting.draws import Draws

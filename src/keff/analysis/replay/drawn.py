@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from keff.analysis.replay.compare import Rows
 from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.alike import alike
-from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.alike import alike, dense_codes
 from keff.stats.voting.draws import Draws, permuted
 
 # So many orders over all questions leave the mean of a rule a random error of about a tenth of a point,

@@ -25,7 +25,7 @@ from keff.policy import (
 )
 from keff.policy.log_odds import Answering
 from keff.policy.over import Over
-from keff.stats.time.crowding import ALONE, Crowding
+from keff.stats.time.latency import ALONE, Crowding
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.draws import Draws, at
 from keff.stats.voting.running import cut, in_rounds

@@ -6,9 +6,8 @@ measured on labelled pairs.
 
 from __future__ import annotations
 
-from keff.reading.judge.clusters import Clustered, cluster
 from keff.reading.judge.jury import JudgeCost, Jury
-from keff.reading.judge.pairs import Pair, Reliability, read_pairs, reliability
+from keff.reading.judge.pairs import Clustered, Pair, Reliability, cluster, read_pairs, reliability
 from keff.reading.judge.record import JudgedRecord, judge_record
 
 __all__ = [

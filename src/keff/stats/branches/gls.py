@@ -1,11 +1,115 @@
-"""Generalised least squares: the best linear combination of path embeddings."""
+"""Generalised least squares: weights of path embeddings, and GLS-R for template slots."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from keff.stats.votes import FloatArray
+
+RIDGES = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RidgeChoice:
+    """The ridge of GLS-R that did best on held-out problems.
+
+    ``ridge`` is in units of the mean slot variance, and None where equal weights were kept; ``weights`` [K]
+    are refitted on all problems. ``held_out`` and ``held_out_uniform`` are the mean held-out w' Sigma w of
+    the best ridge and of equal weights, and ``se`` the standard error over folds of their difference.
+    """
+
+    ridge: float | None
+    weights: FloatArray
+    held_out: float
+    held_out_uniform: float
+    se: float
+
+
+def slot_covariance(embeddings: ArrayLike) -> FloatArray:
+    """Return (TD)^-1 sum_t E_t E_t' [K, K] of embeddings [T, K, D], each slot centred across problems.
+
+    Centring within a problem would make the rows sum to zero and every ridge return uniform weights. Across
+    problems the answer's own variance adds a multiple of gg', which leaves the optimal weights as they are.
+    For template slots; under one prompt the slot labels carry nothing and uniform is the answer.
+    """
+    e = _embeddings(embeddings)
+    problems, k, dims = e.shape
+    flat = (e - e.mean(axis=0)).swapaxes(0, 1).reshape(k, -1)
+    return flat @ flat.T / (problems * dims)
+
+
+def gls_r_weights(embeddings: ArrayLike, ridge: float, gains: ArrayLike | None = None) -> FloatArray:
+    """Return the paper's regularised empirical weights (Eq. 11), [K], from embeddings [T, K, D].
+
+    Sigma is ``slot_covariance``; ``ridge`` is lambda in units of the mean slot variance, infinite for no
+    covariance at all (maximum ratio combining; uniform for equal gains). Raises ValueError for a negative
+    ridge or when the regularised matrix is singular.
+    """
+    return _ridge_weights(slot_covariance(embeddings), ridge, gains)
+
+
+def choose_ridge(
+    embeddings: ArrayLike,
+    rng: np.random.Generator,
+    gains: ArrayLike | None = None,
+    ridges: Sequence[float] = RIDGES,
+    folds: int = 5,
+) -> RidgeChoice:
+    """Choose the ridge of GLS-R by held-out w' Sigma w over folds of problems, against uniform weights.
+
+    ``embeddings`` [T, K, D]; ``gains`` [K] default to ones. The held-out value contains the variance of the
+    answers themselves, the same for all unbiased weights, so differences are differences of risk. Equal
+    weights stay unless the best ridge beats them by more than one standard error. A ridge whose training
+    matrix is singular in a fold is left out. Raises ValueError for fewer than two problems a fold.
+    """
+    e = _embeddings(embeddings)
+    problems, k = e.shape[:2]
+    if problems < 2 * folds or folds < 2:
+        raise ValueError(f"{problems} problems are too few for {folds} folds of at least two")
+    uniform = unbiased_uniform(np.ones(k) if gains is None else gains)
+    parts = np.array_split(rng.permutation(problems), folds)
+    tests = [slot_covariance(e[part]) for part in parts]
+    trains = [slot_covariance(np.delete(e, part, axis=0)) for part in parts]
+    plain = np.array([risk(uniform, test) for test in tests])
+    fits = {ridge: _held_out(trains, tests, ridge, gains) for ridge in (*ridges, np.inf)}
+    ridge = min(fits, key=lambda r: float(np.nan_to_num(fits[r].mean(), nan=np.inf)))
+    difference = fits[ridge] - plain
+    se = float(difference.std(ddof=1) / np.sqrt(folds))
+    held_out = (float(fits[ridge].mean()), float(plain.mean()), se)
+    if float(difference.mean()) < -se:
+        return RidgeChoice(ridge, _ridge_weights(slot_covariance(e), ridge, gains), *held_out)
+    return RidgeChoice(None, uniform, *held_out)
+
+
+def _held_out(
+    trains: list[FloatArray], tests: list[FloatArray], ridge: float, gains: ArrayLike | None
+) -> FloatArray:
+    try:
+        fitted = [_ridge_weights(train, ridge, gains) for train in trains]
+    except ValueError:
+        return np.full(len(tests), np.nan)
+    return np.array([risk(w, test) for w, test in zip(fitted, tests, strict=True)])
+
+
+def _ridge_weights(sigma: FloatArray, ridge: float, gains: ArrayLike | None) -> FloatArray:
+    if not ridge >= 0:
+        raise ValueError("a ridge must be zero or more")
+    k = sigma.shape[0]
+    if np.isinf(ridge):
+        return mrc_weights(np.ones(k) if gains is None else gains)
+    return gls_weights(sigma + ridge * float(np.trace(sigma)) / k * np.eye(k), gains)
+
+
+def _embeddings(embeddings: ArrayLike) -> FloatArray:
+    e = np.asarray(embeddings, float)
+    if e.ndim != 3 or e.shape[0] < 2 or not np.all(np.isfinite(e)):
+        raise ValueError("embeddings must be [T, K, D] of finite numbers with at least two problems T")
+    return e
+
 
 SINGULAR = 1e-12
 

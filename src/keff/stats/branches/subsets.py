@@ -11,7 +11,7 @@ import numpy as np
 from keff.stats.branches.slots import slot_accuracies
 from keff.stats.branches.weights import Rule, weighted_vote
 from keff.stats.inference.resampling import cluster_folds, clustered_se
-from keff.stats.models.copula import fit_copula
+from keff.stats.models.gaussian import fit_copula
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 MOST_SLOTS = 12

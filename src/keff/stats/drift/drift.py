@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keff.stats.drift.patterns import agreeing_pairs, mean_agreement, patterns
-from keff.stats.inference.rngstate import load_rng, save_rng
+from keff.stats.inference.resampling import load_rng, save_rng
 from keff.stats.votes import IntArray
 
 FIRST_CHUNK, LARGEST_CHUNK = 500, 50_000

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from keff.stats.models.partitions import ABSTENTION_PRIOR, COMPONENTS, STICKS, Simulated, posterior_shares
 from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.dense import ABSTAINS, dense_codes
+from keff.stats.voting.alike import ABSTAINS, dense_codes
 from keff.stats.voting.draws import Draws
 
 

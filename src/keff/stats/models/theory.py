@@ -23,8 +23,7 @@ from keff.stats.branches.gls import (
     symmetric_covariance,
 )
 from keff.stats.models.betabinomial import majority_beta_binomial
-from keff.stats.models.copula import OneFactorCopula, fit_copula
-from keff.stats.models.surrogate import c_from_rho_d, rho_d_from_c
+from keff.stats.models.gaussian import OneFactorCopula, c_from_rho_d, fit_copula, rho_d_from_c
 from keff.stats.voting.choose import k_star
 from keff.stats.voting.diversity import (
     ceiling,

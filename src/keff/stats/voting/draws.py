@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.stats.votes import CONFIDENCE, IntArray, Votes
-from keff.stats.voting.dense import ABSTAINS, dense_codes
+from keff.stats.voting.alike import ABSTAINS, dense_codes
 from keff.stats.voting.running import Timetable, timetable
 
 ItemArray = NDArray[Any]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.stats.time.crowding import ALONE, Crowding
+from keff.stats.time.latency import ALONE, Crowding
 from keff.stats.votes import FloatArray, IntArray
 
 
