@@ -24,10 +24,9 @@ from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
 from keff.cli._branches import dropped_by
-from keff.cli._console import result_console, warn
+from keff.cli._console import print_json, result_console, warn
 from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
-from keff.cli._json import print_json
 from keff.cli._served import served_plan
 from keff.errors import UsageError
 from keff.plugins import missing_extra

@@ -18,9 +18,8 @@ from keff.stats.models.betabinomial import majority_beta_binomial
 from keff.stats.scores.runs import cross_run_c
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting import choose
-from keff.stats.voting.bias import second_order_c
 from keff.stats.voting.choose import k_star
-from keff.stats.voting.correlation import anova_c, correctness_agreement, pearson_c, pooled_c
+from keff.stats.voting.correlation import anova_c, correctness_agreement, pearson_c, pooled_c, second_order_c
 from keff.stats.voting.diversity import ceiling, k_eff, percent_of_ceiling
 from keff.stats.voting.majority import (
     majority_at_k,
