@@ -85,8 +85,8 @@ def estimators(numbers: Numbers) -> str | None:
     if min(corrections) > 0:
         text += (
             " The latter is the bias that Eq. 3 has at even odds, -(1-c)(1+(K-1)c)/(nK), taken out; towards "
-            "0% and 100% its bias is several times that (`keff.stats.voting.correlation`), and column *c, second "
-            "order* has it out."
+            "0% and 100% its bias is several times that (`keff.stats.voting.correlation`), and "
+            "column *c, second order* has it out."
         )
     if max(map(abs, gaps)) > max(map(abs, corrections)):
         text += " The gap to Pearson is larger than that: it has another cause, such as constant columns."

@@ -8,8 +8,8 @@ from typing import Any
 
 import altair as alt
 
+from keff.report.chart import BLUE, GREY, INK, ORANGE, PATHS, PATHS_SCALE, SHARE, TALL, data, tip
 from keff.report.series import INDEPENDENT, MAJORITY, MAJORITY_MODEL, PLURALITY, PLURALITY_AHEAD, SERIES
-from keff.report.specs import BLUE, GREY, INK, ORANGE, PATHS, PATHS_SCALE, SHARE, TALL, data, tip
 
 COLOURS = {
     PLURALITY: BLUE,
