@@ -22,7 +22,7 @@ from keff.reading.open import Record
 from keff.reading.separate import check_separate
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.dense import dense_codes
+from keff.stats.voting.alike import dense_codes
 
 # So many ids are named in a message.
 SHOWN = 5
