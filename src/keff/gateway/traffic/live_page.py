@@ -22,7 +22,7 @@ background:var(--back)}}h1,h2{{line-height:1.2}}.n,figcaption span{{color:var(--
 .g{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(21em,100%),1fr));gap:1em 2em}}
 .t{{overflow-x:auto}}table{{border-collapse:collapse}}td,th{{text-align:left;vertical-align:top;
 padding:.25em 1.5em .25em 0;border-bottom:1px solid var(--line)}}.r td{{white-space:nowrap}}
-figure{{margin:0}}figcaption b{{font-size:1.35em}}svg{{width:100%;height:auto;display:block}}
+figure{{margin:0}}figcaption strong{{font-size:1.35em}}svg{{width:100%;height:auto;display:block}}
 svg text{{font-size:10px;fill:var(--soft)}}.up{{fill:var(--up)}}.down{{fill:var(--down)}}
 svg line{{stroke:var(--line)}}</style>
 <h1>keff gateway</h1>{warning}<div class="g">{charts}</div>
@@ -135,7 +135,7 @@ def _chart(
     axis = f'<line x1="{LEFT}" x2="{WIDTH}" y1="{zero:.1f}" y2="{zero:.1f}"/>'
     shown = "not known" if total is None else _number(total, unit)
     return (
-        f"<figure><figcaption><b>{_escaped(shown)}</b> <span>{_escaped(words)}</span></figcaption>"
+        f"<figure><figcaption><strong>{_escaped(shown)}</strong> <span>{_escaped(words)}</span></figcaption>"
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_escaped(words)}, over time">'
         f"{axis}{bars}{marks}{times}</svg></figure>"
     )
