@@ -38,7 +38,7 @@ from keff.gateway.traffic.spans import Tracer
 from keff.gateway.upstream.branch import Branch
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import BranchLedger, ServedBranches, shown_path
-from keff.gateway.upstream.server import RESPONSES, Answer, ClientHeaders, UpstreamError
+from keff.gateway.upstream.server import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.vote.drawing import called
 from keff.gateway.vote.extraction import PathReading, Reader, lacking, reader_asked
 from keff.gateway.vote.job import RequestJob
@@ -188,6 +188,7 @@ class Service:
         finally:
             # A vote calls for its job: held by it in turn, both would wait for the garbage collector.
             job.vote = None
+            self._charge_cut(job)
         job.kind = vote.settlement.kind
         self._note(job, outcome)
         reply = self._reply(job, outcome, vote.settlement.told())
@@ -213,8 +214,10 @@ class Service:
         async def call(start: int, n: int, branch: str) -> Answer:
             if job.tab is not None:
                 return await self._draw(job, job.tab, job.tab.branch(branch, job.policy), start, n)
+            # Only a rule that keeps paths in flight cancels any: what they cost until then is counted.
+            streamed = StreamedPath() if rules.in_flight > 1 or in_flight_of(job.policy) else None
             try:
-                answer = await self._called(job, start, n)
+                answer = await self._called(job, start, n, streamed)
             except UpstreamError as error:
                 self.charge(job, error.usage)
                 raise
@@ -241,11 +244,11 @@ class Service:
         sharing = Sharing(1) if greedy else self.sharing
         return Vote(rules, call, judge, sharing, shares, settlement=settlement)
 
-    async def _called(self, job: RequestJob, start: int, n: int) -> Answer:
+    async def _called(self, job: RequestJob, start: int, n: int, streamed: StreamedPath | None) -> Answer:
         """Make one call; a server that refuses log-probabilities is not asked for them again."""
         try:
-            with job.launched(n):
-                return await called(job, self.upstream, job.body(start, n), job.headers)
+            with job.launched(n, streamed):
+                return await called(job, self.upstream, job.body(start, n), job.headers, streamed)
         except UpstreamError as error:
             asked = reads_logprobs(job.policy, self.verifier) and not job.ask.logprobs
             if not asked or error.status not in (400, 422) or "logprobs" not in str(error):
@@ -253,8 +256,8 @@ class Service:
         if self.gives_logprobs:
             log.warning("the upstream refuses log-probabilities: every path is an ordinary vote")
         self.gives_logprobs, job.head = False, job.ask.head(False)
-        with job.launched(n):
-            return await called(job, self.upstream, job.body(start, n), job.headers)
+        with job.launched(n, streamed):
+            return await called(job, self.upstream, job.body(start, n), job.headers, streamed)
 
     def deadline(self, job: RequestJob) -> float:
         """Return within how many seconds a job is answered.
@@ -304,6 +307,8 @@ class Service:
         bill = usage_of(given)
         job.tokens += bill.prompt + bill.output
         count = self.metrics.count
+        if paths == 1:
+            job.prompt = bill.prompt
         if given.odd:
             count("keff_odd_usage_total")
         price = self.prices.of(model, job.ask.body.get("model")) if branch is None else branch.price
@@ -320,6 +325,25 @@ class Service:
             count("keff_branch_tokens_total", bill.output, branch=branch.name, kind="completion")
             if price is not None:
                 count("keff_branch_dollars_total", dollars, branch=branch.name)
+
+    def _charge_cut(self, job: RequestJob) -> None:
+        """Charge what was generated of paths that were cancelled, each with its prompt.
+
+        The prompt is that of the paths that came. Where the price says so, a cancelled path is billed whole:
+        then it is taken to be as long as those were.
+        """
+        cut, job.cut = job.cut, []
+        asked = job.ask.body.get("model")
+        price = self.prices.of(asked)
+        tokens, dollars = job.tokens, job.dollars
+        whole = (tokens // job.drawn - (job.prompt or 0)) if job.drawn else 0
+        for came in cut:
+            job.hidden_prompts += job.prompt is None
+            output = max(came, whole) if price is not None and price.cancelled == "whole" else came
+            self.charge(job, {"prompt_tokens": job.prompt or 0, "completion_tokens": output}, asked)
+        job.cut_tokens += job.tokens - tokens
+        job.cut_dollars += job.dollars - dollars
+        self.metrics.count("keff_cancelled_tokens_total", job.tokens - tokens)
 
     def count(self, bill: Usage, price: Price | None, dollars: float) -> None:
         """Count the tokens and dollars of an answer."""
@@ -363,6 +387,9 @@ class Service:
         told = vote_object(
             outcome, job.policy.spec, job.stale, usage, job.dollars if self.priced and job.priced else None
         )
+        if outcome.cancelled:
+            spent = job.cut_dollars if self.priced and job.priced else None
+            fields(told["cost"])["cancelled"] = {"tokens": job.cut_tokens, "dollars": spent}
         if voted_on is not None:
             told["fields"] = voted_on
         if job.tab is not None:

@@ -11,6 +11,9 @@ from keff.protocol.reply import RepeatedError
 from keff.protocol.tokens import reasoning_of
 from keff.protocol.values import Object, text_of, words
 
+# More calls of tools in one message are an error of the server.
+MOST_CALLS = 256
+
 
 class Assembler:
     """Takes chunks and gives the response."""
@@ -18,12 +21,15 @@ class Assembler:
     def __init__(self) -> None:
         self._choices: dict[int, Object] = {}
         self._ends: Counter[int] = Counter()
+        self._head: Object = {}
         self._usage: object = None
         self._error: object = None
 
     def take(self, chunk: Mapping[str, object]) -> None:
         """Add one chunk; raises EngineError for one that belongs to no path."""
         self._error = chunk.get("error") or self._error
+        if not self._head:
+            self._head = {name: value for name, value in chunk.items() if name != "choices"}
         self._usage = chunk.get("usage") or self._usage
         for part in entries(chunk.get("choices")):
             index = part.get("index", 0)
@@ -43,7 +49,8 @@ class Assembler:
             raise EngineError("the server closed the connection in the middle of a path")
         if max(self._ends.values(), default=0) > 1:
             raise RepeatedError("the server's stream ends a choice twice")
-        return {"choices": list(self._choices.values()), "usage": self._usage, "error": self._error}
+        told = {"choices": list(self._choices.values()), "usage": self._usage, "error": self._error}
+        return {**self._head, **told}
 
 
 def _add_delta(choice: Object, part: Mapping[str, object]) -> None:
@@ -56,6 +63,24 @@ def _add_delta(choice: Object, part: Mapping[str, object]) -> None:
     ):
         if value:
             message[name] = text_of(message.get(name)) + value
+    for call in entries(delta.get("tool_calls")):
+        _add_call(message, call)
     # In place: a path of many thousand tokens has as many chunks.
     items(fields(choice["logprobs"])["content"]).extend(entries(fields(part.get("logprobs")).get("content")))
     choice["finish_reason"] = part.get("finish_reason") or choice["finish_reason"]
+
+
+def _add_call(message: Object, part: Mapping[str, object]) -> None:
+    """Add a piece of a tool call: its name comes once, its arguments bit by bit."""
+    calls = entries(message.setdefault("tool_calls", []))
+    place = part.get("index", 0)
+    while isinstance(place, int) and len(calls) <= place < MOST_CALLS:
+        calls.append({"type": "function", "function": {"name": "", "arguments": ""}})
+    if not isinstance(place, int) or not 0 <= place < len(calls):
+        raise EngineError("the server's stream has a malformed tool call")
+    message["tool_calls"] = calls
+    call, function, more = calls[place], fields(calls[place].get("function")), fields(part.get("function"))
+    call |= {name: part[name] for name in ("id", "type") if part.get(name)}
+    for name in ("name", "arguments"):
+        function[name] = text_of(function.get(name)) + (words(more.get(name)) or "")
+    call["function"] = function

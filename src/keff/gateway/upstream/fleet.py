@@ -19,6 +19,7 @@ from keff.gateway.upstream.server import (
     Api,
     ClientHeaders,
     Headers,
+    StreamedPath,
     Upstream,
     UpstreamError,
 )
@@ -131,10 +132,17 @@ class Watched(Upstream):
             self.trial.cancel()
         await super().close()
 
-    async def draw(self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT) -> Answer:
+    async def draw(
+        self,
+        body: bytes,
+        headers: Headers,
+        query: str = "",
+        api: Api = CHAT,
+        streamed: StreamedPath | None = None,
+    ) -> Answer:
         """Make one call; raises UpstreamError."""
         try:
-            answer = await super().draw(body, headers, query, api)
+            answer = await super().draw(body, headers, query, api, streamed)
         except UpstreamError as error:
             raise self._noted(error, body, headers) from None
         self.health.answered()
@@ -210,6 +218,7 @@ class Fleet:
         self._turn = 0
         # Known once a call to ``/responses`` found no such path.
         self.chat_only = False
+        self.streams = True
 
     @property
     def path_seconds(self) -> float:
@@ -241,10 +250,34 @@ class Fleet:
         return min(turned, key=lambda server: (server.health.down, server.client.running))
 
     async def draw(
-        self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT, home: Watched | None = None
+        self,
+        body: bytes,
+        headers: Headers,
+        query: str = "",
+        api: Api = CHAT,
+        home: Watched | None = None,
+        streamed: StreamedPath | None = None,
     ) -> Answer:
         """Make one call; raises UpstreamError."""
-        return await self._asked(lambda server, sent: server.draw(body, sent, query, api), headers, home)
+        path = streamed if api is CHAT and self.streams else None
+
+        async def drawn(server: Watched, sent: Headers) -> Answer:
+            return await server.draw(body, sent, query, api, path)
+
+        try:
+            return await self._asked(drawn, headers, home)
+        except UpstreamError as error:
+            if (
+                path is None
+                or path.began
+                or (error.status not in (400, 422) and "not a stream" not in str(error))
+            ):
+                raise
+        # A server that does not stream, or not with its usage, is asked as others are from now on.
+        path = None
+        answer = await self._asked(drawn, headers, home)
+        self.streams = False
+        return answer
 
     @contextlib.asynccontextmanager
     async def relay(

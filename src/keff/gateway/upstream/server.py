@@ -15,13 +15,18 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.call import Call
 from keff.gateway.upstream.client import Client, UnreachableError
 from keff.gateway.upstream.wire import BROKEN, limited, plain
-from keff.narrow import fields
+from keff.narrow import entries, fields
 from keff.protocol.address import Mask
+from keff.protocol.assemble import Assembler
+from keff.protocol.events import DONE, Events, data_of
 from keff.protocol.refusals import UNKNOWN, Refusal, refusal_of
 from keff.protocol.reply import RepeatedError, choices_of
 from keff.protocol.responses import chat_usage, choice_of
 from keff.protocol.unpack import ENCODINGS
 from keff.protocol.values import Object, decoded
+
+# What a streamed call says at the end of its body.
+STREAMED = b',"stream":true,"stream_options":{"include_usage":true}}'
 
 KNOWN_STATUSES = frozenset(HTTPStatus)
 JSON_TYPE = "application/json"
@@ -154,6 +159,34 @@ class Answer:
     limits: Headers = field(default_factory=dict[str, str])
 
 
+class StreamedPath:
+    """A streamed answer as it comes: ``began`` with its first bytes, and some ``tokens`` so far.
+
+    A token is an event with words, or an entry of log-probabilities where an event has several.
+    """
+
+    def __init__(self) -> None:
+        self._events, self._parts = Events(), Assembler()
+        self.began, self.tokens = False, 0
+
+    def feed(self, part: bytes) -> None:
+        """Take some bytes; raises ValueError and EngineError for what is no stream of a path."""
+        self.began = True
+        for event in self._events.feed(part):
+            data = data_of(event)
+            if not data or data == DONE:
+                continue
+            chunk = fields(decoded(data))
+            self._parts.take(chunk)
+            for choice in entries(chunk.get("choices")):
+                spoke = any(value for name, value in fields(choice.get("delta")).items() if name != "role")
+                self.tokens += max(int(spoke), len(entries(fields(choice.get("logprobs")).get("content"))))
+
+    def response(self) -> Object:
+        """Return the whole answer; raises EngineError where it broke off."""
+        return self._parts.response()
+
+
 class Upstream:
     """Calls one server. ``start`` and ``close`` belong to one event loop."""
 
@@ -191,8 +224,20 @@ class Upstream:
         """Return the headers by which a call shows who makes it."""
         return {"authorization": f"Bearer {self.address.key}"} if self.address.key else dict(caller.keys)
 
-    async def draw(self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT) -> Answer:
-        """Make one call; raises UpstreamError. Cancelling closes the connection."""
+    async def draw(
+        self,
+        body: bytes,
+        headers: Headers,
+        query: str = "",
+        api: Api = CHAT,
+        streamed: StreamedPath | None = None,
+    ) -> Answer:
+        """Make one call; raises UpstreamError. Cancelling closes the connection.
+
+        ``streamed``: as a stream, which it takes, so that what came of a path that is cancelled is known.
+        """
+        if streamed is not None:
+            return await self._streamed(body, headers, query, streamed)
         target = self._chat if api is CHAT and not query else self.client.target(api.path, query)
         try:
             response = await self.client.request("POST", target, headers, body)
@@ -204,7 +249,23 @@ class Upstream:
             raise broken(error) from None
         if response.status != 200:
             raise self.refusal(response.status, raw, response.headers, headers)
-        return self._answer(raw, _limits(response.headers), headers, api)
+        return self._answer(parsed(raw), _limits(response.headers), headers, api)
+
+    async def _streamed(self, body: bytes, headers: Headers, query: str, path: StreamedPath) -> Answer:
+        async with Upstream.relay(self, body[:-1] + STREAMED, headers, query) as response:
+            try:
+                async for part in response.parts():
+                    path.feed(part)
+            except BROKEN as error:
+                raise broken(error) from None
+            except EngineError as error:
+                raise UpstreamError(str(error), transient=error.transient) from None
+            try:
+                whole = path.response()
+            except EngineError as error:
+                repeated = isinstance(error, RepeatedError)
+                raise UpstreamError(str(error), transient=error.transient, repeated=repeated) from None
+        return self._answer(whole, _limits(response.headers), headers, CHAT)
 
     def refusal(self, status: int, raw: bytes, headers: Headers, sent: Headers) -> UpstreamError:
         """Return the error for a response that is not 200.
@@ -222,8 +283,7 @@ class Upstream:
         keys = (sent.get(name, "") for name in ("authorization", "api-key", "x-api-key"))
         return Mask([self.address.key, *(key.rpartition(" ")[2] for key in keys)])
 
-    def _answer(self, raw: bytes, limits: Headers, sent: Headers, api: Api) -> Answer:
-        body = parsed(raw)
+    def _answer(self, body: Object, limits: Headers, sent: Headers, api: Api) -> Answer:
         try:
             return Answer(*api.read(body), limits)
         except EngineError as error:

@@ -14,7 +14,7 @@ from keff.gateway.traffic.spans import TraceSpan
 from keff.gateway.upstream.branch import Branch
 from keff.gateway.upstream.fleet import Fleet, Watched
 from keff.gateway.upstream.served_branches import BranchLedger
-from keff.gateway.upstream.server import NOBODY, ClientHeaders
+from keff.gateway.upstream.server import NOBODY, ClientHeaders, StreamedPath
 from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.kinds import Asked
 from keff.gateway.vote.vote import Vote
@@ -51,6 +51,8 @@ class RequestJob:
     hidden_prompts: int = 0
     tokens: int = 0
     dollars: float = 0.0
+    cut: list[int] = field(default_factory=list[int])
+    prompt: int | None = None
     cut_tokens: int = 0
     cut_dollars: float = 0.0
     priced: bool = True
@@ -75,12 +77,15 @@ class RequestJob:
         return self.homes[fleet]
 
     @contextlib.contextmanager
-    def launched(self, n: int) -> Generator[None]:
-        """Note ``n`` paths as lost if the call that is made here is broken off."""
+    def launched(self, n: int, streamed: StreamedPath | None = None) -> Generator[None]:
+        """Note ``n`` paths as lost if the call that is made here is broken off, or what came of a stream."""
         try:
             yield
         except asyncio.CancelledError:
-            self.lost += n
+            if streamed is not None and streamed.began:
+                self.cut.append(streamed.tokens)
+            else:
+                self.lost += n
             raise
 
     def account(self) -> tuple[int, float]:

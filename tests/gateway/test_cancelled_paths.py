@@ -1,0 +1,124 @@
+"""What paths that are cancelled cost: streamed by rules that may cancel, and counted until then."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app_rig import until
+from fault_server import Script, running
+from gateway_rig import QUESTION, gateway
+from keff.gateway.options import Options
+from keff.protocol.assemble import Assembler
+from keff.sampling.cost import Price
+from raw_server import answer, http, raw_server
+
+RULE = "curtailed:cap=4,in_flight=4,order=arrival"
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+WORDS = ["So", " the", " final", " answer", " is", " 7", "."]
+
+
+def event(**more: Any) -> bytes:
+    chunk = {"id": "x", "created": 1, "model": "stub", "object": "chat.completion.chunk", "choices": []}
+    return b"data: " + json.dumps(chunk | more).encode() + b"\n\n"
+
+
+def word(text: str, finish: str | None = None) -> bytes:
+    return event(choices=[{"index": 0, "delta": {"content": text}, "finish_reason": finish}])
+
+
+def streams(cut_after: int, go_on: threading.Event) -> Any:
+    """Return a server whose fourth path says so many words and then waits; the others are whole at once."""
+
+    def give(number: int, body: dict[str, Any]) -> Iterator[bytes]:
+        assert body["stream"] is True and body["stream_options"] == {"include_usage": True}
+        yield HEAD
+        if number == 3:
+            yield from (word("so ") for _ in range(cut_after))
+            go_on.wait(30)
+            return
+        yield from map(word, WORDS)
+        yield word("", "stop")
+        yield event(usage={"prompt_tokens": 11, "completion_tokens": len(WORDS)})
+        yield b"data: [DONE]\n\n"
+
+    return give
+
+
+@pytest.mark.parametrize(("billed", "cut_tokens"), [("stops", 11 + 5), ("whole", 11 + 7)])
+def test_a_cancelled_path_costs_its_prompt_and_what_it_had_said(billed: Any, cut_tokens: int) -> None:
+    price, go_on = Price(prompt=1e6, output=1e6, cancelled=billed), threading.Event()
+    options = Options(prices={"": price}, now="4")
+    with (
+        raw_server(streams(5, go_on)) as url,
+        gateway(url, planless=True, policy=RULE, options=options) as rig,
+    ):
+        reply = rig.post({"model": "m", "messages": QUESTION}).json()
+        go_on.set()
+        told = reply["keff"]
+        assert (told["answer"], told["paths"], told["cancelled"]) == ("7", 3, 1)
+        assert told["cost"]["cancelled"] == {"tokens": cut_tokens, "dollars": cut_tokens}
+        assert told["cost"]["dollars"] == 3 * 18 + cut_tokens
+        assert reply["choices"][0]["message"]["content"] == "".join(WORDS)
+        assert (reply["id"], reply["model"], reply["object"]) == ("x", "stub", "chat.completion")
+        assert rig.metric("keff_cancelled_tokens_total") == cut_tokens
+        saved = rig.books.traffic.history.told()["total"]["saved_tokens"]  # type: ignore[index]
+        assert saved == 4 * 18 - (3 * 18 + cut_tokens), "against four whole paths"
+
+
+def test_a_server_that_does_not_stream_is_asked_as_by_other_rules() -> None:
+    def give(_: int, body: dict[str, Any]) -> list[bytes]:
+        if "stream_options" in body:
+            return http(b'{"error": {"message": "stream_options is unknown"}}', status=400)
+        return http(json.dumps(answer()).encode())
+
+    with raw_server(give) as url, gateway(url, planless=True, policy=RULE) as rig:
+        told = rig.post({"model": "m", "messages": QUESTION}).json()["keff"]
+        assert told["answer"] == "7" and not rig.service.upstream.streams
+
+
+def test_rules_that_cancel_nothing_do_not_stream() -> None:
+    script = Script(answer=lambda *_: "The answer is 7.")
+    with running(script) as url, gateway(url) as rig:
+        assert rig.post().status_code == 200
+    assert not any(body.get("stream") for body in script.requests)
+
+
+def test_a_client_that_leaves_pays_for_what_was_said() -> None:
+    go_on = threading.Event()
+    with raw_server(streams(5, go_on)) as url, gateway(url, planless=True, policy=RULE) as rig:
+        with pytest.raises(Exception, match="timed out"):
+            rig.client(timeout=0.5, max_retries=0).chat.completions.create(
+                model="m",
+                messages=QUESTION,  # type: ignore[arg-type]
+                extra_body={"keff": {"policy": "fixed:4,in_flight=4"}},
+            )
+        until(lambda: rig.service.in_flight == 0)
+        assert rig.metric("keff_tokens_total") == 3 * 18 + 16
+        go_on.set()
+
+
+def test_tool_calls_are_put_together_from_their_pieces() -> None:
+    parts = Assembler()
+    for delta in (
+        {
+            "tool_calls": [
+                {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}
+            ]
+        },
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"a":'}}]},
+        {"tool_calls": [{"index": 1, "id": "d", "function": {"name": "g", "arguments": "{}"}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": " 1}"}}]},
+    ):
+        parts.take({"choices": [{"index": 0, "delta": delta}]})
+    parts.take({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    message: Any = parts.response()["choices"][0]["message"]  # type: ignore[index]
+    calls = [
+        (call["id"], call["function"]["name"], call["function"]["arguments"])
+        for call in message["tool_calls"]
+    ]
+    assert calls == [("c", "f", '{"a": 1}'), ("d", "g", "{}")]
