@@ -104,21 +104,11 @@ def test_a_client_that_leaves_pays_for_what_was_said() -> None:
 
 def test_tool_calls_are_put_together_from_their_pieces() -> None:
     parts = Assembler()
-    for delta in (
-        {
-            "tool_calls": [
-                {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}
-            ]
-        },
-        {"tool_calls": [{"index": 0, "function": {"arguments": '{"a":'}}]},
-        {"tool_calls": [{"index": 1, "id": "d", "function": {"name": "g", "arguments": "{}"}}]},
-        {"tool_calls": [{"index": 0, "function": {"arguments": " 1}"}}]},
-    ):
-        parts.take({"choices": [{"index": 0, "delta": delta}]})
+    for place, name, piece in ((0, "f", '{"a":'), (1, "g", "{}"), (0, "", " 1}")):
+        named = {"id": name, "type": "function"} if name else {}
+        call = {"index": place, **named, "function": {"name": name, "arguments": piece}}
+        parts.take({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
     parts.take({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
     message: Any = parts.response()["choices"][0]["message"]  # type: ignore[index]
-    calls = [
-        (call["id"], call["function"]["name"], call["function"]["arguments"])
-        for call in message["tool_calls"]
-    ]
-    assert calls == [("c", "f", '{"a": 1}'), ("d", "g", "{}")]
+    calls = [(call["id"], *call["function"].values()) for call in message["tool_calls"]]
+    assert calls == [("f", "f", '{"a": 1}'), ("g", "g", "{}")]

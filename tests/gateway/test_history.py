@@ -61,10 +61,8 @@ def test_the_page_has_a_chart_for_each_saving_and_nothing_of_a_client_unescaped(
         history.add(spent(paths, key="alice", model=evil), TODAY, history.since)
     drift = {"requests": 9, "alarms": {"looks": True}}
     html = page({"since": "now", "drift": drift, "warning": evil}, [], history.told()).decode()
-    assert (
-        len(re.findall("<svg", html)) == 5
-        and re.findall(r"<strong>(\S+)</strong> <span>paths saved", html)[0] == "1"
-    )
+    assert html.count("<svg") == 5
+    assert re.findall(r"<strong>(\S+)</strong> <span>paths saved", html)[0] == "1"
     assert 'class="w"><strong>drift: ALARM (looks)' in html
     assert "<script" not in html and "http" not in html.replace("http-equiv", "")
     empty = page({"since": "now"}, [], History().told()).decode()
