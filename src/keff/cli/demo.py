@@ -5,7 +5,9 @@ It samples the starter task and says how many paths are worth paying for.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from keff.analysis.atlas import AtlasEntry
@@ -55,28 +57,49 @@ def _told(entry: AtlasEntry) -> str:
     return f"{rule}; {entry.policy} keeps {entry.kept.percent()} of that with {paths} per question."
 
 
-# So many questions tell more often than not for the demo's model; they take longer than a demo may.
-MORE = 120
+# Questions before the first look at what they say, and between looks.
+FIRST, MORE = 32, 16
+
+# Seconds after which no further round begins.
+PATIENCE = 180.0
+
+
+def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
+    """Draw in rounds until the decision is made, time is up or ``most`` questions are asked."""
+    begun = time.monotonic()
+    size = min(FIRST, most)
+    while True:
+        job = replace(wishes, n=size).job()
+        report(job, draw(job), json=False)
+        record = open_record(wishes.run, Opening(texts=True))
+        estimates = analyze(record, Settings(seed=wishes.seed, aim=Aim()))
+        # The next round takes as long for each question as those before.
+        late = (time.monotonic() - begun) * (1 + MORE / size) > PATIENCE
+        if estimates.decision.verdict != "open" or size == most or late:
+            return record, estimates
+        size = min(size + MORE, most)
 
 
 def command(
     run: s.RunFolder = Path("demo-run"),
-    n: s.N = 48,
+    n: s.N = 128,
     k: s.K = 8,
     seed: s.Seed = 0,
     model: s.Model = None,
     json: w.Json = False,
 ) -> None:
-    """Sample SmolLM2-135M-Instruct on this machine, analyse, and write plan.json and report.html."""
+    """Sample SmolLM2-135M-Instruct on this machine until it is decided whether votes pay.
+
+    Asks at most --n questions, and writes plan.json and report.html into the run. The same command goes on
+    where it stopped.
+    """
     if not run.exists():
         _say(
-            f"Asking SmolLM2-135M-Instruct {n} questions {k} times each, on this machine: about "
-            "three minutes."
+            f"Asking SmolLM2-135M-Instruct questions {k} times each, on this machine, until it is decided "
+            "whether votes pay: two minutes or so, three at most on two cores."
         )
-    job = Wishes(task="starter", run=run, engine="llamacpp", model=model, n=n, k=k, seed=seed).job()
-    report(job, draw(job), json=False)
-    record = open_record(run, Opening(texts=True))
-    estimates = analyze(record, Settings(seed=seed, aim=Aim()))
+    wishes = Wishes(task="starter", run=run, engine="llamacpp", model=model, n=n, k=k, seed=seed)
+    record, estimates = decided(wishes, n)
     make_plan(record, estimates).write(run / "plan.json")
     show([(record, estimates)], json=json)
     if not json:
@@ -87,9 +110,10 @@ def command(
     if write_report_if_possible([(record, estimates)], page):
         _say(f"\n{page} has the curve and every path: open it in a browser.")
     _say(f"\nDecision: {first_sentence(estimates.decision)}")
-    if estimates.decision.verdict == "open" and n < MORE:
-        _say(f"keff demo --run demo-{MORE} --n {MORE} asks enough questions to tell, in five minutes or so.")
+    if estimates.decision.verdict == "open" and record.ballot.votes.n < n:
+        _say(f"keff demo --run {run} asks more questions, beside those that are there.")
     _say(f"keff serve --plan {run / 'plan.json'} --upstream URL deploys it.")
+    _say("keff analyze answers.csv says the same of your log, keff pilot questions.jsonl of your model.")
 
 
 def _say(line: str) -> None:

@@ -136,7 +136,7 @@ class _Surveyor:
             if question.form == "scores":
                 raise LogError("it holds correctness only, and no answers to read")
             self.questions += 1
-            keys = [self._path(question.id, text, cut) for text, cut in self._texts(question)]
+            keys = [self._path(question.id, text, said) for text, said in self._readings(question)]
             counts = Counter(key for key in keys if key is not None)
             if (cast := counts.total()) > 1:
                 met = sum(votes * (votes - 1) for votes in counts.values())
@@ -153,15 +153,21 @@ class _Surveyor:
             sample=tuple(self.sample),
         )
 
-    def _texts(self, question: Question) -> Iterator[tuple[str, bool]]:
+    def _readings(self, question: Question) -> Iterator[tuple[str, answers.Read]]:
         texts = question.texts or (question.answers if question.form == "completions" else None)
         self.whole = self.whole or texts is not None
         cut = question.truncated or (0,) * len(question.answers)
-        for text, truncated in zip(texts or question.answers, cut, strict=True):
-            yield text or "", bool(truncated)
+        if question.keys is not None and question.rules is not None and not self.how.again:
+            # Read when it was sampled, each question in the answer space of its own.
+            held = zip(question.answers, question.keys, question.rules, strict=True)
+            said = [answers.Read(*each) for each in held]
+        else:
+            pairs = zip(texts or question.answers, cut, strict=True)
+            said = [self._said(text or "", bool(truncated)) for text, truncated in pairs]
+        for text, each in zip(texts or question.answers, said, strict=True):
+            yield text or "", each
 
-    def _path(self, name: str, text: str, truncated: bool) -> str | None:
-        said = self._said(text, truncated)
+    def _path(self, name: str, text: str, said: answers.Read) -> str | None:
         self.count += 1
         self.read += said.key is not None
         self.rules[said.rule] += 1
