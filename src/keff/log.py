@@ -155,23 +155,40 @@ def find_log(path: Path, name: str | None = None, options: Mapping[str, object] 
     except (OSError, ValueError) as error:
         # Names above 255 bytes, null bytes, folders that may not be entered.
         raise LogError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    tried: list[str] = []
+    tried: dict[str, str] = {}
     for known in [name] if name else _readers():
         try:
             lacking = [OPTIONS[option] for option in given if option not in plugins.options("log", known)]
             if lacking:
-                tried.append(f"{known}: it takes no {lacking[0]}")
+                tried[known] = f"it takes no {lacking[0]}"
                 continue
             log: Log = plugins.load("log", known, **given)
         except PluginError as error:
             if name:
                 raise
-            tried.append(str(error))
+            tried[known] = str(error)
             continue
         reason = log.refuses(path)
         if reason is None:
             return log
-        tried.append(f"{known}: {reason}")
+        tried[known] = reason
     if is_utf16(path):
         raise LogError(f"{path}: {UTF_16}")
-    raise LogError(f"{path} is in no format that keff reads ({'; '.join(tried)})")
+    raise LogError(_why(path, tried))
+
+
+def _why(path: Path, tried: Mapping[str, str]) -> str:
+    """Return why no reader takes a file: what the nearest lacks where there is one, else what each says.
+
+    Nearest is a table whose columns only lack their names.
+    """
+    if EMPTY in tried.values():
+        return f"{path}: {EMPTY}"
+    nearest = next((reason for reason in tried.values() if reason.startswith("no column ")), None)
+    if nearest is None or len(tried) == 1:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in tried.items())
+        return f"{path} is in no format that keff reads ({reasons})"
+    return f"{path}: {nearest} (--format NAME tells why it is no log of another tool)"
+
+
+EMPTY = "the file is empty"

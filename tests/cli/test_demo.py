@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from command_line import keff
+from keff.cli import demo
+from keff.cli._sampling import Wishes
+from keff.cli.demo import SETTLED, decided
 from keff.plan import Plan
+from keff.reading.open import open_record
 
 
 @pytest.mark.integration
@@ -27,3 +32,33 @@ def test_the_demo_ends_in_a_decision_that_its_plan_holds(smollm2: Path, tmp_path
     again = keff("demo", "--run", run, "--n", 6, "--k", 2, "--json")
     assert json.loads(again.stdout)["recommendation"]["policy"] == policy
     assert "Beside it" not in again.stderr
+
+
+@pytest.mark.slow
+def test_rounds_go_on_until_it_is_decided_and_keep_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law = ["p=0.6", "c=0.3"]
+    wishes = Wishes(
+        task="starter", run=tmp_path / "run", engine="fake", n=80, k=8, engine_option=law, yes=True
+    )
+    record, estimates = decided(wishes, 80)
+    assert estimates.decision.verdict in SETTLED or record.ballot.votes.n == 80
+    # Nobody decides on two questions, so as many are asked as may be; then there is nothing left to ask.
+    few = replace(wishes, run=tmp_path / "few")
+    monkeypatch.setattr(demo, "FIRST", 1)
+    monkeypatch.setattr(demo, "MORE", 1)
+    record, estimates = decided(few, 2)
+    assert record.ballot.votes.n == 2 and estimates.decision.verdict not in SETTLED
+    monkeypatch.setattr(demo, "PATIENCE", 0.0)
+    assert decided(few, 3)[0].ballot.votes.n == 2
+
+
+def test_a_run_is_read_as_each_of_its_questions_was(tmp_path: Path) -> None:
+    """Half of the starter's questions are letters and words, which are no numbers."""
+    run = tmp_path / "run"
+    options = ("--engine", "fake", "--n", 12, "--k", 2, "--yes")
+    assert keff("sample", "starter", "--run", run, *options).returncode == 0
+    votes = open_record(run).ballot.votes
+    told = json.loads(keff("read", run, "--json").stdout)
+    assert told["read"] == int((votes.answered() >= 0).sum())

@@ -60,6 +60,8 @@ def _told(entry: AtlasEntry) -> str:
 # Questions before the first look at what they say, and between looks.
 FIRST, MORE = 32, 16
 
+SETTLED = ("vote", "ask once")
+
 # Seconds after which no further round begins.
 PATIENCE = 180.0
 
@@ -75,7 +77,7 @@ def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
         estimates = analyze(record, Settings(seed=wishes.seed, aim=Aim()))
         # The next round takes as long for each question as those before.
         late = (time.monotonic() - begun) * (1 + MORE / size) > PATIENCE
-        if estimates.decision.verdict != "open" or size == most or late:
+        if estimates.decision.verdict in SETTLED or size == most or late:
             return record, estimates
         size = min(size + MORE, most)
 
@@ -110,7 +112,7 @@ def command(
     if write_report_if_possible([(record, estimates)], page):
         _say(f"\n{page} has the curve and every path: open it in a browser.")
     _say(f"\nDecision: {first_sentence(estimates.decision)}")
-    if estimates.decision.verdict == "open" and record.ballot.votes.n < n:
+    if estimates.decision.verdict not in SETTLED and record.ballot.votes.n < n:
         _say(f"keff demo --run {run} asks more questions, beside those that are there.")
     _say(f"keff serve --plan {run / 'plan.json'} --upstream URL deploys it.")
     _say("keff analyze answers.csv says the same of your log, keff pilot questions.jsonl of your model.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from keff.errors import LogError
 from keff.records import Note
@@ -167,7 +168,10 @@ def lay_out(
         numbered.pop("score", None)
     lacking = _lacking({*single, *numbered})
     if lacking:
-        return f"no column {lacking} (it has {_some(names)}): name it with {say}{lacking}=..."
+        used = {*single.values(), *(name for run in numbered.values() for name in run)}
+        free = [name for name in names if name and name not in used]
+        example = ",".join(f"{word}={name}" for word, name in zip_longest(lacking, free[: len(lacking)]))
+        return f"no column {' and no '.join(lacking)} (it has {_some(names)}): {say}{example}, for example"
     notes = (Note("columns", f"read by the names of the columns: {', '.join(taken)}"),) if taken else ()
     return Layout(single, numbered, notes)
 
@@ -221,11 +225,10 @@ def _ask(unclear: tuple[str, list[str]], say: str) -> str:
     return f"{word} may be {' or '.join(here)}: say which{with_what}, such as {example}"
 
 
-def _lacking(has: set[str]) -> str | None:
-    """Return the word that a table cannot do without."""
-    if "id" not in has:
-        return "id"
-    return None if has & VERDICTS or "score" in has else "answer"
+def _lacking(has: set[str]) -> list[str]:
+    """Return the words that a table cannot do without."""
+    answered = has & VERDICTS or "score" in has
+    return [*([] if "id" in has else ["id"]), *([] if answered else ["answer"])]
 
 
 def _some(names: Sequence[str]) -> str:
