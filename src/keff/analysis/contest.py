@@ -16,6 +16,7 @@ from keff.stats.scores.better import holm, paired
 from keff.stats.scores.repeats import Repeats
 from keff.stats.votes import IntArray
 
+# The usual level of intervals; tests of several pairs correct theirs by Holm.
 LEVEL = 0.95
 
 

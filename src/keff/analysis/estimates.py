@@ -32,6 +32,7 @@ from keff.stats.voting.diversity import ceiling, k_eff, k_eff_block, percent_of_
 from keff.stats.voting.meeting import right_answers_meet
 from keff.stats.voting.plurality import flip, plurality_share
 
+# Beyond this share the accuracy says as much about reading answers as about the answers.
 MANY_ABSTENTIONS = 0.2
 
 _ABOVE_K = Note(

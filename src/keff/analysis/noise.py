@@ -36,6 +36,7 @@ KS = (1, 2, 4, 8, 16, 32, 64)
 # pass^k is told up to so many times the repeats: what the law errs beyond was not measured.
 FARTHEST = 4
 
+# Numbers of trials that reliability is asked for: powers of two, from the least recorded ones.
 GROUPS = (4, 8, 16, 32)
 
 # Standard deviations of one run that two runs stay within in 95%.
@@ -46,7 +47,9 @@ TWO_RUNS = 1.959964 * math.sqrt(2)
 # differ less.
 BETWEEN_MODELS = 0.48
 
+# Sizes of evaluation sets in use, for the table of what they can tell apart.
 SIZES = (50, 100, 200, 500, 1000, 2000)
+# Repeats that somebody would pay for.
 TIMES = (1, 2, 4, 8, 16)
 
 # Two runs that never differ are copies where this many differences are to be expected.

@@ -11,6 +11,7 @@ from keff.answers.parts.plain import plain
 from keff.answers.parts.statements import statements
 from keff.answers.parts.visible import fold, visible
 
+# Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000
 _MEANING = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
 _ASKED = re.compile(

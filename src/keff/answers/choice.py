@@ -111,6 +111,7 @@ def reader(labels: tuple[str, ...]) -> Labels:
     return Labels(labels)
 
 
+# Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000
 _SPACES = re.compile(r"[\W_]+")
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 from keff.answers.parts.base import Extracted, same_key
 from keff.answers.parts.visible import strip_thinking
 
+# Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 200_000
 
 _FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]{0,20})[^\n`]{0,80}$\n?", re.MULTILINE)

@@ -12,7 +12,9 @@ from keff.answers.parts.plain import plain
 from keff.answers.parts.statements import statements
 from keff.answers.parts.visible import fold, visible
 
+# Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 2000
+# Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000
 
 _MONTHS = [

@@ -14,8 +14,11 @@ from keff.answers.parts.statements import Statement, statements
 from keff.answers.parts.syntax import parse
 from keff.answers.parts.visible import strip_thinking
 
+# Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 10_000
+# Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 60
+# Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _PREFIX = re.compile(

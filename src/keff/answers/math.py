@@ -14,6 +14,7 @@ from keff.answers.parts.plain import plain
 from keff.answers.parts.statements import Statement, statements
 from keff.answers.parts.visible import visible
 
+# Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 1000
 _SEGMENT = re.compile(r"\$\$?([^$\n]{1,400})\$\$?|\\\((.{1,400}?)\\\)|\\\[\s*(.{1,400}?)\s*\\\]", re.DOTALL)
 _LEAD = re.compile(

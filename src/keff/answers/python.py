@@ -232,7 +232,9 @@ def _targets(target: ast.AST) -> Iterator[str]:
     return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
+# Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 50_000
+# Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 90
 
 _CODE = CodeSpace()

@@ -14,6 +14,7 @@ from keff.answers.parts.base import Extracted, same_key
 from keff.answers.parts.sql_form import NotSql
 from keff.answers.parts.visible import MARK, fences, strip_thinking
 
+# Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 200_000
 _BEGIN = re.compile(
     r"^[ \t>*`]{0,40}(?:(?:final[ ])?(?:answer|query|sql)(?:[ ]is)?[ ]?:[ *`]{0,10})?"

@@ -16,7 +16,9 @@ from keff.answers.parts.plain import plain
 from keff.answers.parts.statements import Statement, statements
 from keff.answers.parts.visible import fold, strip_thinking, visible
 
+# Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 2000
+# Token F1 from which a span counts as right, as in the paper.
 F1_NEEDED = 0.5
 
 _ARTICLES = frozenset(("a", "an", "the"))
@@ -51,6 +53,7 @@ _LEAD = re.compile(
 _MARKS = ("*_", "_")
 _QUOTES = "\"'`“”‘’ \t"
 _ECHO = re.compile(r"<[a-z ]{1,30}>\W*$")
+# Words of a last line that is an answer; a longer one is a sentence.
 _LONGEST_LINE = 12
 
 

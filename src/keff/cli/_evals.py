@@ -15,6 +15,7 @@ from keff.analysis.results.noise import Noise
 from keff.cli._console import result_console, say, warn
 from keff.plugins import missing_extra
 
+# Columns that fit 80 characters; the JSON has all.
 SHOWN_REPEATS = 5
 
 

@@ -22,6 +22,7 @@ from keff.sampling.orders import Halt, Progress
 from keff.sampling.price_table import read_prices
 from keff.sampling.store import Run
 
+# Few enough to cost nothing, and more than one, so that a single odd question stops nobody.
 PROBE_ITEMS = 3
 # Paths and failed attempts after which a paid run is looked at: enough to see what is badly wrong.
 FIRST_PATHS = 64

@@ -14,6 +14,7 @@ from keff.cli import _write_options as w
 from keff.cli._console import print_json, write_all
 from keff.paper.reproduce import GET, Reproducing, reproduce
 
+# A screenful: a folder that is not the published one misses everything.
 SHOWN = 20
 
 

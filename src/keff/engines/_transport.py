@@ -30,6 +30,7 @@ T = TypeVar("T")
 # Two requests in turn, each with three retries and the pauses between them.
 CONNECT = 2.5
 
+# Listing models is a small request: a server that takes longer is not ready.
 LIST_SECONDS = 30.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 

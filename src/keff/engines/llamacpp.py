@@ -37,6 +37,7 @@ from keff.protocol.form import chat_body, template_thinking
 from keff.protocol.reply import choices_of, completions
 from keff.records import Completion, Message, Sampling
 
+# Tokens of prompt and answer: those of the starter task fit.
 N_CTX = 1024
 # Requests of all places worth having at once: the second fills the places that short paths leave free.
 IN_FLIGHT = 2

@@ -29,8 +29,11 @@ from keff.narrow import items
 
 log = logging.getLogger("keff.gateway")
 
+# Clients and upstream calls each take one; the usual soft limit of 1024 is too few.
 DESCRIPTORS = 65_536
+# Longer than the usual 60 s of load balancers, so that they close first.
 KEEP_ALIVE = 65
+# Requests make few reference cycles, so the collector need not look often.
 COLLECT_EVERY = 10_000
 # New objects between two garbage collections: a request leaves next to nothing to them.
 M_MMAP_THRESHOLD, LARGE_BUFFER = -3, 64 * 1024

@@ -16,6 +16,7 @@ from keff.logs.parts.tabled import TableLog
 from keff.logs.parts.values import optional_text
 from keff.records import Note
 
+# The csv module's own limit, 128 KiB, is shorter than a chain of thought.
 LONGEST_FIELD = 2**27
 
 # How pandas may write what is missing, and reads it.

@@ -17,6 +17,7 @@ from keff.logs.parts.rows import once_each
 from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, truth, whole
 from keff.records import AnswerSpace
 
+# Token F1 from which an open answer counts as right (the paper's criterion for open answers).
 F1_NEEDED = 0.5
 # Of so many distinct pairs of answer and gold one it is remembered whether they agree: some files' worth.
 MOST_PAIRS = 2**12

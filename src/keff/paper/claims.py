@@ -142,6 +142,7 @@ range_math: least -9% most -29%
 math_qwen32b: delta_rho -2.1% rows_lo -12% rows_hi 8%"""
 
 
+# Half a unit of the last printed place, with room for binary rounding.
 ROUNDING = 5e-7
 
 
@@ -235,6 +236,7 @@ def compare(table: str, row: str, column: str, printed: str, found: float) -> Ch
 
 Rows = Sequence[Mapping[str, Any]]
 
+# The largest K of the paper's curves.
 LARGEST_K = 32
 ADAPTIVE = ("repaid_after", "cost_at_1000", "net_cost", "retained")
 # The cell whose interval the paper prints.

@@ -55,13 +55,19 @@ SUFFIXES = {
     "_drop": ("drop",),
 }
 MATRIX_MODELS = ("qwen05b", "qwen7b", "qwen32b", "llama8b", "mistral7b")
+# The paper's five seeds, by which its files are named.
 SEEDS = (42, 123, 456, 789, 1024)
 SC, PT = "sc", "sc_prompttpl"
 
+# Paths per instance of the saturation study.
 SATURATION_K = 32
+# Instances per seed of the saturation study.
 SATURATION_INSTANCES = 100
+# Paths per instance of the model-by-task matrix.
 MATRIX_K = 8
+# Instances per seed of the model-by-task matrix.
 MATRIX_INSTANCES = 50
+# Token limit of the model-by-task matrix.
 MATRIX_TOKENS = 2048
 SAMPLING = {"temperature": 0.7, "top_p": 0.95}
 

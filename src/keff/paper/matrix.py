@@ -18,6 +18,7 @@ CV_SPLIT = 0.225
 MV_SPLIT = 0.3
 CV_BOUND = 0.24
 BLOCK_ROWS = 20
+# The level of the paper's rank tests.
 SIGNIFICANT = 1e-3
 PRECISIONS: tuple[Resampling, ...] = ("rows", "paired_rho", "paired")
 

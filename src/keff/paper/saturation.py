@@ -30,8 +30,11 @@ from keff.stats.voting.majority import (
 )
 from keff.stats.voting.plurality import plurality_at_k
 
+# K0 = 4: the paper's pilot.
 PILOT_K = 4
+# Of the split into pilot and held-out questions; any fixed one would do.
 HELD_OUT_SEED = 2026
+# The paper's K_max.
 K_MAX = 32
 UNCAPPED = 10**9
 
@@ -114,8 +117,10 @@ def ratio(part: float, whole: float) -> float:
 KS = (4, 8, 16, 32)
 EPSILONS = (0.01, 0.025, 0.05, 0.1)
 PILOTS = (25, 50, 100, 200)
+# Simulated pilots per size: the spread of K* is then known to 3%.
 PILOT_REPLICATES = 500
 PILOT_PATHS = 400
+# The paper states costs per thousand queries.
 QUERIES = 1000
 # Questions that come under several seeds: with fewer, c across runs is not given.
 FEWEST_REPEATED = 30

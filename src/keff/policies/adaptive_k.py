@@ -15,6 +15,7 @@ from keff.stats.voting.choose import k_star, k_star_conservative, k_within_proba
 from keff.stats.voting.correlation import pooled_c
 
 FORMS = ("paper", "conservative", "accuracy")
+# Half a point of accuracy: what may be missing from the plateau.
 DELTA = 0.005
 
 

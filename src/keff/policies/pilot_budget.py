@@ -19,7 +19,9 @@ from keff.stats.voting.draws import Draws
 # How many pilot questions the generic prior is worth.
 PSEUDO_ITEMS = 10
 
+# Pseudo-votes of the prior, from nearly none to more than a pilot has; even in the logarithm.
 A_GRID = np.round(np.geomspace(0.2, 20, 41), 3)
+# Share of questions whose leader takes every vote among the top two.
 W_GRID = np.round(np.linspace(0, 0.96, 33), 3)
 
 

@@ -12,6 +12,7 @@ from keff.errors import UsageError
 
 SHOWN = "***"
 
+# Only so many times what is shown is searched for secrets: hostile bodies may be long.
 SEARCHED = 100
 
 # Characters of a key: fewer are no secret and may be any part of a word ("x" stands in "context"). So many

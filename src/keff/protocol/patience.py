@@ -36,6 +36,7 @@ def _until(date: str, now: float) -> float | None:
         return None
 
 
+# A server that asks for a longer wait is waited for no longer than this.
 LONGEST_ASKED = 60.0
 
 

@@ -12,9 +12,12 @@ from keff.protocol.address import Mask
 from keff.protocol.patience import asked_wait
 from keff.protocol.values import decoded, storable, words
 
+# Characters of a server's own words that are passed on.
 LONGEST = 500
 UNKNOWN = "no reason given"
+# Timeout, conflict, too early, too many requests: the same request may succeed later (RFC 9110).
 PASSING = frozenset({408, 409, 425, 429})
+# Key, permission, address: no other request would fare better.
 FATAL = frozenset({401, 403, 404})
 SPENT = "insufficient_quota"
 

@@ -14,6 +14,7 @@ MOST_TOKENS = 10**9
 # Servers write -9999 for a token that cannot come; what lies far below is no logarithm of a probability.
 LOWEST_LOGPROB = -1e6
 
+# Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 64
 
 # A JSON object of others: what its members hold is not known before they are looked at.

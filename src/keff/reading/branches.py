@@ -21,6 +21,7 @@ from keff.records import Note
 from keff.stats.inference.resampling import group_sums
 from keff.stats.votes import FloatArray
 
+# Records are many, and a false alarm refuses a good one: far below 1 in a million.
 SURE = 1e-9
 # Columns are taken for different models when chance explains their accuracies with less than SURE, and the
 # best and the worst are at least APART apart.
@@ -29,7 +30,9 @@ APART = 0.1
 # Independent questions with both right and wrong answers that the test needs.
 FEW = 20
 
+# Columns above this are repeated paths: nobody records so many models side by side.
 MOST_COLUMNS = 64
+# Accuracies that rise or fall with the place this steadily are an order, such as growing temperature.
 STEADY = 0.8
 # From this many columns on, a rank correlation of place and accuracy beyond STEADY is an order.
 STEADY_FROM = 5

@@ -20,6 +20,7 @@ FEW_ORDERS = 0.6
 """Questions that draw the same answers do so in different orders. Random orders fill at least 1 - 1/e = .63
 of what they could; rows that were copied at least once fill half."""
 
+# Fewer copies change no interval visibly.
 FEWEST = 5
 SHARE = 0.05
 """Copies are named from so many on, and from this share of the questions: a few coincide in any record."""

@@ -42,7 +42,9 @@ ABOUT = (
     "per_instance_stats.json",
     "instances.json",
 )
+# A folder of more is taken for one named by mistake.
 MOST_LOGS = 1000
+# Files beside a log that are looked into: a log has one or two.
 MOST_SIDECARS = 16
 
 

@@ -18,8 +18,11 @@ from keff.reading.open import Opening, naming, one_part, reading, told
 from keff.records import Result
 from keff.stats.votes import IntArray
 
+# Characters of a text that are shown: its end holds the answer.
 LONGEST = 200
+# The most frequent ends show what a reader misses; the rest is a long tail.
 ENDINGS = 10
+# Characters by which two texts end alike.
 ENDING = 60
 
 

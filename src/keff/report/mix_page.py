@@ -19,7 +19,9 @@ from keff.report.template import filled
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7f7f7f")
 
 WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM = 900.0, 440.0, 60.0, 190.0, 20.0, 50.0
+# Round ticks that an axis of this length carries without crowding.
 TICKS = 5
+# Pixels between labels: the height of a line of small type.
 LABEL_GAP = 15.0
 
 Place = Callable[[float], float]

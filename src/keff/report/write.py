@@ -25,6 +25,7 @@ from keff.stats.votes import Votes
 
 # Rules that need no second pass over the votes: the page should be there in seconds.
 REPLAYED = ("fixed:8", "curtailed", "lead_k:2", "lead_k:3", "adaptive_consistency:0.95", "budget:4")
+# Curves of the page end here: the paper's largest K.
 CAP = 32
 
 

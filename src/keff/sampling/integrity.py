@@ -9,6 +9,7 @@ from keff.records import Note
 # Tokens from which two equal texts of one item are no accident of a short answer.
 LONG = 8
 
+# Half of the long texts equal: a seed that is ignored, or temperature zero, never chance.
 COLLAPSED = 0.5
 
 

@@ -16,6 +16,7 @@ from keff.records import Sampling, stable_hash
 from keff.sampling import RUN_FILE
 from keff.usercode import FLAGS, UNSAFE, Stamp, without_code
 
+# Raised when an older keff could not read what a newer one writes.
 SCHEMA = 1
 
 # Begins the name of the engine of an imported run; the format of the log follows.

@@ -19,6 +19,7 @@ from keff.sampling.store import OwedPaths, Run
 from keff.sampling.store.rows import item_of
 from keff.task import ScoredText, Task
 
+# Failures in a row beyond those in flight, which fail together, that stop a run.
 BEYOND_FLIGHT = 8
 # Units of work for each request in flight: the next ones are ready, and the last ones are being kept.
 PREPARED = 2
@@ -26,6 +27,7 @@ PREPARED = 2
 # Items that are looked up in the run at once: those that are complete need no look of their own.
 TOGETHER = 500
 
+# Seconds between two tries at the most.
 LONGEST_BACKOFF = 30.0
 
 # Different questions that the server refuses, before any path was drawn, after which it takes none.

@@ -16,6 +16,7 @@ from pathlib import Path
 
 facts = json.load(sys.stdin)
 libc = ctypes.CDLL(None)
+# From linux/sched.h: Python names it from 3.12 on only.
 CLONE_NEWUSER = 0x10000000
 # Its number on every machine; the C library has no name for it.
 MEMFD_SECRET = 447

@@ -11,6 +11,7 @@ from keff.analysis.decision.prior import GENERIC, WIDE_SD, WIDE_WEIGHT, FlipPric
 from keff.stats.inference.resampling import group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray
 
+# The Monte Carlo error of a 2.5% quantile is then half a percent of probability.
 DRAWS = 1_000
 
 PSEUDO_QUESTIONS = 10

@@ -13,6 +13,7 @@ from keff.stats.votes import FloatArray, Votes
 TWO_SIDED, POWER = 1.96, 0.84
 """Normal quantiles of a two-sided test at 5% and of a power of 80%."""
 
+# The smallest difference that people act on; a smaller one needs questions by the ten thousand.
 ONE_POINT = 0.01
 
 HURTS = 0.9

@@ -21,6 +21,7 @@ ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 2
 # From so many questions on half as many orders: their time shows there, and intervals hold their noise.
 MANY = 3000
 
+# Bounds the memory and the time of a replay.
 MOST_ORDERS = 4000
 # Orders of a question at most where a policy cannot follow all of them at once.
 ONE_BY_ONE = 200

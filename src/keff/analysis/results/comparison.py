@@ -9,6 +9,7 @@ from keff.analysis.results.combination import Pruning, Slot, WeightedVote
 from keff.records import Finding, Interval, Note, Result, number
 from keff.stats.branches.covariance import BlockCorrelation
 
+# Smaller p-values rest on the tail of an approximation and are not told apart.
 SMALLEST_P = 1e-6
 
 

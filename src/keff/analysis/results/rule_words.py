@@ -14,6 +14,7 @@ from keff.policy import InFlight, InWaves, LogOddsVote, Policy, in_flight_of, pa
 from keff.policy.in_flight import LEAST_VOTES
 from keff.policy.spec import PolicySpec
 
+# Rules are put in words for leads against at most so many other votes: more would not be read.
 MOST_DISSENT = 2
 
 

@@ -11,8 +11,10 @@ from keff.analysis.results.recommendation import Recommendation
 from keff.records import Interval, number
 from keff.stats.voting.diversity import k_eff
 
+# Doublings: what another path is worth falls that fast.
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128)
 BARS = "▁▂▃▄▅▆▇█"
+# One line of a terminal of 80 columns, its label included.
 MOST_BARS = 32
 
 

@@ -15,7 +15,9 @@ from keff.answers.parts.strict_json import NotRead
 from keff.answers.parts.visible import strip_thinking
 from keff.narrow import is_array
 
+# Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 200_000
+# A list of more is no answer, and sorting it would take a request's time.
 MOST_ITEMS = 10_000
 
 _BULLET = re.compile(r"[ \t]*(?:[-*•–+]|\(?\d{1,4}[.)])[ \t]+(?=\S)")
@@ -23,6 +25,7 @@ _AND = re.compile(r",? (?:and|&) ")
 _LEAD_AND = re.compile(r"(?:and|or|&) ")
 _ENCLOSED = {"[": "]", "(": ")", "{": "}"}
 _QUOTES = "\"'`“”‘’*_ \t"
+# Words; a longer last line is prose.
 _LONGEST_LINE = 60
 
 # Keys of the items in the order of the answer -> those that make the key.

@@ -64,6 +64,7 @@ def without(value: object, names: frozenset[str]) -> object:
     return [without(each, names) for each in value] if is_array(value) else value
 
 
+# Every opening bracket may begin a value: so many are tried.
 MOST_OPENINGS = 10_000
 
 _OPENING = re.compile(r"[{\[]")

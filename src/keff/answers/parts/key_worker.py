@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+# A key travels back as one line; longer ones are no keys.
 LONGEST_KEY = 100_000
 
 

@@ -12,8 +12,11 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+# Only so much of the end is searched: final answers stand there, and the time stays bounded.
 TAIL = 20_000
+# Exact fractions of longer numbers take time with the square of their digits.
 MOST_DIGITS = 400
+# 1e400 written out is the longest number that is taken.
 MOST_EXPONENT = 400
 
 SCALES: dict[str, int] = {

@@ -26,7 +26,9 @@ from keff.answers.parts.base import MOST_ROUNDS
 # The base class of sqlglot's nodes is named otherwise from version to version.
 Tree: TypeAlias = Any
 
+# Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 20_000
+# Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 20
 HIGHEST = 60
 

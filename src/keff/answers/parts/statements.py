@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+# Of a text that states answer after answer the last ones count.
 MOST_STATEMENTS = 50
+# Characters after a marker in which its answer stands.
 WINDOW = 2000
 
 _AFTER_ANSWER = re.compile(

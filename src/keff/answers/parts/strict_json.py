@@ -15,8 +15,11 @@ from typing import NoReturn, cast
 from keff.answers.parts.visible import MARK, fences
 from keff.narrow import fields, is_array, is_object
 
+# Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 100
+# Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 1_000_000
+# Longer numbers would take quadratic time to convert.
 MOST_DIGITS = 400
 
 BRACKET = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*+"?', re.DOTALL)

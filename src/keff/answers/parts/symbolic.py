@@ -25,6 +25,7 @@ from keff.answers.parts.worker import WorkerPool
 SECONDS = 60.0
 # Processor seconds for all parts of one answer; what models answer takes a tenth of one.
 ANSWER_SECONDS = 2.0
+# sympy's parser is slow: longer answers vote as they are written.
 MOST_CHARACTERS = 300
 
 

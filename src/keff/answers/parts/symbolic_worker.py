@@ -27,14 +27,17 @@ try:
 except ImportError:  # not on Windows
     resource = None
 
+# sympy can ask for any memory; beyond this the worker is ended, not the machine.
 MEMORY = 3 * 2**30
 # Processor seconds of one string; the system counts whole ones, so it may be one less.
 CPU_SECONDS = 3
+# Larger expressions vote as they are written: simplifying them takes longer than an answer may.
 MOST_OPERATIONS = 200
 # Python writes integers of up to 4,300 digits.
 MOST_BITS = 14_000
 # Of an expanded polynomial: cancelling takes seconds beyond.
 MOST_DEGREE, MOST_TERMS = 300, 500
+# Expanding more takes longer than one answer may.
 MOST_SUMMANDS = 100
 _EAGER = re.compile(r"binom|choose|gcd|lcm|matrix")
 # Operators that the parser works out itself, and operands that may be too large for them.

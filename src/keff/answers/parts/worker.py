@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 
+# Importing sympy on a loaded machine takes many seconds; a real hang is longer.
 START_SECONDS = 60.0
 
 

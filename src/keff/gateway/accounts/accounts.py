@@ -30,7 +30,9 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # The hash of no key at all: with it every caller would be this client.
 EMPTY = hashlib.sha256(b"").digest()
 
+# Raised with the table's columns: an older file is refused, never misread.
 VERSION = 2
+# Seconds: limits are per day, UTC.
 DAY = 86_400
 # So long a write waits for another process of the gateway.
 BUSY_SECONDS = 0.5

@@ -27,7 +27,9 @@ ELSEWHERE = 131_072
 LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _NAMED = re.compile(rb'"(?:image_url|video_url|file_url|file_id|previous_response_id|conversation)"\s*:')
 
+# What a request may state at all; limits decide within.
 MOST_PATHS = 10**6
+# Model names are the client's words: bounded, so that memory is.
 KEPT_NAMES = 1024
 # Bytes of an answer that are kept to read its usage; a larger one counts as what was reserved for it.
 MOST_JSON = 8 * 2**20

@@ -8,6 +8,7 @@ from collections.abc import Generator
 
 from keff.errors import RunError
 
+# As many as the usual net.core.somaxconn allows.
 BACKLOG = 4096
 
 

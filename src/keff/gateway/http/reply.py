@@ -16,6 +16,7 @@ from keff.protocol.tokens import counts_of
 from keff.protocol.values import MOST_TOKENS, Object, count, text_of
 from keff.records import stable_hash
 
+# Headers are kept short; the whole key stands in the body's keff object.
 LONGEST_KEY = 200
 
 

@@ -14,6 +14,7 @@ from keff.narrow import entries, fields, items
 from keff.protocol import responses, responses_chat
 from keff.protocol.values import Object, encoded
 
+# Seconds; more is a mistake of units.
 LONGEST_DEADLINE = 1_000_000
 
 OWN = "keff"

@@ -18,6 +18,7 @@ from keff.gateway.traffic.live_page import POLICY
 from keff.gateway.upstream.server import UpstreamError
 from keff.narrow import entries
 
+# Orchestrators give a readiness probe about this long.
 READY_SECONDS = 2.0
 
 

@@ -27,7 +27,9 @@ from prometheus_client.registry import Collector
 from keff.narrow import fields, items
 from keff.protocol.values import Object
 
+# Buckets from a cached short answer to a long chain of thought.
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+# Buckets at the caps in use.
 PATHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]

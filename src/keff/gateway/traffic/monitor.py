@@ -41,6 +41,7 @@ RUN_LENGTH = 20_000
 # Where the policy may stop at one path, the pattern is that of 4 paths of shadow requests.
 SHADOW_DRAWS = 4
 
+# A crash loses at most a second of what the alarm saw.
 SAVE_SECONDS = 1.0
 
 OTHER_VERSION = "the state file is of another version of keff: name another with --state"

@@ -13,6 +13,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 from keff.errors import UsageError
 from keff.protocol.address import is_loopback
 
+# A proxy's answer to CONNECT is a few lines.
 LARGEST_HEAD = 16 * 1024
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
 

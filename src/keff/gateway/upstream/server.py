@@ -31,6 +31,7 @@ STREAMED = b',"stream":true,"stream_options":{"include_usage":true}}'
 KNOWN_STATUSES = frozenset(HTTPStatus)
 JSON_TYPE = "application/json"
 TOLD_BACK = "x-ratelimit-"
+# Listing models is a small request: a server that takes longer is not ready.
 MODELS_SECONDS = 10.0
 Headers = Mapping[str, str]
 

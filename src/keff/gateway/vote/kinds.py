@@ -42,6 +42,7 @@ TINY = 16
 # Paths on which a request's kind and fields are settled; texts that all differ by then are given up.
 SETTLED = 4
 
+# Only so much of the end is searched: final answers stand there, and the time stays bounded.
 TAIL = 4000
 # Words: of a reply that is one line around a number, of one that is itself the answer, of a stated text.
 LONGEST_LINE, LONGEST_TEXT, LONGEST_SPAN = 12, 5, 12

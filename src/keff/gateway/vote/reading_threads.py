@@ -19,8 +19,11 @@ from keff.gateway.vote.extraction import PathReading, Reader
 
 T = TypeVar("T")
 
+# A slow answer space may take this long for one answer, and its path abstains then.
 ANSWER_SECONDS = 2.0
+# All answers of a request together: the client waits.
 REQUEST_SECONDS = 4.0
+# Reading is processor time: more threads than cores only take turns.
 THREADS = 4
 
 

@@ -31,7 +31,9 @@ log = logging.getLogger("keff.gateway")
 # A worker that ends within so many seconds of its start, three times in a row, ends the gateway.
 SHORT_LIFE = 10.0
 
+# A worker that dies so often within seconds will die again: all stop, and say so.
 MOST_SHORT_LIVES = 3
+# Requests in flight may end; orchestrators kill after 30 s.
 LAST_SECONDS = 10
 
 

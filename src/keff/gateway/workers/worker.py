@@ -22,6 +22,7 @@ from keff.protocol.values import Object
 # Between two batches; so old at most is what another process shows of this one.
 SEND_SECONDS = 0.2
 
+# Seconds that a page may wait for the process that keeps the counts.
 SHOW_SECONDS = 60.0
 
 

@@ -15,7 +15,9 @@ from keff.logs.parts.values import inner, optional_text, real
 from keff.narrow import fields, is_array
 from keff.records import Note, stable_hash
 
+# Answers that tell whether a log holds answers or whole completions.
 LOOKED_AT = 256
+# Longer than any short answer, shorter than any reasoning.
 MOST_WORDS = 8
 
 # A row per path: id, answer, text, correct, gold_answer, model, path, tokens, ... as the tool says.

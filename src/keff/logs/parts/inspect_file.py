@@ -16,6 +16,7 @@ from keff.narrow import fields, items
 # The header of a log that ended, and of one that is still being written or was cut off.
 HEADERS = ("header.json", "_journal/start.json")
 
+# The JSON form is read whole into memory, which .eval is not.
 MOST_JSON = 2**30
 
 Sample = Mapping[str, object]

@@ -12,6 +12,7 @@ from keff.logs.parts.lines import Row, loads
 from keff.logs.parts.values import inner
 
 STAMP = re.compile(r"\d{4}-\d{2}-\d{2}T[\d.:-]+(?=\.jsonl$)")
+# The results file holds settings and scores, no samples: larger ones are something else.
 MOST_RESULTS = 64 * 2**20
 
 # Generation arguments of the harness -> the sampling of a configuration.

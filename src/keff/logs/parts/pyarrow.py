@@ -154,6 +154,7 @@ _VOTES = {
     "correct": pyarrow.float64(),
 }
 
+# A part that unpacks to more times its size is taken for a decompression bomb.
 MOST_RATIO = 200
 # A row group that claims more unpacked bytes than these (times the size of the file) is a bomb.
 SMALL = 64 * 2**20

@@ -14,10 +14,12 @@ from keff.plugins import missing_extra
 # No single record of answers is larger; what claims to be is refused before it is unpacked.
 MOST_BYTES = 256 * 2**20
 
+# A part that unpacks to more times its size is taken for a decompression bomb.
 MOST_RATIO = 200
 # Text packs to a hundredth at best: above SMALL bytes, what claims a greater ratio is a bomb.
 SMALL = 2**20
 
+# The method's number in the zip specification (APPNOTE 4.4.5).
 ZSTANDARD = 93
 _LOCAL = struct.Struct("<4s5H3L2H")
 # What the directory of a damaged archive may raise.

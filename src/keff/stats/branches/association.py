@@ -15,6 +15,7 @@ from keff.stats.votes import FloatArray, IntArray
 
 Alternative = Literal["less", "greater", "two-sided"]
 
+# Products of sample sizes up to which the exact law is counted; beyond, the normal limit.
 MOST_EXACT = 2500
 
 

@@ -23,8 +23,11 @@ Estimator = Literal["pearson", "pooled", "anova"]
 # question: the products of K columns would take K^2 / 2 numbers per question.
 PAIRED_CELLS = 2**20
 
+# Below 2% accuracy right answers are too few for a correlation.
 ACCURACY_FLOOR = 0.02
+# Clusters on the rarer side that a paired interval needs at least.
 FEWEST_MINORITY = 10
+# More undefined resamples than this, and what is left is a selected sample.
 MOST_UNDEFINED = 0.1
 TOO_EXTREME = "too_few_right_or_wrong"
 METHODS = {"paired": "cluster_bootstrap", "rows": "row_bootstrap"}

@@ -18,11 +18,13 @@ ENUMERATED = 50_000
 # So many of the best greedy allocations are improved by exchanges, up to ``MOST_EXCHANGED`` branches.
 EXCHANGED = 2
 
+# Exchange moves grow with the square of the branches; beyond, greedy allocations stand.
 MOST_EXCHANGED = 12
 
 # Share of a path's variance that is always noise, so that one that never disagrees has finite weight.
 LEAST_NOISE = 1e-9
 
+# Allocations whose matrices are held at once: a few megabytes.
 BLOCK = 4_000
 
 

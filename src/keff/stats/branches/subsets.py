@@ -14,6 +14,7 @@ from keff.stats.inference.resampling import cluster_folds, clustered_se
 from keff.stats.models.gaussian import fit_copula
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# All 4,095 subsets of 12 slots are tried; more would take minutes.
 MOST_SLOTS = 12
 
 Subset = tuple[int, ...]

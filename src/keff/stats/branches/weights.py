@@ -22,7 +22,9 @@ Rule = Literal["binary", "plurality"]
 # Learns weights [K], or [n, K] of every path, from the items of a mask [n].
 Learn = Callable[[NDArray[np.bool_]], FloatArray]
 
+# From nearly equal weights down to the best path alone, in units of the confidences' spread.
 TEMPERATURES = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1)
+# Sums of weights that differ by rounding only are equal.
 TIE = 1e-9
 
 

@@ -16,7 +16,9 @@ from keff.stats.inference.resampling import load_rng, save_rng
 from keff.stats.votes import IntArray
 
 FIRST_CHUNK, LARGEST_CHUNK = 500, 50_000
+# Hits at which a p-value is known to a seventh of itself (1/sqrt(50)).
 ENOUGH = 50
+# At the level itself so many draws are beyond what was seen.
 DRAWS_PER_LEVEL = 20
 
 

@@ -8,6 +8,7 @@ from keff.records import Note
 from keff.stats.votes import Votes
 from keff.stats.voting.correlation import agreement
 
+# Fewer clusters than this carry no interval that covers.
 FEW_QUESTIONS = 10
 
 

@@ -138,7 +138,9 @@ _NO_SPREAD = Note("no_spread", "Items do not vary enough for this method: use hy
 # How an interval is made.
 Method = Literal["hybrid_wilson", "bayes", "percentile", "bootstrap_t", "bca", "cluster_bootstrap"]
 
+# Fewer units than this are too few to resample.
 FEW_UNITS = 10
+# The beta-binomial is trusted where few paths are seen; with more the data speak for themselves.
 BAYES_PATHS = 8
 
 

@@ -33,6 +33,7 @@ BLOCK_CELLS = 100_000
 # Resamples of a block at least: with fewer, a product reads the rows once for each of them.
 FEWEST_AT_ONCE = 16
 
+# Whole numbers up to here are exact in single precision, at half the memory.
 EXACT_IN_SINGLE = 2**24
 # From so many rows on, equal ones are looked for.
 MANY_ROWS = 1000

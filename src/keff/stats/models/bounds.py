@@ -12,6 +12,7 @@ from scipy.special import betainc, gammaln, xlog1py, xlogy
 
 from keff.stats.votes import FloatArray, Votes, as_hist
 
+# Far below what is printed (.1 point).
 GAP = 1e-7
 
 # Value, gradient and Hessian of a convex function.
@@ -95,6 +96,7 @@ def simplex_prices(m: FloatArray, b: FloatArray, law: FloatArray, unmatched: flo
 # Prices of leaving a cell of an exact law unmatched. They limit the coefficients of the dual polynomial, so
 # none makes a bound wrong; high ones suit laws inside the moment space, low ones laws on its edge.
 UNMATCHED = (1e2, 1e4, 1e6, 1e8)
+# Bounds the grid's memory; a degree that needs more gets eight cells for each.
 FINEST = 2**19
 
 

@@ -16,7 +16,9 @@ from keff.stats.votes import FloatArray
 from keff.stats.voting.correlation import pooled_from_sums, unbias
 
 P_CELLS, C_CELLS = 111, 100
+# logit of .99993: no workload is told from this by a pilot.
 WIDEST_LOGIT = 9.5
+# Cells of the grid with less posterior mass change no quantile.
 NEGLIGIBLE = 1e-9
 _NORMAL: FloatArray = np.asarray(ndtri((np.arange(21) + 0.5) / 21), np.float64)
 

@@ -14,6 +14,7 @@ from keff.stats.branches.slots import slot_accuracies
 from keff.stats.votes import FloatArray, Votes
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
+# Near -1 the quadrature in rho loses digits; Owen's T does not.
 OWEN_BELOW = -0.9
 NEWTON_STEPS = 100
 
@@ -90,8 +91,11 @@ def _lowest_c(p: float) -> float:
     return -min(p / (1.0 - p), (1.0 - p) / p)
 
 
+# Beyond 8.5 standard deviations the normal has less mass than a double can see.
 REACH = 8.5
+# The search for the factor's strength ends below 1, where the copula is singular.
 STRONGEST = 0.999
+# Quantiles of accuracies 0 and 1, as far as a double's normal tail goes.
 FAR = 38.0
 
 

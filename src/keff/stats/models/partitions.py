@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.draws import Draws
 
+# Concentrations from nearly one answer to nearly all different; even in the logarithm.
 THETAS = (0.03, 0.08, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 15.0, 60.0)
+# Concentrations of answers among few options; even in the logarithm.
 KAPPAS = (0.1, 0.3, 0.8, 2.0, 6.0, 20.0)
 # The components: kind, then (discount d, strength theta) if open, or (M answers, kappa) if few.
 COMPONENTS: tuple[tuple[str, float, float], ...] = (

@@ -40,7 +40,9 @@ def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
     return np.asarray((each * share).sum(axis=1), np.float64)
 
 
+# Left-out records with more paths judged the model up to four times the pilot's.
 JUDGED_FACTOR = 4
+# Quantiles of a fit that takes milliseconds each: enough for whole percents.
 REPLICATES = 300
 # Resamples to which the free law is fitted: enough for a standard error within a tenth.
 FREE_REPLICATES = 60

@@ -15,6 +15,7 @@ from keff.stats.inference.resampling import group_sums, resampled_totals
 from keff.stats.scores.repeats import Repeats, own_variances, share, wilson
 from keff.stats.votes import FloatArray, IntArray
 
+# As for other intervals: 2.5% quantiles from 25 resamples.
 REPLICATES = 1000
 
 # Standard deviation of what the beta-binomial law errs in logit pass^k, for each doubling of k beyond the

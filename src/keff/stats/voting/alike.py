@@ -20,6 +20,7 @@ from keff.records import Note
 from keff.stats.inference.resampling import MANY_ROWS
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# As in Votes: no answer could be read.
 ABSTAINS = -1
 
 

@@ -17,6 +17,7 @@ ALARM = 0.001
 # Permutations; fewer where so many already are as far, for then there is no alarm.
 DRAWS, ENOUGH = 5000, 100
 
+# Cells of permuted tables at once: a megabyte or two.
 CHUNK_CELLS = 200_000
 # From this many cells on, the chi-square law of the statistic is near enough.
 LARGE = 20_000
