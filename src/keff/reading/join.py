@@ -292,6 +292,8 @@ def _together(values: Sequence[Sequence[T]], sizes: Sequence[int]) -> list[T]:
 
 
 def _pick(ballot: Ballot, rows: list[int]) -> Ballot:
+    if rows == list(range(ballot.votes.n)):
+        return ballot  # a copy of a large record is hundreds of megabytes
     held = ballot.held
     if held is not None:
         held = HeldColumns(

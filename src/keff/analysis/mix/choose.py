@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,11 +28,15 @@ class PlanTable:
     single: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
     @classmethod
-    def of(cls, plans: Sequence[CandidatePlan]) -> PlanTable:
+    def of(cls, plans: Iterable[CandidatePlan]) -> PlanTable:
         """Stack plans; they are held once, as rows of the table."""
-        accuracy, cost = np.array([plan.accuracy for plan in plans]), np.array([plan.cost for plan in plans])
-        rows = (replace(plan, accuracy=accuracy[place], cost=cost[place]) for place, plan in enumerate(plans))
-        return cls(tuple(rows), accuracy, cost, np.array([plan.kind == "single" for plan in plans]))
+        held = list(plans)
+        shape = len(held), len(held[0].accuracy)
+        accuracy, cost = np.empty(shape, np.float32), np.empty(shape, np.float32)
+        for place, plan in enumerate(held):
+            accuracy[place], cost[place] = plan.accuracy, plan.cost
+            held[place] = replace(plan, accuracy=accuracy[place], cost=cost[place])
+        return cls(tuple(held), accuracy, cost, np.array([plan.kind == "single" for plan in held]))
 
     def take(self, rows: IntArray) -> PlanTable:
         """Return the table on some questions, which may repeat."""

@@ -45,8 +45,13 @@ LAW = Law()
 # hundredth.
 MOST_SAVED = 1e4
 
-BLOCK = 512
-"""So many plans are looked at together: their differences on 1,000 questions fit in a processor's cache."""
+# Differences of plans are taken so many at a time: 2 MB, which a processor's cache holds.
+CELLS = 2**19
+
+
+def plans_at_once(questions: int) -> int:
+    """Return how many plans are looked at together."""
+    return max(CELLS // questions, 1)
 
 
 def cheapest_expected(
@@ -69,8 +74,9 @@ def cheapest_expected(
     # What is expected lies between the prior and what the pilot shows: most plans are out by that alone.
     open_ = np.flatnonzero(other & (cost < cost[best]) & (np.maximum(known.prior, known.gain) >= limit))
     places = open_[np.argsort(cost[open_], kind="stable")]
-    for start in range(0, len(places), BLOCK):
-        block = places[start : start + BLOCK]
+    step = plans_at_once(len(ids))
+    for start in range(0, len(places), step):
+        block = places[start : start + step]
         can = block[known.expected(accuracy, ids, best, block, law) >= limit[block]]
         if len(can):
             return int(can[0])

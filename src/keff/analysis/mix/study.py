@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -92,7 +93,7 @@ class MixAnalysis:
         self.orders = draw_orders(group, costs.paths, settings.cap, self.rng)
         self.mean_cost = np.array([float(cost.mean()) for cost in costs.paths])
         self.aim = self._aim()
-        self.table = PlanTable.of([*self._fixed_plans(), *mixes(group, self.orders, self.mean_cost)])
+        self.table = PlanTable.of(chain(self._fixed_plans(), mixes(group, self.orders, self.mean_cost)))
         self.ids = grouped(group.clusters)[0]
         self.choice = self.choose(self.table, self.ids)
 

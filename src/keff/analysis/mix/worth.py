@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from keff.analysis.mix.orders import Reals
-from keff.analysis.mix.shrink import BLOCK, cluster_sums, errors
+from keff.analysis.mix.shrink import cluster_sums, errors, plans_at_once
 from keff.stats.votes import FloatArray, IntArray
 
 ERRORS = 1.0
@@ -97,8 +97,9 @@ class WorthRule:
         units = int(self.ids.max()) + 1
         scale = units / max(units - 1, 1) / len(self.ids) ** 2
         out: FloatArray = np.empty((3, len(self.means)))
-        for start in range(0, len(self.means), BLOCK):
-            rows = slice(start, start + BLOCK)
+        step = plans_at_once(len(self.ids))
+        for start in range(0, len(self.means), step):
+            rows = slice(start, start + step)
             right = cluster_sums(self.accuracy[rows] - self.accuracy[plan], self.ids)
             paid = cluster_sums(self.cost[rows] - self.cost[plan], self.ids)
             products = ((right, right), (right, paid), (paid, paid))
