@@ -1,39 +1,43 @@
-"""Cost at matched accuracy of what `keff mix` chooses, from pilots of recorded branches, judged on the rest.
+"""What `keff mix` chooses from pilots of recorded branches, judged on the questions outside each pilot.
 
-    python -m benchmarks.mix [DATA] [--pilots 20] [--equal] [--only NAME] [--json FILE]
+    python -m benchmarks.mix [DATA] [--pilots 8] [--questions 100] [--paths 4] [--equal] [--only NAME]
 
-A pilot is 50 questions (half of a smaller record) and 8 paths of every branch. The choice is judged on the
-questions outside the pilot, by replay of all their recorded paths.
+Fourteen groups of six families. A pilot is 100 questions (half of a smaller record) and 4 paths of every
+branch; single branches and cascades of two are compared. Worth is counted in median costs of a path; regret
+is what the best plan in truth has more of V x accuracy - cost, over V, in points of accuracy. All tables of
+docs/branches-measured.md come from here, but for the choice of constants (`benchmarks/mix_constants.py`).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, choose
+from keff.analysis.mix.claims import claims_of
+from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
-from keff.analysis.mix.search import CandidatePlan, replay_cascade, replay_mix
-from keff.analysis.mix.study import MixAnalysis, MixSettings
-from keff.policies.cascade import Cascade
-from keff.policies.mix import Mix
-from keff.policy import parse_policy
+from keff.analysis.mix.search import CandidatePlan, pairs, singles
+from keff.analysis.mix.worth import WorthRule
+from keff.errors import PolicyError
 from keff.reading.join import Aligned, align
 from keff.reading.open import Opening, open_record
 from keff.sampling.cost import Price
-from keff.stats.votes import FloatArray
+from keff.stats.votes import FloatArray, IntArray
 
-QUESTIONS, PATHS = 50, 8
 PRICES = Path(__file__).with_name("mix_prices.toml")
-OUTPUT = "cruxeval_output_"
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "recorded"
+WORTHS = (30.0, 100.0, 300.0, 1000.0, 3000.0)
+MOST_PATHS = 8
+"""What is true is found with at most so many paths of a branch."""
+EXACTLY = 1e-5
+"""Two figures in single precision that are closer are equal."""
 
 
 @dataclass(frozen=True)
@@ -41,40 +45,62 @@ class Group:
     """One group of recorded branches: a file name with a place for each branch's own part."""
 
     name: str
+    family: str
     begin: str
     space: str
     branches: tuple[str, ...]
 
 
+COT = "_chain_of_thought"
+CODE, EXAMS = "cruxeval_output_", "renze_comprehensive-100_"
+SETS = (
+    ("CRUXEval-O, open models", "CRUXEval", CODE, "literal", "codellama-7b_t0.2 codellama-34b_t0.8 "
+     "codellama-34b+cot_t0.8 deepseek-base-6.7b_t0.8 deepseek-instruct-33b_t0.8"),
+    ("CRUXEval-O, with GPT", "CRUXEval", CODE, "literal", "gpt-3.5-turbo-0613_t0.8 "
+     "gpt-3.5-turbo-0613+cot_t0.2 gpt-4-0613+cot_t0.8 mixtral-8x7b_t0.8 phind_t0.8"),
+    ("CRUXEval-O, small", "CRUXEval", CODE, "literal", "phi-1_t0.8 deepseek-base-1.3b_t0.8 "
+     "starcoderbase-7b_t0.8 codellama-python-7b_t0.8 codellama-13b+cot_t0.8"),
+    ("CRUXEval-O, middle", "CRUXEval", CODE, "literal", "wizard-34b_t0.8 magicoder-ds-7b_t0.8 "
+     "codellama-python-13b_t0.8 mixtral-8x7b_t0.8 deepseek-instruct-33b_t0.8 gpt-3.5-turbo-0613_t0.8"),
+    # An input is right when the function returns the output with it, so the record's own correctness counts.
+    ("CRUXEval-I", "CRUXEval", "cruxeval_input_", "exact", "codellama-34b+cot_t0.8 deepseek-base-33b_t0.8 "
+     "gpt-3.5-turbo-0613_t0.8 gpt-4-0613_t0.8"),
+    ("comprehensive-100, models", "models", EXAMS, "choice", f"claude-3-opus-20240229{COT} "
+     f"cohere-command-r-plus{COT} gemini-1.0-pro{COT} gpt-35-turbo{COT} llama-2-7b-chat{COT} "
+     f"mistral-large{COT}"),
+    ("comprehensive-100, prompts", "prompts", EXAMS, "choice", "gpt-35-turbo_baseline "
+     f"gpt-35-turbo{COT} gpt-35-turbo_composite gpt-35-turbo_domain_expert gpt-35-turbo_self_recitation"),
+)  # fmt: skip
+
+
 def groups(data: Path) -> Iterator[Group]:
-    """Yield the shared groups: whole, and without the branch that dominates them."""
-    spaces = {"gpqa_diamond": "choice", "math500": "exact", "aime2024": "exact", "aime2025": "exact"}
-    for name, space in spaces.items():
-        begin = f"boinf_{name}_"
+    """Yield the groups; those of reasoning models also without the branch that dominates them."""
+    for name, space in (
+        ("gpqa_diamond", "choice"),
+        ("math500", "exact"),
+        ("aime2024", "exact"),
+        ("aime2025", "exact"),
+    ):
+        begin, family = f"boinf_{name}_", "aime" if name.startswith("aime") else name
         branches = tuple(sorted(file.stem[len(begin) :] for file in data.glob(f"{begin}*.jsonl")))
-        yield Group(name, begin, space, branches)
+        yield Group(name, family, begin, space, branches)
         if len(branches) > 3:
             others = tuple(branch for branch in branches if not branch.startswith("Qwen3-30B"))
-            yield Group(f"{name}, without Qwen3-30B", begin, space, others)
-    sets = {
-        "CRUXEval-O, open models": "codellama-7b_t0.2 codellama-34b_t0.8 codellama-34b+cot_t0.8 "
-        "deepseek-base-6.7b_t0.8 deepseek-instruct-33b_t0.8",
-        "CRUXEval-O, with GPT": "gpt-3.5-turbo-0613_t0.8 gpt-3.5-turbo-0613+cot_t0.2 gpt-4-0613+cot_t0.8 "
-        "mixtral-8x7b_t0.8 phind_t0.8",
-        "CRUXEval-O, small": "phi-1_t0.8 deepseek-base-1.3b_t0.8 starcoderbase-7b_t0.8 "
-        "codellama-python-7b_t0.8 codellama-13b+cot_t0.8",
-    }
-    for name, branches in sets.items():
-        yield Group(name, OUTPUT, "literal", tuple(branches.split()))
+            yield Group(f"{name}, without Qwen3-30B", family, begin, space, others)
+    for name, family, begin, space, told in SETS:
+        yield Group(name, family, begin, space, tuple(told.split()))
 
 
 def read(data: Path, group: Group) -> Aligned:
-    """Align the records of a group; a branch has the name of its file."""
-    records = [
-        open_record(data / f"{group.begin}{name}.jsonl", Opening(answer_space=group.space))
-        for name in group.branches
-    ]
-    aligned = align(records)
+    """Align the records of a group; a branch has the name of its file.
+
+    Raises ValueError for a branch whose paths are all wrong or all right: it is read in the wrong space.
+    """
+    opening = Opening(answer_space=group.space)
+    aligned = align([open_record(data / f"{group.begin}{name}.jsonl", opening) for name in group.branches])
+    for name, branch in zip(group.branches, aligned.branches, strict=True):
+        if branch.votes.p in (0, 1):
+            raise ValueError(f"{group.name}: {name} has accuracy {branch.votes.p:g} as {group.space}")
     names = [name.replace("+", "-") for name in group.branches]
     return replace(
         aligned,
@@ -82,13 +108,11 @@ def read(data: Path, group: Group) -> Aligned:
     )
 
 
-def prices(equal: bool) -> dict[str, Price]:
+def prices(equal: bool = False) -> dict[str, Price]:
     """Return the price table; all equal where asked."""
     table = tomllib.loads(PRICES.read_text("utf-8"))
     return {
-        name: Price(
-            prompt=0, output=0 if "path" in row else 1 if equal else row["active"], path=_path(row, equal)
-        )
+        name: Price(output=0 if "path" in row else 1 if equal else row["active"], path=_path(row, equal))
         for name, row in table.items()
     }
 
@@ -98,127 +122,272 @@ def _path(row: dict[str, float], equal: bool) -> float:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The means of one pilot on the questions outside it: costs of baselines A, B and the choice, and the
-    gain in accuracy over A of each question (NaN in the pilot)."""
+class Pilot:
+    """What a pilot shows of every plan, and their accuracy [P] and cost [P] on the other questions.
 
-    best: float
-    cheap: float
-    taken: float
-    gain: FloatArray
-    single: bool
-    policy: str
+    ``gain_error`` [P] is the standard error of the difference to A there. ``kept`` [P] tells the plans that
+    are left when the pilot drops branches, ``drawn`` which part of its cost it then has.
+    """
+
+    table: PlanTable
+    ids: IntArray
+    unit: float
+    true: FloatArray
+    paid: FloatArray
+    gain_error: FloatArray
+    kept: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    drawn: float
+
+    @property
+    def rule(self) -> WorthRule:
+        """The rule of worth on this pilot."""
+        return WorthRule(self.table.accuracy, self.table.cost, self.table.single, self.ids)
+
+    def regret(self, plan: int, worth: float) -> float:
+        """Return what the best plan has more at a worth in median path costs, in points."""
+        net = worth * self.unit * self.true - self.paid
+        return 100 * float(net.max() - net[plan]) / (worth * self.unit)
+
+    def dropped(self) -> Pilot:
+        """Return the pilot with the plans that are left when branches are dropped; regret is against all."""
+        rows = np.flatnonzero(self.kept)
+        table = PlanTable.of([self.table.plans[place] for place in rows])
+        return replace(self, table=table)
+
+    def place(self, plan: int) -> int:
+        """Return the place among all plans of one of ``dropped``."""
+        return int(np.flatnonzero(self.kept)[plan])
 
 
-def judge(group: Aligned, table: dict[str, Price], pilots: int) -> list[Judged]:
-    """Choose from random pilots and judge each choice on the other questions."""
-    everything = draw_orders(group, path_costs(group, table).paths, PATHS, np.random.default_rng(7))
-    known: dict[str, tuple[FloatArray, FloatArray]] = {}
+def plans_of(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:
+    """Return single branches and cascades of two."""
+    return [*singles(orders, names), *pairs(orders, names)]
+
+
+def pilots_of(group: Aligned, table: dict[str, Price], count: int, questions: int, paths: int) -> list[Pilot]:
+    """Return random pilots of a group, each judged on the questions that it leaves."""
+    costs = path_costs(group, table).paths
+    everything = draw_orders(group, costs, MOST_PATHS, np.random.default_rng(7))
+    whole = {plan.spec: plan for plan in plans_of(everything, group.names)}
+    unit = float(np.median([cost.mean() for cost in costs]))
     return [
-        _one(group, table, everything, known, np.random.default_rng(100 + pilot)) for pilot in range(pilots)
+        _pilot(group, table, whole, unit, np.random.default_rng(100 + number), (questions, paths))
+        for number in range(count)
     ]
 
 
-def _one(
+def _pilot(
     group: Aligned,
     table: dict[str, Price],
-    everything: Orders,
-    known: dict[str, tuple[FloatArray, FloatArray]],
+    whole: dict[str, CandidatePlan],
+    unit: float,
     rng: np.random.Generator,
-) -> Judged:
-    chosen = np.sort(rng.permutation(group.n)[: min(QUESTIONS, group.n // 2)])
-    part = group.take(chosen)
-    pilot = replace(
-        part,
-        branches=tuple(
-            replace(branch, votes=branch.votes.paths(rng.permutation(branch.votes.k)[:PATHS]))
-            for branch in part.branches
-        ),
+    shape: tuple[int, int],
+) -> Pilot:
+    drawn = rng.permutation(group.n)[: min(shape[0], group.n // 2)]
+    part = group.take(drawn)
+    taken = (replace(b, votes=b.votes.paths(rng.permutation(b.votes.k)[: shape[1]])) for b in part.branches)
+    part = replace(part, branches=tuple(taken))
+    costs = path_costs(part, table).paths
+    kept, share = _dropping(part, costs)
+    orders = draw_orders(part, costs, shape[1], np.random.default_rng(0))
+    shown = PlanTable.of([plan for plan in plans_of(orders, part.names) if plan.spec in whole])
+    rest = np.setdiff1d(np.arange(group.n), drawn)
+    accuracy = np.array([whole[plan.spec].accuracy[rest] for plan in shown.plans], np.float64)
+    paid = np.array([whole[plan.spec].cost[rest].mean(dtype=np.float64) for plan in shown.plans])
+    best = int(np.argmax(np.where(shown.single, shown.mean_accuracy, -1)))
+    error = (accuracy - accuracy[best]).std(axis=1) / np.sqrt(len(rest))
+    ids = np.unique(part.clusters, return_inverse=True)[1]
+    left = np.array([all(kept[branch] for branch in plan.branches) for plan in shown.plans])
+    return Pilot(shown, ids, unit, accuracy.mean(axis=1), paid, error, left, share)
+
+
+def _dropping(part: Aligned, costs: Sequence[FloatArray]) -> tuple[list[bool], float]:
+    """Return which branches a pilot keeps to its end, and the part of its cost that is spent."""
+    names, ends = list(part.names), dict.fromkeys(part.names, part.n)
+    for size in (size for size in LOOKS if size < part.n):
+        going = [place for place, name in enumerate(names) if ends[name] == part.n]
+        first = part.take(np.arange(size))
+        some = replace(first, branches=tuple(first.branches[place] for place in going))
+        ends |= dict.fromkeys(beaten(some, [costs[place][:size] for place in going]), size)
+    spent = sum(float(cost[: ends[name]].sum()) for name, cost in zip(names, costs, strict=True))
+    return [ends[name] == part.n for name in names], spent / sum(float(cost.sum()) for cost in costs)
+
+
+Known = dict[Group, list[Pilot]]
+
+
+def regrets(known: Known, rule: Callable[[Pilot, float], int]) -> FloatArray:
+    """Return the mean regret of a rule (pilot, worth) -> plan, by group and worth [groups, worths]."""
+    return np.array(
+        [
+            [np.mean([p.regret(rule(p, w * p.unit), w) for p in pilots]) for w in WORTHS]
+            for pilots in known.values()
+        ]
     )
-    study = MixAnalysis(pilot, MixSettings(cap=PATHS, prices=table), path_costs(pilot, table))
-    plans = [
-        study.table.plans[place] for place in (study.choice.best, study.choice.cheap, study.choice.taken)
-    ]
-    outcomes = [_on_all(plan, group, everything, known) for plan in plans]
-    rest = np.setdiff1d(np.arange(group.n), chosen)
-    gain = np.full(group.n, np.nan)
-    gain[rest] = (outcomes[2][0] - outcomes[0][0])[rest]
-    best, cheap, taken = (float(cost[rest].mean()) for _, cost in outcomes)
-    return Judged(best, cheap, taken, gain, len(plans[2].branches) == 1, plans[2].spec)
 
 
-def _on_all(
-    plan: CandidatePlan, group: Aligned, everything: Orders, known: dict[str, tuple[FloatArray, FloatArray]]
-) -> tuple[FloatArray, FloatArray]:
-    if plan.spec not in known:
-        policy = parse_policy(plan.spec)
-        if isinstance(policy, Mix):
-            known[plan.spec] = replay_mix(policy, everything, group.names)
-        else:
-            assert isinstance(policy, Cascade)
-            known[plan.spec] = replay_cascade(policy, everything, group.names)
-    return known[plan.spec]
+def at_margin(margin: float) -> Callable[[Pilot, float], int]:
+    """Return the rule of worth that leaves the best single branch for so many paired errors."""
+    return lambda pilot, worth: pilot.rule.at(worth, margin)
 
 
-def row(name: str, group: Aligned, pilots: list[Judged]) -> dict[str, object]:
-    """Return one line of the table."""
-    best, cheap, taken = (
-        np.array([getattr(p, field) for p in pilots]) for field in ("best", "cheap", "taken")
-    )
-    gains = np.array([p.gain for p in pilots])
-    seen = ~np.isnan(gains).all(axis=0)
-    by_question = np.nanmean(gains[:, seen], axis=0)
-    within = [np.nanstd(p.gain, ddof=1) / math.sqrt((~np.isnan(p.gain)).sum()) for p in pilots]
-    return {
-        "group": name,
-        "n": group.n,
-        "branches": len(group.branches),
-        "over_a": float(taken.mean() / best.mean()),
-        "over_b": float(taken.mean() / cheap.mean()),
-        "gain": 100 * float(by_question.mean()),
-        "se": 100 * float(by_question.std(ddof=1) / math.sqrt(seen.sum())),
-        "se_one_pilot": 100 * float(np.mean(within)),
-        "one_branch": float(np.mean([p.single for p in pilots])),
-        "policies": sorted({p.policy for p in pilots}),
+def best_in_truth(pilot: Pilot, worth: float) -> int:
+    """Return the single branch's plan that is best on the other questions."""
+    net = worth * pilot.true - pilot.paid
+    return int(np.argmax(np.where(pilot.table.single, net, -np.inf)))
+
+
+def by_default(pilot: Pilot) -> PlanChoice:
+    """Return the choice without an aim."""
+    return choose(pilot.table, pilot.ids, MixAim())
+
+
+def after_dropping(pilot: Pilot, worth: float) -> int:
+    """Return the plan at a worth among those that dropping leaves."""
+    return pilot.place(pilot.dropped().rule.at(worth))
+
+
+def _line(name: str, values: FloatArray) -> str:
+    mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / max(len(values), 1) ** 0.5
+    return f"| {name} | " + " | ".join(f"{m:.2f} ({e:.2f})" for m, e in zip(mean, error, strict=True)) + " |"
+
+
+def print_regret(known: Known) -> None:
+    """Print regret by worth: of rules, of an oracle, and of the rule by group."""
+    full = {group: pilots for group, pilots in known.items() if len(pilots[0].ids) >= 90}
+    rules = {
+        "best single branch at V": at_margin(1e9),
+        "0 errors": at_margin(0),
+        "1 error, as now": at_margin(1),
+        "as now, after dropping": after_dropping,
+        "oracle of one branch": best_in_truth,
+        "default": lambda pilot, _: by_default(pilot).taken,
+        "A": lambda pilot, _: by_default(pilot).best,
     }
+    head = "| | " + " | ".join(f"V = {worth:g}" for worth in WORTHS) + " |\n|---|" + "--:|" * len(WORTHS)
+    for some, what in ((known, "all groups"), (full, "groups with 90 questions or more in a pilot")):
+        print(f"\n{what} ({len(some)}): mean regret in points (standard error over groups)\n\n{head}")
+        for name, rule in rules.items():
+            print(_line(name, regrets(some, rule)), flush=True)
+    print(
+        "\n| as now | questions of a pilot | "
+        + head.split("\n")[0][4:]
+        + "\n|---|--:|"
+        + "--:|" * len(WORTHS)
+    )
+    for (group, pilots), row in zip(known.items(), regrets(known, at_margin(1)), strict=True):
+        print(
+            f"| {group.name} | {len(pilots[0].ids)} | " + " | ".join(f"{value:.2f}" for value in row) + " |"
+        )
+
+
+def print_default(known: Known) -> None:
+    """Print what the choice without an aim costs and loses against A, and what dropping saves of a pilot."""
+    print(
+        "\n| group | cost over A | cost over B | points over A (se of one pilot) | worst | one branch "
+        "| pilot with dropping |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    ratios: list[FloatArray] = []
+    for group, pilots in known.items():
+        chosen = [by_default(pilot) for pilot in pilots]
+        taken, best, cheap = (
+            np.mean([p.paid[getattr(c, name)] for p, c in zip(pilots, chosen, strict=True)])
+            for name in ("taken", "best", "cheap")
+        )
+        gains = [100 * float(p.true[c.taken] - p.true[c.best]) for p, c in zip(pilots, chosen, strict=True)]
+        error = 100 * np.mean([p.gain_error[c.taken] for p, c in zip(pilots, chosen, strict=True)])
+        one = np.mean([p.table.single[c.taken] for p, c in zip(pilots, chosen, strict=True)])
+        drawn = np.mean([p.drawn for p in pilots])
+        ratios.append(np.array([taken / best, taken / cheap, drawn]))
+        print(
+            f"| {group.name} | {taken / best:.2f} | {taken / cheap:.2f} | "
+            f"{np.mean(gains):+.2f} ({error:.2f}) | {min(gains):+.1f} | {one:.0%} | {drawn:.2f} |",
+            flush=True,
+        )
+    over_a, over_b, _ = np.exp(np.log(ratios).mean(axis=0))
+    print(
+        f"\nGeometric means: {over_a:.2f} of A's cost, {over_b:.2f} of B's; "
+        f"a pilot {np.mean(ratios, axis=0)[2]:.2f}."
+    )
+
+
+def print_claims(known: Known) -> None:
+    """Print how often intervals cover what is true elsewhere, where the plan leaves A; and budgets."""
+    print(
+        "\n| aim | plans that leave A | difference covered | cost ratio covered | flattered by, raw "
+        "| corrected | covered |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    every: list[list[float]] = []
+    for worth in (None, 100.0, 1000.0):
+        rows: list[list[float]] = []
+        for pilots in known.values():
+            for number, p in enumerate(pilots):
+                aim = MixAim() if worth is None else MixAim(value_per_correct=worth * p.unit)
+                choice = choose(p.table, p.ids, aim)
+                if choice.taken != choice.best:
+                    rows.append(_covered(p, choice, aim, np.random.default_rng(number)))
+        every += rows
+        print(f"| {'none' if worth is None else f'V = {worth:g}'} | {_told(rows)}", flush=True)
+    print(f"| all | {_told(every)}")
+    over = [_overrun(p, step) for pilots in known.values() for p in pilots for step in np.linspace(0, 1, 9)]
+    seen = [value for value in over if value is not None]
+    print(f"\nBudgets that overrun: {np.mean(seen):.1%} of {len(seen)}.")
+
+
+def _covered(p: Pilot, choice: PlanChoice, aim: MixAim, rng: np.random.Generator) -> list[float]:
+    found = claims_of(p.table, p.ids, choice, lambda table, ids: choose(table, ids, aim), rng)
+    taken, best = choice.taken, choice.best
+    intervals = found.best.accuracy_difference(), found.best.cost_ratio(), found.accuracy
+    truths = p.true[taken] - p.true[best], p.paid[taken] / p.paid[best], p.true[taken]
+    hits = [
+        float(i.lo - EXACTLY <= truth <= i.hi + EXACTLY)  # type: ignore[operator]
+        for i, truth in zip(intervals, truths, strict=True)
+    ]
+    raw = 100 * (float(p.table.mean_accuracy[taken]) - truths[2])
+    return [*hits, raw, 100 * (found.accuracy.value - truths[2])]
+
+
+def _told(rows: Sequence[Sequence[float]]) -> str:
+    if not rows:
+        return "0 | | | | | |"
+    gain, ratio, covered, raw, left = np.mean(rows, axis=0)
+    return f"{len(rows)} | {gain:.0%} | {ratio:.0%} | {raw:+.1f} | {left:+.1f} | {covered:.0%} |"
+
+
+def _overrun(p: Pilot, step: float) -> bool | None:
+    costs = p.table.mean_cost
+    budget = float(np.exp(np.log(1.3 * costs.min()) + step * np.log(0.8 * costs.max() / (1.3 * costs.min()))))
+    try:
+        taken = choose(p.table, p.ids, MixAim(budget=budget)).taken
+    except PolicyError:
+        return None
+    return bool(p.paid[taken] > budget * (1 + EXACTLY))
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, nargs="?", default=SHARED)
-    parser.add_argument("--pilots", type=int, default=20)
+    parser.add_argument("--pilots", type=int, default=8)
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--paths", type=int, default=4)
     parser.add_argument("--equal", action="store_true", help="all prices equal")
     parser.add_argument("--only", default="")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if not given.data.is_dir():
         print(f"skipped: {given.data} is not there")
         return
-    table, rows = prices(given.equal), list[dict[str, object]]()
-    print(
-        "| group | questions | branches | cost over A | cost over B | accuracy over A, points | one branch |"
-    )
-    print("|---|--:|--:|--:|--:|--:|--:|", flush=True)
+    known: Known = {}
     for group in groups(given.data):
-        if given.only and given.only not in group.name:
-            continue
-        aligned = read(given.data, group)
-        line = row(group.name, aligned, judge(aligned, table, given.pilots))
-        rows.append(line)
-        print(
-            "| {group} | {n} | {branches} | {over_a:.2f} | {over_b:.2f} | {gain:+.2f} (se {se:.2f}; "
-            "one pilot {se_one_pilot:.2f}) | {one_branch:.0%} |".format(**line),
-            flush=True,
-        )
-    for field in ("over_a", "over_b"):
-        print(
-            field,
-            "geometric mean",
-            round(math.exp(np.mean([math.log(float(str(r[field]))) for r in rows])), 3),
-        )
-    if given.json:
-        given.json.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        if given.only in group.name:
+            aligned = read(given.data, group)
+            known[group] = pilots_of(aligned, prices(given.equal), given.pilots, given.questions, given.paths)
+    print_default(known)
+    print_regret(known)
+    print_claims(known)
 
 
 if __name__ == "__main__":

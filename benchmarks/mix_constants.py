@@ -1,0 +1,164 @@
+"""The constants of `keff mix` and of its pilots, chosen with whole families of records left out.
+
+    python -m benchmarks.mix_constants [DATA] [--pilots 8]
+
+Pilots as in `benchmarks/mix.py`. The margin of worth is that of least regret on the other families; the
+constants of the default are those that lose the least accuracy beyond half a standard error of one pilot, and
+cost the least. Then, simulated, how often a pilot drops a branch by how much more accurate than a cheaper one
+it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from benchmarks.mix import (
+    SHARED,
+    Group,
+    Known,
+    Pilot,
+    at_margin,
+    by_default,
+    groups,
+    pilots_of,
+    prices,
+    read,
+    regrets,
+)
+
+from keff.analysis.mix.drop import LOOKS
+from keff.analysis.mix.shrink import LAW, Law, cheapest_expected, errors
+from keff.stats.votes import FloatArray
+
+MARGINS = (0.0, 0.5, 1.0, 1.5, 2.0, 1e9)
+GRID = {
+    "unseen": (0.003, 0.006, 0.009),
+    "own": (0.01, 0.015, 0.02),
+    "slack": (0.004, 0.006, 0.008),
+    "spread": (0.03, 0.04, 0.05),
+}
+FLOOR = 0.15
+"""Points below which a standard error is not taken for smaller, in what the grid is judged by."""
+
+
+def outcome(pilots: Sequence[Pilot], law: Law) -> FloatArray:
+    """Return cost over A's, gain over A in points, and its mean error, of the default's rule."""
+    best = [by_default(pilot).best for pilot in pilots]
+    taken = [
+        cheapest_expected(p.table.plans, p.table.accuracy, p.table.mean_cost, p.ids, place, law)
+        for p, place in zip(pilots, best, strict=True)
+    ]
+    paid, paid_best = (
+        np.mean([p.paid[at] for p, at in zip(pilots, places, strict=True)]) for places in (taken, best)
+    )
+    gain = np.mean([p.true[at] - p.true[b] for p, at, b in zip(pilots, taken, best, strict=True)])
+    error = np.mean([p.gain_error[at] for p, at in zip(pilots, taken, strict=True)])
+    return np.array([paid / paid_best, 100 * gain, 100 * error], np.float64)
+
+
+def badness(rows: FloatArray, weights: FloatArray) -> float:
+    """Return what the grid minimises: errors lost beyond a half, and a quarter of the log cost."""
+    lost = np.clip(-rows[:, 1] / np.maximum(rows[:, 2], FLOOR) - 0.5, 0, 20)
+    return float((weights * (lost + 0.25 * np.log(rows[:, 0]))).sum())
+
+
+def family_weights(known: Sequence[Group], without: str = "") -> FloatArray:
+    """Return weights of groups that give each family the same, and one none."""
+    families = [group.family for group in known]
+    raw = np.array([0.0 if family == without else 1 / families.count(family) for family in families])
+    return raw / raw.sum()
+
+
+def told(rows: FloatArray) -> str:
+    """Return the geometric mean of costs, the mean gain, and how many groups fall short of A by an error."""
+    short = int((rows[:, 1] < -rows[:, 2]).sum())
+    return f"{np.exp(np.log(rows[:, 0]).mean()):.2f} | {rows[:, 1].mean():+.2f} | {short} of {len(rows)} |"
+
+
+def print_margins(known: Known) -> None:
+    """Print the regret of each margin of worth, and which one the other families choose."""
+    tried = {margin: regrets(known, at_margin(margin)) for margin in MARGINS}
+    for margin, regret in tried.items():
+        print(f"| {margin:g} errors | " + " | ".join(f"{value:.2f}" for value in regret.mean(axis=0)) + " |")
+    for family in dict.fromkeys(group.family for group in known):
+        weights = family_weights(list(known), family)
+        best = min(MARGINS, key=lambda m, w=weights: float(w @ tried[m].mean(axis=1)))
+        print(f"without {family}: {best:g} errors")
+
+
+def print_laws(known: Known) -> None:
+    """Print the default's rule: as it is, with families left out, with constants halved and doubled."""
+    listed = list(known)
+    laws = [Law(**dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
+    every = [np.array([outcome(known[group], law) for group in listed]) for law in laws]
+    print("\n| rule | cost over A | points | short |\n|---|--:|--:|--:|")
+    print(f"| as now | {told(np.array([outcome(known[group], LAW) for group in listed]))}")
+    out: FloatArray = np.zeros((len(listed), 3))
+    chosen: list[str] = []
+    for family in dict.fromkeys(group.family for group in listed):
+        best = int(np.argmin([badness(rows, family_weights(listed, family)) for rows in every]))
+        here = np.array([group.family == family for group in listed])
+        out[here] = every[best][here]
+        found = ", ".join(f"{name} {getattr(laws[best], name):g}" for name in GRID)
+        chosen.append(f"without {family}: {found}")
+    print(f"| constants of the other families | {told(out)}\n\n" + "\n".join(chosen) + "\n")
+    for name in ("first", "last", "unseen", "own", "spread", "worth", "slack"):
+        for value in (getattr(LAW, name) / 2, 2 * getattr(LAW, name)):
+            rows = np.array([outcome(known[group], replace(LAW, **{name: value})) for group in listed])
+            print(f"| {name} {value:g} | {told(rows)}", flush=True)
+
+
+def print_dropping(pilots: int = 2_000) -> None:
+    """Print how often a dear branch is dropped by how much more accurate than a cheaper one of .6 it is.
+
+    Four paths of each question; difficulty common to both, normal on the logits with a deviation of 1.2.
+    """
+    rng = np.random.default_rng(0)
+    print("\n| margin | equal | 2 points better | 5 | 10 | 20 |\n|--:|--:|--:|--:|--:|--:|")
+    for margin in (0.5, 1.0, 1.5, 2.0):
+        shares = [_dropped(0.6 + points / 100, margin, pilots, rng) for points in (0, 2, 5, 10, 20)]
+        print(f"| {margin:g} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
+
+
+def _dropped(p: float, margin: float, pilots: int, rng: np.random.Generator) -> float:
+    hard = rng.normal(0, 1.2, (pilots, LOOKS[-1]))
+
+    def accuracy(chance: float) -> FloatArray:
+        # 1.35 makes the mean over this difficulty about the chance itself.
+        theta = 1 / (1 + np.exp(-(1.35 * np.log(chance / (1 - chance)) + hard)))
+        return rng.binomial(4, theta) / 4
+
+    lead = accuracy(0.6) - accuracy(p)
+    out = np.zeros(pilots, np.bool_)
+    for size in LOOKS:
+        mean = lead[:, :size].mean(axis=1)
+        error = np.array([errors(row[None, :size], np.arange(size))[0] for row in lead])
+        out |= (mean > 0) & (mean >= margin * error)
+    return float(out.mean())
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, nargs="?", default=SHARED)
+    parser.add_argument("--pilots", type=int, default=8)
+    given = parser.parse_args()
+    print_dropping()
+    if not given.data.is_dir():
+        print(f"skipped: {given.data} is not there")
+        return
+    known = {
+        group: pilots_of(read(given.data, group), prices(), given.pilots, 100, 4)
+        for group in groups(given.data)
+    }
+    print_margins(known)
+    print_laws(known)
+
+
+if __name__ == "__main__":
+    main()
