@@ -310,6 +310,14 @@ def test_prices() -> None:
         path_costs(aligned, {"small": Price(prompt=0, output=2)})
     with pytest.raises(UsageError, match="costs 0"):
         path_costs(aligned, {"small": Price(prompt=0, output=0), "large": Price(prompt=0, output=0)})
+    free = path_costs(aligned, {"small": Price(), "large": Price(path=1)})
+    assert [note.code for note in free.notes] == ["free_branch"]
+    flat = path_costs(aligned, None, per_path=0.5)
+    assert flat.unit == "dollars" and all(bool((paid == 0.5).all()) for paid in flat.paths)
+    with pytest.raises(UsageError, match="keep one"):
+        path_costs(aligned, {"small": Price(), "large": Price(path=1)}, per_path=0.5)
+    with pytest.raises(UsageError, match="cost-per-path 0"):
+        path_costs(aligned, None, per_path=0)
 
 
 def test_where_a_cascade_passes_questions_on() -> None:
@@ -390,6 +398,47 @@ def test_worth_needs_prices() -> None:
     aim = MixSettings(cap=4, aim=MixAim(value_per_correct=1.0))
     with pytest.raises(UsageError, match="--prices"):
         combine_branches(group(30, 4, seed=12), aim)
+    with pytest.raises(UsageError, match="--prices"):
+        combine_branches(group(30, 4, seed=12), MixSettings(cap=4, aim=MixAim(budget=1.0)))
+    # Where prices exist no cost of a path is asked for; where it is given, tokens price nothing.
+    prices = {"small": Price(path=1), "large": Price(path=3)}
+    for settings in (
+        replace(aim, prices=prices),
+        replace(aim, aim=MixAim(value_per_correct=1.0, cost_per_path=0.1)),
+    ):
+        assert combine_branches(group(30, 4, seed=12), settings).cost_unit == "dollars"
+
+
+def test_a_free_branch_is_no_reason_to_lose_more_accuracy_than_a_cheap_one() -> None:
+    prices = {"small": Price(path=0), "large": Price(path=1)}
+    found = combine_branches(group(200, 4, seed=13, p=(0.5, 0.9)), MixSettings(cap=4, prices=prices))
+    assert "large" in found.advice.plan.branches
+    assert found.advice.plan.accuracy.value > found.best_single.accuracy.value - 0.03
+    assert np.isfinite(found.advice.by_model) and np.isfinite(found.advice.by_cascade)
+
+
+def test_pilots_of_an_exam_are_told_how_little_they_say() -> None:
+    codes = [note.code for note in combine_branches(group(30, 4, seed=14), MixSettings(cap=4)).warnings]
+    assert "few_questions" in codes
+    codes = [note.code for note in combine_branches(group(60, 4, seed=14), MixSettings(cap=4)).warnings]
+    assert "few_questions" not in codes
+
+
+def test_the_verdict_never_denies_what_the_frontier_shows() -> None:
+    """What is cheaper than the plan and more accurate on the pilot is named as declined, with the reason."""
+    for seed in range(8):
+        aligned = group(60, 4, seed, p=(0.7, 0.72, 0.8), tokens=(100, 300, 1000))
+        found = combine_branches(aligned, MixSettings(cap=4))
+        taken = found.advice.plan
+        better = [
+            line.policy
+            for line in found.frontier
+            if line.cost.value < taken.cost.value * 0.999
+            and line.accuracy.value > taken.accuracy.value + 1e-5
+        ]
+        assert not better or any(policy in found.advice.because for policy in better)
+        product = found.advice.by_model * found.advice.by_cascade
+        assert product == pytest.approx(taken.cost.value / found.best_single.cost.value, rel=1e-4)
 
 
 def test_the_pilot_is_paid_back_by_what_the_plan_saves() -> None:

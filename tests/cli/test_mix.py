@@ -98,6 +98,40 @@ def test_prices_of_some_branches_only(logs: list[Path], tmp_path: Path) -> None:
     assert done.returncode == 2 and "no price for large" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--value-per-correct", "0.1"), "--prices"),
+        (("--value-per-correct", "0.1", "--cost-per-path", "0"), "cost-per-path 0"),
+        (("--cost-per-path", "-1"), "greater than or equal to 0"),
+        (("--prices", "table", "--cost-per-path", "1"), "keep one"),
+        (("--prices", "negative"), "greater than or equal to 0"),
+    ],
+)
+def test_bad_prices_end_in_one_line(
+    logs: list[Path], tmp_path: Path, more: tuple[str, ...], words: str
+) -> None:
+    for name, price in (("table", 1), ("negative", -1)):
+        rows = (f'["{model}"]\nprompt = 0\noutput = {price}\n' for model in MODELS)
+        (tmp_path / name).write_text("".join(rows))
+    given = [str(tmp_path / word) if word in ("table", "negative") else word for word in more]
+    done = command_line.keff("mix", *logs, *given)
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_prices_are_looked_at_before_a_pilot_draws(tmp_path: Path) -> None:
+    questions, files = two_branches(tmp_path, 20)
+    run, prices = tmp_path / "run", tmp_path / "prices.toml"
+    prices.write_text('["small"]\npath = 1\n')
+    wishes = ["pilot", questions, "--answer-space", "numeric", *files, "--run", run]
+    for more, words in (
+        (("--prices", prices), "no price for large"),
+        (("--value-per-correct", "1"), "--prices"),
+    ):
+        done = command_line.keff(*wishes, *more)
+        assert done.returncode == 2 and words in done.stderr and not run.exists()
+
+
 def test_a_budget_in_dollars_needs_prices(logs: list[Path]) -> None:
     done = command_line.keff("mix", *logs, "--budget-dollars", "1")
     assert done.returncode == 2 and "--prices" in done.stderr

@@ -153,8 +153,6 @@ def command(
     json: w.Json = False,
 ) -> None:
     """Compare the branches and recommend a plan."""
-    if budget_dollars is not None and prices is None:
-        raise UsageError("--budget-dollars needs --prices FILE")
     if cap > MAX_CAP:
         raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
     aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)

@@ -54,6 +54,7 @@ def command(
         branches = read_branches(branch, wishes)
         aim = MixAim(goal.retain, goal.budget_dollars, goal.value_per_correct, goal.cost_per_path)
         settings = MixSettings(cap or 32, aim, read_table(wishes.prices), seed=wishes.seed)
+        settings.check([(name, own.model) for name, own in branches.items()])  # before anything is drawn
         outputs = Outputs(out, page, branch)
         drawn = draw_branches(branches, settings.prices, keep_all=keep_all)
         # What a spent budget left undrawn was said above.

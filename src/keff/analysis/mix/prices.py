@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,14 +27,21 @@ class Costs:
     notes: tuple[Note, ...] = ()
 
 
-def path_costs(group: Aligned, prices: Mapping[str, Price] | None) -> Costs:
-    """Price every path: dollars with a price table, else output tokens, else one path each.
+def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: float | None = None) -> Costs:
+    """Price every path: dollars with a price table or ``per_path``, else output tokens, else one path each.
 
     A price is looked up by the name of the branch, then by its model, each by the longest name in the
     table that begins it. Prompts that a record does not count are not priced, which a note says. Raises
-    UsageError when some branches have no price, when a price by tokens meets a record without tokens, and
-    when nothing costs anything.
+    UsageError for two ways to price a path, when some branches have no price, when a price by tokens meets a
+    record without tokens, and when nothing costs anything.
     """
+    if per_path is not None:
+        if prices is not None:
+            raise UsageError("--cost-per-path and --prices both price a path: keep one of them")
+        if per_path <= 0:
+            raise UsageError("every path costs 0 at --cost-per-path 0: leave it out")
+        every = (np.full(branch.votes.scored().shape, float(per_path)) for branch in group.branches)
+        return Costs(tuple(every), "dollars")
     if prices is None:
         if all(branch.votes.tokens is not None for branch in group.branches):
             return Costs(tuple(_tokens(branch) for branch in group.branches), "tokens")
@@ -43,13 +50,8 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None) -> Costs:
         return Costs(
             tuple(np.ones_like(b.votes.scored(), np.float64) for b in group.branches), "paths", (note,)
         )
+    check_prices([(branch.name, branch.model) for branch in group.branches], prices)
     known = {branch.name: _price(branch, prices) for branch in group.branches}
-    missing = [name for name, price in known.items() if price is None]
-    if missing:
-        raise UsageError(
-            f"no price for {', '.join(missing)}: a comparison needs one for every branch "
-            f"(the table has {', '.join(prices) or 'none'})"
-        )
     paths = tuple(_dollars(b, price) for b in group.branches if (price := known[b.name]) is not None)
     if not any(cost.any() for cost in paths):
         raise UsageError("every path costs 0 at these prices: leave --prices out to count tokens or paths")
@@ -58,13 +60,34 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None) -> Costs:
         for branch in group.branches
         if (price := known[branch.name]) is not None and prompt_notes(branch.votes, branch.name, price)
     ]
-    note = Note("prompts_not_priced", f"prompts of {', '.join(unpriced)} are not recorded, and not priced")
-    return Costs(paths, "dollars", (note,) if unpriced else ())
+    notes: list[Note] = []
+    if unpriced:
+        text = f"prompts of {', '.join(unpriced)} are not recorded, and not priced"
+        notes.append(Note("prompts_not_priced", text))
+    free = [branch.name for branch, cost in zip(group.branches, paths, strict=True) if not cost.any()]
+    if free:
+        text = f"paths of {', '.join(free)} cost 0 at these prices: whatever they save is all of the cost"
+        notes.append(Note("free_branch", text))
+    return Costs(paths, "dollars", tuple(notes))
+
+
+def check_prices(branches: Sequence[tuple[str, str | None]], prices: Mapping[str, Price]) -> None:
+    """Raise UsageError unless every branch (its name and model) has a price."""
+    missing = [name for name, model in branches if _named_price(name, model, prices) is None]
+    if missing:
+        raise UsageError(
+            f"no price for {', '.join(missing)}: a comparison needs one for every branch "
+            f"(the table has {', '.join(prices) or 'none'})"
+        )
 
 
 def _price(branch: AlignedBranch, prices: Mapping[str, Price]) -> Price | None:
-    by_name = price_of(branch.name, prices)
-    return price_of(branch.model, prices) if by_name is None else by_name
+    return _named_price(branch.name, branch.model, prices)
+
+
+def _named_price(name: str, model: str | None, prices: Mapping[str, Price]) -> Price | None:
+    by_name = price_of(name, prices)
+    return price_of(model, prices) if by_name is None else by_name
 
 
 def _dollars(branch: AlignedBranch, price: Price) -> FloatArray:

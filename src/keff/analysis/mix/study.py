@@ -23,7 +23,7 @@ from keff.analysis.mix.findings import (
     WorthLine,
 )
 from keff.analysis.mix.orders import draw_orders
-from keff.analysis.mix.prices import Costs, path_costs
+from keff.analysis.mix.prices import Costs, check_prices, path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles, triples, undominated
 from keff.analysis.mix.weights import correctness, mixes
 from keff.analysis.mix.worth import WorthRule
@@ -42,6 +42,12 @@ FEWEST = 16
 
 MOST_BRANCHES = 12
 """Above so many branches, cascades are tried among the undominated ones and the best only."""
+
+# Of fewer questions (AIME has 30) regret is two to four times that of 100 (docs/branches-measured.md).
+FEW = 50
+
+# Two standard errors of one question's difference between plans of two branches, as recorded.
+SPREAD = 0.8
 
 NO_AIM = MixAim()
 
@@ -63,6 +69,16 @@ class MixSettings:
     tolerance: float = TOLERANCE
     seed: int = 0
 
+    def check(self, branches: Sequence[tuple[str, str | None]] = ()) -> None:
+        """Raise UsageError for an aim in dollars without prices, and for ``branches`` without one."""
+        priced = self.prices is not None or self.aim.cost_per_path is not None
+        if not priced and self.aim.value_per_correct is not None:
+            raise UsageError("--value-per-correct is in dollars: add --prices FILE, or --cost-per-path")
+        if not priced and self.aim.budget is not None:
+            raise UsageError("--budget-dollars needs --prices FILE")
+        if self.prices is not None:
+            check_prices(branches, self.prices)
+
 
 def combine_branches(
     group: Aligned, settings: MixSettings | None = None, dropped: tuple[DroppedBranch, ...] = ()
@@ -80,7 +96,8 @@ def combine_branches(
         raise UsageError(
             f"no path of any branch is right as {group.space}: name another space with --answer-space"
         )
-    costs = path_costs(group, settings.prices)
+    settings.check()
+    costs = path_costs(group, settings.prices, settings.aim.cost_per_path)
     return MixAnalysis(group, settings, costs).findings(dropped)
 
 
@@ -92,24 +109,10 @@ class MixAnalysis:
         self.rng = np.random.default_rng(settings.seed)
         self.orders = draw_orders(group, costs.paths, settings.cap, self.rng)
         self.mean_cost = np.array([float(cost.mean()) for cost in costs.paths])
-        self.aim = self._aim()
+        self.aim = settings.aim
         self.table = PlanTable.of(chain(self._fixed_plans(), mixes(group, self.orders, self.mean_cost)))
         self.ids = grouped(group.clusters)[0]
         self.choice = self.choose(self.table, self.ids)
-
-    def _aim(self) -> MixAim:
-        """Where nothing else prices a path, ``cost_per_path`` does: worth is then counted in those paths."""
-        aim = self.settings.aim
-        if aim.value_per_correct is None:
-            return aim
-        if aim.cost_per_path is None:
-            if self.costs.unit != "dollars":
-                raise UsageError("--value-per-correct is in dollars: add --prices FILE, or --cost-per-path")
-            return aim
-        if self.costs.unit != "paths":
-            raise UsageError("--cost-per-path goes with records that are counted in paths: use --prices here")
-        worth = aim.value_per_correct / max(aim.cost_per_path, 1e-300)
-        return MixAim(value_per_correct=min(worth, 1e300))
 
     def _fixed_plans(self) -> list[CandidatePlan]:
         orders, names = self.orders, self.group.names
@@ -171,6 +174,7 @@ class MixAnalysis:
                 *self.costs.notes,
                 *self._useless(),
                 *self._dominating(stats.p),
+                *_small(stats.units),
                 *_shrunk(margin(stats).shrunk),
             ),
         )
@@ -326,6 +330,16 @@ def _within(interval: Interval, low: float, high: float) -> Interval:
     if interval.lo is None or interval.hi is None:
         return interval
     return Interval(interval.value, max(interval.lo, low), min(interval.hi, high), interval.method)
+
+
+def _small(units: int) -> list[Note]:
+    if units >= FEW:
+        return []
+    text = (
+        f"{units} independent questions tell only plans apart that differ by "
+        f"{100 * SPREAD / math.sqrt(units):.0f} points or more: draw {FEW}, or pool exams of the same kind"
+    )
+    return [Note("few_questions", text)]
 
 
 def _shrunk(factor: float) -> list[Note]:
