@@ -15,6 +15,7 @@ from how_many import examples
 from keff.analysis.estimates import Settings, analyze
 from keff.errors import KeffError
 from keff.logs import keff_jsonl
+from keff.logs.parts import lines
 from keff.reading import open as reading
 from keff.reading.open import Opening, Record, by_columns, open_record
 from keff.reading.transfer import export_log
@@ -75,7 +76,7 @@ def same(one: Record, other: Record) -> None:
     """Assert that two records hold the same votes, keys, rules, notes and questions."""
     assert (one.path, one.info, one.branches) == (other.path, other.info, other.branches)
     mine, theirs = one.ballot, other.ballot
-    for name in (field.name for field in fields(mine.votes)):
+    for name in ("cluster_ids", *(field.name for field in fields(mine.votes) if field.name != "clusters")):
         left, right = getattr(mine.votes, name), getattr(theirs.votes, name)
         assert (left is None) == (right is None), name
         if left is not None:
@@ -99,14 +100,28 @@ def rules(record: Record) -> list[list[str | None]] | None:
 
 
 @pytest.mark.parametrize("space", [None, "exact", "choice", "numeric", "binary"])
-@settings(max_examples=examples(25), deadline=None)
-@given(rows=rows(), trim=st.sampled_from([None, None, 1, 2]))
-def test_columns_give_what_questions_give(
+@settings(max_examples=examples(40), deadline=None)
+@given(rows=rows(), trim=st.sampled_from([None, None, 1, 2]), most=st.sampled_from([1, 6, 2**22]))
+def test_columns_give_what_questions_give_in_one_part_or_in_many(
+    tmp_path_factory: pytest.TempPathFactory,
+    space: str | None,
+    rows: list[dict[str, object]],
+    trim: int | None,
+    most: int,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "BLOCK_BYTES", 64)
+        patch.setitem(keff_jsonl.KeffJsonl.parts.__kwdefaults__, "most", most)
+        as_one_by_one(tmp_path_factory, space, rows, trim)
+
+
+def as_one_by_one(
     tmp_path_factory: pytest.TempPathFactory,
     space: str | None,
     rows: list[dict[str, object]],
     trim: int | None,
 ) -> None:
+    """Assert that a log is read by columns as it is question by question."""
     path = tmp_path_factory.mktemp("bulk") / "log.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     opening = Opening(answer_space=space, trim=trim)

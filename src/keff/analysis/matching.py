@@ -142,11 +142,11 @@ def _pairs(codes: IntArray) -> tuple[IntArray, IntArray]:
 
 def _met(votes: Votes) -> tuple[float | None, int, int]:
     """Return how often two answers meet, in how many questions there are two, and in how many none meet."""
-    back = alike(votes).back
-    same, pairs = (values[back] for values in _pairs(one_of_each(votes).answered()))
+    same, pairs = _pairs(one_of_each(votes).answered())
     several = pairs > 0
-    agreement = float(np.mean(same[several] / pairs[several])) if several.any() else None
-    return agreement, int(several.sum()), int(np.sum(several & (same == 0)))
+    counts, share = alike(votes).counts[several], same[several] / pairs[several]
+    agreement = float(counts @ share / counts.sum()) if several.any() else None
+    return agreement, int(counts.sum()), int(counts[share == 0].sum())
 
 
 def _chance(votes: Votes) -> float | None:
@@ -162,14 +162,13 @@ def _right(ballot: Ballot) -> tuple[float | None, int, int, tuple[SplitAnswers, 
     votes = ballot.votes
     if votes.correct is None or votes.answers is None:
         return None, 0, 0, ()
-    distinct, back = one_of_each(votes), alike(votes).back
-    same, pairs = (
-        values[back] for values in _pairs(np.where(distinct.scored() > 0, distinct.answered(), -1))
-    )
-    split = np.flatnonzero(same < pairs)
-    met = float(same.sum() / pairs.sum()) if pairs.any() else None
-    examples = tuple(_example(ballot, row) for row in split[:EXAMPLES].tolist())
-    return met, int(np.sum(pairs > 0)), int(split.size), examples
+    distinct, patterns = one_of_each(votes), alike(votes)
+    same, pairs = _pairs(np.where(distinct.scored() > 0, distinct.answered(), -1))
+    counts, split = patterns.counts, same < pairs
+    met = float(counts @ same / (counts @ pairs)) if pairs.any() else None
+    first = np.flatnonzero(split[patterns.back])[:EXAMPLES] if split.any() else ()
+    examples = tuple(_example(ballot, int(row)) for row in first)
+    return met, int(counts[pairs > 0].sum()), int(counts[split].sum()), examples
 
 
 def _example(ballot: Ballot, row: int) -> SplitAnswers:

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import Bulk, RowColumns
-from keff.logs.parts.coding import NotPlainError, TooVariedError
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, RowColumns, only_part
 from keff.logs.parts.lines import (
     MOST_BLANK,
     TOO_BLANK,
@@ -56,15 +56,20 @@ class KeffJsonl:
 
     def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
         """Return the columns of a file; None where it must be read question by question."""
+        return only_part(self.parts(path, texts=texts, most=sys.maxsize))
+
+    def parts(self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART) -> Iterator[Bulk]:
+        """Yield the columns of a file part by part; see ``PartsLog``."""
         columns, places = RowColumns(), array("q")
-        try:
-            for rows in _batches(path, places):
-                columns.add(rows)
-            return columns.done(lambda row: _question_at(path, places[row], texts=texts))
-        except TooVariedError:
-            raise
-        except (NotPlainError, LogError, ValueError):
-            return None
+
+        def question(row: int) -> Question:
+            return _question_at(path, places[row], texts=texts)
+
+        for rows in _batches(path, places):
+            if columns.paths >= most:
+                yield columns.part(question)
+            columns.add(rows)
+        yield columns.part(question, last=True)
 
 
 def _batches(path: Path, places: array[int]) -> Iterator[list[Row]]:

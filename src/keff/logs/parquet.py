@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import Bulk
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, only_part
+from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import Layout, lay_out, parse_columns
-from keff.logs.parts.parquet import bulk_of, columns_of, is_parquet, rows_of
+from keff.logs.parts.parquet import columns_of, is_parquet, parts_of, rows_of
 from keff.logs.parts.rows import by_model, once_each, question_of, said_by, unpacked
 from keff.logs.parts.tabled import tabled
 from keff.logs.parts.values import optional_text
@@ -66,7 +68,13 @@ class ParquetLog:
 
         So too where texts are wanted: single rows are slow to read again.
         """
-        return bulk_of(path) if self._layout(path) is None and not texts else None
+        return only_part(self.parts(path, texts=texts, most=sys.maxsize))
+
+    def parts(self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART) -> Iterator[Bulk]:
+        """Yield the columns of a file with lists part by part; see ``PartsLog``."""
+        if texts or self._layout(path) is not None:
+            raise NotPlainError
+        yield from parts_of(path, most)
 
     def _layout(self, path: Path) -> Layout | str | None:
         """Return where the words stand, why there is no answer in it, or None for the lists of the JSONL."""

@@ -181,10 +181,15 @@ def scored(codes: IntArray | None, correct: IntArray | None, notes: list[Note]) 
     """Return correctness [n, K] in which no abstention is right, and note where a record said so."""
     lost = 0 if correct is None or codes is None else int(np.count_nonzero(correct[codes < 0]))
     if correct is not None and codes is not None and lost:
-        text = f"{lost} paths without an answer that the record calls correct count as wrong"
-        notes.append(Note("abstained_correct", text))
+        notes.append(abstained_correct(lost))
         correct[codes < 0] = 0
     return correct
+
+
+def abstained_correct(paths: int) -> Note:
+    """Return the note on paths without an answer that a record calls correct."""
+    text = f"{paths} paths without an answer that the record calls correct count as wrong"
+    return Note("abstained_correct", text)
 
 
 def with_answers(row: Question, reading: Reading) -> Question:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Generic, TypeVar, cast, overload
 
 import numpy as np
@@ -12,10 +13,18 @@ from numpy.typing import NDArray
 from keff.answers import golds as acceptable
 from keff.errors import LogError
 from keff.log import Question
-from keff.logs.parts.bulk import Bulk
-from keff.logs.parts.coding import Coded, Codes
+from keff.logs.parts.bulk import Bulk, Names
+from keff.logs.parts.coding import Coded, Codes, NotPlainError
 from keff.reading.admit import first_paths
-from keff.reading.ballot import Ballot, HeldColumns, Reading, admitted, scored
+from keff.reading.ballot import (
+    Ballot,
+    HeldColumns,
+    Reading,
+    abstained_correct,
+    admitted,
+    keys_of,
+    scored,
+)
 from keff.stats.inference.resampling import numbers_of
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.alike import dense_codes
@@ -90,6 +99,122 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
     )
 
 
+# Answers of more paths have codes of more than one byte.
+SMALL_K = 127
+
+# Keys and gold answers of so many paths are held beside the votes; of more they are read again when needed.
+HELD_PATHS = 2**23
+
+
+def ballot_of_parts(
+    first: Bulk, rest: Iterator[Bulk], reading: Reading, *, trim: int | None = None
+) -> Ballot:
+    """Return what ``bulk_ballot`` does, of columns that come part by part: a byte for each answer is kept.
+
+    Raises NotPlainError for several parts whose questions are too unlike: of unequal K, labelled in part, or
+    with lists or clusters that only some parts have.
+    """
+    second = next(rest, None)
+    if second is None:
+        return bulk_ballot(first, reading, trim=trim)
+    k = int(first.sizes[0])
+    if trim is not None or not 0 < k <= SMALL_K or first.slots is not None or first.named:
+        raise NotPlainError
+    gathered = _Gathered(k, reading)
+    for part in (first, second):
+        gathered.add(part)
+    del first, second, part
+    for part in rest:
+        gathered.add(part)
+    return gathered.ballot()
+
+
+class _Gathered:
+    """Votes of a large record, of parts that are let go."""
+
+    def __init__(self, k: int, reading: Reading) -> None:
+        self.k, self.reading, self.lost = k, reading, 0
+        self.columns: dict[str, list[NDArray[np.generic]]] = {}
+        self.names, self.clusters = Names(), dict[str, int]()
+        self.rules: Sequence[str] = ()
+        self.held: list[tuple[Coded, Codes, Sequence[str]]] | None = []
+        self.golds: Sequence[object] = ()
+        self.question: Callable[[int], Question] | None = None
+
+    def add(self, bulk: Bulk) -> None:
+        """Append a part; raises NotPlainError where it is unlike the others."""
+        n, reading = bulk.sizes.size, self.reading
+        labelled = bulk.gold >= 0 if bulk.correct is None else np.ones(n, bool)
+        if bool(np.any(bulk.sizes != self.k)) or bool(labelled.any()) != bool(labelled.all()):
+            raise NotPlainError
+        rows = np.arange(n, dtype=np.int64)
+        columns = _Columns(bulk.sizes, rows, self.k)
+        answers = columns.of(bulk.answers.codes)
+        # Keys are numbered in the order of their first use, over all parts.
+        coded = _keys(bulk, answers, columns, reading, every=True)
+        keys = coded.codes
+        if reading.closed and int(keys.max(initial=0)) > SMALL_K:
+            raise NotPlainError
+        codes = (keys if reading.closed else dense_codes(keys)).astype(np.int8)
+        held: dict[str, NDArray[np.generic]] = {"answers": codes}
+        if labelled.all():
+            own = bulk.correct
+            right = columns.of(own) if own is not None else _judged(bulk, answers, rows, reading)
+            right = right.astype(np.int8)
+            self.lost += int(np.count_nonzero(right[codes < 0]))
+            right[codes < 0] = 0
+            held["correct"] = right
+        if bulk.clusters is not None:
+            names = (name or own for name, own in zip(bulk.clusters, bulk.ids, strict=True))
+            held["clusters"] = np.array(
+                [self.clusters.setdefault(name, len(self.clusters)) for name in names], np.int64
+            )
+        if bulk.rules is not None and not reading.again:
+            held["rules"], self.rules = columns.of(bulk.rules.codes), bulk.rules.names
+        if bulk.asked is not None:
+            held["asked"] = bulk.asked
+        held |= {name: columns.of(values) for name, values in bulk.numbers.items()}
+        if self.columns and held.keys() != self.columns.keys():
+            raise NotPlainError
+        for name, values in held.items():
+            self.columns.setdefault(name, []).append(values)
+        self.names.add(bulk.ids)
+        self.question, self.golds = bulk.question, bulk.golds
+        if self.held is not None:
+            self.held.append((coded, bulk.gold, bulk.clusters or ()))
+            self.held = self.held if len(self.names) * self.k <= HELD_PATHS else None
+
+    def ballot(self) -> Ballot:
+        """Return the votes of all parts."""
+        read, reading, k = self.question, self.reading, self.k
+        assert read is not None
+        whole: dict[str, Any] = {}
+        for name in list(self.columns):
+            whole[name] = np.concatenate(self.columns.pop(name))
+        rules, asked = whole.pop("rules", None), whole.pop("asked", None)
+        notes = () if not self.lost else (abstained_correct(self.lost),)
+        return Ballot(
+            Votes(closed=reading.closed, correct=whole.pop("correct", None), **whole),
+            Lazy(len(self.names), lambda row: keys_of(read(row), k, reading.key)),
+            Lazy(len(self.names), read),
+            reading,
+            notes,
+            None if rules is None else Coded(rules, self.rules),
+            asked,
+            self.names,
+            self._held(),
+        )
+
+    def _held(self) -> HeldColumns | None:
+        if self.held is None:
+            return None
+        keys, gold, clusters = zip(*self.held, strict=True)
+        golds = [None if code < 0 else self.golds[code] for code in np.concatenate(gold).tolist()]
+        codes = np.concatenate([each.codes for each in keys])
+        named = list(chain.from_iterable(clusters)) if self.clusters else None
+        return HeldColumns(Coded(codes, keys[-1].names), golds, named)
+
+
 class _Columns:
     """Cuts columns of one value per path into matrices [n, k] of the questions that are used."""
 
@@ -103,10 +228,11 @@ class _Columns:
         return values.reshape(self.shape) if self.places is None else values[self.places]
 
 
-def _keys(bulk: Bulk, answers: Codes, columns: _Columns, reading: Reading) -> Coded:
+def _keys(bulk: Bulk, answers: Codes, columns: _Columns, reading: Reading, *, every: bool = False) -> Coded:
+    """Return the keys of all paths [n, k], numbered over ``every`` answer or over those in use here."""
     if bulk.keys is not None and not reading.again:
         return Coded(columns.of(bulk.keys.codes), bulk.keys.names)
-    used = np.zeros(len(bulk.answers.names) + 1, bool)
+    used = np.full(len(bulk.answers.names) + 1, every)
     used[answers] = True
     code, names = _keyed(bulk.answers.names, used, reading)
     if np.array_equal(code[:-1], np.arange(code.size - 1)):

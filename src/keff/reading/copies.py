@@ -41,6 +41,8 @@ def copies(ballot: Ballot) -> IntArray:
         one[known] = known[first][back]
     if bool(np.all(one == np.arange(n))) and n <= LARGEST:
         one = _copied_rows(ballot)
+    if bool(np.all(one == np.arange(n))):
+        return one
     return np.unique(one, return_inverse=True)[1].astype(np.int64)
 
 

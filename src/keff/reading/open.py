@@ -10,11 +10,12 @@ from pathlib import Path
 from keff import answers, plugins
 from keff.errors import LogError, TaskError
 from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
-from keff.logs.parts.bulk import BulkLog
+from keff.logs.parts.bulk import Bulk, BulkLog, PartsLog, only_part
+from keff.logs.parts.coding import NotPlainError
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission
 from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
-from keff.reading.bulk import bulk_ballot
+from keff.reading.bulk import ballot_of_parts, bulk_ballot
 from keff.records import Note
 from keff.stats.voting.alike import LARGE
 from keff.task import Task
@@ -106,17 +107,34 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
     info = told(log, path, opening, notes.append)
     with naming(path):
         how = reading(info, opening)
-        bulk = log.bulk(path, texts=opening.texts)
+        parts = _parts(log, path, opening)
+        if (bulk := only_part(parts)) is None:
+            return None
         most = EXACT_PATHS if opening.trim is None else MOST_PATHS
-        if bulk is None or int(bulk.sizes.max()) > most or (how.again and bulk.has_texts):
+        if int(bulk.sizes.max()) > most or (how.again and bulk.has_texts):
             return None
         if how.rescore and bulk.correct is not None:
             return None
         if how.again and bulk.correct is not None:
             notes.append(_kept_verdicts(how))
         trim = None if opening.trim is None else min(opening.trim, EXACT_PATHS)
-        votes = bulk_ballot(bulk, how, trim=trim)
+        try:
+            votes = ballot_of_parts(bulk, parts, how, trim=trim)
+        except NotPlainError:  # questions are too unlike to be turned into votes part by part
+            if (whole := log.bulk(path, texts=opening.texts)) is None:
+                return None
+            votes = bulk_ballot(whole, how, trim=trim)
         return Record(str(path), info, replace(votes, notes=(*notes, *votes.notes)))
+
+
+def _parts(log: BulkLog, path: Path, opening: Opening) -> Iterator[Bulk]:
+    """Yield the columns of a log, in parts where it can give them so."""
+    if isinstance(log, PartsLog):
+        yield from log.parts(path, texts=opening.texts)
+    elif (bulk := log.bulk(path, texts=opening.texts)) is not None:
+        yield bulk
+    else:
+        raise NotPlainError
 
 
 def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInfo:

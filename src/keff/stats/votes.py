@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,7 @@ class Votes:
     tokens, ``prompt_tokens`` those of the prompt as billed with each path, ``cached_tokens`` the part of
     these that the server had cached, ``seconds`` its wall time and ``confidences``, each [n, K] where known;
     ``named`` are further confidences by name.
+    Answers and correctness given as int8 are kept so, else as int64.
     ``closed`` says that the answer set is closed and codes mean the same answer in every item (choice,
     binary).
 
@@ -208,7 +209,7 @@ def _rows(array: NDArray[Kind] | None, rows: NDArray[np.integer | np.bool_]) -> 
 def _right_without_answer(answers: ArrayLike | None, correct: ArrayLike | None) -> bool:
     if answers is None or correct is None:
         return False
-    return bool(np.any((np.asarray(answers) < 0) & (np.asarray(correct) > 0)))
+    return bool(np.any(np.asarray(correct)[np.asarray(answers) < 0]))
 
 
 def _optional_floats(array: ArrayLike | None) -> FloatArray | None:
@@ -240,11 +241,25 @@ def _integers(values: ArrayLike, name: str, ndim: int) -> IntArray:
     )
     if not whole:
         raise ValueError(f"{name} must hold integers, without NaN")
-    return array.astype(np.int64)
+    return _wide(array)
 
 
 def _binary(values: ArrayLike) -> IntArray:
     array = _array(values, "correct", 2)
-    if array.dtype.kind not in "iubf" or (array.dtype != bool and not np.all((array == 0) | (array == 1))):
+    if array.dtype.kind not in "iubf" or not _zero_or_one(array):
         raise ValueError("correct must hold only 0 and 1, without NaN")
-    return array.astype(np.int64)
+    return _wide(array)
+
+
+def _zero_or_one(array: NDArray[Any]) -> bool:
+    if array.dtype.kind in "iub":  # without a mask for every value
+        return bool(array.min(initial=0) >= 0 and array.max(initial=0) <= 1)
+    return bool(np.all((array == 0) | (array == 1)))
+
+
+def _wide(array: NDArray[Any]) -> IntArray:
+    """Return integers of eight bytes; of large records, given as single bytes, they stay such.
+
+    numpy sums bytes in eight bytes, but multiplies and adds them in one: who does must widen them.
+    """
+    return cast("IntArray", array) if array.dtype == np.int8 else array.astype(np.int64)

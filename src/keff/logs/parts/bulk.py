@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, cast, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.errors import LogError
 from keff.log import NAMED, Question
-from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, joined
+from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, TooVariedError, joined
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import MOST_COUNT, name_of, optional_text
 
@@ -31,6 +32,8 @@ NUMBERS = {
 
 TEXTS = {"answers": "all_answers", "keys": "all_keys", "rules": "all_rules"}
 CODED = {"correct": "all_correct", "slots": "slots"}
+# Fields that a row has once.
+NAMES = ("id", "gold_answer", "cluster", "model")
 LISTS = (*TEXTS.values(), *NUMBERS.values(), *CODED.values())
 # Lists of the JSONL that only the reading row by row understands.
 OTHERS = frozenset(LIST_OF.values()) - {*LISTS, "all_texts", "all_truncated"}
@@ -45,9 +48,9 @@ class Bulk:
 
     ``sizes`` [n] are the numbers of paths. ``gold`` [n] indexes ``golds``, -1 for none. ``clusters`` are
     names ("" for none). ``has_texts`` says that raw completions are there, though they are not held.
-    ``question`` reads one question again from the file. ``asked`` [n] are hashes of the questions' texts, 0
-    where there is none: equal ones are copies (None where texts are not read). ``named`` are further
-    confidences.
+    ``question`` reads one question again, by its place in the file. ``asked`` [n] are hashes of the
+    questions' texts, 0 where there is none: equal ones are copies (None where no text is known). ``named``
+    are further confidences.
     """
 
     ids: Sequence[str]
@@ -79,11 +82,60 @@ class BulkLog(Protocol):
         ...
 
 
+# So many paths are held by columns before they are turned into votes: a large record is read in such parts.
+PATHS_OF_A_PART = 2**21
+
+
+@runtime_checkable
+class PartsLog(BulkLog, Protocol):
+    """A reader that can give all columns part by part, in bounded memory."""
+
+    def parts(self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART) -> Iterator[Bulk]:
+        """Yield the columns of ``most`` paths or little more at a time, in the order of the file.
+
+        Names of answers and gold answers are numbered alike in all parts. Raises NotPlainError, or what is
+        wrong with the file, where it must be read question by question.
+        """
+        ...
+
+
+class Names(Sequence[str]):
+    """Texts packed into one block of bytes: a fifth of what as many objects take."""
+
+    def __init__(self) -> None:
+        self.text = bytearray()
+        self.ends = array("Q")
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Append texts."""
+        whole = "".join(texts)
+        units = texts if whole.isascii() else [text.encode("utf-8", "surrogatepass") for text in texts]
+        sizes = np.fromiter(map(len, units), np.uint64, len(texts))
+        self.ends.frombytes((np.cumsum(sizes) + np.uint64(len(self.text))).tobytes())
+        self.text += whole.encode("utf-8", "surrogatepass")
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        place = range(len(self))[index]
+        start = self.ends[place - 1] if place else 0
+        return self.text[start : self.ends[place]].decode("utf-8", "surrogatepass")
+
+
 class RowColumns:
     """Gathers the columns of rows with lists, some thousand rows at a time."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
+        self.paths = 0
+        self.seen: list[Int] = []
         self.sizes: list[Int] = []
         self.texts = {name: Texts() for name in TEXTS}
         self.golds = Golds()
@@ -107,7 +159,7 @@ class RowColumns:
             raise NotPlainError
         self.has_texts |= "all_texts" in given
         self.asked.extend(text_hash(row.get("question")) for row in rows)
-        self.add_names(rows, given)
+        self.add_names({name: [row.get(name) for row in rows] for name in NAMES if name in given}, len(rows))
         columns = {name: [row.get(name) for row in rows] for name in lists}
         if any(set(map(type, column)) != {list} for column in columns.values()):
             raise NotPlainError
@@ -118,26 +170,29 @@ class RowColumns:
                 np.fromiter(map(len, column), np.int64, len(rows)), sizes
             ):
                 raise NotPlainError
-        self.sizes.append(sizes)
+        self.add_sizes(sizes)
         for name, column in filled.items():
             self.add_lists(name, column)
 
-    def add_names(self, rows: Sequence[Mapping[str, object]], given: Collection[str]) -> None:
-        """Append what each row has once; ``given`` are the fields that any of them has."""
-        self.ids += names([row.get("id") for row in rows])
-        self.golds.add([row.get("gold_answer") for row in rows])
-        if "model" in given:
-            self.models.update(optional_text(row.get("model")) for row in rows)
-        else:
-            self.models.add(None)
+    def add_sizes(self, sizes: Int) -> None:
+        """Append the numbers of paths of rows."""
+        self.sizes.append(sizes)
+        self.paths += int(sizes.sum())
+
+    def add_names(self, columns: Mapping[str, Sequence[object]], size: int) -> None:
+        """Append what each of ``size`` rows has once: ``NAMES``, as far as any of them has it."""
+        none = [None] * size
+        self.ids += names(columns.get("id", none))
+        self.golds.add(columns.get("gold_answer", none))
+        self.models.update(map(optional_text, columns.get("model", (None,))))
         if len(self.models) > 1:
             raise NotPlainError
-        if "cluster" in given and self.clusters is None:
-            self.clusters = [""] * (len(self.ids) - len(rows))
+        if "cluster" in columns and self.clusters is None:
+            self.clusters = [""] * (len(self.ids) - size)
         if self.clusters is not None:
             self.clusters += [
                 value if type(value) is str else names([value])[0] if value is not None else ""
-                for value in (row.get("cluster") for row in rows)
+                for value in columns.get("cluster", none)
             ]
 
     def add_lists(self, column: str, lists: Sequence[Sequence[object]]) -> None:
@@ -154,13 +209,20 @@ class RowColumns:
             if known == column:
                 self.flat[name].append(whole_of(name, values))
 
-    def done(self, question: Callable[[int], Question]) -> Bulk:
-        """Return the columns; raises NotPlainError where ids repeat or there are none."""
-        if not self.ids or len(set(self.ids)) < len(self.ids) or self.lists is None:
+    def part(self, question: Callable[[int], Question], *, last: bool = False) -> Bulk:
+        """Return the columns of what was added since the last part.
+
+        Raises NotPlainError where there is nothing and, with the ``last`` part, where ids repeat in any.
+        """
+        if self.lists is None or not self.ids:
+            raise NotPlainError
+        self.seen.append(np.fromiter(map(hash, self.ids), np.int64, len(self.ids)))
+        if last and _repeat(self.seen):
             raise NotPlainError
         lists = self.lists
         coded = {name: cast("list[Codes]", self.flat[name]) for name in CODED}
-        return Bulk(
+        asked = np.array(self.asked, np.int64)
+        bulk = Bulk(
             ids=self.ids,
             sizes=joined(self.sizes, np.int64),
             answers=self.texts["answers"].done(),
@@ -178,8 +240,37 @@ class RowColumns:
             },
             has_texts=self.has_texts,
             question=question,
-            asked=np.array(self.asked, np.int64) if len(self.asked) == len(self.ids) else None,
+            asked=asked if asked.size == len(self.ids) and asked.any() else None,
         )
+        self._clear()
+        return bulk
+
+    def _clear(self) -> None:
+        """Forget the values of a part that was given away, but not how texts are numbered."""
+        self.ids, self.sizes, self.paths = [], [], 0
+        self.clusters = None if self.clusters is None else []
+        self.asked = array("q")
+        self.golds.parts.clear()
+        for texts in self.texts.values():
+            texts.parts.clear()
+        self.flat = {name: [] for name in (*NUMBERS, *CODED)}
+
+
+def _repeat(seen: Sequence[Int]) -> bool:
+    """Return whether ids repeat, by their hashes: it is looked at closely where they do."""
+    hashes = np.concatenate(seen)
+    hashes.sort()
+    return bool(np.any(hashes[1:] == hashes[:-1]))
+
+
+def only_part(parts: Iterator[Bulk]) -> Bulk | None:
+    """Return the first of ``parts``; None where the file must be read question by question."""
+    try:
+        return next(parts)
+    except TooVariedError:
+        raise
+    except (NotPlainError, LogError, ValueError):
+        return None
 
 
 def text_hash(text: object) -> int:

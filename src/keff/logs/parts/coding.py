@@ -118,6 +118,9 @@ class Golds:
             known = list(map(cast("dict[object, int]", self.texts).get, values))
         except TypeError:  # a list of acceptable answers
             known = [None] * len(values)
+        if None not in known:
+            self.parts.append(np.array(known, np.int32))
+            return
         codes = (
             self._code(value) if code is None else code for code, value in zip(known, values, strict=True)
         )

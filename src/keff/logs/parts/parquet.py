@@ -9,7 +9,7 @@ from types import ModuleType
 
 from keff.errors import LogError
 from keff.logs.parts.bulk import Bulk
-from keff.logs.parts.coding import NotPlainError, TooVariedError
+from keff.logs.parts.coding import NotPlainError
 from keff.plugins import missing_extra
 
 MAGIC = b"PAR1"
@@ -43,20 +43,19 @@ def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, o
         raise _damaged(path, error) from None
 
 
-def bulk_of(path: Path) -> Bulk | None:
-    """Return the columns of questions with lists; None where they must be read row by row.
+def parts_of(path: Path, most: int) -> Iterator[Bulk]:
+    """Yield the columns of questions with lists part by part; see ``PartsLog``.
 
-    What is wrong with a file is said by the reading row by row.
+    Raises NotPlainError where rows must be read one by one, and LogError for a damaged file.
     """
     arrow = _arrow()
-    columns = importlib.import_module("keff.logs.parts.pyarrow")
     try:
         arrow.check(path)
-        return columns.bulk(path)
-    except TooVariedError:
-        raise
-    except (NotPlainError, LogError, ValueError, *arrow.FAILURES):
-        return None
+        yield from arrow.parts(path, most)
+    except OSError as error:
+        raise _damaged(path, error) from None
+    except arrow.FAILURES:
+        raise NotPlainError from None
 
 
 def _damaged(path: Path, error: Exception) -> LogError:

@@ -17,32 +17,37 @@ from numpy.typing import NDArray
 
 from keff.errors import LogError
 from keff.log import Question
-from keff.logs.parts.bulk import LISTS, OTHERS, TEXTS, Bulk, RowColumns
+from keff.logs.parts.bulk import LISTS, NAMES, OTHERS, TEXTS, Bulk, RowColumns
 from keff.logs.parts.coding import NotPlainError, Texts
 from keff.logs.parts.rows import KNOWN, by_model, question_of, unpacked
 
 # Rows whose columns are read at once: this bounds the memory of a batch, some megabytes for 8 answers a row.
 COLUMN_BATCH = 16_384
-NAMES = ("id", "gold_answer", "cluster", "model")
 # Columns that no vote needs.
 LONG = frozenset({"all_texts", "all_truncated", "question"})
 
 
-def bulk(path: Path) -> Bulk:
-    """Return the columns of a file; raises NotPlainError where it must be read row by row.
+def parts(path: Path, most: int) -> Iterator[Bulk]:
+    """Yield the columns of a file part by part; raises NotPlainError where it must be read row by row.
 
     Arrow tells strings apart, so each distinct one of a batch becomes an object once.
     """
     columns = ArrowColumns()
     with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        about = file.metadata
+        ends = np.cumsum([about.row_group(group).num_rows for group in range(about.num_row_groups)])
+
+        def question(row: int) -> Question:
+            return _question(path, row, ends)
+
         there = list(file.schema_arrow.names)
         columns.has_texts = "all_texts" in there
         names = [name for name in there if (name in KNOWN or name == "meta") and name not in LONG]
         for batch in file.iter_batches(COLUMN_BATCH, columns=names):
+            if columns.paths >= most:
+                yield columns.part(question)
             columns.add_batch({name: batch.column(name) for name in names})
-        about = file.metadata
-        ends = np.cumsum([about.row_group(group).num_rows for group in range(about.num_row_groups)])
-    return columns.done(lambda row: _question(path, row, ends))
+    yield columns.part(question, last=True)
 
 
 class ArrowColumns(RowColumns):
@@ -57,14 +62,11 @@ class ArrowColumns(RowColumns):
             self.lists = lists
         if lists != self.lists or OTHERS & given.keys() or "all_answers" not in lists:
             raise NotPlainError
-        rows = [given[name].to_pylist() if name in given else [None] * len(batch["id"]) for name in NAMES]
-        self.add_names(
-            [dict(zip(NAMES, row, strict=True)) for row in zip(*rows, strict=True)], given.keys() & NAMES
-        )
+        self.add_names({name: given[name].to_pylist() for name in NAMES if name in given}, len(batch["id"]))
         sizes = {name: _sizes(given[name]) for name in lists}
         if any(not np.array_equal(own, sizes["all_answers"]) for own in sizes.values()):
             raise NotPlainError
-        self.sizes.append(sizes["all_answers"])
+        self.add_sizes(sizes["all_answers"])
         for name in lists:
             self._add_flat(name, given[name].flatten())
 

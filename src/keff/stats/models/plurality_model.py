@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from keff.records import Estimate, Note
 from keff.stats.models.answer_model import AnswerModel
 from keff.stats.models.learned import LINE_SD, MODEL_SD
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.alike import alike, resampled_counts
 from keff.stats.voting.meeting import Meeting, ratio_by_weights, right_answers_meet
 from keff.stats.voting.plurality import plurality_at_k_patterns
@@ -115,13 +115,12 @@ class Forecaster:
     def __init__(self, votes: Votes, ks: Sequence[int]) -> None:
         self.votes, self.ks, self.units = votes, ks, votes.n_clusters
         self.weights = _weights(votes)
-        first = alike(votes).first
         self.curves = self.weights @ plurality_at_k_patterns(votes)
         self.curves /= self.weights.sum(axis=1, keepdims=True)
         self.beyond = [k for k in dict.fromkeys(ks) if k > votes.k]
         if self.beyond:
             self.meeting = right_answers_meet(votes)
-            self.line_share = _line_share(self.weights, self.meeting, first)
+            self.line_share = _line_share(self.weights, self.meeting)
             self.model = AnswerModel(votes, max(self.beyond))
             self.modelled = self.model.gains(self.beyond, self.weights)
             self.slope = _slopes(self.curves)
@@ -229,9 +228,9 @@ def _weights(votes: Votes) -> FloatArray:
     return weights
 
 
-def _line_share(weights: FloatArray, meeting: Meeting, first: IntArray) -> FloatArray:
+def _line_share(weights: FloatArray, meeting: Meeting) -> FloatArray:
     """Return the chance that right answers do not meet, of the sample and its resamples [1 + B]."""
-    ratio = ratio_by_weights(weights, meeting, first)
+    ratio = ratio_by_weights(weights, meeting)
     return meeting.chance_below(ratio - ratio[0])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from keff.records import Estimate, Note
-from keff.stats.inference.resampling import group_sums, resampled_totals
+from keff.stats.inference.resampling import NORMAL_ROWS, group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 # A record is said to have mixed columns below this p-value: few of a thousand exchangeable ones are.
@@ -80,18 +80,38 @@ def mixed_c(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps: i
     correlation, which unequal columns do not push below 0 as they do ``anova_c``. Percentile interval of a
     cluster bootstrap, stretched to hold the value; none for a single cluster or without any variance.
     """
-    right = votes.counts[:, None]
-    units = np.hstack([np.ones_like(right), right * (right - 1), votes.scored()])
-    sums = group_sums(units, votes.cluster_ids, votes.n_clusters)
-    value = float(_ratio(sums.sum(axis=0)[:, None].astype(np.float64))[0])
+    sums, counts = _units(votes)
+    total = sums.sum(axis=0) if counts is None else counts @ sums
+    value = float(_ratio(total[:, None].astype(np.float64))[0])
     note = Note("mixed_columns", MIXED)
     if votes.n_clusters < 2 or np.isnan(value):
         return Estimate(value, None, None, "mixed columns", votes.n_clusters, votes.k, (note,))
-    drawn = _ratio(resampled_totals(sums, reps, rng))
+    drawn = _ratio(resampled_totals(sums, reps, rng, counts))
     lo, hi = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2]).tolist()
     return Estimate(
         value, min(lo, value), max(hi, value), "mixed columns", votes.n_clusters, votes.k, (note,)
     )
+
+
+def _units(votes: Votes) -> tuple[IntArray, IntArray | None]:
+    """Return 1, S(S-1) and the columns summed by cluster [G, 2 + K], or those of each kind with its counts.
+
+    Of many independent items with few paths the kinds are all rows of 0 and 1.
+    """
+    k, every = votes.k, votes.n_clusters == votes.n >= NORMAL_ROWS and 2**votes.k * 16 <= votes.n
+    if every:
+        counts = np.zeros(2**k, np.int64)
+        for start in range(0, votes.n, NORMAL_ROWS):
+            rows = votes.scored()[start : start + NORMAL_ROWS].astype(np.int64)
+            counts += np.bincount(rows @ (1 << np.arange(k)), minlength=2**k)
+        columns = np.arange(2**k, dtype=np.int64)[:, None] >> np.arange(k) & 1
+    else:
+        counts, columns = None, votes.scored().astype(np.int64)
+    right = columns.sum(axis=1, keepdims=True)
+    units = np.hstack([np.ones_like(right), right * (right - 1), columns])
+    if counts is not None:
+        return units[counts > 0], counts[counts > 0]
+    return group_sums(units, votes.cluster_ids, votes.n_clusters), None
 
 
 MIXED = (

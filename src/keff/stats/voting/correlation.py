@@ -112,15 +112,22 @@ def unbias(c: ArrayLike, n: ArrayLike, k: int) -> FloatArray:
     return (n * k * c + 1.0 - c) / (n * k - (1.0 - c) * (k - 1.0))
 
 
+# So many items go into a product at once, so that memory does not grow with the record.
+CORRELATED_ROWS = 2**16
+
+
 @lru_cache(maxsize=2)
 def correlation_matrix(votes: Votes) -> FloatArray:
     """Return the Pearson correlations [K, K] of path columns over items, read-only; NaN for constant ones."""
-    # Single precision holds the counts exactly, in half the memory.
-    scores = votes.scored().astype(np.float32 if votes.n < 2**24 else np.float64)
-    n, sums = votes.n, scores.sum(axis=0, dtype=np.float64)
+    n, sums, both = votes.n, np.zeros(votes.k), np.zeros((votes.k, votes.k))
+    # Single precision holds the counts of so many items exactly.
+    for start in range(0, n, CORRELATED_ROWS):
+        scores = votes.scored()[start : start + CORRELATED_ROWS].astype(np.float32)
+        sums += scores.sum(axis=0, dtype=np.float64)
+        both += scores.T @ scores
     spread = n * sums - sums * sums
     scale = np.where(spread > 0, np.sqrt(spread), np.nan)
-    found = (n * (scores.T @ scores).astype(np.float64) - np.outer(sums, sums)) / np.outer(scale, scale)
+    found = (n * both - np.outer(sums, sums)) / np.outer(scale, scale)
     found.setflags(write=False)
     return found
 

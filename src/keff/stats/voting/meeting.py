@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from keff.records import Estimate, Note
+from keff.stats.inference.resampling import group_sums
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike, one_of_each
 from keff.stats.voting.correlation import equal_pairs
@@ -26,7 +27,8 @@ MEETS = 0.8
 class Meeting:
     """What pairs of right paths say: r with its interval, and a smoothed r (``centre``) with its error.
 
-    ``pairs`` [n] are the pairs of right paths of each question, ``same`` [n] those of them with one key.
+    ``pairs`` [u] are the pairs of right paths of a question of each pattern, ``same`` [u] those of them with
+    one key, and ``counts`` [u] its questions.
     """
 
     r: Estimate
@@ -34,11 +36,12 @@ class Meeting:
     error: float
     same: FloatArray
     pairs: FloatArray
+    counts: IntArray
 
     @property
     def questions(self) -> int:
         """The number of questions with two right paths."""
-        return int(np.sum(self.pairs > 0))
+        return int(self.counts[self.pairs > 0].sum())
 
     def chance_below(self, shift: ArrayLike = 0.0) -> FloatArray:
         """Return the chance that r is below 0.8, also when the smoothed r were larger by ``shift`` [...].
@@ -63,18 +66,25 @@ def right_answers_meet(votes: Votes, level: float = 0.95) -> Meeting:
     ValueError without answers or gold labels.
     """
     same, pairs = right_pairs(votes)
-    questions = int(np.sum(pairs > 0))
+    known, ids = alike(votes), votes.cluster_ids
+    questions = int(known.counts[pairs > 0].sum())
     if not questions:
-        return Meeting(_unknown(votes, questions), math.nan, math.nan, same, pairs)
-    units = int(np.count_nonzero(np.bincount(votes.cluster_ids[pairs > 0])))
-    ratio, centre, error = _ratio(same, pairs, votes.cluster_ids)
+        return Meeting(_unknown(votes, questions), math.nan, math.nan, same, pairs, known.counts)
+    if votes.n_clusters == votes.n:
+        units = questions
+        ratio, centre, error = _ratio(same, pairs, known.counts)
+    else:
+        units = int(np.count_nonzero(np.bincount(ids[(pairs > 0)[known.back]])))
+        both = group_sums(np.column_stack([same, pairs])[known.back], ids, votes.n_clusters)
+        top, bottom = both[:, 0], both[:, 1]
+        ratio, centre, error = _ratio(top, bottom, np.ones(top.size, np.int64))
     if questions < LEAST_QUESTIONS:
-        return Meeting(_unknown(votes, questions), centre, error, same, pairs)
+        return Meeting(_unknown(votes, questions), centre, error, same, pairs, known.counts)
     half = float(stdtrit(units, (1 + level) / 2)) * error
     lo, hi = max(min(centre - half, ratio), 0.0), min(max(centre + half, ratio), 1.0)
     notes = (_SPLIT,) if ratio < MEETS else ()
     r = Estimate(ratio, lo, hi, "cluster jackknife", units, votes.k, notes)
-    return Meeting(r, centre, error, same, pairs)
+    return Meeting(r, centre, error, same, pairs, known.counts)
 
 
 _SPLIT = Note(
@@ -91,29 +101,30 @@ def _unknown(votes: Votes, questions: int) -> Estimate:
 
 
 def right_pairs(votes: Votes) -> tuple[FloatArray, FloatArray]:
-    """Return the pairs of right paths with one key, and all pairs of right paths, of each question [n]."""
-    some, back = one_of_each(votes), alike(votes).back
+    """Return the pairs of right paths with one key, and all pairs of right paths, of each pattern [u]."""
+    some = one_of_each(votes)
     codes = np.where(some.scored() > 0, some.answered(), -1)
     right = np.sum(codes >= 0, axis=1).astype(np.float64)
-    return equal_pairs(codes)[back], (right * (right - 1) / 2)[back]
+    return equal_pairs(codes), right * (right - 1) / 2
 
 
-def ratio_by_weights(weights: FloatArray, meeting: Meeting, first: IntArray) -> FloatArray:
-    """Return the smoothed r of resamples: ``weights`` [B, u] of patterns, ``first`` [u] an item of each."""
-    same, pairs = meeting.same[first], meeting.pairs[first]
-    extra = float(meeting.pairs[meeting.pairs > 0].mean()) if np.any(meeting.pairs > 0) else 1.0
-    return (weights @ same + extra / 2) / (weights @ pairs + extra)
+def ratio_by_weights(weights: FloatArray, meeting: Meeting) -> FloatArray:
+    """Return the smoothed r of resamples: ``weights`` [B, u] of patterns."""
+    known = np.where(meeting.pairs > 0, meeting.counts, 0)
+    extra = float(known @ meeting.pairs / known.sum()) if known.any() else 1.0
+    return (weights @ meeting.same + extra / 2) / (weights @ meeting.pairs + extra)
 
 
-def _ratio(same: FloatArray, pairs: FloatArray, groups: IntArray) -> tuple[float, float, float]:
-    """Return the ratio, the smoothed ratio and its standard error over clusters."""
-    top, bottom = np.bincount(groups, same), np.bincount(groups, pairs)
-    top, bottom = top[bottom > 0], bottom[bottom > 0]
-    half = float(bottom.mean()) / 2
-    ratio = float(top.sum() / bottom.sum())
+def _ratio(same: FloatArray, pairs: FloatArray, counts: IntArray) -> tuple[float, float, float]:
+    """Return the ratio, the smoothed ratio and its standard error over clusters, ``counts`` of each kind."""
+    top, bottom, times = same[pairs > 0], pairs[pairs > 0], counts[pairs > 0]
+    half = float(times @ bottom / times.sum()) / 2
+    ratio = float(times @ top / (times @ bottom))
     top, bottom = np.append(top, [half, 0.0]), np.append(bottom, [half, half])
-    centre = float(top.sum() / bottom.sum())
-    count = top.size
+    times = np.append(times, [1, 1])
+    total = float(times @ bottom)
+    centre = float(times @ top) / total
+    count = int(times.sum())
     residual = top - centre * bottom
-    error = float(np.sqrt(count / (count - 1) * (residual @ residual)) / bottom.sum())
+    error = float(np.sqrt(count / (count - 1) * (times @ residual**2)) / total)
     return ratio, centre, error
