@@ -1,9 +1,12 @@
-"""What decisions from pilots deliver on the other questions of recorded workloads, families left out.
+"""What decisions from pilots deliver on questions that they have not seen.
 
-    python -m benchmarks.decision [--pilots 4] [--questions 50] [--fit]
+    python -m benchmarks.decision [--pilots 2] [--questions 50] [--paths 8] [--family "data set"|source]
+    python -m benchmarks.decision --now 32 | --simulated | --fit
 
-Pilots of min(N, n/2) questions x 8 paths, judged on the other questions with all paths; the prices of flips
-come from the other families (by data set). ``--fit`` prints the constants of ``decision.prior``.
+Pilots of min(N, n/2) questions of every recorded workload, judged on the other questions with all paths;
+intervals are judged on as many other questions as the pilot has, for that is what they are of. The prices of
+flips come from the other families. ``--now 32`` predicts from 8 paths of records with 32, at the built-in
+prices; ``--simulated`` are workloads of known law; ``--fit`` prints the constants of ``decision.prior``.
 """
 
 from __future__ import annotations
@@ -15,14 +18,17 @@ from dataclasses import dataclass
 import numpy as np
 from benchmarks.families import Record, records
 
+from keff.analysis.decision import decide
 from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import chain
 from keff.analysis.decision.choose import choose
 from keff.analysis.decision.outcomes import RuleOutcomes, replayed
-from keff.analysis.decision.posterior import posterior_of
+from keff.analysis.decision.posterior import JointPosterior, posterior_of
 from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
+from keff.analysis.replay.outcomes import expectations, run
 from keff.policy import parse_policy
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.draws import permuted
 
 PATHS = 8
 ASKED = (0.98, 0.99, 0.995, 0.999)
@@ -68,58 +74,67 @@ def fit(truth: dict[str, RuleOutcomes], families: dict[str, str], left_out: str 
     return FlipPrice(float(means.mean()), max(level, 0.0) * PATHS, float(every.std()))
 
 
-def drawn(record: Record, questions: int, seed: int) -> tuple[Votes, FloatArray]:
-    """Return a pilot and which questions are not in it [n]."""
-    votes, rng = record.votes, np.random.default_rng([seed, record.votes.n])
-    chosen = rng.choice(votes.n, min(questions, votes.n // 2), replace=False)
-    columns = rng.permuted(np.tile(np.arange(votes.k), (len(chosen), 1)), axis=1)[:, :PATHS]
-    rows, others = votes.take(chosen), np.ones(votes.n, bool)
-    others[chosen] = False
+def drawn(votes: Votes, questions: int, paths: int, seed: int) -> tuple[Votes, IntArray]:
+    """Return a pilot and the questions that are not in it."""
+    rng = np.random.default_rng([seed, votes.n])
+    order = rng.permutation(votes.n)
+    chosen, others = np.split(order, [min(questions, votes.n // 2)])
+    columns = rng.permuted(np.tile(np.arange(votes.k), (len(chosen), 1)), axis=1)[:, :paths]
+    rows = votes.take(chosen)
     answers = np.take_along_axis(rows.answered(), columns, axis=1)
     return Votes(answers, np.take_along_axis(rows.scored(), columns, axis=1)), others
 
 
 def judge(
-    name: str, pilot: Votes, others: FloatArray, truth: RuleOutcomes, price: FlipPrice
+    name: str, known: JointPosterior, truth: RuleOutcomes, others: IntArray, same: IntArray
 ) -> dict[float, Delivered]:
-    """Return what the decision of a pilot delivers, at each share asked."""
-    seen = replayed(pilot, RULES, REFERENCE, None, np.random.default_rng(0))
-    known = posterior_of(seen, generic_ratios((*RULES, REFERENCE)), PATHS, price)
+    """Return what the decision of a pilot delivers at each share asked, its intervals judged on ``same``."""
     assert truth.loss is not None and truth.right is not None
     assert known.level is not None and known.new.level is not None
-    level = float(truth.right[others].mean())
+    level, here = float(truth.right[others].mean()), float(truth.right[same].mean())
     loss, paths = truth.loss[others].mean(axis=0), truth.paths[others].mean(axis=0)
+    new_loss, new_paths = truth.loss[same].mean(axis=0), truth.paths[same].mean(axis=0)
     out: dict[float, Delivered] = {}
     for asked in ASKED:
         choice = choose(known, Aim(retain=asked))
         rule = choice.rule
-        draws = known.new.loss[:, rule], 1 - known.new.loss[:, rule] / np.maximum(known.new.level, 1e-9)
-        truths = float(loss[rule]), 1 - float(loss[rule]) / level
-        pairs = [*zip(draws, truths, strict=True), (known.new.paths[:, rule], float(paths[rule]))]
-        covered = tuple(
+        lost = known.new.loss[:, rule]
+        pairs = (
+            (lost, float(new_loss[rule])),
+            (1 - lost / np.maximum(known.new.level, 1e-9), 1 - float(new_loss[rule]) / max(here, 1e-9)),
+            (known.new.paths[:, rule], float(new_paths[rule])),
+        )
+        covered = [
             bool(np.quantile(values, 0.025) - 1e-6 <= value <= np.quantile(values, 0.975) + 1e-6)
             for values, value in pairs
-        )
-        stated = 1 - float(known.loss[rule]) / known.level
-        gain = float(truth.loss.mean(axis=0)[0])
+        ]
         out[asked] = Delivered(
             name,
-            truths[1],
-            stated,
+            1 - float(loss[rule]) / level,
+            1 - float(known.loss[rule]) / known.level,
             float(paths[rule]),
             choice.verdict,
-            gain,
+            float(truth.loss.mean(axis=0)[0]),
             (covered[0], covered[1], covered[2]),
         )
     return out
 
 
+def posterior(pilot: Votes, paths: int, price: FlipPrice) -> JointPosterior:
+    """Return the joint posterior of a pilot against its own number of paths."""
+    rules, reference = chain(paths), parse_policy(f"fixed:{paths}")
+    seen = replayed(pilot, rules, reference, None, np.random.default_rng(0))
+    return posterior_of(seen, generic_ratios((*rules, reference)), paths, price)
+
+
+HEADER = (
+    "| asked | kept | stated | paths | worst 10% | open | wrong vote, once | covers points, kept, paths |"
+)
+
+
 def table(found: dict[float, list[Delivered]]) -> None:
     """Print one row for each share asked."""
-    print(
-        "| asked | kept | stated | paths | worst 10% | open | wrong vote, once | covers points, kept, paths |"
-    )
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    print(f"{HEADER}\n|---|--:|--:|--:|--:|--:|--:|--:|")
     for asked, rows in found.items():
         by_name: dict[str, list[float]] = defaultdict(list)
         for row in rows:
@@ -136,38 +151,177 @@ def table(found: dict[float, list[Delivered]]) -> None:
         )
 
 
-def main() -> None:
-    """Judge pilots of all records, or print the constants."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pilots", type=int, default=4)
-    parser.add_argument("--questions", type=int, default=50)
-    parser.add_argument("--fit", action="store_true")
-    asked = parser.parse_args()
-    sources = [record for record in records(PATHS) if "multimodel" not in record.name]
-    if not sources:
-        print("skipped: the recorded generations are not here")
-        return
-    truth = {
-        record.name: replayed(record.votes, RULES, REFERENCE, None, np.random.default_rng(5))
-        for record in sources
-    }
-    families = {record.name: record.data_set for record in sources}
-    if asked.fit:
-        print(fit(truth, families, None), "in place:", GENERIC)
-        return
-    prices = {family: fit(truth, families, family) for family in set(families.values())}
+def one_for_all(truth: dict[str, RuleOutcomes], paths: float) -> tuple[str, float]:
+    """Return the one rule for everybody of at most so many mean paths that keeps most, and what it keeps."""
+    kept = np.array([1 - _means(each.loss) / _means(each.right) for each in truth.values()])
+    drawn = np.array([_means(each.paths) for each in truth.values()]).mean(axis=0)
+    specs = next(iter(truth.values())).specs
+    best = int(np.argmax(np.where(drawn <= paths + 1e-9, kept.mean(axis=0), -np.inf)))
+    return f"{specs[best]} at {drawn[best]:.2f}", float(kept.mean(axis=0)[best])
+
+
+def _means(values: FloatArray | None) -> FloatArray:
+    assert values is not None
+    return np.asarray(values.mean(axis=0))
+
+
+def recorded(sources: list[Record], asked: argparse.Namespace) -> None:
+    """Judge pilots of all records, their families left out."""
+    rules, reference = chain(asked.paths), parse_policy(f"fixed:{asked.paths}")
+    families = {each.name: each.family(asked.family) for each in sources}
+
+    def played(by: int) -> dict[str, RuleOutcomes]:
+        own, today = (rules, reference) if by == asked.paths else (RULES, REFERENCE)
+        return {
+            each.name: replayed(each.votes, own, today, None, np.random.default_rng(5)) for each in sources
+        }
+
+    truth = played(asked.paths)
+    fitted = truth if asked.paths == PATHS else played(PATHS)
+    prices = {family: fit(fitted, families, family) for family in set(families.values())}
     found: dict[float, list[Delivered]] = {share: [] for share in ASKED}
     for record in sources:
         for seed in range(asked.pilots):
-            pilot, others = drawn(record, asked.questions, seed)
-            price = prices[families[record.name]]
-            for share, row in judge(record.name, pilot, others, truth[record.name], price).items():
+            pilot, others = drawn(record.votes, asked.questions, asked.paths, seed)
+            known = posterior(pilot, asked.paths, prices[families[record.name]])
+            same = others[: pilot.n]
+            for share, row in judge(record.name, known, truth[record.name], others, same).items():
                 found[share].append(row)
-    print(f"{len(sources)} records, {asked.pilots} pilots of {asked.questions} questions x {PATHS} paths\n")
+    size = f"{asked.questions} questions x {asked.paths} paths"
+    print(f"{len(sources)} records, {asked.pilots} pilots of {size}, left out by {asked.family}\n")
     table(found)
-    kept = np.mean([row.kept for row in found[0.99]])
-    paths = np.mean([row.paths for row in found[0.99]])
-    print(f"\nclaim: kept where 99% of 8 paths is asked | {kept:.2%} at {paths:.2f} paths | 99% at 3.6")
+    for share, rows in found.items():
+        paths, kept = (np.mean([getattr(row, name) for row in rows]) for name in ("paths", "kept"))
+        rule, other = one_for_all(truth, float(paths))
+        print(f"\n{share:g}: {kept:.2%} at {paths:.2f} paths; one rule for everybody ({rule}): {other:.2%}")
+    kept, paths = (np.mean([getattr(row, name) for row in found[0.99]]) for name in ("kept", "paths"))
+    print(
+        f"\nclaim: kept where 99% of {asked.paths} paths is asked | {kept:.2%} at {paths:.2f} paths | "
+        "99% at 3.6"
+    )
+
+
+def ahead(sources: list[Record], now: int, pilots: int, questions: int) -> None:
+    """Judge decisions against more paths than the pilot holds."""
+    print("| asked | kept | stated | paths | covers points |\n|---|--:|--:|--:|--:|")
+    full = parse_policy(f"fixed:{now}")
+    sources = [each for each in sources if each.votes.k >= now]
+    for asked in ASKED:
+        rows: list[tuple[float, float, float, bool]] = []
+        for record in sources:
+            orders = max(20_000 // record.votes.n, 20)
+            draws = permuted(record.votes, now, orders, np.random.default_rng(5))
+            today = expectations(run(full, draws), draws, now).accuracy
+            for seed in range(pilots):
+                pilot, others = drawn(record.votes, questions, PATHS, seed)
+                told = decide(pilot, Aim(retain=asked), now=str(now)).decision
+                mine = expectations(run(parse_policy(told.policy), draws), draws, now)
+                points = told.change.points
+                assert told.kept is not None and mine.accuracy is not None and today is not None
+                assert points is not None and points.limits is not None
+                apart = float((mine.accuracy - today)[others[: pilot.n]].mean())
+                kept = float(mine.accuracy[others].mean() / today[others].mean())
+                inside = points.limits[0] - 1e-6 <= apart <= points.limits[1] + 1e-6
+                rows.append((kept, told.kept.value, float(mine.paths[others].mean()), inside))
+        kept, stated, paths, covered = np.array(rows, np.float64).mean(axis=0)
+        print(f"| {asked:g} | {kept:.2%} | {stated:.2%} | {paths:.2f} | {covered:.0%} |")
+    print(
+        f"\n{len(sources)} records of {now} paths or more, {pilots} pilots of {questions} x {PATHS}, "
+        f"against {now}"
+    )
+
+
+LAWS: dict[str, tuple[tuple[float, tuple[float, ...]], ...]] = {
+    "60% right .85, 40% right .40 (rival .60)": ((0.6, (0.85, 0.1)), (0.4, (0.40, 0.60))),
+    "right .40, rival .44": ((1.0, (0.40, 0.44)),),
+    "right .35, rival .60": ((1.0, (0.35, 0.60)),),
+    "fair coins": ((1.0, (0.5, 0.5)),),
+    "gold aliases: right .35 + .30, rival .20": ((1.0, (0.35, 0.20, 0.30)),),
+}
+"""Shares of the questions with the chances of their answers: right, rival, a second right one for aliases."""
+
+
+def simulated(law: str, n: int, k: int, seed: int) -> Votes:
+    """Draw votes of a law; what its answers leave is spread over answers of their own."""
+    rng = np.random.default_rng([seed, n, len(law)])
+    parts = LAWS[law]
+    kind = rng.choice(len(parts), n, p=[share for share, _ in parts])
+    width = max(len(chances) for _, chances in parts)
+    edges = np.array([np.pad(np.cumsum(c), (0, width - len(c)), mode="edge") for _, c in parts])[kind]
+    answers = (rng.random((n, k, 1)) > edges[:, None, :]).sum(axis=2)
+    rest = answers == width
+    answers[rest] += rng.integers(0, 6, rest.sum())
+    right = (answers == 0) | ((answers == 2) if "aliases" in law else False)
+    return Votes(answers, right.astype(int))
+
+
+def copies(votes: Votes, times: int) -> Votes:
+    """Return votes in which every question stands so many times, copies in one cluster."""
+    rows = np.repeat(np.arange(votes.n // times), times)
+    few = votes.take(rows)
+    return Votes(few.answers, few.correct, clusters=rows)
+
+
+def known_laws(pilots: int) -> None:
+    """Judge verdicts and intervals where the truth is known."""
+    print("| workload | n | true gain of voting | vote, ask once, open | covers gain, points |")
+    print("|---|--:|--:|--:|--:|")
+    for law in (*LAWS, "copies, 5 of each: 60% right .85, 40% right .40 (rival .60)"):
+        base = law.rsplit(": ", 1)[-1] if law.startswith("copies") else law
+        large = replayed(simulated(base, 20_000, PATHS, 99), RULES, REFERENCE, None, np.random.default_rng(0))
+        assert large.loss is not None
+        true = large.mean(large.loss)
+        for n in (50, 200, 500):
+            verdicts, inside = defaultdict[str, int](int), np.zeros(2)
+            for seed in range(pilots):
+                votes = simulated(base, n, PATHS, seed)
+                new = simulated(base, n, PATHS, 1000 + seed)
+                if law.startswith("copies"):
+                    votes, new = copies(votes, 5), copies(new, 5)
+                known = posterior(votes, PATHS, GENERIC)
+                choice = choose(known, Aim())
+                verdicts[choice.verdict] += 1
+                later = replayed(new, RULES, REFERENCE, None, np.random.default_rng(1))
+                assert later.loss is not None
+                lost = later.mean(later.loss)
+                gain = known.gain(choice.rule)
+                voting = choice.rule if choice.rule != known.single else len(true) - 1
+                pairs = (gain, true[0] - true[voting]), (known.new.loss[:, choice.rule], lost[choice.rule])
+                inside += [
+                    bool(np.quantile(d, 0.025) - 1e-6 <= t <= np.quantile(d, 0.975) + 1e-6) for d, t in pairs
+                ]
+            said = ", ".join(f"{verdicts[word] / pilots:.0%}" for word in ("vote", "ask once", "open"))
+            cover = ", ".join(f"{share:.0%}" for share in inside / pilots)
+            print(f"| {law} | {n} | {100 * true[0]:+.1f} | {said} | {cover} |")
+
+
+def main() -> None:
+    """Judge pilots of all records or of known laws, or print the constants."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pilots", type=int, default=2)
+    parser.add_argument("--questions", type=int, default=50)
+    parser.add_argument("--paths", type=int, default=PATHS)
+    parser.add_argument("--family", default="data set")
+    parser.add_argument("--now", type=int)
+    parser.add_argument("--simulated", action="store_true")
+    parser.add_argument("--fit", action="store_true")
+    asked = parser.parse_args()
+    if asked.simulated:
+        known_laws(asked.pilots)
+        return
+    sources = [record for record in records(PATHS) if "multimodel" not in record.name]
+    if not sources:
+        print("skipped: the recorded generations are not here")
+    elif asked.fit:
+        truth = {
+            each.name: replayed(each.votes, RULES, REFERENCE, None, np.random.default_rng(5))
+            for each in sources
+        }
+        print(fit(truth, {each.name: each.data_set for each in sources}, None), "in place:", GENERIC)
+    elif asked.now is not None:
+        ahead(sources, asked.now, asked.pilots, asked.questions)
+    else:
+        recorded(sources, asked)
 
 
 if __name__ == "__main__":

@@ -155,6 +155,45 @@ def test_a_policy_stops_drawing_and_resumes_where_it_stopped(tmp_path: Path) -> 
     assert draw(job(tmp_path, n=20, policy=policy, engine={"p": 0.8, "c": 0.2})).done == 0
 
 
+class Uneven:
+    """The fake engine with paths that end out of order; ``most`` ran at once for one item."""
+
+    def __init__(self, **options: Any) -> None:
+        self.inner = plugins.load("engine", "fake", max_n=1, **options)
+        self.capabilities, self.asked, self.running, self.most = self.inner.capabilities, 0, Counter[str](), 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def generate(self, messages: Any, sampling: Sampling, n: int) -> Any:
+        item, self.asked = str(messages), self.asked + 1
+        self.running[item] += 1
+        self.most = max(self.most, self.running[item])
+        try:
+            for _ in range(self.asked * 7 % 5):
+                await asyncio.sleep(0)
+            return await self.inner.generate(messages, sampling, n)
+        finally:
+            self.running[item] -= 1
+
+
+def test_paths_in_flight_stop_where_one_path_at_a_time_does(tmp_path: Path) -> None:
+    policy = parse_policy("lead_k:2,cap=9,in_flight=3,order=launch")
+    kinds = {"p": 0.7, "c": 0.2}
+    (tmp_path / "alone").mkdir()
+    alone = job(tmp_path / "alone", n=20, policy=parse_policy("lead_k:2,cap=9"), engine=kinds)
+    draw(alone)
+    flying = job(tmp_path, n=20, policy=policy, engine=kinds)
+    engine = Uneven(**kinds)
+    draw(replace(flying, engine=engine))
+    assert engine.most == 3 and not +engine.running
+    slowly, columns = dict[tuple[str, int], str](), "item, path, text"
+    slowly = {(item, path): text for item, path, text in rows(tmp_path / "alone", columns)}
+    quickly = {(item, path): text for item, path, text in rows(tmp_path, columns)}
+    assert slowly.items() <= quickly.items()  # the same votes, and what ended before the stop was heard of
+    assert draw(replace(flying, engine=engine)).done == 0
+
+
 def test_a_policy_with_several_templates_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exchangeable"):
         draw(job(tmp_path, policy=parse_policy("lead_k:2"), slots=(0, 1)))

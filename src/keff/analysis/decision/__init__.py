@@ -24,7 +24,7 @@ from keff.analysis.decision.figures import Figures, timed_rules
 from keff.analysis.decision.outcomes import replayed, timed
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
 from keff.analysis.decision.predicted import predicted
-from keff.analysis.decision.prior import generic_ratios
+from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
 from keff.analysis.replay.reference import reference_of
@@ -87,16 +87,16 @@ def decide(
     flights = in_flight_rules(most) if measured and _timed(votes) else ()
     if flights and votes.n > MOST_CHOSEN_ON:
         some = votes.take(np.sort(np.random.default_rng(seed).choice(votes.n, MOST_CHOSEN_ON, replace=False)))
-        first = _Considered.of(some, rules, flights, reference, aim, most, rates, seed)
+        first = Candidates.of(some, rules, flights, reference, aim, most, rates, seed)
         rules, flights = first.shortlist(rules), first.shortlist(flights)
     paths = rated_paths(votes, most if measured else 0)
     if measured:
         rules, flights = [*rules, *paths.rules], [*flights, *(paths.flights if _timed(votes) else ())]
-        best = _Considered.of(votes, rules, flights, reference, aim, most, rates, seed)
+        best = Candidates.of(votes, rules, flights, reference, aim, most, rates, seed)
         return replace(best.decided(votes, aim), confidences=judged(paths.worth, best.known))
     known = predicted(votes, rules, reference, rates, seed)
     allowed = np.array([rule.cap <= most for rule in (*rules, reference)])
-    decided = _Considered(known, choose(known, aim, allowed), None, allowed).decided(
+    decided = Candidates(known, choose(known, aim, allowed), None, allowed).decided(
         votes, aim, measured=False
     )
     return replace(decided, confidences=paths.worth)
@@ -109,7 +109,7 @@ def _timed(votes: Votes) -> bool:
 
 
 @dataclass(frozen=True)
-class _Considered:
+class Candidates:
     """The candidates with their joint posterior, the choice among them, and their times where known."""
 
     known: JointPosterior
@@ -128,7 +128,8 @@ class _Considered:
         most: int,
         rates: Rates | None,
         seed: int,
-    ) -> _Considered:
+        price: FlipPrice = GENERIC,
+    ) -> Candidates:
         """Replay the candidates that the recorded paths allow, and choose."""
         rng, timing = np.random.default_rng(seed), None
         seen = replayed(votes, rules, reference, rates, rng, by_question=_timed(votes))
@@ -136,7 +137,7 @@ class _Considered:
             others, timing = timed(votes, rules, flights, reference, rates, rng)
             seen = seen.beside(others)
         everything = (*rules, *flights, reference)
-        known = posterior_of(seen, generic_ratios(everything), reference.cap, seed=seed)
+        known = posterior_of(seen, generic_ratios(everything), reference.cap, price, seed)
         allowed = np.array([rule.cap <= most for rule in everything])
         return cls(known, choose(known, aim, allowed, timing), timing, allowed)
 

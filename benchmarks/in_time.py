@@ -1,0 +1,195 @@
+"""What decisions that bound the time deliver on the other questions of recorded workloads, families left out.
+
+    python -m benchmarks.in_time [--pilots 6] [--every 1]
+
+Pilots of min(50, n/2) questions x 8 paths of records that count tokens, which stand for seconds; judged on
+the other questions, as many as the pilot had for the intervals. The prices of flips come from the other
+families (by data set); the candidates and the least votes on arrival were chosen with all of these records
+in sight.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from benchmarks.decision import PATHS, REFERENCE, RULES, fit
+from benchmarks.families import records as all_records
+from benchmarks.in_flight import FOLDER
+
+from keff.analysis.decision import Aim, Candidates
+from keff.analysis.decision.chain import in_flight_rules
+from keff.analysis.decision.choose import choose
+from keff.analysis.decision.outcomes import replayed
+from keff.analysis.decision.prior import FlipPrice
+from keff.analysis.replay.outcomes import expectations, run
+from keff.policy import Policy, parse_policy
+from keff.reading.open import Opening, open_record
+from keff.records import Interval
+from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.draws import permuted
+
+BOUNDS: tuple[float | None, ...] = (1.0, 0.7, 1.5, None)
+FLIGHTS = in_flight_rules(PATHS)
+ORDERS_IN_ALL = 6_000
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What one pilot's decision did on the other questions, as parts of 8 in parallel.
+
+    ``covered``: tokens, median, 95th percentile.
+    """
+
+    name: str
+    kept: float
+    tokens: float
+    p50: float
+    p95: float
+    covered: tuple[bool, bool, bool]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Accuracy and tokens of a rule on every question [n], and its times along orders [n, R]."""
+
+    right: FloatArray
+    tokens: FloatArray
+    waits: FloatArray
+
+
+class Workload:
+    """A recorded workload with the truth of every rule that is asked for."""
+
+    def __init__(self, name: str, votes: Votes) -> None:
+        self.name, self.votes = name, votes
+        timed = replace(votes, seconds=votes.tokens)
+        orders = max(ORDERS_IN_ALL // votes.n, 20)
+        self.draws = permuted(timed, PATHS, orders, np.random.default_rng(7))
+        self.truth = cache(self._truth)
+
+    def _truth(self, spec: str) -> Truth:
+        walks = run(parse_policy(spec), self.draws)
+        seen = expectations(walks, self.draws, PATHS)
+        assert seen.accuracy is not None and seen.tokens is not None and walks.wait is not None
+        return Truth(seen.accuracy, seen.tokens, np.asarray(walks.wait))
+
+    def judged(
+        self, spec: str, rows: FloatArray, stated: tuple[Interval, ...], same: FloatArray
+    ) -> Delivered:
+        """Return what a rule did on some questions; intervals are judged on ``same``."""
+        kept, tokens, p50, p95 = self.parts(spec, rows)
+        saved = self.truth(spec).tokens[same] - self.truth(REFERENCE.spec).tokens[same]
+        truths = float(saved.mean()), *self.parts(spec, same)[2:]
+        covered = [
+            each.limits is not None and each.limits[0] - 1e-6 <= value <= each.limits[1] + 1e-6
+            for each, value in zip(stated, truths, strict=True)
+        ]
+        return Delivered(self.name, kept, tokens, p50, p95, (covered[0], covered[1], covered[2]))
+
+    def parts(self, spec: str, rows: FloatArray) -> tuple[float, float, float, float]:
+        """Return accuracy, tokens and quantiles of the time as parts of the full vote's."""
+        mine, full = self.truth(spec), self.truth(REFERENCE.spec)
+        quantiles = [np.quantile(mine.waits[rows], q) / np.quantile(full.waits[rows], q) for q in (0.5, 0.95)]
+        kept = mine.right[rows].mean() / full.right[rows].mean()
+        tokens = mine.tokens[rows].mean() / full.tokens[rows].mean()
+        return float(kept), float(tokens), float(quantiles[0]), float(quantiles[1])
+
+
+def workloads(every: int) -> Iterator[Workload]:
+    """Yield the recorded workloads that count tokens."""
+    for file in sorted(FOLDER.glob("boinf_*.jsonl"))[::every]:
+        votes = open_record(file, Opening()).ballot.votes
+        if votes.correct is not None and votes.tokens is not None:
+            yield Workload(file.stem, votes)
+
+
+def pilots(work: Workload, price: FlipPrice, seed: int) -> Iterator[tuple[float | None, Delivered]]:
+    """Yield what the decisions of one pilot deliver under every bound on the time."""
+    votes, rng = work.votes, np.random.default_rng([seed, work.votes.n])
+    order = rng.permutation(votes.n)
+    size = min(50, votes.n // 2)
+    chosen, others = order[:size], order[size:]
+    columns = rng.permuted(np.tile(np.arange(votes.k), (size, 1)), axis=1)[:, :PATHS]
+    rows = votes.take(chosen)
+    assert rows.tokens is not None
+    picked = (
+        np.take_along_axis(each, columns, axis=1) for each in (rows.answered(), rows.scored(), rows.tokens)
+    )
+    answers, correct, tokens = picked
+    pilot = Votes(answers, correct, tokens=tokens)
+    rules: list[Policy] = list(RULES)
+    seen = Candidates.of(pilot, rules, FLIGHTS, REFERENCE, Aim(), PATHS, None, seed, price)
+    assert seen.timing is not None
+    for slower in BOUNDS:
+        aim = Aim(slower=slower)
+        choice = choose(seen.known, aim, seen.allowed, seen.timing)
+        told = replace(seen, choice=choice).decided(pilot, aim).decision
+        change = told.change
+        assert change.tokens is not None and change.p50_ratio is not None and change.p95_ratio is not None
+        stated = change.tokens, change.p50_ratio, change.p95_ratio
+        yield slower, work.judged(told.policy, others, stated, others[:size])
+
+
+HEADER = (
+    "slower",
+    "kept %",
+    "worst record",
+    "tokens",
+    "p50",
+    "p95",
+    "p50 above the bound",
+    "p95 above 1.05 of it, or of today's",
+    "95% limits cover tokens, p50, p95 %",
+)
+
+
+def row(bound: float | None, found: list[Delivered]) -> str:
+    """Return one line of the table."""
+    by_name: dict[str, list[float]] = defaultdict(list)
+    for each in found:
+        by_name[each.name].append(each.kept)
+    kept = np.array([np.mean(values) for values in by_name.values()])
+    tokens, p50, p95 = (
+        np.array([getattr(each, name) for each in found]) for name in ("tokens", "p50", "p95")
+    )
+    limit = np.inf if bound is None else bound
+    cover = [100 * float(np.mean([each.covered[place] for each in found])) for place in range(3)]
+    return (
+        f"| {'any' if bound is None else bound} | {100 * kept.mean():.2f} | {100 * kept.min():.1f} | "
+        f"{tokens.mean():.3f} | {p50.mean():.2f} | {p95.mean():.2f} | {np.mean(p50 > limit):.0%} | "
+        f"{np.mean(p95 > 1.05 * max(limit, 1)):.0%} | {cover[0]:.0f}, {cover[1]:.0f}, {cover[2]:.0f} |"
+    )
+
+
+def main() -> None:
+    """Judge pilots of all records."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--pilots", type=int, default=6)
+    parser.add_argument("--every", type=int, default=1)
+    asked = parser.parse_args()
+    sources = [record for record in all_records(PATHS) if "multimodel" not in record.name]
+    rng = np.random.default_rng(5)
+    truth = {each.name: replayed(each.votes, RULES, REFERENCE, None, rng) for each in sources}
+    families = {each.name: each.data_set for each in sources}
+    prices = {family: fit(truth, families, family) for family in set(families.values())}
+    found: dict[float | None, list[Delivered]] = {bound: [] for bound in BOUNDS}
+    count = 0
+    for work in workloads(asked.every):
+        count += 1
+        for seed in range(asked.pilots):
+            for bound, delivered in pilots(work, prices[families[work.name]], seed):
+                found[bound].append(delivered)
+    print(f"{count} records, {asked.pilots} pilots each; parts of 8 in parallel with a full vote\n")
+    print(f"| {' | '.join(HEADER)} |")
+    print("|---|" + "--:|" * (len(HEADER) - 1))
+    for bound, rows in found.items():
+        print(row(bound, rows))
+
+
+if __name__ == "__main__":
+    main()
