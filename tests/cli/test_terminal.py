@@ -128,3 +128,29 @@ def test_help_of_serve_needs_no_extra() -> None:
     )
     assert run.returncode == 2
     assert "pip install 'keff[serve]'" in run.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(tmp_path: Path) -> None:
+    """`keff ... | head`: a real pipe whose reader goes away before the first line."""
+    log = tmp_path / "log.jsonl"
+    rows = ({"id": f"q{i}", "gold_answer": "1", "all_answers": ["1", "1", "2"]} for i in range(12))
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for more in ([], ["--json"]):
+        command = [sys.executable, "-m", "keff", "noise", str(log), *more]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None and process.stderr is not None
+            process.stdout.close()
+            said = process.stderr.read()
+        assert (process.returncode, b"Broken" in said) == (0, False)
+
+
+def test_policies_to_replay_come_after_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    rows = ({"id": f"q{i}", "gold_answer": "1", "all_answers": ["1", "1", "2", "1"]} for i in range(12))
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = json.loads(keff("replay", log, "lead_k:2,cap=4", "fixed:2", "--json").stdout)
+    assert [row["policy"] for row in told["policies"]] == ["lead_k:2,cap=4", "fixed:2"]
+    assert (
+        keff("replay", log, "--policy", "lead_k:2,cap=4", "--policy", "fixed:2", "--json").stdout
+        == keff("replay", log, "lead_k:2,cap=4", "fixed:2", "--json").stdout
+    )

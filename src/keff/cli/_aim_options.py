@@ -147,8 +147,9 @@ KeepAll = Annotated[
 ]
 Policies = Annotated[
     list[str] | None,
-    typer.Option("--policy", help="A policy to replay; repeatable.", show_default="a range of them"),
+    typer.Argument(metavar="POLICY", help="Policies to replay.", show_default="a range of them"),
 ]
+OldPolicies = Annotated[list[str] | None, typer.Option("--policy", hidden=True)]
 RandomSlots = Annotated[
     bool,
     typer.Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,17 +39,39 @@ def _draw(reproduction: Reproduction, out: Path) -> list[Path]:
 
 def print_json(value: Mapping[str, object]) -> None:
     """Print one JSON object on stdout; NaN and infinities become null."""
-    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _nobody_reads()
+
+
+def _nobody_reads() -> None:
+    """Let what is still printed go nowhere, so that the command ends with the code that it would have had."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 # Progress, warnings and logs.
 progress_console = Console(stderr=True, highlight=False)
 
-# Columns of a result that goes to a file or a pipe.
+# Columns of a result that goes to a file or a pipe, unless COLUMNS says how many.
 WIDTH = 120
 
+
+class ResultConsole(Console):
+    """The result of a command; a reader that has seen enough, such as ``head``, is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        """Print no more, and go on."""
+        self.quiet = True
+        _nobody_reads()
+
+
 # The result of a command, for people.
-result_console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+result_console = ResultConsole(
+    highlight=False, width=None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else WIDTH
+)
 
 
 def say(text: str, indent: int = 2, *, style: str = "") -> None:

@@ -161,7 +161,8 @@ DEFAULTS = (
 @grouped(without=("columns", "branches", "volume"))
 def command(
     path: r.ReplayPath,
-    policy: a.Policies = None,
+    policies: a.Policies = None,
+    policy: a.OldPolicies = None,
     cap: a.ReplayCap = None,
     *,
     money: MoneyOptions,
@@ -190,7 +191,9 @@ def command(
         model=record.info.model,
         pace=None if money.pace is None else Pace.of(money.pace),
     )
-    replayed = replay(votes, policy or fitting(top), np.random.default_rng(seed), how)
+    replayed = replay(
+        votes, [*(policies or ()), *(policy or ())] or fitting(top), np.random.default_rng(seed), how
+    )
     if out is not None:
         _write(out, replayed, fixed)
     _show(replayed, json=json)
