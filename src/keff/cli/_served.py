@@ -35,8 +35,9 @@ def served_plan(plan: Plan, files: Sequence[Path], prices: Mapping[str, Price] |
 
 
 def _compared(plan: Plan) -> list[str]:
-    """Return the branches that the plan's estimates compare, in the plan or not."""
-    return [str(line["name"]) for line in narrow.entries(plan.estimates.get("branches")) if "name" in line]
+    """Return the branches that the plan's estimates compare, in the plan or not, or dropped by its pilot."""
+    lines = [line for what in ("branches", "dropped") for line in narrow.entries(plan.estimates.get(what))]
+    return [str(line["name"]) for line in lines if "name" in line]
 
 
 def key_names(plan: Plan | None) -> list[str]:

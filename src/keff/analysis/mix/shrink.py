@@ -104,6 +104,8 @@ def reliability(accuracy: Reals, ids: IntArray, law: Law = LAW) -> float:
     variance and the paired sampling variance of a branch.
     """
     branches = len(accuracy)
+    if branches < 2:
+        return 1.0
     centred = accuracy - accuracy.mean(axis=0)
     noise = float((errors(centred, ids) ** 2).sum()) / max(branches - 1, 1)
     beyond = max(float(accuracy.mean(axis=1).var(ddof=1)) - noise, 0.0)
