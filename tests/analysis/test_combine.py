@@ -77,7 +77,8 @@ def test_confidence_and_hidden_states_have_votes_of_their_own(tmp_path: Path) ->
     states = rng.normal(size=(120, 1, 16)) + rng.normal(size=(120, 3, 16)) * np.array([0.2, 1, 1])[:, None]
     found = combine_record(open_record(log), embeddings=states)
     rows = {one.scheme: one for one in found.weights if one.rule == "plurality"}
-    assert set(rows) == {"accuracy", "log_odds", "fisher", "confidence", "gls", "gls_r"}
+    kinds = {"accuracy", "log_odds", "fisher", "confidence", "log odds of confidence", "gls", "gls_r"}
+    assert set(rows) == kinds
     assert rows["confidence"].gain > 0.1 and rows["confidence"].temperature > 0
     assert rows["confidence"].weights is None
     for scheme in ("gls", "gls_r"):

@@ -13,6 +13,7 @@ from keff.stats.voting.diversity import (
     ceiling,
     k_eff,
     k_eff_block,
+    k_eff_deflection,
     k_eff_rank,
     k_eff_rank_equal,
     marginal_gain,
@@ -85,3 +86,30 @@ def test_edges():
 def test_effective_rank_refuses_what_is_no_covariance(bad):
     with pytest.raises(ValueError):
         k_eff_rank(bad)
+
+
+def test_k_eff_by_deflection_is_the_paper_s_for_plain_votes() -> None:
+    rng = np.random.default_rng(0)
+    right = (rng.random((300, 6)) < rng.beta(4, 2, (300, 1))).astype(int)
+    votes = Votes.from_correct(right)
+    found = k_eff_deflection(votes, np.ones(right.shape))
+    assert found.value == pytest.approx(k_eff(6, pooled_c(votes)), rel=1e-12)
+    assert found.limits is not None and found.limits[0] < found.value < found.limits[1]
+    assert k_eff_deflection(votes, np.full(right.shape, 3.0)).value == pytest.approx(found.value)
+
+
+def test_k_eff_of_one_path_that_knows_its_chance_is_the_closed_form() -> None:
+    # Of all weights 2p - 1 separates most: d^2 = m / (1 - m) with m the mean of (2p - 1)^2.
+    rng = np.random.default_rng(1)
+    chance = rng.beta(3, 1, (200_000, 1))
+    votes = Votes.from_correct((rng.random(chance.shape) < chance).astype(int))
+    m, one = float(np.mean((2 * chance - 1) ** 2)), (2 * 0.75 - 1) ** 2
+    found = k_eff_deflection(votes, np.maximum(2 * chance - 1, -1))
+    assert found.value == pytest.approx(m / (1 - m) / (one / (1 - one)), rel=0.02)
+
+
+def test_an_abstention_of_a_wrong_path_counts_for_it() -> None:
+    right = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 1, 1]] * 5)
+    votes = Votes.from_correct(right)
+    knows = k_eff_deflection(votes, np.where(right == 1, 1.0, 0.0))
+    assert knows.value > k_eff_deflection(votes, np.ones(right.shape)).value

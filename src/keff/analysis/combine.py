@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.results.combination import Combination, GlsR, Pruning, Slot, WeightedVote
+from keff.analysis.results.combination import Combination, DeflectionWorth, GlsR, Pruning, Slot, WeightedVote
 from keff.errors import LogError, UsageError
 from keff.reading.open import Record
 from keff.sampling import EMBEDDINGS
@@ -29,7 +30,9 @@ from keff.stats.branches.weights import (
     oracle_optimism,
 )
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.calibrate import calibrate, cross_fitted
 from keff.stats.voting.correlation import anova_c
+from keff.stats.voting.diversity import k_eff_deflection
 
 SCHEMES: tuple[Scheme, ...] = ("accuracy", "log_odds", "fisher")
 
@@ -75,7 +78,24 @@ def combine_record(
         weights=weights,
         pruning=pruning,
         gls_r=None if embeddings is None else gls_r(embeddings, how),
+        k_eff=_worth(votes, how),
     )
+
+
+def _worth(votes: Votes, how: Judging) -> tuple[DeflectionWorth, ...]:
+    """Return K_eff by deflection of plain votes, with abstentions at weight 0, and by confidence.
+
+    A path of chance p weighs max(2p - 1, 0): of all weights those separate most (Cauchy-Schwarz).
+    """
+    ones = np.ones((votes.n, votes.k))
+    kinds = {"plain": ones}
+    voting = ones if votes.answers is None else (votes.answers >= 0).astype(np.float64)
+    if not voting.all():
+        kinds["abstentions at weight 0"] = voting
+    for name, given in votes.rated.items():
+        chances = cross_fitted(votes, given, how.rng(), how.folds)[0]
+        kinds[f"weighted by {name}"] = voting * np.maximum(2 * chances - 1, 0.0)
+    return tuple(DeflectionWorth(name, k_eff_deflection(votes, w, how.seed)) for name, w in kinds.items())
 
 
 def judged(
@@ -96,7 +116,7 @@ def judged(
         for scheme in schemes:
             report = judge_weights(votes, SlotWeighting(scheme, rule), how.rng(), how.folds)
             rows.append(_row(scheme, rule, report))
-        rows += _by_confidence(votes, rule, how)
+        rows += _by_confidence(votes, rule, how) + _by_log_odds(votes, rule, how)
         rows += _by_embeddings(votes, by_states, rule, how)
     return tuple(rows), tuple(_pruned(votes, plan, how) for plan in plans)
 
@@ -166,6 +186,19 @@ def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[WeightedVote]
 
     report = judge_learned(votes, learn, rule, how.rng(), how.folds)
     return [_row("confidence", rule, report, choose_temperature(votes, rule))]
+
+
+def _by_log_odds(votes: Votes, rule: Rule, how: Judging) -> list[WeightedVote]:
+    """Judge the calibrated weights of every confidence."""
+    return [
+        _row(f"log odds of {name}", rule, judge_learned(votes, learn, rule, how.rng(), how.folds))
+        for name, given in votes.rated.items()
+        for learn in [partial(_learn_log_odds, votes, given)]
+    ]
+
+
+def _learn_log_odds(votes: Votes, given: FloatArray, items: NDArray[np.bool_]) -> FloatArray:
+    return calibrate(votes.take(items), given[items]).weight(given)
 
 
 def _learners(embeddings: FloatArray, how: Judging) -> dict[str, Learn]:

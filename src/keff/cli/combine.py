@@ -46,12 +46,17 @@ def command(
         return
     _console.result_console.print(f"{path}: {combined.n} items x {combined.k} paths", markup=False)
     if combined.slots is None:
-        _console.warn("one prompt for all paths: columns mean nothing, and equal weights are the answer")
+        rated = any(row.scheme.startswith(("confidence", "log odds of")) for row in combined.weights)
+        what = "weigh paths by confidence, or equally" if rated else "equal weights are the answer"
+        _console.warn(f"one prompt for all paths: weights of columns mean nothing, {what}")
     print_slots(combined.slots)
     if record.branches and not record.branches[0].startswith("column "):
         named = ", ".join(f"{place} {name}" for place, name in enumerate(record.branches))
         _console.result_console.print(f"  slots: {named}", markup=False, soft_wrap=True)
     print_weights(combined.weights, combined.pruning)
+    for found in combined.k_eff:
+        line = f"  K_eff of {combined.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
+        _console.result_console.print(line, markup=False)
     if combined.oracle_optimism is not None:
         line = f"  equal slots alone make the in-sample oracle look {combined.oracle_optimism:+.2%} better"
         _console.result_console.print(line, markup=False)
@@ -65,4 +70,5 @@ def _print_gls_r(result: GlsR) -> None:
     line = f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
     _console.result_console.print(line, markup=False)
     weights = ", ".join(f"{weight:.3f}" for weight in result.weights)
-    _console.result_console.print(f"  its weights: {weights}", markup=False)
+    negative = " (a negative one has no vote)" if min(result.weights) < 0 else ""
+    _console.result_console.print(f"  its weights: {weights}{negative}", markup=False)

@@ -19,6 +19,7 @@ def alternatives(analysis: Analysis, votes: Votes) -> dict[str, str]:
         "stability": _stability(analysis),
         "worth": _worth(analysis),
         "difficulty": _difficulty(votes),
+        "reliability": _reliability(analysis),
         "frontier_tokens": cost,
         "frontier_paths": cost,
         "dollars": f"Accuracy against dollars per question. {told}",
@@ -80,3 +81,12 @@ def _difficulty(votes: Votes) -> str:
         return text
     never, always = int(votes.hist[0]), int(votes.hist[-1])
     return f"{text} On {never:,} of {votes.n:,} no path is right, on {always:,} every path is."
+
+
+def _reliability(analysis: Analysis) -> str:
+    worst = [
+        f"{found.name}: at most {max(abs(at.chance - at.right) for at in found.reliability):.0%} apart"
+        for found in analysis.confidences or ()
+        if found.reliability
+    ]
+    return f"Chances by confidence against what is right, {'; '.join(worst)}."

@@ -198,6 +198,7 @@ def _charts(exhibit: Exhibit, cap: int) -> dict[str, series.Datasets]:
         "stability": advice_series.stability(analysis) if not analysis.majority and several else {},
         "worth": series.worth(analysis, cap),
         "difficulty": series.difficulty(votes, analysis) if several else {},
+        "reliability": series.reliability(analysis),
         frontier: advice_series.frontier(analysis, votes, exhibit.replayed),
         "dollars": money_series.dollars(analysis),
         "times": money_series.times(analysis),

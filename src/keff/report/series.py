@@ -203,6 +203,17 @@ def difficulty(votes: Votes, analysis: Analysis) -> Datasets:
     return rounded({"difficulty": rows})
 
 
+def reliability(analysis: Analysis) -> Datasets:
+    """Return cross-fitted chances against what is right, of every confidence that tells something."""
+    rows: Rows = [
+        {"name": found.name, "chance": point.chance, "right": point.right, "paths": point.paths}
+        for found in analysis.confidences or ()
+        for point in found.reliability
+    ]
+    ends: Rows = [{"chance": at, "right": at} for at in (0.0, 1.0)]
+    return rounded({"reliability": rows, "diagonal": ends}) if rows else {}
+
+
 def _sum(law: FloatArray, start: int, stop: int) -> float:
     return float(law[start:stop].sum())
 

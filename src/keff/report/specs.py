@@ -116,6 +116,7 @@ def specs() -> dict[str, dict[str, Any]]:
         "saturation": vote_charts.saturation(),
         "worth": _worth(),
         "difficulty": _difficulty(),
+        "reliability": _reliability(),
         "frontier_tokens": _frontier("mean tokens per question (logarithmic)"),
         **money_charts(),
         "frontier_paths": _frontier("mean paths per question (logarithmic)"),
@@ -191,6 +192,26 @@ def _difficulty() -> Any:
         rows.mark_point(color=ORANGE, filled=True, size=35).encode(
             x=middle, y=alt.Y("expected:Q", scale=count), tooltip=shown
         ),
+    ).properties(height=LOW)
+
+
+def _reliability() -> Any:
+    shown = [
+        tip("name", "confidence"),
+        tip("chance", "chance by it", ".1%"),
+        tip("right", "right", ".1%"),
+        tip("paths", "paths"),
+    ]
+    x = alt.X("chance:Q", title="chance to be right, from other questions", axis=SHARE)
+    y = alt.Y("right:Q", title="share of paths that are right", axis=SHARE)
+    ends = alt.Scale(domain=[0, 1])
+    rows, line = data("reliability"), data("diagonal")
+    return alt.layer(
+        line.mark_line(color=GREY, strokeDash=[2, 3], strokeWidth=2).encode(
+            x=x.scale(ends), y=y.scale(ends), tooltip=alt.value("as right as said")
+        ),
+        rows.mark_line(color=BLUE, strokeWidth=2).encode(x=x, y=y, detail="name:N"),
+        rows.mark_point(color=BLUE, filled=True, size=60).encode(x=x, y=y, tooltip=shown),
     ).properties(height=LOW)
 
 

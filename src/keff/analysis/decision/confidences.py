@@ -11,6 +11,7 @@ from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.replay.rated import chances_of
 from keff.analysis.results.confidences import ConfidenceWorth, ReliabilityPoint
 from keff.policy import Policy, confidence_of, parse_policy
+from keff.policy.spec import MAX_CAP
 from keff.records import Interval
 from keff.stats.votes import CONFIDENCE, FloatArray, Votes
 from keff.stats.voting.calibrate import informs, within_auc
@@ -18,9 +19,9 @@ from keff.stats.voting.calibrate import informs, within_auc
 BARS = (0.6, 0.7, 0.8, 0.9, 0.95)
 """Chances at which a path alone is good enough: between neighbours the frontier is flat."""
 
-BOUNDARIES = (1.05, 1.55, 2.25)
-"""``k`` of ``budget:k,b=8`` on weighted votes, the cheaper half of the plain chain: weights say in fewer
-paths what counts say in more."""
+BOUNDARIES = ((1.15, 5), (1.2, MAX_CAP), (1.4, MAX_CAP), (1.86, MAX_CAP), (2.73, MAX_CAP))
+"""``k`` of ``budget:k,b=8`` on weighted votes, and its cap at most: sums of weights need not be whole, so
+boundaries that are one rule for counts are several here."""
 
 GROUPS = 10
 """Groups of equal size in which chances are held against what is right."""
@@ -70,7 +71,8 @@ def _rules(name: str, cap: int) -> list[Policy]:
     specs = [f"switch:{bar},cap={cap}{named},else=log_odds" for bar in BARS]
     specs += [f"switch:{BARS[2]},cap={cap}{named}", f"curtailed:cap=2,weight=log_odds{named}"]
     specs += [f"curtailed:cap=3,weight=log_odds{named}"] * (cap > 2)
-    weighted = [f"budget:{k},b=8,cap={cap}" for k in BOUNDARIES if k < cap] + [f"lead_k:2,cap={cap}"]
+    weighted = [f"budget:{k},b=8,cap={min(cap, most)}" for k, most in BOUNDARIES if k < cap]
+    weighted += [f"lead_k:2,cap={cap}"]
     weighted += [f"curtailed:cap={cap}"] * (cap > 3)
     return [parse_policy(spec) for spec in [*specs, *(f"{rule},weight=log_odds{named}" for rule in weighted)]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keff.records import Finding, Result
+from keff.records import Finding, Interval, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,21 @@ class GlsR(Result):
     kept_uniform: bool
 
 
+@dataclass(frozen=True, slots=True)
+class DeflectionWorth(Result):
+    """How many plain paths all recorded ones are worth as these votes: ``plain``, or weighted by what."""
+
+    votes: str
+    k_eff: Interval
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Combination(Finding):
     """Every way of combining the paths of one record.
 
     ``slots`` is None under one prompt; ``slot_cv`` the coefficient of variation of slot accuracies;
     ``oracle_optimism`` what in-sample accuracy weights seem to gain where no slot differs from any other.
+    ``k_eff`` is that of the paper and those of weighted and abstaining votes, by deflection.
     """
 
     path: str
@@ -82,6 +91,7 @@ class Combination(Finding):
     weights: tuple[WeightedVote, ...]
     pruning: tuple[Pruning, ...]
     gls_r: GlsR | None
+    k_eff: tuple[DeflectionWorth, ...] = ()
 
     def line(self) -> str:
         """Return the size of the record and the best cross-fitted gain."""

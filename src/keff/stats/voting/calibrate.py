@@ -23,6 +23,9 @@ ORDINARY = (1.0, 4.0)
 """Least and largest evidence of an ordinary vote, in nats: where paths of a question repeat each other, the
 formula for independent ones leaves this range, and weights would follow confidence alone, or not at all."""
 
+PAIRS = 64
+"""Pairs of a question at most, or hardly more: further ones repeat what these say."""
+
 FOLDS = 5
 STEPS = 30
 BLOCK = 2**22
@@ -176,12 +179,14 @@ def _pairs(
 ) -> tuple[FloatArray, FloatArray]:
     """Return z of the right minus z of the wrong path of every mixed pair, and its weight.
 
-    A question with r right and w wrong paths holds r w pairs, and no more to learn than min(r, w) of them.
+    A question with r right and w wrong paths holds r w pairs, of which up to ``PAIRS`` are looked at, and no
+    more to learn than min(r, w) of them.
     """
     differences: list[FloatArray] = []
     weights: list[FloatArray] = []
     for row in np.flatnonzero(right.any(axis=1) & wrong.any(axis=1)).tolist():
         apart: FloatArray = (z[row, right[row]][:, None] - z[row, wrong[row]]).ravel()
+        apart = apart[:: max(1, apart.size // PAIRS)]
         differences.append(apart)
         weights.append(np.full(apart.size, min(right[row].sum(), wrong[row].sum()) / apart.size))
     return np.concatenate(differences), np.concatenate(weights)

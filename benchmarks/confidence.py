@@ -1,0 +1,172 @@
+"""What confidences are worth: weights, switched combining, the decision; on scored records and known laws.
+
+``python -m benchmarks.confidence`` prints the tables of docs/confidence.md: the recorded reward-model scores,
+cross-fitted with standard errors; simulated scores of given within-question AUC, with what the recommended
+rules need of the paths of the best rule without them at the accuracy of a vote of 4; noise. ``--speed`` times
+calibration and replay of 500 x 32 with three scores, in processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from scipy.special import ndtri
+
+from keff.analysis.decision import Aim, decide
+from keff.analysis.decision.chain import chain
+from keff.analysis.decision.confidences import rated_paths
+from keff.analysis.replay import Replaying, replay
+from keff.analysis.replay.outcomes import expectations, run
+from keff.analysis.replay.rated import rated
+from keff.policy import Policy, confidence_of, parse_policy
+from keff.reading.open import open_record
+from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.calibrate import cross_fitted, within_auc
+from keff.stats.voting.diversity import k_eff_deflection
+from keff.stats.voting.draws import permuted
+
+RECORD = Path(__file__).parents[2] / "shared/data/recorded/qwen25math_math100_rm.jsonl"
+ORDERS = 200
+JUDGED = 1_500
+"""Questions that a simulated pilot's rules are judged on."""
+
+
+def recorded() -> Votes | None:
+    """Return the votes with reward-model scores, read as keff reads them."""
+    if not RECORD.exists():
+        return None
+    scores = [json.loads(line)["meta"]["rm_score"] for line in RECORD.read_text("utf-8").splitlines()]
+    return replace(open_record(RECORD).ballot.votes, confidences=np.array(scores, np.float64))
+
+
+def outcomes(votes: Votes, rules: list[Policy], seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return accuracy and paths of each question under each rule [n, C], cross-fitted."""
+    ready = rated(votes, rules)
+    draws = permuted(ready, max(rule.cap for rule in rules), ORDERS, np.random.default_rng(seed))
+    each = [expectations(run(rule, draws), draws, draws.cap) for rule in rules]
+    right = np.stack([one.accuracy for one in each if one.accuracy is not None], axis=1)
+    return right, np.stack([one.paths for one in each], axis=1)
+
+
+def on_record(votes: Votes) -> None:
+    """Print weighted votes at equal paths, switched combining and K_eff on the recorded scores."""
+    print(f"AUC within questions {within_auc(votes, np.asarray(votes.confidences)).text()}")
+    for k in (2, 3, 4, 5, 8):
+        pair = [parse_policy(f"fixed:{k}"), parse_policy(f"fixed:{k},weight=log_odds")]
+        right, _ = outcomes(votes, pair, k)
+        gain = right[:, 1] - right[:, 0]
+        plain = right[:, 0].mean()
+        print(f"K = {k}: plain {plain:.1%}, weighted {gain.mean():+.1%} (se {gain.std() / votes.n**0.5:.1%})")
+    specs = ["lead_k:2,cap=8", "fixed:8"]
+    specs += [f"switch:{bar},cap=8" for bar in (0.6, 0.7, 0.8, 0.9)]
+    specs += [f"switch:{bar},cap=8,else=log_odds" for bar in (0.6, 0.7, 0.8, 0.9)]
+    right, paths = outcomes(votes, list(map(parse_policy, specs)), 0)
+    for place, spec in enumerate(specs):
+        se = (right[:, place] - right[:, 1]).std() / votes.n**0.5
+        print(f"{spec}: {right[:, place].mean():.1%} at {paths[:, place].mean():.2f} (se against 8 {se:.1%})")
+    chances = cross_fitted(votes, np.asarray(votes.confidences), np.random.default_rng(0))[0]
+    for k in (1, 2, 4, 8):
+        weights = np.maximum(2 * chances[:, :k] - 1, 0.0)
+        plain = k_eff_deflection(votes.paths(range(k)), np.ones(weights.shape))
+        found = k_eff_deflection(votes.paths(range(k)), weights)
+        print(f"K_eff of {k} by deflection: plain {plain.text()}, weighted {found.text()}")
+
+
+def simulated(seed: int, auc: float | None, n: int, k: int = 8) -> Votes:
+    """Return votes of questions of unlike difficulty, with a normal score of this AUC within questions.
+
+    None: scores that differ between questions only, permuted within.
+    """
+    rng = np.random.default_rng(seed)
+    level = rng.normal(0.7, 1.6, (n, 1))
+    right = (rng.random((n, k)) < 1 / (1 + np.exp(-level))).astype(int)
+    # One wrong answer is more frequent than the others, as in recorded generations.
+    wrong = np.where(rng.random((n, k)) < 0.5, 1, rng.integers(2, 8, (n, k)))
+    lift = 0.0 if auc is None else 2**0.5 * float(ndtri(auc))
+    score = lift * right + rng.normal(size=(n, k)) + 0.5 * level
+    return Votes(np.where(right, 0, wrong), right, confidences=score)
+
+
+def paths_at(accuracy: FloatArray, paths: FloatArray, wanted: float) -> float:
+    """Return the fewest mean paths at which a mixture of two rules reaches an accuracy."""
+    reach = accuracy >= wanted - 1e-12
+    best = float(paths[reach].min()) if reach.any() else float("nan")
+    for low in np.flatnonzero(~reach):
+        for high in np.flatnonzero(reach):
+            share = (wanted - accuracy[low]) / (accuracy[high] - accuracy[low])
+            best = min(best, float(paths[low] + share * (paths[high] - paths[low])))
+    return best
+
+
+def on_laws(pilots: int) -> None:
+    """Print what recommended rules need and keep on other questions, for scores of known AUC."""
+    for auc in (0.6, 0.68, 0.76, 0.85, None):
+        found = np.array([_judged(simulated(seed, auc, 100), auc, seed) for seed in range(pilots)])
+        at_four, own, chosen, covered = found.T
+        name = "noise" if auc is None else f"AUC {auc}"
+        print(
+            f"{name}: the accuracy of a vote of 4 takes {at_four.mean():.2f} of the paths without; the "
+            f"recommended rule takes {own.mean():.2f} of those of the best mixture without it at its accuracy; "
+            f"it reads the score in {chosen.sum():.0f} of {pilots}; stated change covers {covered.sum():.0f}"
+        )
+
+
+def _judged(pilot: Votes, auc: float | None, seed: int) -> tuple[float, float, bool, bool]:
+    """Return paths against those of plain rules at the accuracy of 4 and at that of the recommended rule."""
+    decided = decide(pilot, Aim())
+    rule = parse_policy(decided.decision.policy)
+    plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
+    scored = list(rated_paths(pilot, 8).rules)
+    right, cost = outcomes(simulated(10_000 + seed, auc, JUDGED), [*plain, *scored, rule], seed)
+    means, paths = right.mean(axis=0), cost.mean(axis=0)
+    without = slice(0, len(plain))
+    wanted = float(means[len(plain) - 2])
+    at_four = paths_at(means, paths, wanted) / paths_at(means[without], paths[without], wanted)
+    reached = min(float(means[-1]), float(means[without].max()))
+    own = float(paths[-1]) / paths_at(means[without], paths[without], reached)
+    change = decided.decision.change.points
+    limits = None if change is None else change.limits
+    true = float(means[-1] - means[len(plain) - 1])
+    covered = limits is not None and limits[0] <= true <= limits[1]
+    return at_four, own, confidence_of(rule) is not None, covered
+
+
+def speed() -> None:
+    """Print the processor time of calibration and replay of 500 x 32 with three scores."""
+    votes = simulated(0, 0.7, 500, 32)
+    score = np.asarray(votes.confidences)
+    rng = np.random.default_rng(1)
+    named = {"a": score, "b": score + rng.normal(size=score.shape), "c": rng.normal(size=score.shape)}
+    votes = replace(votes, confidences=None, named=named)
+    rules = [
+        f"{rule},confidence={name}" for name in named for rule in ("switch:0.9", "lead_k:2,weight=log_odds")
+    ]
+    begun = time.process_time()
+    replay(votes, rules, rng, Replaying(replicates=1000))
+    print(f"calibration and replay of 500 x 32 with three scores: {time.process_time() - begun:.2f} s")
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pilots", type=int, default=8)
+    parser.add_argument("--speed", action="store_true")
+    asked = parser.parse_args()
+    if asked.speed:
+        speed()
+        return
+    votes = recorded()
+    if votes is None:
+        print(f"{RECORD} is not here: no recorded scores")
+    else:
+        on_record(votes)
+    on_laws(asked.pilots)
+
+
+if __name__ == "__main__":
+    main()
