@@ -111,8 +111,9 @@ def on_laws(pilots: int) -> None:
         name = "noise" if auc is None else f"AUC {auc}"
         print(
             f"{name}: the accuracy of a vote of 4 takes {at_four.mean():.2f} of the paths without; the "
-            f"recommended rule takes {own.mean():.2f} of those of the best mixture without it at its accuracy; "
-            f"it reads the score in {chosen.sum():.0f} of {pilots}; stated change covers {covered.sum():.0f}"
+            f"recommended rule takes {own.mean():.2f} of those of the best mixture without it at its "
+            f"accuracy; it reads the score in {chosen.sum():.0f} of {pilots}; stated change covers "
+            f"{covered.sum():.0f}"
         )
 
 
