@@ -31,7 +31,7 @@ def whole(file: Path) -> Generator[Path]:
             yield draft
             if mode is not None:
                 draft.chmod(stat.S_IMODE(mode))
-            _force(draft)
+            force(draft)
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)
@@ -45,7 +45,8 @@ def write_text(file: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8", errors="replace", newline="\n")
 
 
-def _force(file: Path) -> None:
+def force(file: Path) -> None:
+    """Wait until what was written to a file is on the disk."""
     handle = os.open(file, os.O_RDONLY)
     try:
         os.fsync(handle)

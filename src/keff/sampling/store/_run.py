@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from keff.errors import StoreError
+from keff.files import force
 from keff.records import Item, Path
 from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store._database import DATABASE, clear_errors, connect, take_lock
@@ -46,20 +47,12 @@ class Disk:
             return
         with clear_errors(self._folder):
             self._syncing.result()
-            self._syncing = self._syncer.submit(_force, self._folder / f"{DATABASE}-wal")
+            self._syncing = self._syncer.submit(force, self._folder / f"{DATABASE}-wal")
         self._unsynced = 0
 
     def close(self) -> None:
         """Wait for what is under way; safe to call twice."""
         self._syncer.shutdown()
-
-
-def _force(file: File) -> None:
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class Run(Reads):
