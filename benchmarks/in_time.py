@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
+from typing import TypeAlias
 
 import numpy as np
 from benchmarks.decision import PATHS, REFERENCE, RULES, fit
@@ -34,8 +36,11 @@ from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.draws import permuted
 
 BOUNDS: tuple[float | None, ...] = (1.0, 0.7, 1.5, None)
+RETAIN = (0.99, 0.999)
 FLIGHTS = in_flight_rules(PATHS)
 ORDERS_IN_ALL = 6_000
+
+Asked: TypeAlias = tuple[float, float | None]
 
 
 @dataclass(frozen=True)
@@ -108,8 +113,8 @@ def workloads(every: int) -> Iterator[Workload]:
             yield Workload(file.stem, votes)
 
 
-def pilots(work: Workload, price: FlipPrice, seed: int) -> Iterator[tuple[float | None, Delivered]]:
-    """Yield what the decisions of one pilot deliver under every bound on the time."""
+def pilots(work: Workload, price: FlipPrice, seed: int) -> Iterator[tuple[Asked, Delivered]]:
+    """Yield what the decisions of one pilot deliver for every share and under every bound on the time."""
     votes, rng = work.votes, np.random.default_rng([seed, work.votes.n])
     order = rng.permutation(votes.n)
     size = min(50, votes.n // 2)
@@ -125,17 +130,18 @@ def pilots(work: Workload, price: FlipPrice, seed: int) -> Iterator[tuple[float 
     rules: list[Policy] = list(RULES)
     seen = Candidates.of(pilot, rules, FLIGHTS, REFERENCE, Aim(), PATHS, None, seed, price)
     assert seen.timing is not None
-    for slower in BOUNDS:
-        aim = Aim(slower=slower)
+    for share, slower in product(RETAIN, BOUNDS):
+        aim = Aim(retain=share, slower=slower)
         choice = choose(seen.known, aim, seen.allowed, seen.timing)
         told = replace(seen, choice=choice).decided(pilot, aim).decision
         change = told.change
         assert change.tokens is not None and change.p50_ratio is not None and change.p95_ratio is not None
         stated = change.tokens, change.p50_ratio, change.p95_ratio
-        yield slower, work.judged(told.policy, others, stated, others[:size])
+        yield (share, slower), work.judged(told.policy, others, stated, others[:size])
 
 
 HEADER = (
+    "asked",
     "slower",
     "kept %",
     "worst record",
@@ -148,8 +154,9 @@ HEADER = (
 )
 
 
-def row(bound: float | None, found: list[Delivered]) -> str:
+def row(asked: Asked, found: list[Delivered]) -> str:
     """Return one line of the table."""
+    share, bound = asked
     by_name: dict[str, list[float]] = defaultdict(list)
     for each in found:
         by_name[each.name].append(each.kept)
@@ -160,7 +167,7 @@ def row(bound: float | None, found: list[Delivered]) -> str:
     limit = np.inf if bound is None else bound
     cover = [100 * float(np.mean([each.covered[place] for each in found])) for place in range(3)]
     return (
-        f"| {'any' if bound is None else bound} | {100 * kept.mean():.2f} | {100 * kept.min():.1f} | "
+        f"| {share} | {bound or 'any'} | {100 * kept.mean():.2f} | {100 * kept.min():.1f} | "
         f"{tokens.mean():.3f} | {p50.mean():.2f} | {p95.mean():.2f} | {np.mean(p50 > limit):.0%} | "
         f"{np.mean(p95 > 1.05 * max(limit, 1)):.0%} | {cover[0]:.0f}, {cover[1]:.0f}, {cover[2]:.0f} |"
     )
@@ -177,7 +184,7 @@ def main() -> None:
     truth = {each.name: replayed(each.votes, RULES, REFERENCE, None, rng) for each in sources}
     families = {each.name: each.data_set for each in sources}
     prices = {family: fit(truth, families, family) for family in set(families.values())}
-    found: dict[float | None, list[Delivered]] = {bound: [] for bound in BOUNDS}
+    found: dict[Asked, list[Delivered]] = {each: [] for each in product(RETAIN, BOUNDS)}
     count = 0
     for work in workloads(asked.every):
         count += 1

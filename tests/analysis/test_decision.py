@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +17,16 @@ from keff.analysis.decision.choose import NEGLIGIBLE, allowed_loss
 from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.posterior import posterior_of
 from keff.analysis.decision.prior import generic_ratios
+from keff.analysis.money import complete
 from keff.analysis.results.decision import Decision
 from keff.errors import PolicyError
 from keff.policy import View, parse_policy
 from keff.policy.view import Stop
+from keff.reading.open import Opening, open_record
 from keff.stats.votes import Votes
 
 FIXED = parse_policy("fixed:8")
+RECORDED = Path(__file__).resolve().parents[3] / "shared" / "data" / "recorded"
 
 
 def pilot(n: int, k: int, rng: np.random.Generator) -> Votes:
@@ -98,10 +104,25 @@ def check_time(decision: Decision, aim: Aim) -> None:
         assert decision.cheapest.cost <= deployed.cost + 1e-9 or not aim.asks_share
 
 
-def many(start: int, count: int) -> None:
+@cache
+def workloads() -> list[Votes]:
+    """Every sixth of the recorded generations."""
+    files = sorted(RECORDED.glob("*.jsonl"))[::6]
+    return [open_record(file, Opening()).ballot.votes for file in files if "multimodel" not in file.name]
+
+
+def real_pilot(n: int, k: int, rng: np.random.Generator) -> Votes:
+    """Questions and paths of a recorded workload drawn at random."""
+    votes = workloads()[int(rng.integers(len(workloads())))]
+    rows = rng.choice(votes.n, min(n, votes.n), replace=False)
+    drawn = votes.take(rows).paths(rng.choice(votes.k, min(k, votes.k), replace=False))
+    return complete(drawn)
+
+
+def many(start: int, count: int, draw: Callable[[int, int, np.random.Generator], Votes] = pilot) -> None:
     for seed in range(start, start + count):
         rng = np.random.default_rng([seed, 30])
-        votes = pilot(int(rng.integers(8, 32)), int(rng.choice([2, 4, 8])), rng)
+        votes = draw(int(rng.integers(8, 32)), int(rng.choice([2, 4, 8])), rng)
         if rng.random() < 0.15:
             votes = Votes(votes.answers, None)
         if rng.random() < 0.3:
@@ -119,6 +140,18 @@ def test_the_parts_of_a_decision_never_contradict_each_other() -> None:
 @pytest.mark.integration
 def test_a_thousand_decisions_never_contradict_themselves() -> None:
     many(100, 1000)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not RECORDED.exists(), reason="the recorded generations are not here")
+def test_decisions_from_recorded_pilots_never_contradict_themselves() -> None:
+    many(0, 20, real_pilot)
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(not RECORDED.exists(), reason="the recorded generations are not here")
+def test_many_decisions_from_recorded_pilots_never_contradict_themselves() -> None:
+    many(20, 300, real_pilot)
 
 
 def test_rules_are_replayed_as_all_orders_of_the_paths_say() -> None:
