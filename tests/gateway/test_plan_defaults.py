@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gateway_rig import ENGINE, QUESTION, SAMPLING, make_plan
+from fault_server import Script
+from gateway_rig import ENGINE, QUESTION, SAMPLING, Rig, make_plan
 from keff.gateway.vote.plan_defaults import terms_of
+from keff.plan import Plan
 
 
 def applied(body: dict[str, Any], **config: Any) -> tuple[dict[str, Any], list[str]]:
@@ -101,3 +105,14 @@ def test_a_plan_from_a_log_compares_nothing() -> None:
     body: dict[str, Any] = {"messages": QUESTION, "model": "any", "temperature": 2}
     assert terms_of(make_plan(config=None)).apply(body) == []
     assert body == {"messages": QUESTION, "model": "any", "temperature": 2}
+
+
+def test_a_plan_of_0_2_is_served(serve: Callable[..., Rig]) -> None:
+    """The file was written by keff 0.2.0 (``keff analyze RUN -o``) after 60 questions x 8 paths."""
+    old = Plan.read(Path(__file__).parent / "fixtures" / "plan_0_2.json")
+    assert (old.keff_version, old.policy) == ("0.2.0", "budget:2.1,b=2")
+    rig = serve(Script(answer=lambda *_: "The answer is 7."), plan=old)
+    reply = rig.post({"model": "any", "messages": QUESTION}).json()
+    assert reply["keff"]["answer"] == "7"
+    assert reply["keff"]["policy"].startswith("budget:2.1,b=2")
+    assert rig.monitor is not None
