@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 from math import factorial, prod
 
 import numpy as np
@@ -48,41 +47,52 @@ def copies(ballot: Ballot) -> IntArray:
 
 def _copied_rows(ballot: Ballot) -> IntArray:
     """Return the first question with the same row of answers [n] where rows are copied, else the question."""
-    rows = answer_rows(ballot)
-    orders: dict[frozenset[tuple[object, int]], Counter[tuple[object, ...]]] = {}
-    for row in rows:
-        if not _side_by_side(row):
-            orders.setdefault(frozenset(Counter(row).items()), Counter())[row] += 1
+    cells = answer_cells(ballot, np.arange(ballot.votes.n, dtype=np.int64))
+    n, k = cells.shape
+    own, ordered = np.arange(n, dtype=np.int64), np.sort(cells, axis=1)
+    # A row of one answer, or of sorted paths, changes as often as it must.
+    apart = _changes(cells) > _changes(ordered)
+    rows = [row.tobytes() for row in cells]
+    orders: dict[bytes, Counter[bytes]] = {}
+    for place in np.flatnonzero(apart).tolist():
+        orders.setdefault(ordered[place].tobytes(), Counter())[rows[place]] += 1
     seen = possible = 0
-    for counts, found in orders.items():
+    for answers, found in orders.items():
         if (times := found.total()) > 1:
             seen += len(found)
-            every = factorial(len(rows[0])) // prod(factorial(count) for _, count in counts)
+            counts = np.unique(np.frombuffer(answers, cells.dtype), return_counts=True)[1].tolist()
+            every = factorial(k) // prod(map(factorial, counts))
             possible += min(times, every - factorial(len(counts)))  # less those with equal answers together
-    own = np.arange(len(rows), dtype=np.int64)
     if seen > FEW_ORDERS * possible or possible - seen < FEWEST:
         return own
-    first: dict[tuple[object, ...], int] = {}
+    first: dict[bytes, int] = {}
     return np.array(
-        [place if _side_by_side(row) else first.setdefault(row, place) for place, row in enumerate(rows)],
-        np.int64,
+        [first.setdefault(rows[place], place) if apart[place] else place for place in range(n)], np.int64
     )
 
 
-def answer_rows(ballot: Ballot) -> list[tuple[object, ...]]:
-    """Return the answers of each question, and which are right: without answers the latter alone."""
-    right = None if ballot.votes.correct is None else ballot.votes.correct.tolist()
-    if ballot.votes.answers is None:
-        return [tuple(row) for row in right or ()]
-    if right is None:
-        return list(ballot.keys)
-    return [tuple(zip(keys, row, strict=True)) for keys, row in zip(ballot.keys, right, strict=True)]
+def answer_cells(ballot: Ballot, rows: IntArray) -> IntArray:
+    """Return a number for what each path of some questions says [rows, K].
+
+    Equal ones have one answer and are right alike. Without answers only the latter is known.
+    """
+    votes = ballot.votes
+    if votes.answers is None:
+        return votes.scored()[rows].astype(np.int64)
+    if ballot.held is not None:
+        codes = ballot.held.keys.codes[rows].astype(np.int64)
+    else:
+        numbers: dict[str | None, int] = {}
+        chosen: list[int] = rows.tolist()
+        codes = np.array(
+            [[numbers.setdefault(key, len(numbers)) for key in ballot.keys[row]] for row in chosen], np.int64
+        )
+    return codes if votes.correct is None else 2 * codes + votes.correct[rows]
 
 
-def _side_by_side(row: tuple[object, ...]) -> bool:
-    """Return whether equal answers stand together: a row of one answer, or of sorted paths."""
-    changes = sum(first != second for first, second in pairwise(row))
-    return changes == len(set(row)) - 1
+def _changes(cells: IntArray) -> IntArray:
+    """Return how often neighbours differ in each row of ``cells`` [n, K]."""
+    return np.count_nonzero(cells[:, 1:] != cells[:, :-1], axis=1).astype(np.int64)
 
 
 def copy_notes(ballot: Ballot) -> tuple[Note, ...]:
