@@ -83,6 +83,13 @@ def test_reliability_points_lie_near_the_diagonal() -> None:
     assert max(abs(point.chance - point.right) for point in found.reliability) < 0.12
 
 
+def test_a_few_questions_that_show_nothing_leave_it_open() -> None:
+    (few,) = decide(scored(8, n=12, lift=0.0), Aim()).confidences
+    (many,) = decide(scored(8, n=600, lift=0.0), Aim()).confidences
+    assert few.pays is None and "so few questions" in few.sentence(several=False)
+    assert many.pays is False and "carry nothing here" in many.sentence(several=False)
+
+
 def test_without_labels_or_confidences_there_is_nothing_to_say() -> None:
     votes = scored(4)
     assert decide(replace(votes, correct=None), Aim()).confidences == ()

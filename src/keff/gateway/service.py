@@ -45,14 +45,15 @@ from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.plan_defaults import PlanTerms
-from keff.gateway.vote.rated import logprob_of, reads_logprobs, reads_verifier
+from keff.gateway.vote.rated import reads_logprobs, reads_verifier
 from keff.gateway.vote.reading_threads import AnswerReading, ReadingThreads
 from keff.gateway.vote.request_policy import Maker
 from keff.gateway.vote.shadows import Shadows
 from keff.gateway.vote.vote import Rules, Vote
 from keff.gateway.vote.votelog import VoteLog
 from keff.narrow import entries, fields
-from keff.policy import Policy, in_flight_of, parse_policy
+from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
+from keff.policy.log_odds import logprob_of
 from keff.protocol.sharing import Sharing
 from keff.protocol.tokens import counts_of, summarize, token_logprobs
 from keff.protocol.values import Object
@@ -358,7 +359,7 @@ class Service:
         summary = summarize(token_logprobs(choice))
         if not job.ask.logprobs:
             choice = {name: value for name, value in choice.items() if name != "logprobs"}
-        return Drawn(choice, body, read.key, read.truncated, logprob_of(summary, job.policy))
+        return Drawn(choice, body, read.key, read.truncated, logprob_of(summary, confidence_of(job.policy)))
 
     async def _ratings(self, job: RequestJob, choices: Sequence[Object]) -> Sequence[float] | None:
         """Return the verifier's confidence in each path, NaN where it fails; None where none is asked."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policy.over import Over
 from keff.policy.view import Fittable, Need, Policy, Sample, Stop, Vectorised, View
+from keff.records import Logprobs
 from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
 from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
@@ -178,6 +179,17 @@ def checked_name(name: object) -> str:
     if isinstance(name, str) and re.fullmatch(r"[\w.-]+", name):
         return name
     raise PolicyError(f"confidence is the name of one, letters, digits, dots and dashes, not {name!s:.40}")
+
+
+LOGPROBS = {"logprob_mean": "mean", "logprob_bottom": "bottom", "logprob_total": "total"}
+"""Confidences that an engine gives, by name; the usual one is the mean."""
+
+
+def logprob_of(summary: Logprobs | None, name: str | None) -> float:
+    """Return the log-probability that a confidence of this name is, NaN where the server gave none."""
+    if summary is None:
+        return float("nan")
+    return float(getattr(summary, LOGPROBS.get(name or "", "mean")))
 
 
 def calibrated(policy: Policy) -> Calibrated | None:

@@ -20,11 +20,13 @@ from keff.policy import (
     View,
     WeightKind,
     cancel_running,
+    confidence_of,
     fly,
     in_flight_of,
     parse_policy,
     tally,
 )
+from keff.policy.log_odds import logprob_of
 from keff.protocol.reply import choices_of, completions
 from keff.records import AnswerSpace, Completion, Finding, Message, Result
 from keff.sampling.sampler import SLOW_SPACES
@@ -266,7 +268,8 @@ class _PathsOfQuestion:
     def _confidences(self, paths: Sequence[Completion]) -> tuple[float, ...]:
         if "confidence" not in self.policy.needs:
             return ()
-        return tuple(path.logprobs.mean if path.logprobs else float("nan") for path in paths)
+        name = confidence_of(self.policy)
+        return tuple(logprob_of(path.logprobs, name) for path in paths)
 
     def _launch(self, target: int) -> None:
         while len(self.running) < target:

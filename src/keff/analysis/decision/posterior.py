@@ -194,7 +194,8 @@ def _losses(
         return _Losses(law.drawn(flips, rng), np.zeros_like(flips), LEAST_VARIANCE * once, None)
     measured, variance = seen.mean(seen.loss), first["loss"].var(axis=0)
     least = LEAST_VARIANCE * mean_flips / groups
-    spread = (SPREAD_DEEP + SPREAD_ONE * ratios) * mean_flips / groups
+    # A rule that reads a confidence may change answers as freely as one path does.
+    spread = (SPREAD_DEEP + SPREAD_ONE * np.nan_to_num(ratios, nan=1.0)) * mean_flips / groups
     extra = np.sqrt(np.maximum(spread - variance, 0.0))
     unsure = np.maximum(least, variance)
     raw = first["loss"] + extra * _centred(rng)

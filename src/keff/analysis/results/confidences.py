@@ -23,8 +23,9 @@ class ConfidenceWorth(Result):
     ``auc`` is how often the right one of two paths of a question has the higher confidence. ``pays`` says
     whether ``policy``, the best rule that reads it, is more accurate than rules that do not at the same mean
     number of paths, by ``gain_at_equal_cost`` (posterior of the decision, calibrated on other questions);
-    None where the record does not show it. ``sign`` is -1 where lower is better; ``unknown`` paths have none
-    and are ordinary votes. ``reliability`` are cross-fitted chances in up to ten groups of equal size.
+    False where its AUC is surely close to one half, None where the record does not show it. ``sign`` is -1
+    where lower is better; ``unknown`` paths have none and are ordinary votes. ``reliability`` are
+    cross-fitted chances in up to ten groups of equal size.
     """
 
     name: str
@@ -45,8 +46,10 @@ class ConfidenceWorth(Result):
         whose = f"Your confidences {self.name}" if several else "Your confidences"
         about = f"AUC {number(self.auc.value)}"
         gain = self.gain_at_equal_cost
-        if gain is None or self.pays is False:
+        if self.pays is False:
             return f"{whose} carry nothing here ({about})"
+        if gain is None:
+            return f"{whose} do not tell right from wrong on so few questions (AUC {self.auc.text()})"
         turned = ", lower is better" if self.sign < 0 else ""
         lo, hi = gain.limits or (gain.value, gain.value)
         points = f"{100 * gain.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}] points at equal cost"

@@ -6,12 +6,10 @@ from keff.errors import PlanError
 from keff.narrow import fields
 from keff.plan import Plan
 from keff.policy import Policy, calibrated, confidence_of
-from keff.records import Logprobs
+from keff.policy.log_odds import LOGPROBS
 from keff.sampling.verifier import Verifier
 from keff.stats.votes import CONFIDENCE
 from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, settle_verifier
-
-LOGPROBS = {"logprob_mean": "mean", "logprob_bottom": "bottom", "logprob_total": "total"}
 
 
 def reads_verifier(policy: Policy, verifier: Verifier | None) -> bool:
@@ -23,13 +21,6 @@ def reads_verifier(policy: Policy, verifier: Verifier | None) -> bool:
 def reads_logprobs(policy: Policy, verifier: Verifier | None) -> bool:
     """Return whether a policy reads log-probabilities, which the upstream has to be asked for."""
     return confidence_of(policy) is not None and not reads_verifier(policy, verifier)
-
-
-def logprob_of(summary: Logprobs | None, policy: Policy) -> float:
-    """Return the log-probability that a policy reads, NaN where the server gave none."""
-    if summary is None:
-        return float("nan")
-    return float(getattr(summary, LOGPROBS.get(confidence_of(policy) or "", "mean")))
 
 
 def check_rated(plan: Plan, policy: Policy, verifier: Verifier | None) -> None:
