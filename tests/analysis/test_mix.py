@@ -467,7 +467,7 @@ def test_dropping_errs_as_seldom_as_stated() -> None:
             count += any(looks)
         return count / pilots
 
-    # In the long run .07, .02 and .97 (docs/branches-measured.md); three standard errors of 150 pilots.
+    # In the long run .09, .025 and .97 (benchmarks/mix_constants.py); two standard errors of 150 pilots.
     assert dropped(0.6, 0.65) < 0.14 and dropped(0.6, 0.7) < 0.06
     assert dropped(0.7, 0.5) > 0.9
 

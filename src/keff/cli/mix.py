@@ -16,7 +16,7 @@ from rich.table import Table
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.deploy import mix_plan
 from keff.analysis.mix.drop import DroppedBranch, dropped_branch
-from keff.analysis.mix.findings import MixFindings
+from keff.analysis.mix.findings import MixFindings, short
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.cli import _aim_options as a
@@ -41,7 +41,8 @@ from keff.sampling.price_table import read_prices
 def print_mix(mixed: MixFindings) -> None:
     """Print the recommendation, then branches, correlations and the frontier."""
     advice = mixed.advice
-    _say(f"{advice.verdict}: {advice.plan.policy}")
+    _say(mixed.headline)
+    _say(f"  {advice.verdict}: {advice.plan.policy}")
     _say(f"  {advice.because}")
     if math.isfinite(advice.cost_ratio.value):
         _say(f"  accuracy {_share(advice.accuracy)}, corrected for the choice on this pilot")
@@ -52,10 +53,10 @@ def print_mix(mixed: MixFindings) -> None:
         _say(f"    cost x {_range(ratio)}, accuracy {_points(difference)} points")
     _say(_when_it_pays(mixed))
     for line, after in zip_longest(mixed.by_worth, mixed.by_worth[1:]):
-        till = "" if after is None else f" to {_amount(after.worth, mixed)}"
-        _say(f"  from {_amount(line.worth, mixed)}{till} per right answer: {line.plan.policy}")
+        till = "" if after is None else f" to {mixed.amount(after.worth)}"
+        _say(f"  from {mixed.amount(line.worth)}{till} per right answer: {line.plan.policy}")
     back = "" if mixed.pays_back is None else f", which the plan saves in {mixed.pays_back:,} questions"
-    _say(f"the recorded paths cost {_amount(mixed.pilot_cost, mixed)}{back}")
+    _say(f"the recorded paths cost {mixed.amount(mixed.pilot_cost)}{back}")
     result_console.print(_branches(mixed))
     _say(f"No vote passes {mixed.ceiling.percent()}: on the others no path of any branch is right.")
     result_console.print(_frontier(mixed))
@@ -73,13 +74,9 @@ def _when_it_pays(mixed: MixFindings) -> str:
     if mixed.pays_from is None:
         return "one branch alone is cheaper and as accurate on this pilot; by what a right answer is worth:"
     return (
-        f"worth more than any cheaper single plan from {_amount(mixed.pays_from, mixed)} per right answer; "
+        f"worth more than any cheaper single plan from {mixed.amount(mixed.pays_from)} per right answer; "
         "by what a right answer is worth (--value-per-correct):"
     )
-
-
-def _amount(value: float, mixed: MixFindings) -> str:
-    return f"${value:.3g}" if mixed.cost_unit == "dollars" else f"{value:.3g} {mixed.cost_unit}"
 
 
 def _say(line: str) -> None:
@@ -96,7 +93,7 @@ def _branches(mixed: MixFindings) -> Table:
     for branch, row in zip(mixed.branches, mixed.c_between, strict=True):
         adds = "" if branch.adds is None else f"{100 * branch.adds:.1f}"
         cells = [_c(cell) for cell in row]
-        table.add_row(branch.name, f"{100 * branch.p.value:.1f}%", f"{branch.cost:.4g}", adds, *cells)
+        table.add_row(branch.name, f"{100 * branch.p.value:.1f}%", short(branch.cost), adds, *cells)
     return table
 
 
@@ -113,7 +110,7 @@ def _frontier(mixed: MixFindings) -> Table:
     table.add_column(f"{mixed.cost_unit} per question", justify="right")
     for plan in mixed.frontier:
         mark = "  <- recommended" if plan.policy == mixed.advice.plan.policy else ""
-        table.add_row(plan.policy + mark, _share(plan.accuracy), f"{plan.cost.value:.4g}")
+        table.add_row(plan.policy + mark, _share(plan.accuracy), short(plan.cost.value))
     return table
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from keff import files
-from keff.analysis.mix.findings import MixFindings, PlanLine
+from keff.analysis.mix.findings import MixFindings, PlanLine, short
 from keff.records import Interval
 from keff.report.template import filled
 
@@ -50,8 +50,8 @@ def frontier_figure(mix: MixFindings) -> Markup:
     names = [branch.name for branch in mix.branches]
     curves = [_undominated([p for p in mix.singles if p.branches == (name,)]) for name in names]
     plans = [*mix.frontier, mix.advice.plan, *(plan for curve in curves for plan in curve)]
-    scales = _scales(plans)
-    parts = [_axes(scales, mix.cost_unit), _steps(mix.frontier, scales)]
+    scales = _scales([plan.cost.value for plan in plans], [plan.accuracy.value for plan in plans])
+    parts = [_axes(scales, f"{mix.cost_unit} per question (logarithmic)"), _steps(mix.frontier, scales)]
     ends = [(place, curve[-1]) for place, curve in enumerate(curves) if curve]
     at = _spread([scales.y(plan.accuracy.value) for _, plan in ends])
     for place, curve in enumerate(curves):
@@ -76,9 +76,36 @@ def _undominated(plans: Sequence[PlanLine]) -> list[PlanLine]:
     return kept
 
 
-def _scales(plans: Sequence[PlanLine]) -> Scales:
-    costs = [max(plan.cost.value, 1e-12) for plan in plans]
-    marks = [plan.accuracy.value for plan in plans]
+def worth_figure(mix: MixFindings) -> Markup:
+    """Return the figure of the plan's accuracy by what a right answer is worth: one step for each plan.
+
+    The dashed line stands where the recommended plan begins to pay. Everything from a record is escaped.
+    """
+    worths = [line.worth for line in mix.by_worth[1:]]
+    first: float = min([*worths, mix.pays_from or math.inf])
+    first = first / 4 if math.isfinite(first) else 1.0
+    ends: list[float] = [first, *worths, 4 * max([*worths, mix.pays_from or first])]
+    scales = _scales(ends, [line.plan.accuracy.value for line in mix.by_worth])
+    parts = [_axes(scales, f"{mix.cost_unit} that a right answer is worth (logarithmic)")]
+    for line, begin, end in zip(mix.by_worth, ends, ends[1:], strict=False):
+        bar = Markup(
+            '<line x1="{0:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{2:.1f}" class="{3}"><title>{4}</title></line>'
+        )
+        y = scales.y(line.plan.accuracy.value)
+        kind = "worth chosen" if line.plan.policy == mix.advice.plan.policy else "worth"
+        parts.append(bar.format(scales.x(begin), scales.x(end), y, kind, told(line.plan)))
+    if mix.pays_from:
+        x = min(scales.x(mix.pays_from), WIDE - RIGHT)
+        rule = Markup('<line x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}" class="pays"/>')
+        parts += [rule.format(x, TOP, HIGH - BOTTOM), _text("pays from here", x + 6, TOP + 12, "start")]
+    head = Markup('<svg viewBox="0 0 {} {}" role="img" class="frontier"><title>{}</title>').format(
+        f"{WIDE:g}", f"{HIGH:g}", "The plan by what a right answer is worth"
+    )
+    return head + Markup("").join(parts) + Markup("</svg>")
+
+
+def _scales(across: Sequence[float], marks: Sequence[float]) -> Scales:
+    costs = [max(value, 1e-12) for value in across]
     low, high = math.log(min(costs)), math.log(max(costs))
     bottom, top = min(marks), max(marks)
     wide, tall = max(high - low, 1e-9), max(top - bottom, 1e-9)
@@ -98,7 +125,7 @@ def _scales(plans: Sequence[PlanLine]) -> Scales:
     )
 
 
-def _axes(scales: Scales, unit: str) -> Markup:
+def _axes(scales: Scales, label: str) -> Markup:
     base = HIGH - BOTTOM
     lines = [
         Markup('<line x1="{0:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{2:.1f}" class="grid"/>').format(
@@ -107,8 +134,8 @@ def _axes(scales: Scales, unit: str) -> Markup:
         + _text(f"{100 * value:.1f}%", LEFT - 8, scales.y(value) + 4, "end")
         for value in scales.accuracies
     ]
-    lines += [_text(f"{value:.3g}", scales.x(value), base + 20, "middle") for value in scales.costs]
-    lines.append(_text(f"{unit} per question (logarithmic)", (LEFT + WIDE - RIGHT) / 2, HIGH - 8, "middle"))
+    lines += [_text(short(value), scales.x(value), base + 20, "middle") for value in scales.costs]
+    lines.append(_text(label, (LEFT + WIDE - RIGHT) / 2, HIGH - 8, "middle"))
     return Markup("").join(lines)
 
 
@@ -183,9 +210,10 @@ def render(mix: MixFindings) -> str:
     """Return the page as text; what comes from a record is escaped."""
     return filled(
         "mix.html.j2",
-        {"share": _share, "points": _points, "ratio": _ratio, "number": _number},
+        {"share": _share, "points": _points, "ratio": _ratio, "number": _number, "amount": mix.amount},
         mix=mix,
         figure=frontier_figure(mix),
+        worth=worth_figure(mix),
         colours=[colour(place) for place in range(len(mix.branches))],
     )
 
@@ -214,4 +242,4 @@ def _ratio(value: Interval) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}"
+    return short(value)

@@ -157,6 +157,27 @@ class MixFindings:
     pays_back: int | None
     warnings: tuple[Note, ...]
 
+    def amount(self, value: float) -> str:
+        """Return an amount of what cost is counted in, in words."""
+        return f"${short(value)}" if self.cost_unit == "dollars" else f"{short(value)} {self.cost_unit}"
+
+    @property
+    def headline(self) -> str:
+        """The recommendation in words: which branches to ask, and what that costs and loses."""
+        plan, advice = self.advice.plan, self.advice
+        first, *others = plan.branches
+        if not others:
+            asked = f"Ask {first} alone"
+        elif plan.kind == "mix":
+            asked = f"Ask {', '.join(plan.branches)} together"
+        else:
+            asked = f"Ask {first} first; what it leaves open goes to {', then '.join(others)}"
+        if plan.policy == self.best_single.policy or advice.cost_ratio.value != advice.cost_ratio.value:
+            return f"{asked}."
+        change = 100 * (advice.cost_ratio.value - 1)
+        points = 100 * advice.accuracy_difference.value
+        return f"{asked}: {change:+.0f}% cost, {points:+.1f} points against the best single branch's plan."
+
     def to_dict(self) -> dict[str, Json]:
         """Return the object of ``keff mix --json``; undefined numbers are None."""
         table: dict[str, object] = {
@@ -185,3 +206,9 @@ class MixFindings:
             "warnings": self.warnings,
         }
         return {name: plain(value) for name, value in table.items()}
+
+
+def short(value: float) -> str:
+    """Return a number to three digits, with commas where it is large."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if 1000 <= rounded < 1e12 else f"{rounded:.3g}"
