@@ -18,8 +18,8 @@ from keff.stats.votes import FloatArray
 LOOKS = (12, 25, 50)
 
 # Paired standard errors by which a cheaper branch must be more accurate. Simulated with three looks: a branch
-# that is 5 points more accurate than a cheaper one is dropped in 9 of 100 pilots, by 10 points in 2 or 3, an equal
-# one in 31. Half an error drops 18 and 5 of 100, and saves a tenth of the pilot more.
+# that is 5 points more accurate than a cheaper one is dropped in 9 of 100 pilots, by 10 points in 2 or 3, an
+# equal one in 31. Half an error drops 18 and 5 of 100, and saves a tenth of the pilot more.
 MARGIN = 1.0
 
 
