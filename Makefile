@@ -8,7 +8,7 @@ CLIENTS := .venv-clients
 # One more than the cores: tests that wait for a server leave a core idle.
 WORKERS ?= 3
 BIN := $(VENV)/bin
-LIGHT := llamacpp,serve,otel,report,math,parquet,inspect,frame,sql,quantity
+LIGHT := llamacpp,serve,otel,redis,report,math,parquet,inspect,frame,sql,quantity
 # Neighbouring tests go to one worker, which makes the fixtures of a file once; idle workers steal.
 SPREAD := -n $(WORKERS) --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

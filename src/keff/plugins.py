@@ -51,6 +51,7 @@ EXTRA = {
     "httptools": "serve",
     "prometheus_client": "serve",
     "opentelemetry": "otel",
+    "redis": "redis",
     "altair": "report",
     "vl_convert": "report",
     "jinja2": "report",

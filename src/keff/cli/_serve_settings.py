@@ -48,6 +48,9 @@ class ServeSettings(BaseModel):
     otlp: str | None = Field(None, description="URL of the collector that gets traces (extra otel).")
     path_timeout: float = Field(600.0, ge=0.1, description="Seconds that one upstream call may take.")
     quiet: bool = Field(False, description="Log warnings only.")
+    redis: str | None = Field(
+        None, description="URL of a Redis in which several hosts share limits, spend and drift (extra redis)."
+    )
     replacements: int = Field(
         16, ge=0, description="Failed upstream calls that are replaced, for each request."
     )

@@ -68,9 +68,10 @@ def deployment_of(
         answer_space=served.space(plan),
         verifier=verifier_of(served.verifier, served.verifier_url),
         upstream_n=settings.upstream_n,
-        state=state_of(served.plan, books.state),
+        state=None if settings.redis is not None else state_of(served.plan, books.state),
         vote_log=settings.vote_log,
         log_answers=settings.vote_log_answers,
+        redis=settings.redis,
         spend=access.spend_file(settings.spend),
         otlp=None if settings.otlp is None else collector_of(settings.otlp),
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -35,6 +37,7 @@ from keff.plan import Plan
 from keff.plugins import missing_extra
 from keff.policy import Policy
 from keff.protocol.sharing import Sharing
+from keff.records import stable_hash
 from keff.sampling.verifier import Verifier
 
 # What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality.
@@ -55,7 +58,8 @@ class Deployment:
     ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
     than the plan, ``verifier`` rates paths, ``upstream_n`` is the most paths that one upstream call asks for.
     ``state`` is the file of the drift alarm (None: not kept), ``spend`` that of what each key spent, ``otlp``
-    the collector of traces, ``drain_seconds`` how long a stop waits for requests.
+    the collector of traces, ``redis`` holds both for several
+    hosts, ``drain_seconds`` is how long a stop waits for requests.
     """
 
     plan: Plan | None = None
@@ -74,6 +78,7 @@ class Deployment:
     vote_log: Path | None = None
     log_answers: bool = False
     spend: Path | None = None
+    redis: str | None = field(default=None, repr=False)
     otlp: str | None = None
     drain_seconds: int = 60
 
@@ -112,11 +117,26 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         shadows=Shadows(options, kept, rng),
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
         prices=PriceList(options.prices),
-        ledger=None if deployment.spend is None else AccountLedger(deployment.spend),
+        ledger=_ledger(deployment),
         tracer=None if deployment.otlp is None else _tracer(deployment.otlp),
         sharing=Sharing(deployment.upstream_n),
         baseline=Baseline.of(options.now, deployment.plan),
     )
+
+
+def _ledger(deployment: Deployment) -> AccountLedger | None:
+    if deployment.redis is not None and deployment.options.accounts:
+        shared = _shared()
+        return shared.RedisLedger(shared.RedisStore(deployment.redis))
+    return None if deployment.spend is None else AccountLedger(deployment.spend)
+
+
+def _shared() -> ModuleType:
+    try:
+        from keff.gateway import shared
+    except ImportError as error:
+        raise missing_extra(error, "the setting redis") from error
+    return shared
 
 
 def _tracer(url: str) -> Tracer:
@@ -141,8 +161,25 @@ def _plan(deployment: Deployment) -> Plan:
 
 def books_of(deployment: Deployment, policy: Policy) -> OwnBooks:
     """Return the books of a deployment, with its state file opened; raises UsageError."""
+    if deployment.redis is None:
+        return _books(deployment, policy, StateFile(deployment.state) if deployment.state else None)
+    shared, plan = _shared(), _plan(deployment)
+    begun = _books(deployment, policy, shared.HeldState())
+    profile = None if plan.profile is None else plan.profile.model_dump(mode="json")
+    return shared.SharedBooks(
+        policy=policy,
+        monitor=begun.monitor,
+        learner=begun.learner,
+        traffic=begun.traffic,
+        learned=begun.learned,
+        store=shared.RedisStore(deployment.redis),
+        name=f"keff:drift:{stable_hash(policy.spec, plan.fingerprint, profile)}",
+        made=partial(_books, deployment, policy),
+    )
+
+
+def _books(deployment: Deployment, policy: Policy, file: StateFile | None) -> OwnBooks:
     plan, planless = _plan(deployment), deployment.plan is None
-    file = StateFile(deployment.state) if deployment.state is not None else None
     if planless and file is not None:
         plan = plan.model_copy(update={"profile": saved_profile(file, policy)})
     books = OwnBooks(policy=policy, state=file, traffic=_traffic(deployment), learned=planless)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from keff.gateway.accounts.accounts import Account, AccountLedger, Reservation
+from keff.gateway.accounts.accounts import FAULTS, Account, AccountLedger, Reservation
 from keff.gateway.accounts.metering import (
     AnswerLengths,
     Bound,
@@ -97,6 +98,7 @@ class Service:
     maker: Maker = field(default_factory=Maker)
     metrics: Metrics = field(default_factory=Metrics)
     in_flight: int = 0
+    _settling: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     @property
     def priced(self) -> bool:
@@ -134,7 +136,7 @@ class Service:
         job.head, job.headers = job.tab.head(job.first), job.tab.headers(job.first)
         return job
 
-    def reserve(self, account: Account | None, job: RequestJob) -> Reservation | None:
+    async def reserve(self, account: Account | None, job: RequestJob) -> Reservation | None:
         """Hold on the caller's account what a job may draw at the most; raises Problem."""
         if account is None or self.ledger is None:
             return None
@@ -143,7 +145,32 @@ class Service:
             job.most = most
         elif account.dollars is not None:
             raise no_price(account, job.ask.body.get("model"))
-        return self.ledger.reserve(account, paths, paths * job.most.path)
+        return await self.hold(account, paths, paths * job.most.path)
+
+    async def hold(self, account: Account, paths: int, dollars: float) -> Reservation | None:
+        """Hold paths and dollars on an account; raises Problem."""
+        if self.ledger is None:
+            return None
+        if not self.ledger.remote:
+            return self.ledger.reserve(account, paths, dollars)
+        return await asyncio.to_thread(self.ledger.reserve, account, paths, dollars)
+
+    def settle(self, held: Reservation, paths: int, dollars: float) -> None:
+        """Enter what a request cost its account; one that is elsewhere is told in a thread."""
+        if self.ledger is None or not self.ledger.remote:
+            self._settled(held, paths, dollars)
+            return
+        task = asyncio.create_task(asyncio.to_thread(self._settled, held, paths, dollars))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    def _settled(self, held: Reservation, paths: int, dollars: float) -> None:
+        try:
+            if self.ledger is not None:
+                self.ledger.settle(held, paths, dollars)
+        except FAULTS as error:
+            self.metrics.count("keff_spend_errors_total")
+            log.warning(json.dumps({"event": "account not settled", "message": str(error)}))
 
     def _most(self, job: RequestJob) -> Ceiling | None:
         """Return what a path of a job costs at the most; None where it, or a branch, has no price."""
@@ -447,6 +474,8 @@ class Service:
         await self.books.close()
         if self.vote_log is not None:
             self.vote_log.close()
+        if self._settling:
+            await asyncio.wait(self._settling)
         if self.ledger is not None:
             self.ledger.close()
         if self.tracer is not None:

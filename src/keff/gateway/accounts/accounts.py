@@ -17,6 +17,7 @@ import time
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -96,11 +97,22 @@ class Reservation:
     dollars: float = 0.0
 
 
+class LedgerError(Exception):
+    """An account cannot be read or written."""
+
+
+# What goes wrong with a ledger of either kind.
+FAULTS = (sqlite3.Error, LedgerError)
+
+
 class AccountLedger:
     """What every account spent and has reserved, by day; kept over restarts, shared by processes.
 
     A process that is killed leaves its reservations standing until midnight: what it drew nobody knows.
+    ``remote`` says that asking it may take long, so that others ask it in threads.
     """
+
+    remote: ClassVar[bool] = False
 
     def __init__(self, file: Path) -> None:
         try:
@@ -131,7 +143,7 @@ class AccountLedger:
         """Return the balance of today; raises sqlite3.Error."""
         row = self._db.execute(
             "SELECT requests, paths, dollars, held_paths, held_dollars FROM spend WHERE day = ? AND key = ?",
-            (_day(), name),
+            (day_now(), name),
         ).fetchone()
         return Balance(*row) if row else Balance()
 
@@ -141,20 +153,24 @@ class AccountLedger:
         Raises Problem: 429 for an account that is at its limit or would be if all that it has in flight drew
         what it may; 503 where an account with a limit cannot be written.
         """
-        day = _day()
+        day = day_now()
         if not account.limited:
             return Reservation(account, day)
-        values = {"day": day, "key": account.name, "paths": paths, "dollars": dollars}
-        limits = {"most_paths": account.paths, "most_dollars": account.dollars}
         try:
-            if self._db.execute(_RESERVE, values | limits).rowcount:
+            if self.held(day, account, paths, dollars):
                 return Reservation(account, day, paths, dollars)
             balance = self.today(account.name)
-        except sqlite3.Error as error:
+        except FAULTS as error:
             log.warning(json.dumps({"event": "account not written", "message": str(error)}))
             line = "the account of this key cannot be written: ask again"
             raise Problem(503, line, code="account_unavailable") from None
         raise _refusal(account, balance)
+
+    def held(self, day: int, account: Account, paths: int, dollars: float) -> bool:
+        """Hold paths and dollars, unless a limit is reached; raises sqlite3.Error."""
+        values = {"day": day, "key": account.name, "paths": paths, "dollars": dollars}
+        limits = {"most_paths": account.paths, "most_dollars": account.dollars}
+        return bool(self._db.execute(_RESERVE, values | limits).rowcount)
 
     def settle(self, held: Reservation, paths: int, dollars: float) -> None:
         """Enter what a request drew, and give back what it had reserved; raises sqlite3.Error."""
@@ -166,7 +182,8 @@ class AccountLedger:
         self._db.close()
 
 
-def _day() -> int:
+def day_now() -> int:
+    """Return the day of today (UTC), in days since 1970."""
     return int(time.time()) // DAY
 
 

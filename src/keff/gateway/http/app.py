@@ -123,11 +123,12 @@ def application(service: Service, guard: Guard, viewer: Viewer) -> Front:
         for server in service.servers:
             await server.start()
         service.pool.warm(service.reader)
-        hourly = asyncio.create_task(told_hourly(viewer))
+        beside = [asyncio.create_task(work) for work in (told_hourly(viewer), viewer.turns())]
         try:
             yield
         finally:
-            hourly.cancel()
+            for task in beside:
+                task.cancel()
             await service.close()
 
     rest = Starlette(

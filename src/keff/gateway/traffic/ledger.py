@@ -69,7 +69,7 @@ class OwnBooks:
     """The books of this process.
 
     ``learned`` says that the profile is made from traffic, not by a pilot: then free text, which such a
-    profile never holds, is nothing to compare it with.
+    profile never holds, is nothing to compare it with. ``away`` says why what other hosts see is missing.
     """
 
     policy: Policy
@@ -78,6 +78,7 @@ class OwnBooks:
     state: StateFile | None = None
     traffic: Traffic = field(default_factory=Traffic)
     learned: bool = False
+    away: str = ""
 
     @property
     def few_shadows(self) -> bool:
@@ -93,9 +94,9 @@ class OwnBooks:
             return
         if self.monitor is not None:
             if not self.monitor.shadow_only:
-                self.monitor.observe(note.keys)
+                self.observe(note.keys)
         elif self.learner is not None and not self.learner.shadow_only:
-            self._learn(self.learner, note.keys)
+            self.learn(self.learner, note.keys)
 
     def answered(self, stop: str, spent: Spent) -> None:
         """Take how long a reply took and what it cost."""
@@ -105,13 +106,21 @@ class OwnBooks:
         """Take all votes of a regular request that was drawn on after its reply."""
         if self.few_shadows and self.learner is not None:
             if len(keys) >= self.learner.m:
-                self._learn(self.learner, keys)
+                self.learn(self.learner, keys)
             return
         self.traffic.drawn.append(tuple(keys))
         if self.monitor is not None and self.monitor.shadow_only and len(keys) >= self.monitor.m:
+            self.observe(keys)
+
+    def observe(self, keys: Sequence[str | None]) -> None:
+        """Show the drift alarm the votes of a request."""
+        if self.monitor is not None:
             self.monitor.observe(keys)
 
-    def _learn(self, learner: Learner, keys: Sequence[str | None]) -> None:
+    async def turns(self) -> None:
+        """Share what was seen with other hosts, where there are any."""
+
+    def learn(self, learner: Learner, keys: Sequence[str | None]) -> None:
         """Take a request into the profile; when it is whole, the drift alarm begins."""
         profile = learner.observe(keys)
         if profile is None:

@@ -56,6 +56,10 @@ class Viewer(Protocol):
         """Return what the hourly line says."""
         ...
 
+    async def turns(self) -> None:
+        """Share what was seen with other hosts, again and again."""
+        ...
+
 
 class Views:
     """What the process that keeps the books can show: metrics, the live page and the plan from traffic."""
@@ -84,6 +88,10 @@ class Views:
             }
             return PageView(200, *exposed(metrics, {**now, **drift, **saved, **up}, accept))
         return await (self._plan() if path == PLAN else self._page(accept))
+
+    async def turns(self) -> None:
+        """Share what was seen with other hosts, again and again."""
+        await self.books.turns()
 
     async def _page(self, accept: str) -> PageView:
         """Show the traffic: HTML, or JSON for who accepts that and no HTML."""
@@ -114,6 +122,8 @@ class Views:
         monitor, matching = books.monitor, books.traffic.matching
         drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}
         known: Object = {kind: dict(states) for kind, states in self._states().items() if states}
+        if books.away:
+            known["hosts"] = f"what other hosts see is missing: {books.away}"
         seen = books.traffic.summary(books.policy)
         shown: Object = {"policy": books.policy.spec, **known, **seen, "drift": drift}
         return shown | {"warning": reading_warning(matching.interval(), matching.n)}

@@ -66,7 +66,7 @@ def page(state: Mapping[str, object], others: list[Object], history: Mapping[str
     warnings += [f"drift: {drift}"] if drift.startswith("ALARM") else []
     said = "".join(f'<p class="w"><strong>{_escaped(line)}</strong>' for line in warnings)
     rows = [(words, _cell(state.get(name), unit)) for name, words, unit in ROWS]
-    for name in ("servers", "branches"):
+    for name in ("hosts", "servers", "branches"):
         if state.get(name):
             rows.insert(1, (name, _cell(state[name], "")))
     rows += _changes(fields(state.get("change")))

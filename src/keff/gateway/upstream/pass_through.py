@@ -56,7 +56,7 @@ async def passed(
         body = await received(exchange.receive, options.max_body, options.body_seconds)
     if body:
         check_type(exchange.headers)
-    demand = _reserved(service, exchange, method, body)
+    demand = await _reserved(service, exchange, method, body)
     sent = {
         name.decode(): exchange.headers[name].decode("latin-1")
         for name in SENT_UP
@@ -82,7 +82,7 @@ class Demand:
     most: Ceiling
 
 
-def _reserved(service: Service, exchange: Exchange, method: str, body: bytes) -> Demand | None:
+async def _reserved(service: Service, exchange: Exchange, method: str, body: bytes) -> Demand | None:
     """Hold what a request may draw on its account; None where it has none. Raises Problem.
 
     What comes without a body asks for nothing new, and draws nothing.
@@ -99,9 +99,7 @@ def _reserved(service: Service, exchange: Exchange, method: str, body: bytes) ->
     if most is None and spends and account.dollars is not None:
         raise no_price(account, model)
     demand = Demand(model, paths_asked(asked) if spends else 0, most if most and spends else FREE)
-    if service.ledger is not None:
-        held = service.ledger.reserve(account, demand.paths, demand.paths * demand.most.path)
-        exchange.held = held
+    exchange.held = await service.hold(account, demand.paths, demand.paths * demand.most.path)
     return demand
 
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import secrets
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from typing import cast
@@ -132,7 +131,7 @@ class Chat:
     async def _voted(self, exchange: Exchange, ask: Ask, caller: ClientHeaders) -> None:
         before, job = exchange.job, await self.service.job(exchange.name, ask, caller)
         if before is None:
-            exchange.held = self.service.reserve(exchange.account, job)
+            exchange.held = await self.service.reserve(exchange.account, job)
         else:
             job.most, job.key = before.most, before.key
         exchange.job, job.span = job, exchange.span
@@ -200,13 +199,8 @@ class Chat:
         service.metrics.count("keff_key_paths_total", paths, key=account.name)
         if service.priced:
             service.metrics.count("keff_key_dollars_total", dollars, key=account.name)
-        if service.ledger is None or exchange.held is None:
-            return
-        try:
-            service.ledger.settle(exchange.held, paths, dollars)
-        except sqlite3.Error as error:
-            service.metrics.count("keff_spend_errors_total")
-            log.warning(json.dumps({"event": "account not settled", "message": str(error)}))
+        if exchange.held is not None:
+            service.settle(exchange.held, paths, dollars)
 
 
 def facts_of(exchange: Exchange) -> dict[str, Fact]:

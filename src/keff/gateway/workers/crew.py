@@ -86,9 +86,10 @@ class _Crew:
             hands = [asyncio.create_task(self._keep(hand)) for hand in self._hands]
             entering = asyncio.create_task(self._enter())
             hourly = asyncio.create_task(told_hourly(self._office.views))
+            turns = asyncio.create_task(self._office.views.turns())
             telling = asyncio.create_task(self._tell(told))
             await asyncio.gather(*hands)
-            for task in (entering, hourly, telling):
+            for task in (entering, hourly, turns, telling):
                 task.cancel()
         finally:
             self._office.enter(float("inf"))

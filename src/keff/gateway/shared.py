@@ -1,0 +1,224 @@
+"""What gateways on several hosts share in Redis (extra ``redis``): accounts, the drift alarm and its profile.
+
+Accounts need Redis for every request of a key with a limit: while it is away, such keys are refused. Drift
+does not: what was seen meanwhile is kept, and entered when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, LedgerError, Reservation, day_now
+from keff.gateway.traffic.ledger import OwnBooks
+from keff.gateway.traffic.monitor import StateFile
+from keff.gateway.traffic.traffic import Learner
+from keff.narrow import fields, items
+from keff.protocol.values import Object, decoded
+
+log = logging.getLogger("keff.gateway")
+T = TypeVar("T")
+
+# A request waits so long for Redis; after it failed nobody asks again for as long, so that a server that is
+# away does not hold up one request after the other.
+WAIT_SECONDS = 0.5
+
+# A balance is kept for a day after its own, for requests that end after midnight.
+KEPT_SECONDS = 2 * 86_400
+
+# Between two turns of a host at the shared alarm, and after which the turn of one that died is over.
+TURN_SECONDS, LONGEST_TURN_MS = 1.0, 10_000
+
+# Requests that wait for a turn at most; the oldest go first.
+MOST_WAITING = 10_000
+
+_RESERVE = """
+local function n(name) return tonumber(redis.call('HGET', KEYS[1], name) or '0') end
+if ARGV[3] ~= '' and n('paths') + n('held_paths') >= tonumber(ARGV[3]) then return 0 end
+if ARGV[4] ~= '' and n('dollars') + n('held_dollars') >= tonumber(ARGV[4]) then return 0 end
+redis.call('HINCRBY', KEYS[1], 'held_paths', ARGV[1])
+redis.call('HINCRBYFLOAT', KEYS[1], 'held_dollars', ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
+return 1"""
+_SETTLE = """
+redis.call('HINCRBY', KEYS[1], 'requests', 1)
+redis.call('HINCRBY', KEYS[1], 'paths', ARGV[1])
+redis.call('HINCRBYFLOAT', KEYS[1], 'dollars', ARGV[2])
+redis.call('HINCRBY', KEYS[1], 'held_paths', -ARGV[3])
+redis.call('HINCRBYFLOAT', KEYS[1], 'held_dollars', -ARGV[4])
+redis.call('EXPIRE', KEYS[1], ARGV[5])"""
+_END_TURN = """if redis.call('GET', KEYS[1]) == ARGV[1] then
+if ARGV[2] ~= '' then redis.call('SET', KEYS[2], ARGV[2]) end
+redis.call('DEL', KEYS[1]) end"""
+
+
+class RedisStore:
+    """One Redis, asked without patience."""
+
+    def __init__(self, url: str) -> None:
+        waits = {"socket_timeout": WAIT_SECONDS, "socket_connect_timeout": WAIT_SECONDS}
+        self._client: Any = Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+            url, decode_responses=True, retry=Retry(NoBackoff(), 0), **cast("Any", waits)
+        )
+        self._until = 0.0
+
+    def ask(self, question: Callable[[Any], T]) -> T:
+        """Return what Redis answers; raises LedgerError."""
+        if time.monotonic() < self._until:
+            raise LedgerError("Redis is away")
+        try:
+            return question(self._client)
+        except (RedisError, OSError) as error:
+            self._until = time.monotonic() + WAIT_SECONDS
+            raise LedgerError(f"Redis is away ({type(error).__name__})") from None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+class RedisLedger(AccountLedger):
+    """What every account spent and has reserved on all hosts, by day (UTC): a hash for each key and day.
+
+    Each of reserving and settling is one script, which Redis runs alone.
+    """
+
+    remote = True
+
+    def __init__(self, store: RedisStore) -> None:
+        self._store = store
+
+    def today(self, name: str) -> Balance:
+        """Return the balance of today; raises LedgerError."""
+        told = self._store.ask(lambda redis: cast("Mapping[str, str]", redis.hgetall(_key(day_now(), name))))
+        whole = (int(told.get(each, 0)) for each in ("requests", "paths", "held_paths"))
+        dollars = (float(told.get(each, 0)) for each in ("dollars", "held_dollars"))
+        (requests, paths, held), (spent, reserved) = whole, dollars
+        return Balance(requests, paths, spent, held, reserved)
+
+    def held(self, day: int, account: Account, paths: int, dollars: float) -> bool:
+        """Hold paths and dollars, unless a limit is reached; raises LedgerError."""
+        most = ("" if limit is None else repr(limit) for limit in (account.paths, account.dollars))
+        given = (paths, repr(dollars), *most, KEPT_SECONDS)
+        return bool(self._store.ask(lambda redis: redis.eval(_RESERVE, 1, _key(day, account.name), *given)))
+
+    def settle(self, held: Reservation, paths: int, dollars: float) -> None:
+        """Enter what a request drew, and give back what it had reserved; raises LedgerError."""
+        given = (paths, repr(dollars), held.paths, repr(held.dollars), KEPT_SECONDS)
+        key = _key(held.day, held.account.name)
+        self._store.ask(lambda redis: redis.eval(_SETTLE, 1, key, *given))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._store.close()
+
+
+def _key(day: int, name: str) -> str:
+    return f"keff:spend:{day}:{name}"
+
+
+class HeldState(StateFile):
+    """The state of the alarm while a host has its turn: what Redis held, and what goes back."""
+
+    def __init__(self) -> None:
+        self.states: Object = {}
+
+    def load(self, plan: str) -> Object | None:
+        """Return the state that was saved for a plan, or None."""
+        return fields(self.states[plan]) if plan in self.states else None
+
+    def save(self, plan: str, state: Mapping[str, object]) -> None:
+        """Replace the state of a plan."""
+        self.states[plan] = dict(state)
+
+    def close(self) -> None:
+        """Nothing is to be released."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SharedBooks(OwnBooks):
+    """The books of one host, whose drift alarm and profile are those of all hosts.
+
+    A host takes its turn every second: it reads the shared state, enters what it saw since its last turn, and
+    writes it back. Requests are exchangeable for the alarm, so it does not matter whose turn comes first.
+    """
+
+    store: RedisStore
+    name: str
+    made: Callable[[HeldState], OwnBooks]
+    away: str = ""
+    _waiting: deque[tuple[str | None, ...]] = field(
+        default_factory=lambda: deque[tuple[str | None, ...]](maxlen=MOST_WAITING)
+    )
+
+    def observe(self, keys: Sequence[str | None]) -> None:
+        """Keep the votes of a request for the next turn."""
+        self._waiting.append(tuple(keys))
+
+    def learn(self, learner: Learner, keys: Sequence[str | None]) -> None:
+        """Keep the votes of a request for the profile."""
+        self._waiting.append(tuple(keys[: learner.m]))
+
+    async def turns(self) -> None:
+        """Take a turn every second."""
+        while True:
+            await asyncio.sleep(TURN_SECONDS)
+            await asyncio.to_thread(self.turn)
+
+    def turn(self) -> None:
+        """Enter what was seen into the shared state; while Redis is away, or another has its turn, later."""
+        token, turn = secrets.token_hex(8), f"{self.name}:turn"
+        try:
+            mine = self.store.ask(lambda redis: redis.set(turn, token, nx=True, px=LONGEST_TURN_MS))
+            if not mine:
+                return
+            raw = self.store.ask(lambda redis: cast("str | None", redis.get(self.name)))
+            waiting = list(self._waiting)
+            state = self._entered(raw, waiting)
+            told = json.dumps(state) if waiting or raw is None else ""
+            self.store.ask(lambda redis: redis.eval(_END_TURN, 2, turn, self.name, token, told))
+        except LedgerError as error:
+            if not self.away:
+                line = f"{error}: the drift alarm waits for it, requests are served"
+                log.warning(json.dumps({"event": "drift not shared", "message": line}))
+            self.away = str(error)
+            return
+        self.away = ""
+        for _ in waiting:
+            self._waiting.popleft()
+
+    def _entered(self, raw: str | None, waiting: Sequence[tuple[str | None, ...]]) -> Object:
+        """Return the state with these requests in it, and take alarm and profile from it."""
+        held = HeldState()
+        held.states = fields(decoded(raw.encode())) if raw else {}
+        shared = self.made(held)
+        if shared.learner is not None:
+            rows = (items(row) for row in items(held.states.get("rows")))
+            shared.learner.rows = [tuple(None if key is None else str(key) for key in row) for row in rows]
+        for keys in waiting:
+            if shared.monitor is not None:
+                shared.monitor.observe(keys)
+            elif shared.learner is not None:
+                shared.learn(shared.learner, keys)
+        if shared.monitor is not None:
+            shared.monitor.save()
+        held.states["rows"] = [] if shared.learner is None else [list(row) for row in shared.learner.rows]
+        self.monitor, self.learner = shared.monitor, shared.learner
+        return held.states
+
+    async def close(self) -> None:
+        """Take a last turn, and close."""
+        await asyncio.to_thread(self.turn)
+        self.store.close()

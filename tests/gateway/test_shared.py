@@ -1,0 +1,151 @@
+"""Gateways on several hosts: limits, spend, drift and profile in one Redis, and while it is away."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from app_rig import until
+from fault_server import Script, running
+from gateway_rig import QUESTION, Rig, gateway, make_plan
+from keff.gateway.accounts.accounts import Account, LedgerError
+from keff.gateway.options import Options
+from keff.gateway.traffic import traffic
+
+pytest.importorskip("redis")
+from keff.gateway.shared import RedisLedger, RedisStore, SharedBooks
+
+SERVER = shutil.which("redis-server")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(SERVER is None, reason="no redis-server: apt-get install redis-server"),
+]
+CAROL = Account("carol", hashlib.sha256(b"carol").digest(), paths=60)
+BEARER = {"authorization": "Bearer carol"}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@contextmanager
+def redis(port: int) -> Iterator[str]:
+    """Run a Redis that keeps nothing on a disk."""
+    command = [str(SERVER), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            until(lambda: not _fails(port))
+            yield f"redis://127.0.0.1:{port}/0"
+        finally:
+            process.terminate()
+
+
+def _fails(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return True
+    return False
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with redis(free_port()) as found:
+        yield found
+
+
+@contextmanager
+def hosts(url: str, script: Script, n: int = 2, **more: Any) -> Iterator[list[Rig]]:
+    """Run gateways that have nothing in common but Redis and the upstream."""
+    with ExitStack() as stack:
+        upstream = stack.enter_context(running(script))
+        yield [stack.enter_context(gateway(upstream, redis=url, **more)) for _ in range(n)]
+
+
+async def flood(rigs: list[Rig], n: int, body: dict[str, Any]) -> list[int]:
+    limits = httpx2.Limits(max_connections=None)
+    async with httpx2.AsyncClient(timeout=60, limits=limits, headers=BEARER) as client:
+        asked = (client.post(f"{rigs[at % len(rigs)].url}/chat/completions", json=body) for at in range(n))
+        return [reply.status_code for reply in await asyncio.gather(*asked)]
+
+
+def test_two_hosts_go_past_one_limit_by_one_reservation_at_most(url: str) -> None:
+    script = Script(answer=lambda *_: "The answer is 7.", latency=0.2)
+    with hosts(url, script, options=Options(accounts=(CAROL,))) as rigs:
+        codes = asyncio.run(flood(rigs, 200, {"messages": QUESTION, "keff": {"k": 7}}))
+        ledger = RedisLedger(RedisStore(url))
+        until(lambda: ledger.today("carol").held_paths == 0)
+        told = ledger.today("carol")
+    assert codes.count(200) == 9 and codes.count(429) == 191, "eight times 7 is below 60; one more passes it"
+    assert (told.requests, told.paths, len(script.requests)) == (9, 63, 63)
+
+
+def test_while_redis_is_away_keys_with_limits_are_refused_and_all_others_served() -> None:
+    port = free_port()
+    free = Account("dave", hashlib.sha256(b"dave").digest())
+    script = Script(answer=lambda *_: "The answer is 7.")
+    options = Options(accounts=(CAROL, free))
+    with ExitStack() as stack:
+        upstream = stack.enter_context(running(script))
+        rig = stack.enter_context(gateway(upstream, redis=f"redis://127.0.0.1:{port}/0", options=options))
+        refused = rig.post(headers=BEARER)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "account_unavailable")
+        assert not script.requests, "nothing is drawn for a key whose limit is not known"
+        assert rig.post(headers={"authorization": "Bearer dave"}).status_code == 200
+        books = rig.service.books
+        assert isinstance(books, SharedBooks)
+        until(lambda: bool(books.away))
+        with redis(port) as url:
+            until(lambda: rig.post(headers=BEARER).status_code == 200)
+            until(lambda: not books.away and not books._waiting)
+            assert RedisLedger(RedisStore(url)).today("carol").requests >= 1
+            assert books.monitor is not None and books.monitor.seen >= 2, (
+                "what was seen meanwhile is not lost"
+            )
+
+
+def test_hosts_learn_one_profile_and_watch_one_alarm(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "ENOUGH", 10)
+    script = Script(answer=lambda _, seed: f"The answer is {seed % 3 // 2}.")
+    with hosts(url, script, planless=True) as rigs:
+        for number in range(14):
+            body = {"model": "m", "messages": QUESTION, "seed": 3 * number}
+            assert rigs[number % 2].post(body).status_code == 200
+        until(lambda: all(rig.monitor is not None for rig in rigs))
+        assert rigs[0].post({"model": "m", "messages": QUESTION, "seed": 0}).status_code == 200
+        until(lambda: {rig.monitor and rig.monitor.seen for rig in rigs} == {5}, 20)
+    with hosts(url, script, n=1, planless=True) as (later,):
+        until(lambda: later.monitor is not None and later.monitor.seen == 5, 20)
+
+
+def test_a_plan_s_alarm_counts_the_requests_of_all_hosts_once(url: str) -> None:
+    script = Script(answer=lambda *_: "The answer is 7.")
+    with hosts(url, script, n=3, plan=make_plan()) as rigs:
+        for number in range(9):
+            assert rigs[number % 3].post().status_code == 200
+        until(lambda: {rig.monitor and rig.monitor.seen for rig in rigs} == {9}, 20)
+
+
+def test_an_answer_of_redis_that_never_comes_is_waited_for_once() -> None:
+    asked = 0
+
+    def hang(_: object) -> None:
+        nonlocal asked
+        asked += 1
+        raise TimeoutError
+
+    store = RedisStore("redis://127.0.0.1:9/0")
+    for _ in range(20):
+        with pytest.raises(LedgerError, match="away"):
+            store.ask(hang)
+    assert asked == 1, "the others do not wait for it"
