@@ -109,9 +109,7 @@ def test_while_redis_is_away_keys_with_limits_are_refused_and_all_others_served(
             until(lambda: rig.post(headers=BEARER).status_code == 200)
             until(lambda: not books.away and not books._waiting)
             assert RedisLedger(RedisStore(url)).today("carol").requests >= 1
-            assert books.monitor is not None and books.monitor.seen >= 2, (
-                "what was seen meanwhile is not lost"
-            )
+            assert books.monitor is not None and books.monitor.seen >= 2, "nothing that was seen is lost"
 
 
 def test_hosts_learn_one_profile_and_watch_one_alarm(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
