@@ -3,8 +3,9 @@
     python -m benchmarks.scale
 
 Writes synthetic records (short answers to questions of unequal difficulty, some of them abstentions), then
-runs ``keff analyze --json`` and ``keff replay`` on them as a user would. Times are processor seconds of the
-whole process, start-up included, and beside json.loads the median of three turns.
+runs commands on them as a user would. Times are processor seconds of the whole process, start-up included,
+and beside json.loads the median of three turns. Growth is the exponent of the time without start-up in the
+number of questions, or of paths.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
@@ -35,6 +37,12 @@ POLICIES = (
     "esc:4",
     "budget:2",
     "budget:4",
+)
+# As many where no more than eight paths are recorded.
+SHORT = (
+    *("fixed:2", "fixed:4", "fixed:8", "curtailed:cap=8", "adaptive_consistency:0.9,cap=8"),
+    *("adaptive_consistency:0.95,cap=8", "adaptive_consistency:0.99,cap=8", "lead_k:2,cap=8"),
+    *("lead_k:3,cap=8", "esc:4,cap=8", "budget:2,cap=8", "budget:4,cap=8"),
 )
 TURNS = range(3)
 """So many times json.loads and keff read a record in turn."""
@@ -61,14 +69,23 @@ def cost(*command: str) -> Cost:
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, process.returncode)
 
 
-def answers(n: int, k: int, seed: int) -> tuple[list[str], list[list[str | None]]]:
-    """Return gold answers [n] and answers [n][k], right as often as the question is easy, else one of six."""
+def codes_of(n: int, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return gold answers [n] and answers [n, k], right as often as the question is easy, else one of six.
+
+    Numbers below 1000; an abstention is -1.
+    """
     rng = np.random.default_rng(seed)
     gold, wrong = rng.integers(0, 1000, n), rng.integers(0, 1000, (n, 6))
     pick = rng.choice(6, (n, k), p=[0.4, 0.25, 0.15, 0.1, 0.05, 0.05])
     right = rng.random((n, k)) < rng.beta(1.2, 0.9, (n, 1))
     codes = np.where(right, gold[:, None], np.take_along_axis(wrong, pick, axis=1))
     codes[rng.random((n, k)) < 0.02] = -1
+    return gold, codes
+
+
+def answers(n: int, k: int, seed: int) -> tuple[list[str], list[list[str | None]]]:
+    """Return gold answers [n] and answers [n][k] as texts, None for an abstention."""
+    gold, codes = codes_of(n, k, seed)
     drawn = [[None if code < 0 else str(code) for code in row] for row in codes.tolist()]
     return [str(each) for each in gold.tolist()], drawn
 
@@ -87,14 +104,19 @@ def write_parquet(path: Path, n: int, k: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema(
-        {"id": pa.string(), "gold_answer": pa.string(), "all_answers": pa.list_(pa.string())}.items()
-    )
-    with pq.ParquetWriter(path, schema) as writer:
-        for start in range(0, n, 10_000):
-            gold, drawn = answers(min(10_000, n - start), k, start)
-            ids = [f"q{place}" for place in range(start, start + len(gold))]
-            writer.write_table(pa.table({"id": ids, "gold_answer": gold, "all_answers": drawn}, schema))
+    names = pa.array([*map(str, range(1000)), None])
+    kinds = {"id": pa.string(), "gold_answer": pa.string(), "all_answers": pa.list_(pa.string())}
+    with pq.ParquetWriter(path, pa.schema(kinds.items())) as writer:
+        for start in range(0, n, 100_000):
+            gold, drawn = codes_of(min(100_000, n - start), k, start)
+            size = len(gold)
+            lists = pa.ListArray.from_arrays(
+                pa.array(np.arange(size + 1) * k, pa.int32()),
+                names.take(pa.array(np.where(drawn < 0, 1000, drawn).ravel())),
+            )
+            ids = pa.array([f"q{place}" for place in range(start, start + size)])
+            columns = [ids, names.take(pa.array(gold)), lists]
+            writer.write_table(pa.Table.from_arrays(columns, schema=writer.schema))
 
 
 def keff(*arguments: str) -> Cost:
@@ -125,26 +147,60 @@ def timed(name: str, used: Cost, seconds: int, memory: int) -> None:
     print(f"claim: {name} | {used.seconds:.1f} s, {used.memory:.0f} MB | under {seconds} s, {memory} MB")
 
 
+def grows(what: str, sizes: tuple[int, int], times: list[float], most: float) -> None:
+    """Say how the time of a command grows with what it reads."""
+    exponent = math.log(times[1] / times[0]) / math.log(sizes[1] / sizes[0])
+    print(f"{what}: {times[0]:.2f} and {times[1]:.2f} s after start-up at {sizes[0]:,} and {sizes[1]:,}")
+    print(f"claim: growth of {what} | exponent {exponent:.2f} | at most {most:.2f}")
+
+
 def main() -> None:
     """Run all of it."""
     argparse.ArgumentParser(description=__doc__).parse_args()
+    chosen = [part for policy in POLICIES for part in ("--policy", policy)]
+    short = [part for policy in SHORT for part in ("--policy", policy)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        tiny, path = folder / "tiny.jsonl", folder / "record.jsonl"
+        write_jsonl(tiny, 10, 8)
+        started = keff("analyze", "--json", str(tiny)).seconds
+        print(f"claim: start-up, analyze of 10 x 8 | {started:.2f} s | under 0.3 s")
         analysed(folder, 100_000, 8, 4, 250)
+        timed("read 100,000 x 8", keff("read", "--json", str(folder / "100000x8.jsonl")), 2, 350)
         analysed(folder, 10_000, 64, 15, 250)
         analysed(folder, 300_000, 32, 4, 600)
-        if importlib.util.find_spec("pyarrow"):
-            path = folder / "votes.parquet"
-            write_parquet(path, 1_000_000, 8)
-            used = keff("analyze", "--json", str(path))
-            timed("analyze 1,000,000 x 8, Parquet", used, 15, 800)
-        else:
-            print("skipped: Parquet (pyarrow is not installed)")
-        path = folder / "replayed.jsonl"
+        found: dict[tuple[str, int], float] = {}
+        for n, seconds, memory in ((100_000, 5, 350), (1_000_000, 20, 800)):
+            write_jsonl(path, n, 8)
+            found["analyze", n] = keff("analyze", "--json", str(path)).seconds - started
+            used = keff("replay", str(path), *short, "--json")
+            found["replay", n] = used.seconds - started
+            timed(f"replay of {len(SHORT)} policies, {n:,} x 8", used, seconds, memory)
+        for what in ("analyze", "replay"):
+            times = [found[what, 100_000], found[what, 1_000_000]]
+            grows(f"{what} with questions (x 8)", (100_000, 1_000_000), times, 1.05)
+        for k in (32, 256):
+            write_jsonl(path, 10_000, k)
+            for what, options in (("analyze", []), ("replay", chosen), ("read", []), ("noise", [])):
+                used = keff(what, str(path), *options, "--json")
+                found[what, k] = used.seconds - started
+                if k == 256:
+                    timed(f"{what} 10,000 x 256", used, 10, 800)
+        for what in ("analyze", "replay"):
+            grows(
+                f"{what} with paths (10,000 questions)", (32, 256), [found[what, 32], found[what, 256]], 1.2
+            )
         write_jsonl(path, 100_000, 32)
-        chosen = [part for policy in POLICIES for part in ("--policy", policy)]
         used = keff("replay", str(path), *chosen, "--json")
         timed(f"replay of {len(POLICIES)} policies, 100,000 x 32", used, 60, 800)
+        if not importlib.util.find_spec("pyarrow"):
+            print("skipped: Parquet (pyarrow is not installed)")
+            return
+        path = folder / "votes.parquet"
+        for n, seconds, memory in ((1_000_000, 15, 800), (12_500_000, 90, 1500)):
+            write_parquet(path, n, 8)
+            timed(f"analyze {n:,} x 8, Parquet", keff("analyze", "--json", str(path)), seconds, memory)
+        timed("replay 12,500,000 x 8, Parquet", keff("replay", str(path), *short, "--json"), 120, 1500)
 
 
 if __name__ == "__main__":

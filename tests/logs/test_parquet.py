@@ -9,6 +9,8 @@ import pytest
 
 from keff.errors import LogError
 from keff.log import Question, find_log
+from keff.logs.parquet import ParquetLog
+from keff.reading.open import open_record
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -69,3 +71,18 @@ def test_bytes_are_read_as_their_text(tmp_path: Path) -> None:
     for name in ("gold_answer", "question"):
         with pytest.raises(LogError, match="not UTF-8 text"):
             read(tmp_path, [row | {name: b"\xff"}])
+
+
+def test_a_damaged_row_group_amid_many_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"id": f"q{n}", "gold_answer": "7", "all_answers": ["7", str(n), None]} for n in range(4000)]
+    path = tmp_path / "log.parquet"
+    table = pyarrow.Table.from_pylist(rows)
+    parquet.write_table(table, path, row_group_size=500, write_page_checksum=True)
+    raw = bytearray(path.read_bytes())
+    middle = len(raw) // 2
+    raw[middle : middle + 64] = bytes(64)
+    path.write_bytes(raw)
+    monkeypatch.setitem(ParquetLog.parts.__kwdefaults__, "most", 600)
+    with pytest.raises(LogError, match="damaged or cut off") as refused:
+        open_record(path)
+    assert "\n" not in str(refused.value)
