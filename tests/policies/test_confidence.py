@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.replay.outcomes import run
 from keff.errors import PolicyError
-from keff.policy import View, parse_policy
+from keff.policy import Sample, Stop, View, parse_policy
 from keff.stats.votes import Votes
 from keff.stats.voting.calibration import Calibration, flat
 from keff.stats.voting.draws import Draws
@@ -86,6 +88,20 @@ def test_a_path_whose_confidence_is_not_known_is_an_ordinary_vote() -> None:
 def test_without_a_calibration_it_says_what_makes_one(spec: str) -> None:
     with pytest.raises(PolicyError, match=r"keff analyze RECORD -o plan\.json"):
         parse_policy(spec).decide(View([]))
+
+
+def test_a_good_path_that_arrives_first_ends_a_switched_vote_in_flight() -> None:
+    policy = parse_policy("switch:0.9,cap=4,in_flight=4,order=arrival", STRAIGHT)
+    assert isinstance(policy.decide(View(["a"], [0.5])), Sample)
+    assert isinstance(policy.decide(View(["a"], [0.95])), Stop)
+    draws = random_draws(3)
+    seconds = np.random.default_rng(3).random(draws.codes.shape).astype(np.float32)
+    walks = run(policy, replace(draws, seconds=seconds))
+    assert walks.wait is not None
+    good = (draws.confidences[..., :4] >= 0.9) & (draws.codes[..., :4] >= 0)
+    first = np.where(good, seconds[..., :4], np.inf).min(axis=2)
+    ended = np.minimum(first, seconds[..., :4].max(axis=2))
+    assert walks.wait == pytest.approx(ended)
 
 
 def scored(seed: int = 0, n: int = 300, k: int = 8) -> tuple[Votes, np.ndarray]:

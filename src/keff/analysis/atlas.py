@@ -10,6 +10,7 @@ import numpy as np
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.replay.outcomes import expectations, run
+from keff.analysis.replay.rated import rated
 from keff.analysis.results.decision import Decision, VotingVerdict
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.terms import Terms
@@ -138,8 +139,9 @@ def _tokens_saved(votes: Votes, decision: Decision, today: int, seed: int) -> In
         share = parse_policy(decision.policy).cap / today
         return Interval(1 - share, 1 - share, 1 - share, "exact")
     full = today * votes.tokens.mean(axis=1)
-    draws = permuted(votes, today, max(ORDERS // votes.n, 16), np.random.default_rng(seed))
-    spent = expectations(run(parse_policy(decision.policy), draws), draws, today).tokens
+    policy = parse_policy(decision.policy)
+    draws = permuted(rated(votes, [policy]), today, max(ORDERS // votes.n, 16), np.random.default_rng(seed))
+    spent = expectations(run(policy, draws), draws, today).tokens
     assert spent is not None
     share = float(spent.mean() / full.mean())
     return interval_mean(1 - share - (spent - share * full) / full.mean(), votes.cluster_ids).interval

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class Switch(Calibrated):
     cap: int
     otherwise: Otherwise
     monotone: bool = False
+    alone: ClassVar[bool] = True
 
     @property
     def spec(self) -> str:

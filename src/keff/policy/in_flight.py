@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.policy.log_odds import Answering
+from keff.policy.log_odds import Answering, Calibrated
 from keff.policy.over import Over, WeighingAsRule
 from keff.policy.view import Fittable, Policy, Sample, Stop, View, Weighting, tally
 from keff.policy.waves import everywhere, whole
@@ -63,8 +63,13 @@ class InFlight(Over):
             return Sample(1)
         return self.settled(decision, keys, view.launched)
 
+    @property
+    def alone(self) -> bool:
+        """Whether one path may end the vote by itself: it is judged by its confidence, not by its haste."""
+        return isinstance(self.rule, Calibrated) and self.rule.alone
+
     def _enough(self, keys: Sequence[str | None]) -> bool:
-        if self.order == "launch" or len(keys) == self.cap:
+        if self.order == "launch" or len(keys) == self.cap or self.alone:
             return True
         if sum(key is not None for key in keys) >= LEAST_VOTES:
             return True
@@ -85,7 +90,7 @@ class InFlight(Over):
         side = self.cap + 1
         asked = np.asarray(everywhere(self.rule, draws, "in flight"))
         stops = asked == 0
-        if self.order == "arrival":
+        if self.order == "arrival" and not self.alone:
             seen, codes = draws.tallies, draws.codes[..., : self.cap]
             cast: IntArray = (codes >= 0).cumsum(axis=2, dtype=np.int64)
             lead = seen.v1[..., 1:side].astype(np.int64) - seen.v2[..., 1:side]

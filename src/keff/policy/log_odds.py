@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ class Calibrated:
 
     confidence: str = CONFIDENCE
     calibration: Calibration | None = None
+    # Whether one path may end the vote by itself, however few others have arrived.
+    alone: ClassVar[bool] = False
 
     @property
     def unheld(self) -> frozenset[Need]:

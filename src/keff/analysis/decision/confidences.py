@@ -86,10 +86,12 @@ def _rules(name: str, cap: int) -> list[Policy]:
 def _flights(name: str, cap: int) -> list[Policy]:
     """Return the same with paths in flight: one path after the other takes longer than all at once."""
     named = "" if name == CONFIDENCE else f",confidence={name}"
+    short = max(5 * cap // 8, 2)
+    shapes = sorted({(cap, cap), (cap, max(cap // 2, 1)), (min(short, cap), min(short, cap))})
     return [
-        parse_policy(f"switch:{bar},cap={cap}{named},else=log_odds,in_flight={width},order=arrival")
-        for bar in BARS[2:4]
-        for width in sorted({max(cap // 2, 1), cap})
+        parse_policy(f"switch:{bar},cap={most}{named},else=log_odds,in_flight={width},order=arrival")
+        for bar in BARS[1:4]
+        for most, width in shapes
     ]
 
 

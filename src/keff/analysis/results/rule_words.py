@@ -74,7 +74,8 @@ def _counted(flight: InFlight) -> str:
     """Return when votes of paths in flight count; an unbeatable lead takes three votes anyway."""
     if flight.order == "launch":
         return "in launch order"
-    least = "" if flight.rule.spec.startswith("curtailed") else f", at least {LEAST_VOTES}"
+    free = flight.alone or flight.rule.spec.startswith("curtailed")
+    least = "" if free else f", at least {LEAST_VOTES}"
     return f"as they arrive{least}"
 
 
