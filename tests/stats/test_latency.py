@@ -30,7 +30,7 @@ def test_limits_of_a_quantile_are_those_of_resampled_questions() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.95])
-def test_of_many_questions_values_near_the_quantile_are_enough(
+def test_the_limits_of_many_questions_are_those_of_resamples(
     monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     times, clusters = recorded_times(6000, 3)

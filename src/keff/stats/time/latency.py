@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.records import Interval
-from keff.stats.inference.resampling import group_sums, resampled_totals
+from keff.stats.inference.resampling import clustered_se, group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray
 
 
@@ -39,17 +39,26 @@ GRID = 400
 # From so many clusters on, so many values near the quantile are enough: within twenty standard errors.
 MANY_GROUPS, NEAR = 20_000, 64
 
+# The quantile of the normal law that leaves 2.5% above.
+NORMAL_95 = 1.959964
+
 
 def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: int = 500) -> Interval:
     """Return a quantile of the times to answer [n, R] of n questions over R orders of drawing.
 
     Every question weighs the same. The limits are 95% percentile limits over resampled clusters [n], None
-    with fewer than two; the orders of one question stay together, for its paths are alike in length.
+    with fewer than two, and of 20,000 clusters or more those of Woodruff, which need no resamples; the orders
+    of one question stay together, for its paths are alike in length.
     """
     value = float(np.quantile(times, share))
     groups = int(clusters.max()) + 1
     if groups < 2:
         return Interval(value, None, None, "replayed courses")
+    if groups >= MANY_GROUPS:
+        # Woodruff (JASA 1952): the limits of the share below the value, turned into times.
+        half = NORMAL_95 * clustered_se((times <= value).mean(axis=1), clusters)
+        lo, hi = np.quantile(times, [max(share - half, 0.0), min(share + half, 1.0)]).tolist()
+        return Interval(value, lo, hi, "replayed courses, Woodruff")
     grid = np.unique(np.quantile(times, _shares(share, groups), method="inverted_cdf"))
     below = _reached(times, grid) / times.shape[1]
     units = group_sums(np.hstack([np.ones((len(below), 1)), below]), clusters, groups)
