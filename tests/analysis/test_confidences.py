@@ -122,6 +122,10 @@ def test_named_confidences_of_a_log_come_into_plan_and_page(tmp_path: Path) -> N
     plan = Plan.read(tmp_path / "plan.json")
     assert set(plan.calibrations) == {"judge"}
     assert "calibration" not in parse_policy(plan.policy, plan.calibrations).needs
+    assert keff("report", path, "-o", tmp_path / "page.html").returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "What paths know about themselves" in page
+    assert 'data-chart="reliability"' in page
     replayed = keff("replay", path, "--policy", "switch:0.8,cap=8,confidence=judge", "--json")
     assert json.loads(replayed.stdout)["policies"][0]["mean_paths"] < 5
 
