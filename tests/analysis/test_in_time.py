@@ -10,12 +10,14 @@ import pytest
 from keff.analysis.decision import Aim, Decided, decide
 from keff.analysis.decision.chain import in_flight_rules
 from keff.analysis.decision.timing import Timing
-from keff.analysis.money import complete
+from keff.analysis.money import Tariff, complete, rates
 from keff.analysis.replay.outcomes import run
 from keff.analysis.results.decision_words import first_sentence, sentences
+from keff.analysis.terms import Accounts, Terms
 from keff.analysis.wanted import settings_of
 from keff.errors import PolicyError, UsageError
 from keff.policy import in_flight_of, parse_policy
+from keff.sampling.cost import Price
 from keff.stats.time.latency import quantile_ratio
 from keff.stats.votes import Votes
 from keff.stats.voting.draws import permuted
@@ -101,6 +103,31 @@ def test_votes_on_arrival_are_refused_where_short_answers_are_wrong() -> None:
         # The answer of an unbeatable lead is that of all its paths, whatever comes first.
         exact = chosen.spec.startswith("curtailed")
         assert flight is None or flight.order == "launch" or exact
+
+
+@pytest.mark.slow
+def test_where_cancelled_paths_are_billed_whole_paths_in_flight_save_nothing() -> None:
+    votes = reasoning(40)
+    exact = "curtailed:cap=8,in_flight=8,order=arrival"
+    costs: dict[str, float] = {}
+    for billed in ("stops", "whole"):
+        price = Price(output=10, cancelled=billed)  # type: ignore[arg-type]
+        priced = rates(votes, "m", Tariff({"m": price}))
+        rows = decide(votes, Aim(), rates=priced).decision.timed
+        costs[billed] = next(row.cost for row in rows if row.policy == exact)
+    assert costs["whole"] == pytest.approx(1, abs=1e-5) and costs["stops"] < 0.97
+
+
+def test_gaps_in_what_was_recorded_are_said() -> None:
+    votes = reasoning(20)
+    assert votes.tokens is not None
+    gaps = votes.tokens.copy()
+    gaps[:4, 0] = np.nan
+    accounts = Accounts.of(replace(votes, tokens=gaps), None, Terms())
+    assert [note.message for note in accounts.notes] == [
+        "2.5% of the paths have no tokens: the mean of their question stands for it"
+    ]
+    assert Accounts.of(votes, None, Terms()).notes == ()
 
 
 def test_without_seconds_or_tokens_one_line_says_what_recording_them_would_allow() -> None:

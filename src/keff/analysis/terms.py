@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from keff.analysis.times import seconds_of
 from keff.errors import UsageError
 from keff.policy import parse_policy
 from keff.records import Interval, Note
-from keff.stats.votes import Votes
+from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import Recommendation as PilotVerdict
 
 
@@ -66,7 +67,7 @@ class Accounts:
         if terms.pace is not None and votes.seconds is None:
             how = f"{terms.pace.first:g} + tokens / {terms.pace.rate:g}"
             notes = (*notes, Note("seconds_from_tokens", f"seconds are not recorded: {how} stands for them"))
-        return cls(full, known, terms, notes)
+        return cls(full, known, terms, (*notes, *_gaps(votes)))
 
     def aim(self, aim: Aim) -> Aim:
         """Return the aim in paths: dollars by the recorded mean cost of a path drawn alone."""
@@ -123,6 +124,15 @@ class Accounts:
             if self.rates is None
             else bill_of(decided.dollars, self.votes, self.rates, self.terms.volume),
         )
+
+
+def _gaps(votes: Votes) -> Iterator[Note]:
+    """Say where some paths have no count or time, and what stands for it."""
+    for name in ("tokens", "seconds"):
+        values: FloatArray | None = getattr(votes, name)
+        if values is not None and 0 < (share := float(np.isnan(values).mean())) < 1:
+            told = f"{share:.1%} of the paths have no {name}: the mean of their question stands for it"
+            yield Note(f"{name}_missing", told)
 
 
 def _verdict(verdict: VotingVerdict | None, choice: Choice | None) -> PilotVerdict:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,6 +13,7 @@ from rich.table import Table
 from keff.analysis.arms import open_arm
 from keff.analysis.money import Pace
 from keff.analysis.replay import Replaying, markdown, replay
+from keff.analysis.results.decision_words import points
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.analysis.wanted import tariff_of
 from keff.cli import _aim_options as a
@@ -37,16 +37,6 @@ def _share(value: Interval | None) -> str:
     return "–" if value is None else value.percent()
 
 
-def _points(value: Interval | None) -> str:
-    """Format a difference of shares in percentage points, with signs."""
-    if value is None or math.isnan(value.value):
-        return "–"
-    if value.limits is None:
-        return f"{100 * value.value:+.1f}"
-    lo, hi = value.limits
-    return f"{100 * value.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}]"
-
-
 def _beside(replayed: Replay) -> Columns:
     """Return the columns that are shown where their figures are known."""
     columns: Columns = {"paths": _paths_change}
@@ -66,7 +56,7 @@ def _paths_change(row: ReplayRow) -> str:
 
 
 def _points_change(row: ReplayRow) -> str:
-    return "–" if row.change is None else _points(row.change.accuracy)
+    return "–" if row.change is None else points(row.change.accuracy)
 
 
 def _per_thousand(row: ReplayRow) -> str:
@@ -99,7 +89,7 @@ MEASURED: Columns = {
     "kept": lambda row: _share(row.kept),
     "tokens": lambda row: "–" if row.mean_tokens is None else f"{row.mean_tokens:,.0f}",
     "rounds": lambda row: f"{row.rounds:.1f}",
-    "points at equal cost": lambda row: _points(row.delta_at_equal_cost),
+    "points at equal cost": lambda row: points(row.delta_at_equal_cost),
 }
 
 

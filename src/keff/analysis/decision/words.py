@@ -8,6 +8,8 @@ from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import written
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice
 from keff.analysis.decision.posterior import JointPosterior
+from keff.analysis.results.decision_words import points
+from keff.records import Interval
 from keff.stats.votes import FloatArray, Votes
 
 TWO_SIDED, POWER = 1.96, 0.84
@@ -41,7 +43,7 @@ def questions_needed(known: JointPosterior) -> int | None:
 
 def _points(values: FloatArray) -> str:
     lo, hi = np.quantile(values, [0.025, 0.975])
-    return f"{100 * values.mean():+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}] points"
+    return f"{points(Interval(float(values.mean()), float(lo), float(hi), 'posterior'))} points"
 
 
 def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes) -> str:

@@ -122,9 +122,14 @@ def points(change: Interval | None) -> str:
     if change is None or change.value != change.value:
         return "–"
     if change.limits is None:
-        return f"{100 * change.value:+.1f}"
+        return _signed(change.value)
     lo, hi = change.limits
-    return f"{100 * change.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}]"
+    return f"{_signed(change.value)} [{_signed(lo)}, {_signed(hi)}]"
+
+
+def _signed(share: float) -> str:
+    """Return a difference of shares in points; a loss that rounds to nothing has no minus."""
+    return f"{round(100 * share, 1) + 0.0:+.1f}"
 
 
 def _sure(decision: Decision) -> Iterator[str]:

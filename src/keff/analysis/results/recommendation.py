@@ -33,13 +33,13 @@ class Recommendation(Finding):
     ``k`` is the most paths that it draws. ``expected_plurality`` is an accuracy (None without labels),
     ``kept`` its share of that at the cap, ``same_answer`` how often the answer is the cap's;
     ``expected_paths`` and ``expected_tokens`` are means per question, ``expected_cost`` is in units of the
-    cost per path that was stated. ``replayed`` is what the policy keeps on all recorded questions, and
-    ``optimism`` by how much that exceeds ``kept``. ``expected_paths_interval`` is the 95% interval of the
-    mean paths of as many new questions as the pilot has. ``baseline`` is the policy that savings are measured
-    against, and ``change`` what changes from it. ``expected_cost`` is in dollars where prices are given;
-    ``pilot_cost`` is what drawing the record cost, ``pays_back_after`` how many questions save as much, and
-    ``bill`` the rest of the money. ``voting`` is what the labels say about voting at all, with the gain it
-    rests on. None stands for what the record cannot say.
+    cost per path that was stated. ``replayed`` and ``optimism`` are None since 0.3: what a rule keeps is read
+    from one posterior, which is shrunk instead of corrected. ``expected_paths_interval`` is the 95% interval
+    of the mean paths of as many new questions as the pilot has. ``baseline`` is the policy that savings are
+    measured against, and ``change`` what changes from it. ``expected_cost`` is in dollars where prices are
+    given; ``pilot_cost`` is what drawing the record cost, ``pays_back_after`` how many questions save as
+    much, and ``bill`` the rest of the money. ``voting`` is what the labels say about voting at all, with the
+    gain it rests on. None stands for what the record cannot say.
     """
 
     verdict: Verdict
