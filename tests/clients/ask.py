@@ -26,6 +26,13 @@ class Sum(BaseModel):
     total: int
 
 
+class Solved(BaseModel):
+    """A sum with how it was found, which each path writes anew."""
+
+    reasoning: str
+    total: int
+
+
 def tool() -> dict[str, Any]:
     parameters = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
     return {"type": "function", "function": {"name": "report", "description": "x", "parameters": parameters}}
@@ -49,6 +56,8 @@ def litellm(url: str, model: str, whole: bool) -> dict[str, Any]:
         # Its tools and its responses need the package mcp besides.
         parsed = client.completion(**asked, response_format=Sum).choices[0].message.content
         got["schema"] = json.loads(parsed)
+        solved = client.completion(**asked, response_format=Solved).choices[0].message.content
+        got["reasoned"] = {"schema": json.loads(solved)}
     return got
 
 
@@ -62,6 +71,13 @@ def langchain(url: str, model: str, whole: bool) -> dict[str, Any]:
     if whole:
         got["tool"] = chat.bind_tools([tool()]).invoke(QUESTION).tool_calls[0]["args"]
         got["schema"] = chat.with_structured_output(Sum).invoke(QUESTION).model_dump()
+        got["reasoned"] = {
+            # The mode json_mode says nothing of the schema: that is the prompt's to do.
+            how: chat.with_structured_output(Solved, method=how)
+            .invoke(f"{QUESTION} Reply as JSON with reasoning and total.")
+            .model_dump()
+            for how in ("json_schema", "function_calling", "json_mode")
+        }
         own = ChatOpenAI(model=model, base_url=url, api_key=KEY, use_responses_api=True)
         got["responses"] = own.invoke(QUESTION).text
     return got
@@ -78,6 +94,14 @@ def pydantic_ai(url: str, model: str, whole: bool) -> dict[str, Any]:
     if whole:
         schema = Agent(OpenAIChatModel(model, provider=provider), output_type=Sum).run_sync(QUESTION)
         got["schema"] = schema.output.model_dump()
+        from pydantic_ai import NativeOutput, PromptedOutput, ToolOutput
+
+        got["reasoned"] = {
+            how.__name__: Agent(OpenAIChatModel(model, provider=provider), output_type=how(Solved))
+            .run_sync(QUESTION)
+            .output.model_dump()
+            for how in (ToolOutput, NativeOutput, PromptedOutput)
+        }
         got["responses"] = Agent(OpenAIResponsesModel(model, provider=provider)).run_sync(QUESTION).output
     return got
 
@@ -97,6 +121,44 @@ def instructor(url: str, model: str, whole: bool) -> dict[str, Any]:
                 model=model, messages=messages, response_model=Sum
             )
             got[name] = made.model_dump()
+        got["reasoned"] = {
+            mode.value: client.from_openai(plain, mode=mode)
+            .chat.completions.create(model=model, messages=messages, response_model=Solved)
+            .model_dump()
+            for mode in (client.Mode.TOOLS, client.Mode.JSON_SCHEMA, client.Mode.JSON, client.Mode.MD_JSON)
+        }
+    return got
+
+
+def openai(url: str, model: str, whole: bool) -> dict[str, Any]:
+    from openai import OpenAI
+
+    plain = OpenAI(base_url=url, api_key=KEY, max_retries=0)
+    messages = [{"role": "user", "content": QUESTION}]
+    reply = plain.chat.completions.create(model=model, messages=messages)
+    got: dict[str, Any] = {"text": reply.choices[0].message.content}
+    if whole:
+        chat = plain.chat.completions.parse(model=model, messages=messages, response_format=Solved)
+        own = plain.responses.parse(model=model, input=QUESTION, text_format=Solved)
+        got["reasoned"] = {
+            "chat": chat.choices[0].message.parsed.model_dump(),
+            "responses": own.output_parsed.model_dump(),
+        }
+    return got
+
+
+def dspy(url: str, model: str, whole: bool) -> dict[str, Any]:
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    import dspy as client
+
+    del whole
+    lm = client.LM(f"openai/{model}", api_base=url, api_key=KEY, cache=False, num_retries=0)
+    got: dict[str, Any] = {"reasoned": {}}
+    for adapter in (client.JSONAdapter(), client.ChatAdapter()):
+        with client.context(lm=lm, adapter=adapter):
+            found = client.ChainOfThought("question -> total: int")(question=QUESTION)
+        solved = {"reasoning": found.reasoning, "total": found.total}
+        got["reasoned"][type(adapter).__name__] = solved
     return got
 
 
@@ -116,7 +178,7 @@ def llm(url: str, model: str, whole: bool) -> dict[str, Any]:
         return {"text": run("--no-stream"), "stream": run()}
 
 
-CLIENTS = {each.__name__: each for each in (litellm, langchain, pydantic_ai, instructor, llm)}
+CLIENTS = {each.__name__: each for each in (openai, litellm, langchain, pydantic_ai, instructor, dspy, llm)}
 
 if __name__ == "__main__":
     name, url, *rest = sys.argv[1:]

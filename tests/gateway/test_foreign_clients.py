@@ -1,4 +1,4 @@
-"""litellm, LangChain, pydantic-ai, instructor and ``llm`` against the gateway, as their users call them."""
+"""openai, litellm, dspy, LangChain, pydantic-ai, instructor and ``llm`` against the gateway."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("clients")]
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = Path(os.environ.get("KEFF_CLIENTS", ROOT / ".venv-clients" / "bin" / "python"))
 ASK = ROOT / "tests" / "clients" / "ask.py"
-CLIENTS = ("litellm", "langchain", "pydantic_ai", "instructor", "llm")
+WORDS = "we add six to itself seven times, with care and one after the other, as was asked of us in"
+CLIENTS = ("openai", "litellm", "dspy", "langchain", "pydantic_ai", "instructor", "llm")
 
 if not PYTHON.exists():
     pytest.skip("no foreign clients: make test-integration installs them", allow_module_level=True)
@@ -29,16 +30,25 @@ def answered(number: int, body: dict[str, Any]) -> list[bytes]:
     """Answer with a tool call, an object or a text, whatever is asked for; the first path is wrong."""
     total = 41 if number % 5 == 0 else 42
     said = f"The answer is {total}."
+    solved = {"total": total}
+    if "reasoning" in json.dumps({name: body[name] for name in body if name != "model"}):
+        solved["reasoning"] = f"{WORDS} {number}"  # type: ignore[assignment]
+        said = f"Here you are:\n```json\n{json.dumps(solved)}\n```"
+    if "[[ ## reasoning ## ]]" in json.dumps(body):
+        said = (
+            f"[[ ## reasoning ## ]]\n{WORDS} {number}\n\n[[ ## total ## ]]\n{total}\n\n[[ ## completed ## ]]"
+        )
     if "input" in body:
-        return http(json.dumps(response(said)).encode())
+        asked = body.get("text", {}).get("format", {}).get("type") == "json_schema"
+        return http(json.dumps(response(json.dumps(solved) if asked else said)).encode())
     message: dict[str, Any] = {"role": "assistant", "content": said}
     finish = "stop"
     if body.get("tools"):
-        function = {"name": body["tools"][0]["function"]["name"], "arguments": json.dumps({"total": total})}
+        function = {"name": body["tools"][0]["function"]["name"], "arguments": json.dumps(solved)}
         called = {"id": f"call_{number}", "type": "function", "function": function}
         message, finish = {"role": "assistant", "content": None, "tool_calls": [called]}, "tool_calls"
     elif str(body.get("response_format", {}).get("type")).startswith("json"):
-        message["content"] = json.dumps({"total": total})
+        message["content"] = json.dumps(solved)
     choice = {"index": 0, "message": message, "finish_reason": finish}
     usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
     whole = {"id": "x", "object": "chat.completion", "created": 1, "model": "stub", "usage": usage}
@@ -82,12 +92,15 @@ def test_a_foreign_client_gets_votes(name: str) -> None:
     for how in ("tool", "schema"):
         if how in got:
             assert got[how] == {"total": 42}, how
+    reasoned = got.pop("reasoned", {})
+    for how, solved in reasoned.items():
+        assert solved["total"] == 42 and solved["reasoning"].startswith(WORDS), how
     assert got.get("tokens", 15) >= 15
-    assert votes == len(got.keys() - {"tokens"})
+    assert votes == len(got.keys() - {"tokens"}) + len(reasoned)
     assert len(paths) >= 3 * votes
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@pytest.mark.parametrize("name", [name for name in CLIENTS if name != "dspy"])
 def test_a_foreign_client_and_a_real_model(name: str, smollm2: Path) -> None:
     pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
     from real_server import real_base_url
