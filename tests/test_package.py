@@ -29,3 +29,29 @@ def test_wheel_and_sdist_hold_what_they_should(tmp_path: Path) -> None:
     assert script.problems([name for name in wheel if "page.js" not in name], sdist) == [
         "missing in wheel: templates/page.js"
     ]
+
+
+WITHOUT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in {absent!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+for name in {absent!r}:
+    sys.modules.pop(name, None)
+import keff
+
+print(keff.analyze({log!r}).n, keff.noise({log!r}).k)
+"""
+
+
+def test_a_log_is_analysed_where_modules_of_posix_are_absent(tmp_path: Path) -> None:
+    """Windows has none of them; sampling and the sandbox need them, analysing a log does not."""
+    log = tmp_path / "answers.csv"
+    log.write_text("id,answer,gold_answer\n" + "".join(f"q{i // 4},{i % 3},1\n" for i in range(80)))
+    code = WITHOUT.format(absent=("fcntl", "resource", "termios", "pwd", "grp", "pty"), log=str(log))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["20", "4"], done.stderr
