@@ -90,6 +90,12 @@ def test_a_few_questions_that_show_nothing_leave_it_open() -> None:
     assert many.pays is False and "carry nothing here" in many.sentence(several=False)
 
 
+def test_beyond_the_record_only_the_auc_is_said() -> None:
+    (found,) = decide(scored(9), Aim(), now="16").confidences
+    assert found.gain_at_equal_cost is None and found.reliability
+    assert "up to the recorded number of paths only" in found.sentence(several=False)
+
+
 def test_without_labels_or_confidences_there_is_nothing_to_say() -> None:
     votes = scored(4)
     assert decide(replace(votes, correct=None), Aim()).confidences == ()

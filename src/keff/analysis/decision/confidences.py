@@ -64,8 +64,9 @@ def rated_paths(votes: Votes, cap: int) -> RatedPaths:
         nothing = auc.limits is not None and max(auc.limits[1], 1 - auc.limits[0]) <= LITTLE
         pays = False if nothing and not tells else None
         found = ConfidenceWorth(name, auc, pays, None, None, unknown=unknown)
-        if tells and cap > 1:
+        if tells:
             found = replace(found, sign=1 if auc.value > 0.5 else -1, reliability=reliability(votes, name))
+        if tells and cap > 1:
             rules += _rules(name, cap)
             flights += _flights(name, cap)
         worth.append(found)

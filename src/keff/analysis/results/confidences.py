@@ -48,6 +48,9 @@ class ConfidenceWorth(Result):
         gain = self.gain_at_equal_cost
         if self.pays is False:
             return f"{whose} carry nothing here ({about})"
+        if gain is None and self.reliability:
+            worth = "what they are worth is measured up to the recorded number of paths only"
+            return f"{whose} tell right paths from wrong ones ({about}): {worth}"
         if gain is None:
             return f"{whose} do not tell right from wrong on so few questions (AUC {self.auc.text()})"
         turned = ", lower is better" if self.sign < 0 else ""
