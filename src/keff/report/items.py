@@ -100,16 +100,23 @@ def _shown(record: Record, limit: int) -> list[Row]:
         rows = [_row(record, index) for index in range(n)]
         if sum(len(embed(row)) for row in rows) <= limit:
             return rows
+    most = limit // LEAST if n < LARGE_RECORD else READ_AGAIN
     order = np.random.default_rng(0).permutation(n)
-    contested = order[np.argsort(_leads(record.ballot.votes)[order], kind="stable")]
+    contested = order[np.argsort(_leads(record.ballot.votes)[order], kind="stable")][:most]
     chosen = dict(_while_they_fit(record, contested.tolist(), limit // 2))
-    others = [index for index in order.tolist() if index not in chosen]
+    others = [index for index in order[: most + len(chosen)].tolist() if index not in chosen]
     return [*chosen.values(), *dict(_while_they_fit(record, others, limit - limit // 2)).values()]
 
 
-def _while_they_fit(record: Record, indices: Iterable[int], limit: int) -> Iterator[tuple[int, Row]]:
+# Of a record with so many questions, so many for each half of the table are read again, in the file's order.
+LARGE_RECORD, READ_AGAIN = 2**20, 500
+
+
+def _while_they_fit(record: Record, indices: Sequence[int], limit: int) -> Iterator[tuple[int, Row]]:
+    large = record.ballot.votes.n >= LARGE_RECORD
+    read = {index: _row(record, index) for index in sorted(indices)} if large else {}
     for index in indices:
-        row = _row(record, index)
+        row = read[index] if large else _row(record, index)
         limit -= len(embed(row))
         if limit < 0:
             return

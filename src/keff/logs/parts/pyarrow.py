@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -102,13 +103,19 @@ def _refuse_packed(meta: pyarrow.Array | None) -> None:
         raise NotPlainError
 
 
+@lru_cache(maxsize=1)
+def _group(path: Path, changed: int, group: int) -> pyarrow.Table:  # noqa: ARG001
+    """Return a row group of a file as last ``changed``, without texts; kept for the next question."""
+    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        names = [name for name in file.schema_arrow.names if name != "all_texts"]
+        return file.read_row_group(group, columns=names)
+
+
 def _question(path: Path, row: int, ends: NDArray[np.int64]) -> Question:
     """Return one question, read again with its row group."""
     group = int(np.searchsorted(ends, row, side="right"))
     start = int(ends[group - 1]) if group else 0
-    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
-        names = [name for name in file.schema_arrow.names if name != "all_texts"]
-        (only,) = file.read_row_group(group, columns=names).slice(row - start, 1).to_pylist()
+    (only,) = _group(path, path.stat().st_mtime_ns, group).slice(row - start, 1).to_pylist()
     return by_model(question_of(f"{path}: row {row + 1}", unpacked(only)), only)
 
 
