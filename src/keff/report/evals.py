@@ -89,7 +89,7 @@ def _deciding(pairs: Sequence[Better]) -> Table:
             _names(pair),
             f"{pair.shared_questions:,}",
             pair.said(pair.difference.value),
-            p_text(pair.p_adjusted),
+            p_text(pair.p_adjusted).removeprefix("= "),
             "–" if pair.same_model_chance is None else f"{pair.same_model_chance:.1%}",
             "–" if pair.questions_needed is None else f"{pair.questions_needed:,}",
             "–" if pair.repeats_needed is None else f"{pair.repeats_needed:,}",
