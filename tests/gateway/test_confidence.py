@@ -102,6 +102,13 @@ def test_a_verifier_that_fails_leaves_ordinary_votes_and_is_counted(
     assert why in str(own.told())
 
 
+def test_one_path_without_an_answer_does_not_end_a_switched_vote(serve: Serve) -> None:
+    script = Script(answer=lambda _, seed: "no idea" if seed == 0 else "The answer is 7")
+    rig = serve(script, plan=make_plan("switch:0.3,cap=4", calibrations=LOGPROBS))
+    told = rig.post(SEEDED).json()["keff"]
+    assert (told["answer"], told["paths"], told["stop"]) == ("7", 2, "policy")
+
+
 def test_a_request_may_ask_for_a_rule_on_the_plan_s_calibration(serve: Serve) -> None:
     rig = serve(Script(answer=says("7", "8")), plan=make_plan("fixed:2", calibrations=LOGPROBS))
     asked = {"messages": [{"role": "user", "content": "?"}], "keff": {"policy": "switch:0.3,cap=2"}}

@@ -64,6 +64,19 @@ def test_the_real_model_answers_by_a_vote(served: Rig) -> None:
     assert served.service.terms.system == SYSTEM
 
 
+def test_the_real_model_s_log_probabilities_weigh_votes(served: Rig) -> None:
+    messages = [{"role": "user", "content": "What is 2 + 1?"}]
+    extra = {"keff": {"policy": "fixed:4,weight=log_odds,confidence=logprob_bottom"}, "seed": 1}
+    reply = served.client(timeout=120).chat.completions.create(  # type: ignore[call-overload]
+        model="keff", messages=messages, extra_body=extra
+    )
+    told = reply.model_extra["keff"]
+    assert told["paths"] == sum(told["votes"].values()) + told["abstentions"]
+    assert told["weight"]["kind"] == "weighted_share" or not told["votes"]
+    # The upstream gave them, and the client did not ask.
+    assert reply.choices[0].logprobs is None
+
+
 def test_the_real_model_streams(served: Rig) -> None:
     events = list(question(served, seed=1, stream=True, stream_options={"include_usage": True}))
     text = "".join(event.choices[0].delta.content or "" for event in events if event.choices)

@@ -18,6 +18,9 @@ from keff.policy import Policy, RunningVote, Stop, View, cancel_running, fly, ga
 from keff.protocol.patience import pause
 from keff.protocol.sharing import Sharing
 
+# Paths that say whether a text has an answer, at least: one without may be an accident.
+FEWEST_READ = 2
+
 # Failed calls without one success after which a request is given up.
 HOPELESS = 8
 
@@ -171,7 +174,7 @@ class Vote:
             if self._failed_within(consumed):
                 return consumed, "failures"
             self._read_as_one_kind(range(consumed))
-            if first and self._is_free_text(consumed):
+            if consumed - m < FEWEST_READ <= consumed and self._is_free_text(consumed):
                 return consumed, "free_text"
             if self.rules.give_up and self.settlement.agrees_on_nothing(self._keys(consumed)):
                 return consumed, "no_agreement"
