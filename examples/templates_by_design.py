@@ -41,6 +41,9 @@ with tempfile.TemporaryDirectory() as folder:
     files = [log(Path(folder) / f"{name}.jsonl", pilot(*law)) for name, law in prompts.items()]
     better = keff.compare(files[0], files[1]).better
     print(better.line())
+    for name, file in zip(prompts, files, strict=True):
+        alone = keff.analyze(file)
+        print(f"{name}: one path is right {alone.p:.0%} of the time, c = {alone.c.value:.2f}")
     mixed = keff.mix(*files)
 
 print(f"{mixed.advice.verdict}: {mixed.advice.plan.policy}")

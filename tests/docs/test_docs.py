@@ -162,7 +162,7 @@ def test_the_study_in_the_documentation_and_those_that_ship_are_studies() -> Non
 
 
 def test_the_examples_show_every_way_in() -> None:
-    ways = {"from_array", "from_frame", "own_policy", "own_task", "self_consistency"}
+    ways = {"from_array", "from_frame", "own_policy", "own_task", "self_consistency", "templates_by_design"}
     assert {example.stem for example in EXAMPLES} == ways
 
 

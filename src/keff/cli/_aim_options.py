@@ -18,6 +18,7 @@ def _cap(meaning: str, *, shown: bool | str = True) -> Any:
 
 MONEY = "Money and time"
 COMPUTED = "How it is computed"
+BRANCHES = "Several branches"
 OTHER_AIMS = "Other aims than --retain"
 AnalysisSeed = Annotated[
     int,
@@ -139,11 +140,18 @@ Tolerance = Annotated[
 Branches = Annotated[
     list[Path] | None,
     typer.Option(
-        "--branch", help="TOML file of one branch (model, sampling, prompt), for several; repeatable."
+        "--branch",
+        help="TOML file of one branch (model, sampling, prompt), for several; repeatable.",
+        rich_help_panel=BRANCHES,
     ),
 ]
 KeepAll = Annotated[
-    bool, typer.Option("--keep-all", help="Drop no branch that a cheaper one beats early (with --branch).")
+    bool,
+    typer.Option(
+        "--keep-all",
+        help="Drop no branch that a cheaper one beats early (with --branch).",
+        rich_help_panel=BRANCHES,
+    ),
 ]
 Policies = Annotated[
     list[str] | None,

@@ -137,11 +137,16 @@ VerifierFunction = Annotated[
         "--verifier",
         metavar="FILE.py:FUNCTION",
         help="Your function (prompt, text) -> number that rates each path; needed again by every command.",
+        rich_help_panel=MODEL,
     ),
 ]
 VerifierUrl = Annotated[
     str | None,
-    typer.Option("--verifier-url", help="Reward model in vLLM's form: http://HOST:PORT/score or /classify."),
+    typer.Option(
+        "--verifier-url",
+        help="Reward model in vLLM's form: http://HOST:PORT/score or /classify.",
+        rich_help_panel=MODEL,
+    ),
 ]
 PolicyText = Annotated[
     str | None,
