@@ -158,11 +158,24 @@ def test_foreign_files_are_refused_with_a_reason_and_never_with_a_crash(name: st
 
 
 def test_a_format_that_nobody_knows_says_what_was_tried_and_why(tmp_path: Path) -> None:
+    file = tmp_path / "notes.bin"
+    file.write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(LogError, match="UTF-16"):
+        find_log(file)
+    file = tmp_path / "notes.json"
+    file.write_text("[1, 2]")
+    with pytest.raises(LogError) as caught:
+        find_log(file)
+    assert all(f"{name}: " in str(caught.value) for name in NAMES)
+
+
+def test_of_a_table_only_the_columns_that_lack_are_named(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("hello\n")
     with pytest.raises(LogError) as caught:
         find_log(file)
-    assert all(f"{name}: " in str(caught.value) for name in NAMES)
+    assert "no column id and no answer (it has hello): --columns id=hello,answer=COLUMN" in str(caught.value)
+    assert "--format NAME" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["keff_jsonl", "lm_eval", "published"])

@@ -32,15 +32,18 @@ def word(text: str, finish: str | None = None) -> bytes:
 
 
 def streams(cut_after: int, go_on: threading.Event) -> Any:
-    """Return a server whose fourth path says so many words and then waits; the others are whole at once."""
+    """Return a server whose fourth path says so many words and then waits; then the others are said whole."""
+    begun = threading.Event()
 
     def give(number: int, body: dict[str, Any]) -> Iterator[bytes]:
         assert body["stream"] is True and body["stream_options"] == {"include_usage": True}
         yield HEAD
         if number == 3:
             yield from (word("so ") for _ in range(cut_after))
+            begun.set()
             go_on.wait(30)
             return
+        begun.wait(30)
         yield from map(word, WORDS)
         yield word("", "stop")
         yield event(usage={"prompt_tokens": 11, "completion_tokens": len(WORDS)})

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-
 Kind = TypeVar("Kind", bound=np.generic)
 
 # The name of the confidence that a record has under no other name.
@@ -33,9 +32,8 @@ class Votes:
     tokens, ``prompt_tokens`` those of the prompt as billed with each path, ``cached_tokens`` the part of
     these that the server had cached, ``seconds`` its wall time and ``confidences``, each [n, K] where known;
     ``named`` are further confidences by name.
-    Answers and correctness given as int8 are kept so, else as int64.
-    ``closed`` says that the answer set is closed and codes mean the same answer in every item (choice,
-    binary).
+    Answers and correctness given as int8 are kept so, else as int64. ``closed`` says that the answer set is
+    closed and codes mean the same answer in every item (choice, binary).
 
     Raises ValueError on NaN, values out of range, ragged rows and shapes that do not fit.
     """
@@ -64,25 +62,18 @@ class Votes:
         if answers is not None and answers.min() < -1:
             raise ValueError("answer codes are -1 (abstains) or 0, 1, 2, ...")
         _same_shape(correct, (n, k), "correct")
-        # What was given may be of fewer bytes than what is kept, and quicker to look through.
-        if _right_without_answer(self.answers, self.correct):
+        if answers is not None and correct is not None and bool(np.any(correct[answers < 0])):
             raise ValueError("a path without an answer cannot be correct: score abstentions 0")
         _set(self, "answers", answers)
         _set(self, "correct", correct)
-        _set(self, "slots", None if self.slots is None else _integers(self.slots, "slots", 1))
-        _set(self, "clusters", None if self.clusters is None else _integers(self.clusters, "clusters", 1))
-        _set(self, "tokens", None if self.tokens is None else np.asarray(self.tokens, np.float64))
-        _set(self, "confidences", _optional_floats(self.confidences))
-        _same_shape(self.slots, (k,), "slots")
-        _same_shape(self.clusters, (n,), "clusters")
-        _same_shape(self.tokens, (n, k), "tokens")
-        _same_shape(self.confidences, (n, k), "confidences")
-        for name in ("prompt_tokens", "cached_tokens", "seconds"):
+        for name, length in (("slots", k), ("clusters", n)):
+            given = getattr(self, name)
+            _set(self, name, None if given is None else _integers(given, name, 1))
+            _same_shape(getattr(self, name), (length,), name)
+        for name in PER_PATH[2:]:
             _set(self, name, _same_shape(_optional_floats(getattr(self, name)), (n, k), name))
         named = {name: np.asarray(values, np.float64) for name, values in self.named.items()}
-        for name, values in named.items():
-            _same_shape(values, (n, k), name)
-        _set(self, "named", named)
+        _set(self, "named", {name: _same_shape(values, (n, k), name) for name, values in named.items()})
         if self.seconds is not None and bool(np.any((self.seconds < 0) | np.isinf(self.seconds))):
             raise ValueError("seconds must be finite and not negative")
 
@@ -204,12 +195,6 @@ def _set(votes: Votes, name: str, value: object) -> None:
 
 def _rows(array: NDArray[Kind] | None, rows: NDArray[np.integer | np.bool_]) -> NDArray[Kind] | None:
     return None if array is None else array[rows]
-
-
-def _right_without_answer(answers: ArrayLike | None, correct: ArrayLike | None) -> bool:
-    if answers is None or correct is None:
-        return False
-    return bool(np.any(np.asarray(correct)[np.asarray(answers) < 0]))
 
 
 def _optional_floats(array: ArrayLike | None) -> FloatArray | None:

@@ -170,7 +170,9 @@ def lay_out(
     if lacking:
         used = {*single.values(), *(name for run in numbered.values() for name in run)}
         free = [name for name in names if name and name not in used]
-        example = ",".join(f"{word}={name}" for word, name in zip_longest(lacking, free[: len(lacking)]))
+        example = ",".join(
+            f"{word}={name}" for word, name in zip_longest(lacking, free[: len(lacking)], fillvalue="COLUMN")
+        )
         return f"no column {' and no '.join(lacking)} (it has {_some(names)}): {say}{example}, for example"
     notes = (Note("columns", f"read by the names of the columns: {', '.join(taken)}"),) if taken else ()
     return Layout(single, numbered, notes)

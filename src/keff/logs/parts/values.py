@@ -208,6 +208,7 @@ AT_ONCE: Mapping[Callable[..., object], Callable[[Sequence[object]], tuple[objec
 NEEDS: Mapping[Callable[[object], object], str] = {
     truth: "0 and 1",
     number: "finite numbers",
+    rating: "numbers",
     count: "counts",
     seconds: "durations",
     slot: "integers",
