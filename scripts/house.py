@@ -92,7 +92,7 @@ def figures() -> Iterator[Figure]:
     files = sorted(SOURCES.rglob("*.py"))
     counted = [tokens_and_comments(file) for file in files]
     tokens, lines, comments = (sum(column) for column in zip(*counted, strict=True))
-    yield Figure("class names with two meanings", len(shared_names(files)), 1)
+    yield Figure("class names with two meanings", len(shared_names(files)), 0)
     yield Figure("tokens", tokens, 470_000)
     yield Figure("files", len(files), 484)
     rooms = {file.relative_to(SOURCES).parts[0] for file in files} - {"__init__.py", "__main__.py"}

@@ -7,14 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.outcomes import run
-from keff.analysis.replay.rated import rated
 from keff.analysis.results.money import Seconds
 from keff.policy import parse_policy
 from keff.records import Interval
-from keff.stats.time.latency import quantile_change
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.draws import permuted
 
 
 def seconds_of(votes: Votes, spec: str) -> Seconds | None:
@@ -34,30 +30,6 @@ def seconds_of(votes: Votes, spec: str) -> Seconds | None:
         return seconds
     return Seconds(_redrawn(seconds.p50), _redrawn(seconds.p95))
 
-
-def seconds_change(votes: Votes, spec: str, today: str) -> tuple[Interval | None, Interval | None]:
-    """Return the change of the median and of the 95th percentile of seconds to the answer, from ``today``.
-
-    Both rules on the same orders of the recorded paths; limits from resampled clusters, for as many new
-    questions (their own luck doubles the variance). None without seconds.
-    """
-    if votes.seconds is None or votes.answers is None:
-        return None, None
-    votes, rules = timed(votes), [parse_policy(spec), parse_policy(today)]
-    cap = max(rule.cap for rule in rules)
-    if cap > votes.k:
-        return None, None
-    votes = rated(votes, rules)
-    draws = permuted(votes, cap, max(4, CHANGE_ORDERS // votes.n), np.random.default_rng(0))
-    mine, others = (run(rule, draws).wait for rule in rules)
-    if mine is None or others is None or not np.all(np.isfinite(mine + others)):
-        return None, None
-    ids = votes.cluster_ids
-    return quantile_change(mine, others, 0.5, ids), quantile_change(mine, others, 0.95, ids)
-
-
-# Orders over all questions on which the times of two rules are compared.
-CHANGE_ORDERS = 20_000
 
 # Of so many questions at most: more would not move a quantile.
 TIMED = 10_000

@@ -32,7 +32,7 @@ MOST_HUNG = 8
 """So many calls of a function that never came back end it: a thread cannot be stopped."""
 
 
-class Rates(Protocol):
+class RatingFunction(Protocol):
     """Rates a text that answers a prompt."""
 
     async def __call__(self, messages: Sequence[Message], text: str) -> object:
@@ -48,7 +48,7 @@ class Verifier:
     """
 
     stamp: Stamp
-    rates: Rates
+    rates: RatingFunction
     seconds: float = SECONDS
     failures: Counter[str] = field(default_factory=Counter[str])
     _places: asyncio.Semaphore | None = field(default=None, repr=False)

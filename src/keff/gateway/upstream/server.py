@@ -240,8 +240,15 @@ class Upstream:
         if streamed is not None:
             return await self._streamed(body, headers, query, streamed)
         target = self._chat if api is CHAT and not query else self.client.target(api.path, query)
+        response, raw = await self._whole("POST", target, headers, body)
+        return self._answer(parsed(raw), _limits(response.headers), headers, api)
+
+    async def _whole(
+        self, method: str, target: str, headers: Headers, body: bytes = b""
+    ) -> tuple[Call, bytes]:
+        """Make one call and take its body; raises UpstreamError for a broken one and any status but 200."""
         try:
-            response = await self.client.request("POST", target, headers, body)
+            response = await self.client.request(method, target, headers, body)
             try:
                 raw = await limited(response)
             finally:
@@ -250,7 +257,7 @@ class Upstream:
             raise broken(error) from None
         if response.status != 200:
             raise self.refusal(response.status, raw, response.headers, headers)
-        return self._answer(parsed(raw), _limits(response.headers), headers, api)
+        return response, raw
 
     async def _streamed(self, body: bytes, headers: Headers, query: str, path: StreamedPath) -> Answer:
         async with Upstream.relay(self, body[:-1] + STREAMED, headers, query) as response:
@@ -348,15 +355,9 @@ class Upstream:
         target = self.client.target("/models", caller.query)
         try:
             async with asyncio.timeout(MODELS_SECONDS):
-                response = await self.client.request("GET", target, headers)
-                try:
-                    raw = await limited(response)
-                finally:
-                    response.close()
-        except BROKEN as error:
+                _, raw = await self._whole("GET", target, headers)
+        except TimeoutError as error:
             raise broken(error) from None
-        if response.status != 200:
-            raise self.refusal(response.status, raw, response.headers, headers)
         parsed(raw)
         return raw
 
