@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.padding import Padding
 from rich.text import Text
 
-from keff.errors import UsageError
-from keff.paper.reproduce import Reproduction, write
-from keff.plugins import missing_extra
 from keff.records import plain
-
-
-def write_all(reproduction: Reproduction, out: Path, *, figures: bool) -> list[Path]:
-    """Write tables, numbers and figures; raises UsageError where the folder cannot be written."""
-    try:
-        return write(reproduction, out) + (_draw(reproduction, out) if figures else [])
-    except OSError as error:
-        raise UsageError(f"{out}: {error.strerror or error}: name another folder with -o") from None
-
-
-def _draw(reproduction: Reproduction, out: Path) -> list[Path]:
-    """Write the figures; raises PluginError that says what to install."""
-    try:
-        draw: Any = importlib.import_module("keff.paper.drawings").draw
-    except ImportError as error:
-        raise missing_extra(error, "drawing figures (or give --no-figures)") from error
-    return draw(reproduction, out)
 
 
 def print_json(value: Mapping[str, object]) -> None:
@@ -62,6 +39,14 @@ WIDTH = 120
 class ResultConsole(Console):
     """The result of a command; a reader that has seen enough, such as ``head``, is no failure."""
 
+    @property
+    def size(self) -> ConsoleDimensions:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """As wide as COLUMNS says now, else as the terminal; a file or a pipe has ``WIDTH``."""
+        told, (width, height) = os.environ.get("COLUMNS", ""), super().size
+        if told.isdigit():
+            return ConsoleDimensions(int(told), height)
+        return ConsoleDimensions(width if self.is_terminal else WIDTH, height)
+
     def on_broken_pipe(self) -> None:
         """Print no more, and go on."""
         self.quiet = True
@@ -69,9 +54,7 @@ class ResultConsole(Console):
 
 
 # The result of a command, for people.
-result_console = ResultConsole(
-    highlight=False, width=None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else WIDTH
-)
+result_console = ResultConsole(highlight=False)
 
 
 def say(text: str, indent: int = 2, *, style: str = "") -> None:

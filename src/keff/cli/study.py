@@ -16,9 +16,10 @@ from keff.cli import _console, _study_run
 from keff.cli import _read_options as r
 from keff.cli import _sample_options as s
 from keff.cli import _write_options as w
-from keff.cli._console import print_json, write_all
+from keff.cli._console import print_json
 from keff.cli._study_jobs import Place, refuse_undrawable
 from keff.cli._study_plan import confirm, forecast, show_forecast, show_status, status
+from keff.cli._tables import write_all
 from keff.errors import UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report

@@ -70,6 +70,10 @@ class HeldColumns:
     golds: Sequence[object]
     clusters: Sequence[str] | None
 
+    def of_paths(self, places: Sequence[int] | IntArray) -> HeldColumns:
+        """Return what is held of some paths only."""
+        return replace(self, keys=Coded(self.keys.codes[:, places], self.keys.names))
+
 
 @dataclass(frozen=True, slots=True)
 class Ballot:

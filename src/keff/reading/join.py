@@ -219,16 +219,10 @@ def _branches_of(record: Record, stem: str) -> list[tuple[str, str | None, Ballo
             votes=replace(held.votes.paths(places), slots=None),
             keys=_each(held.keys, lambda row, at=places: tuple(row[place] for place in at)),
             questions=_each(held.questions, lambda question, at=places: _alone(question, at)),
-            held=_of_paths(held.held, places),
+            held=held.held and held.held.of_paths(places),
         )
         branches.append((branch_name(name), name, own))
     return branches
-
-
-def _of_paths(held: HeldColumns | None, places: Sequence[int]) -> HeldColumns | None:
-    if held is None:
-        return None
-    return replace(held, keys=Coded(held.keys.codes[:, places], held.keys.names))
 
 
 def _each(values: Sequence[T], change: Callable[[T], T]) -> Sequence[T]:

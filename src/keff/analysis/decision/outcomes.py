@@ -31,9 +31,7 @@ BY_PATTERN = 3_000
 
 TIMED_PATHS = 80_000
 """Paths in the random orders over all questions on which rules are timed, 10,000 orders of 8: that leaves a
-tenth
-of what the questions leave unknown of a quantile, at a quarter of the work."""
-
+tenth of what the questions leave unknown of a quantile, at a quarter of the work."""
 
 COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "rise")
 """What is averaged over questions, where it is known."""
@@ -144,8 +142,7 @@ def timed(
     whole = rates is not None and rates.price.cancelled == "whole"
     walks = [run(rule, draws, whole=whole) for rule in everything]
     exact = None if votes.correct is None else plurality_at_k_patterns(votes)[alike(votes).back]
-    rows = walks[len(chain) :]
-    seen = outcomes_of(votes, draws, everything[len(chain) :], rows, rates, exact)
+    seen = played(votes, draws, everything[len(chain) :], rates, exact, walks=walks[len(chain) :])
     waits = tuple(np.asarray(walk.wait, np.float64) for walk in walks if walk.wait is not None)
     return seen, Timing(waits, votes.cluster_ids, votes.seconds is not None)
 
@@ -157,26 +154,15 @@ def played(
     rates: Rates | None,
     exact: FloatArray | None = None,
     back: IntArray | None = None,
+    walks: Sequence[Walks] | None = None,
 ) -> RuleOutcomes:
-    """Play rules along orders of drawing, the last of them the reference.
+    """Play rules along orders of drawing, the last of them the reference; ``walks`` where they were already.
 
     ``exact`` [rows, K] is the plurality accuracy at 1..K paths, None where accuracy is not known; ``back``
     [n] the row of each question where rows are patterns. Tokens follow the mean of a question where the
     orders hold none.
     """
-    return outcomes_of(votes, draws, rules, [run(rule, draws) for rule in rules], rates, exact, back)
-
-
-def outcomes_of(
-    votes: Votes,
-    draws: Draws,
-    rules: Sequence[Policy],
-    walks: Sequence[Walks],
-    rates: Rates | None,
-    exact: FloatArray | None = None,
-    back: IntArray | None = None,
-) -> RuleOutcomes:
-    """Return the expectations over orders of rules that were run along them; see ``played``."""
+    walks = walks or [run(rule, draws) for rule in rules]
     each = [expectations(walk, draws, draws.cap) for walk in walks]
     paths = np.stack([outcome.paths for outcome in each], axis=1)
     requests = np.stack([outcome.rounds for outcome in each], axis=1)

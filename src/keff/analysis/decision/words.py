@@ -101,8 +101,8 @@ def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
 
 def on_time(choice: Choice, aim: Aim, *, timing: bool, measured: bool) -> str | None:
     """Return what limits what is said of time; None where nothing does."""
-    if choice.verdict == "ask once":
-        return None
+    if choice.verdict == "ask once" and not (timing and measured):
+        return None  # nothing is faster than one path, and no record would change that
     if not measured:
         return "Time is not bounded beyond the recorded paths"
     if not timing:
