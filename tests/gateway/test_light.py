@@ -16,6 +16,13 @@ def test_the_server_loads_nothing_that_only_analysis_needs() -> None:
     assert not HEAVY & packages
 
 
+def test_the_usual_rules_load_no_scipy() -> None:
+    rules = ("lead_k:2", "curtailed:cap=8,in_flight=8,order=arrival", "adaptive_consistency:0.95", "budget:4")
+    code = f"import sys, keff; [keff.parse_policy(rule) for rule in {rules}]; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not any(name.startswith("scipy.") for name in loaded.split())
+
+
 def test_the_command_loads_nothing_that_reads_logs() -> None:
     code = "import sys, keff.cli.serve; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
