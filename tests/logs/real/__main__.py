@@ -2,8 +2,9 @@
 
     python -m tests.logs.real [--tools VENV] [--keep FOLDER]
 
-``--tools`` is a virtual environment that has, or gets, these tools, pandas and pyarrow; it is never
-the one that keff is developed in. ``--keep`` is where the logs are left, for instance to renew the fixtures.
+``--tools`` is a virtual environment that has these tools, pandas and pyarrow (`make test-integration` makes
+it); it is never the one that keff is developed in. ``--keep`` is where the logs are left, for instance to
+renew the fixtures.
 """
 
 from __future__ import annotations
@@ -14,45 +15,9 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-FRAMES = ("pandas", "pyarrow")
-PACKAGES = (
-    "inspect_ai>=0.3.285,<0.4",
-    "lm_eval[api]>=0.4.13,<0.5",
-    "mlflow-skinny>=3.17,<4",
-    "opentelemetry-sdk>=1.45,<2",
-    "opentelemetry-exporter-otlp-proto-common>=1.45,<2",
-    *FRAMES,
-)
-"""None of them needs torch."""
-BARE = ("crfm-helm>=0.5.16,<0.6",)
-"""Without its dependencies, which are many: only its data classes are used, with these two beside them."""
-BESIDE = ("pyhocon", "colorlog")
-
-
-def tools(folder: Path) -> Path:
-    """Return the interpreter of the tools, installing them where they are missing."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-    names = (
-        "inspect_ai",
-        "lm_eval",
-        "mlflow",
-        "opentelemetry.exporter",
-        "pandas",
-        "pyarrow",
-        "helm",
-        *BESIDE,
-    )
-    if subprocess.run([python, "-c", f"import {', '.join(names)}"], capture_output=True).returncode:
-        install = [python, "-m", "pip", "install", "-q", "--no-compile"]
-        subprocess.run([*install, *PACKAGES, *BESIDE], check=True)
-        subprocess.run([*install, "--no-deps", *BARE], check=True)
-    return python
 
 
 def write(python: Path, out: Path) -> None:
@@ -74,7 +39,7 @@ def main() -> int:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         out = asked.keep or Path(scratch)
-        write(tools(asked.tools), out)
+        write(asked.tools.absolute() / "bin" / "python", out)
         files = [str(HERE.parent / name) for name in ("test_real_logs.py", "test_doors.py")]
         checks = [sys.executable, "-m", "pytest", "-q", *files]
         return subprocess.run(checks, env={**os.environ, "KEFF_REAL_LOGS": str(out.resolve())}).returncode
