@@ -23,6 +23,9 @@ export UV_SYSTEM_CERTS := 1
 # because only pip's configuration names one. Bytecode is compiled at the first import: most modules never are.
 install = $(BIN)/uv pip install -q --python $(1)/bin/python $(2) || $(1)/bin/python -m pip install -q $(2)
 
+# Tests run side by side already: threads of BLAS and torch would wait for each other.
+quick suite coverage test-integration: export OMP_NUM_THREADS = 1
+
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test suite check coverage test-integration bench new docs clean
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import tempfile
 from pathlib import Path
 
@@ -9,8 +10,10 @@ from pathlib import Path
 def as_folder(gguf: Path) -> Path:
     """Return a folder with the model as safetensors and its tokenizer; the slow conversion is kept."""
     folder = Path(tempfile.gettempdir()) / f"keff-tests-{gguf.stem}"
-    if not folder.is_dir():
-        _convert(gguf, folder)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of the workers that test side by side one converts
+        if not folder.is_dir():
+            _convert(gguf, folder)
     return folder
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import UNDER_CI
+from how_many import examples
 
 pytest.importorskip("starlette", reason="the gateway needs starlette: pip install 'keff[serve]'")
 
@@ -21,7 +22,7 @@ def test_a_thousand_hostile_inputs_break_nothing() -> None:
     """The seed differs from run to run but under CI, and what fails names it."""
     seed = 0 if UNDER_CI else int.from_bytes(os.urandom(3))
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.chaos", "--inputs", "1000", "--seed", str(seed)],
+        [sys.executable, "-m", "benchmarks.chaos", "--inputs", str(examples(1000)), "--seed", str(seed)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from keff.analysis.decision import Aim, Decided, decide, reference_of
+from how_many import examples
+from keff.analysis.decision import Aim, Decided, decide, outcomes, reference_of
 from keff.analysis.decision.chain import chain, written
 from keff.analysis.decision.choose import NEGLIGIBLE, allowed_loss
 from keff.analysis.decision.outcomes import replayed
@@ -121,6 +123,15 @@ def real_pilot(n: int, k: int, rng: np.random.Generator) -> Votes:
     return complete(drawn)
 
 
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the random orders and of the simulated questions: the parts agree on any of them."""
+    monkeypatch.setattr(outcomes, "ORDERS_IN_ALL", outcomes.ORDERS_IN_ALL // 10)
+    monkeypatch.setattr(outcomes, "TIMED_PATHS", outcomes.TIMED_PATHS // 10)
+    simulated = import_module("keff.analysis.decision.predicted")  # beside it, the name is the function's
+    monkeypatch.setattr(simulated, "SEQUENCES", simulated.SEQUENCES // 10)
+
+
 def many(start: int, count: int, draw: Callable[[int, int, np.random.Generator], Votes] = pilot) -> None:
     for seed in range(start, start + count):
         rng = np.random.default_rng([seed, 30])
@@ -134,26 +145,30 @@ def many(start: int, count: int, draw: Callable[[int, int, np.random.Generator],
         check(decide(votes, aim, now=now, seed=seed), aim)
 
 
+@pytest.mark.usefixtures("coarse")
 @pytest.mark.slow
 def test_the_parts_of_a_decision_never_contradict_each_other() -> None:
     many(0, 100)
 
 
+@pytest.mark.usefixtures("coarse")
 @pytest.mark.integration
 def test_a_thousand_decisions_never_contradict_themselves() -> None:
-    many(100, 1000)
+    many(100, examples(1000))
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("coarse")
 @pytest.mark.skipif(not RECORDED.exists(), reason="the recorded generations are not here")
 def test_decisions_from_recorded_pilots_never_contradict_themselves() -> None:
     many(0, 20, real_pilot)
 
 
 @pytest.mark.integration
+@pytest.mark.usefixtures("coarse")
 @pytest.mark.skipif(not RECORDED.exists(), reason="the recorded generations are not here")
 def test_many_decisions_from_recorded_pilots_never_contradict_themselves() -> None:
-    many(20, 300, real_pilot)
+    many(20, examples(300), real_pilot)
 
 
 def test_rules_are_replayed_as_all_orders_of_the_paths_say() -> None:

@@ -18,6 +18,8 @@ from pydantic import BaseModel
 
 QUESTION = "How many is 6 times 7?"
 KEY = "none"
+SHORT = 16
+"""Tokens that a real server is asked for: a processor draws about thirty a second."""
 
 
 class Sum(BaseModel):
@@ -47,6 +49,7 @@ def litellm(url: str, model: str, whole: bool) -> dict[str, Any]:
         "api_base": url,
         "api_key": KEY,
         "messages": [{"role": "user", "content": QUESTION}],
+        "max_tokens": None if whole else SHORT,
     }
     reply = client.completion(**asked)
     got = {"text": reply.choices[0].message.content, "tokens": reply.usage.completion_tokens}
@@ -64,7 +67,9 @@ def litellm(url: str, model: str, whole: bool) -> dict[str, Any]:
 def langchain(url: str, model: str, whole: bool) -> dict[str, Any]:
     from langchain_openai import ChatOpenAI
 
-    chat = ChatOpenAI(model=model, base_url=url, api_key=KEY, max_retries=0)
+    chat = ChatOpenAI(
+        model=model, base_url=url, api_key=KEY, max_retries=0, max_tokens=None if whole else SHORT
+    )
     reply = chat.invoke(QUESTION)
     got = {"text": reply.text, "tokens": reply.usage_metadata["output_tokens"]}
     got["stream"] = "".join(part.text for part in chat.stream(QUESTION))
@@ -89,7 +94,8 @@ def pydantic_ai(url: str, model: str, whole: bool) -> dict[str, Any]:
     from pydantic_ai.providers.openai import OpenAIProvider
 
     provider = OpenAIProvider(base_url=url, api_key=KEY)
-    reply = Agent(OpenAIChatModel(model, provider=provider)).run_sync(QUESTION)
+    most = {} if whole else {"max_tokens": SHORT}
+    reply = Agent(OpenAIChatModel(model, provider=provider), model_settings=most).run_sync(QUESTION)
     got: dict[str, Any] = {"text": reply.output}
     if whole:
         schema = Agent(OpenAIChatModel(model, provider=provider), output_type=Sum).run_sync(QUESTION)
@@ -113,7 +119,8 @@ def instructor(url: str, model: str, whole: bool) -> dict[str, Any]:
     plain = OpenAI(base_url=url, api_key=KEY, max_retries=0)
     messages = [{"role": "user", "content": QUESTION}]
     got: dict[str, Any] = {}
-    reply = plain.chat.completions.create(model=model, messages=messages)
+    most = {} if whole else {"max_tokens": SHORT}
+    reply = plain.chat.completions.create(model=model, messages=messages, **most)
     got["text"] = reply.choices[0].message.content
     if whole:
         for name, mode in (("tool", client.Mode.TOOLS), ("schema", client.Mode.JSON_SCHEMA)):
@@ -135,7 +142,8 @@ def openai(url: str, model: str, whole: bool) -> dict[str, Any]:
 
     plain = OpenAI(base_url=url, api_key=KEY, max_retries=0)
     messages = [{"role": "user", "content": QUESTION}]
-    reply = plain.chat.completions.create(model=model, messages=messages)
+    most = {} if whole else {"max_tokens": SHORT}
+    reply = plain.chat.completions.create(model=model, messages=messages, **most)
     got: dict[str, Any] = {"text": reply.choices[0].message.content}
     if whole:
         chat = plain.chat.completions.parse(model=model, messages=messages, response_format=Solved)
@@ -163,11 +171,11 @@ def dspy(url: str, model: str, whole: bool) -> dict[str, Any]:
 
 
 def llm(url: str, model: str, whole: bool) -> dict[str, Any]:
-    del whole
+    most = [] if whole else ["-o", "max_tokens", str(SHORT)]
     with tempfile.TemporaryDirectory() as folder:
         entry = f"- model_id: kept\n  model_name: {model}\n  api_base: {url}\n"
         (Path(folder) / "extra-openai-models.yaml").write_text(entry)
-        command = [str(Path(sys.executable).parent / "llm"), "-m", "kept", "--key", KEY]
+        command = [str(Path(sys.executable).parent / "llm"), "-m", "kept", "--key", KEY, *most]
         environment = {**os.environ, "LLM_USER_PATH": folder}
 
         def run(*more: str) -> str:

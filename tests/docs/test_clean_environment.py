@@ -25,7 +25,8 @@ def shell(line: str, folder: Path, environment: Path) -> str:
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", line],
         cwd=folder,
-        env=plain | {"PATH": path, "VIRTUAL_ENV": str(environment)},
+        # Bytecode of all packages takes longer than their download; most of it is never run.
+        env=plain | {"PATH": path, "VIRTUAL_ENV": str(environment), "PIP_NO_COMPILE": "1"},
         capture_output=True,
         text=True,
     )

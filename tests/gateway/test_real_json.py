@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway_rig import gateway
+from how_many import examples
 from keff import plugins
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
@@ -22,7 +23,7 @@ from keff.tasks import starter
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
-QUESTIONS, PATHS = 100, 3
+QUESTIONS, PATHS = examples(100), 3
 WORKED = (("What is 1 + 3?", 4), ("The dog is big. Is the dog small?", "no"), ("What is 5 + 2?", 7))
 
 

@@ -182,8 +182,10 @@ def test_the_command_judges_with_any_engine_and_says_what_it_cost(tmp_path: Path
 def test_a_real_model_judges_and_its_error_is_measured(tmp_path: Path, smollm2: Path) -> None:
     pytest.importorskip("xllamacpp")
     engine = plugins.load("engine", "llamacpp", model=str(smollm2))
-    pairs = [Pair("2 days", "two days", True), Pair("Paris", "Berlin", False)] * 3
-    judged = judge_record(opened(record(tmp_path)), engine, tmp_path / "c.jsonl", pairs=pairs, max_tokens=8)
+    pairs = [Pair("2 days", "two days", True)]
+    file = tmp_path / "log.jsonl"
+    file.write_text(json.dumps({"id": "q1", "all_answers": ["2 days", "two days"]}) + "\n")
+    judged = judge_record(opened(file), engine, tmp_path / "c.jsonl", pairs=pairs, max_tokens=4)
     assert judged.reliability is not None
     assert 0 <= judged.reliability.error.value <= 1
     assert judged.spent.calls > 0

@@ -20,6 +20,9 @@ from keff.task import Task
 
 pytestmark = pytest.mark.integration
 
+PATH = 8
+"""Tokens of a path: enough that templates differ, and a processor draws about thirty a second."""
+
 BENCHMARKS = {
     "gsm8k": "gsm8k",
     "math": "math500",
@@ -63,7 +66,7 @@ def job(name: str, rows: dict[str, Path], folder: Path, n_ctx: int, k: int = 8) 
     engine = plugins.load("engine", "llamacpp", n_ctx=n_ctx, n_parallel=1, threads=1)
     task = plugins.load("task", name, data=str(rows[name]))
     slots = tuple(range(min(k, 8)))
-    return Job(task, engine, folder / name, Order(Sampling(max_tokens=32), k, slots, attempts=1), 1)
+    return Job(task, engine, folder / name, Order(Sampling(max_tokens=PATH), k, slots, attempts=1), 1)
 
 
 @pytest.mark.usefixtures("smollm2")
@@ -79,7 +82,7 @@ def test_eight_templates_of_a_real_model(name: str, rows: dict[str, Path], tmp_p
     database.close()
     assert [slot for slot, *_ in found] == list(range(8))
     assert len({text for _, text, *_ in found}) > 1
-    assert all(0 < tokens <= 32 and finish in ("stop", "length") for *_, tokens, finish in found)
+    assert all(0 < tokens <= PATH and finish in ("stop", "length") for *_, tokens, finish in found)
     assert scored == 8
 
 

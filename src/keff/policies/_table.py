@@ -61,16 +61,16 @@ def lookahead(stops: Table) -> NDArray[np.int16]:
     answer). No order of them stops earlier, whatever the rule, so drawing that many at once wastes none.
     """
     cap = len(stops) - 1
-    far = cap + 1
-    ahead = np.zeros(stops.shape, np.int16)
-    ahead[cap] = np.where(stops[cap], 0, far)
-    v1, v2 = np.indices(stops.shape[1:])
+    # One cell of each layer lies beyond all counts, so that the last has neighbours: nothing stops there.
+    ahead = np.full((cap + 1, cap + 2, cap + 2), cap + 1, np.int16)
+    ahead[cap, :-1, :-1][stops[cap]] = 0
+    behind = np.tri(cap + 1, k=-1, dtype=bool)
     for n in range(cap - 1, -1, -1):
-        later = np.pad(ahead[n + 1], (0, 1), constant_values=far)
+        later = ahead[n + 1]
         best = np.minimum(later[1:, :-1], later[:-1, :-1])
-        best = np.minimum(best, np.where(v2 < v1, later[:-1, 1:], far))
-        ahead[n] = np.where(stops[n], 0, 1 + best)
-    return ahead
+        np.minimum(best, later[:-1, 1:], out=best, where=behind)
+        ahead[n, :-1, :-1] = np.where(stops[n], 0, best + 1)
+    return ahead[:, :-1, :-1].copy()
 
 
 class TablePolicy:

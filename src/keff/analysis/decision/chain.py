@@ -31,6 +31,7 @@ EIGHTHS = range(2, 9)
 and a shorter one saves more tokens than a smaller lead (docs/in-flight.md)."""
 
 
+@lru_cache(maxsize=64)
 def chain(cap: int) -> tuple[Policy, ...]:
     """Return the candidates that draw at most ``cap`` paths, each different from the others.
 
@@ -53,6 +54,7 @@ def chain(cap: int) -> tuple[Policy, ...]:
     return tuple(reversed(different.values()))
 
 
+@lru_cache(maxsize=64)
 def in_flight_rules(cap: int) -> tuple[Policy, ...]:
     """Return the candidates with paths in flight: short votes begun whole, and longer ones.
 
