@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 from benchmarks.families import Record, records
@@ -74,9 +75,10 @@ def fit(truth: dict[str, RuleOutcomes], families: dict[str, str], left_out: str 
     return FlipPrice(float(means.mean()), max(level, 0.0) * PATHS, float(every.std()))
 
 
-def drawn(votes: Votes, questions: int, paths: int, seed: int) -> tuple[Votes, IntArray]:
+def drawn(record: Record, questions: int, paths: int, seed: int) -> tuple[Votes, IntArray]:
     """Return a pilot and the questions that are not in it."""
-    rng = np.random.default_rng([seed, votes.n])
+    # Each record has splits of its own: records of one data set, split alike, would err alike.
+    rng, votes = np.random.default_rng([seed, crc32(record.name.encode())]), record.votes
     order = rng.permutation(votes.n)
     chosen, others = np.split(order, [min(questions, votes.n // 2)])
     columns = rng.permuted(np.tile(np.arange(votes.k), (len(chosen), 1)), axis=1)[:, :paths]
@@ -182,7 +184,7 @@ def recorded(sources: list[Record], asked: argparse.Namespace) -> None:
     found: dict[float, list[Delivered]] = {share: [] for share in ASKED}
     for record in sources:
         for seed in range(asked.pilots):
-            pilot, others = drawn(record.votes, asked.questions, asked.paths, seed)
+            pilot, others = drawn(record, asked.questions, asked.paths, seed)
             known = posterior(pilot, asked.paths, prices[families[record.name]])
             same = others[: pilot.n]
             for share, row in judge(record.name, known, truth[record.name], others, same).items():
@@ -213,7 +215,7 @@ def ahead(sources: list[Record], now: int, pilots: int, questions: int) -> None:
             draws = permuted(record.votes, now, orders, np.random.default_rng(5))
             today = expectations(run(full, draws), draws, now).accuracy
             for seed in range(pilots):
-                pilot, others = drawn(record.votes, questions, PATHS, seed)
+                pilot, others = drawn(record, questions, PATHS, seed)
                 told = decide(pilot, Aim(retain=asked), now=str(now)).decision
                 mine = expectations(run(parse_policy(told.policy), draws), draws, now)
                 points = told.change.points

@@ -15,7 +15,7 @@ import pytest
 from how_many import examples
 from keff.analysis.decision import Aim, Decided, decide, outcomes, reference_of
 from keff.analysis.decision.chain import chain, written
-from keff.analysis.decision.choose import NEGLIGIBLE, allowed_loss
+from keff.analysis.decision.choose import COIN_FLIPS, NEGLIGIBLE, SHOWN, allowed_loss, choose
 from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.posterior import posterior_of
 from keff.analysis.decision.prior import generic_ratios
@@ -294,6 +294,28 @@ def test_a_vote_that_hurts_is_not_recommended_and_one_that_helps_is() -> None:
     alias = np.where(answers == 0, np.where(rng.random((100, 8)) < 0.6, 0, 9), answers)
     split = decide(Votes(alias, (answers == 0).astype(int)), Aim()).decision
     assert split.verdict == "vote"
+
+
+def test_the_evidence_asked_for_falls_with_the_answers_that_are_at_stake() -> None:
+    """Coins must speak for a vote by 1.5 standard errors; where paths seldom differ, by less."""
+    rng = np.random.default_rng(4)
+    coins = rng.integers(0, 2, (60, 8))
+    rare = np.where(rng.random((60, 8)) < 0.94, 0, rng.integers(1, 4, (60, 8)))
+    least: list[float] = []
+    for answers in (coins, rare):
+        known = decide(Votes(answers, (answers == 0).astype(int)), Aim()).known
+        assert known is not None
+        # Nothing but the evidence of the pilot may stand against a vote, or for one path.
+        gains = np.full_like(known.population.loss, 0.0)
+        gains[:, known.single] = 0.5
+        sure = replace(known, population=replace(known.population, loss=gains))
+        asked = np.linspace(-1, 3, 81)
+        voted = [choose(replace(sure, shown=float(shown)), Aim()).verdict == "vote" for shown in asked]
+        assert voted == sorted(voted)  # more evidence never opens a verdict
+        least.append(float(asked[voted.index(True)]))
+    flips = np.mean(rare != 0)
+    assert least[0] == pytest.approx(SHOWN, abs=0.1)
+    assert least[1] == pytest.approx(SHOWN * flips / COIN_FLIPS, abs=0.15)
 
 
 def test_budgets_hold_for_new_questions_and_dollars_of_paths_are_counted() -> None:

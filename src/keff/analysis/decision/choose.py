@@ -28,6 +28,11 @@ SHOWN = 1.5
 alone must speak for a vote before that is the verdict: records hold few workloads where voting hurts, and
 their base rate is no evidence about this one."""
 
+COIN_FLIPS = 0.25
+"""Fair coins give with one path another answer than their vote in at least this share of the questions (.36
+where eight paths vote). Where a workload does so more seldom, most of it cannot be coins and less is at
+stake: the evidence asked for falls in proportion."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -75,7 +80,8 @@ def _choice(
     """Return a rule with the verdict on voting."""
     gain = known.gain(rule)
     once, vote = float(np.maximum(gain, 0).mean()), float(np.maximum(-gain, 0).mean())
-    seen = known.shown is not None and known.shown > SHOWN
+    coins = min(float(known.population.flips[:, known.single].mean()) / COIN_FLIPS, 1.0)
+    seen = known.shown is not None and known.shown > SHOWN * coins
     if rule != known.single:
         verdict: VotingVerdict = "vote" if vote <= NEGLIGIBLE and seen else "open"
     else:
