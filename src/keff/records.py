@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from html import escape
 from pathlib import PurePath
+from textwrap import wrap
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 # What JSON can hold.
@@ -69,6 +70,11 @@ class Finding(Result):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.line()}>"
 
+    def __str__(self) -> str:
+        """Return what ``print`` shows: the one line, then the table."""
+        head, *body = self.rows()
+        return f"{self.line()}\n\n{text_table(head, body)}"
+
     def _repr_html_(self) -> str:
         """Return what a notebook shows; text that came from a record is escaped."""
         head, *body = self.rows()
@@ -79,6 +85,56 @@ class Finding(Result):
             f"<table><caption>{caption}</caption><thead><tr>{titles}</tr></thead>"
             f"<tbody>{''.join(lines)}</tbody></table>"
         )
+
+
+# Columns of a terminal that has not said how many it has.
+TERMINAL = 80
+
+# A first column that has to fold keeps so many characters: fewer cannot be read down the column.
+FOLDED = 16
+
+
+def text_table(
+    head: Sequence[str], body: Sequence[Sequence[str]], width: int = TERMINAL, title: str = ""
+) -> str:
+    """Return rows as text: the first column to the left, the others to the right, nothing cut.
+
+    Where ``width`` is too small the first column folds, after ``/`` or ``,`` or a space if it can, and where
+    that does not do, the columns that do not fit follow in another table with the same first column.
+    """
+    lines = [tuple(head), *map(tuple, body)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rest = sum(widths[1:]) + 2 * len(widths[1:])
+    if width - rest < FOLDED:
+        rest = max(widths[1:], default=-2) + 2
+    first = max(min(widths[0], width - rest), min(widths[0], FOLDED))
+    parts, left = [list[int]()], width - first
+    for place, needed in enumerate(widths[1:], 1):
+        if parts[-1] and needed + 2 > left:
+            parts.append([])
+            left = width - first
+        parts[-1].append(place)
+        left -= needed + 2
+    drawn = ["\n".join(_drawn(line, first, widths, part) for line in lines if any(line)) for part in parts]
+    drawn[0] = "\n".join([*wrap(title, width), drawn[0]])
+    return "\n\n".join(drawn)
+
+
+def _drawn(line: Sequence[str], first: int, widths: Sequence[int], part: Sequence[int]) -> str:
+    *before, last = _folded(line[0], first)
+    cells = "".join(f"  {line[place]:>{widths[place]}}" for place in part)
+    return "\n".join([*before, f"{last:<{first}}{cells}".rstrip()])
+
+
+def _folded(cell: str, width: int) -> list[str]:
+    lines = list[str]()
+    while len(cell) > width:
+        # A line that would be less than half full is cut at the next mark, or between two characters.
+        marked = (cell.rfind(mark, width // 2, width) + 1 for mark in "/ ,")
+        after = next(filter(None, marked), width)
+        lines.append(cell[:after].rstrip())
+        cell = cell[after:]
+    return [*lines, cell]
 
 
 def number(value: float | None, style: str = ".2f") -> str:

@@ -100,6 +100,9 @@ def test_two_servers_are_drawn_mixed_and_planned(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_dear_server_that_is_worse_is_asked_no_further(tmp_path: Path) -> None:
     found, said, requests = drawn_from(tmp_path, {"small": 0.95, "large": 0.4})
+    # One line for each branch, whatever the number of rounds.
+    assert said.count(" paths drawn, 0 kept from before, ") == 2
+    assert f"small: {4 * QUESTIONS} paths drawn" in said and f"large: {4 * 12} paths drawn" in said
     assert "large is dropped after 12 questions: small" in said
     assert [branch["name"] for branch in found["branches"]] == ["small"]
     assert found["dropped"][0]["spent"] == pytest.approx(12 * 4 * 0.02)

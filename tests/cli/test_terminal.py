@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -12,8 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import how_many
 from command_line import keff
+from keff.cli._console import ResultConsole
+from keff.records import FOLDED, text_table
 
 pytestmark = pytest.mark.slow
 CODES = re.compile(r"\x1b\[[0-9;]*m")
@@ -154,3 +160,71 @@ def test_policies_to_replay_come_after_the_log(tmp_path: Path) -> None:
         keff("replay", log, "--policy", "lead_k:2,cap=4", "--policy", "fixed:2", "--json").stdout
         == keff("replay", log, "lead_k:2,cap=4", "fixed:2", "--json").stdout
     )
+
+
+CELLS = st.text(st.characters(categories=("L", "N"), include_characters="/,:"), min_size=1, max_size=40)
+
+
+@settings(max_examples=how_many.examples(100), deadline=None)
+@given(
+    names=st.lists(CELLS, min_size=1, max_size=4),
+    numbers=st.lists(st.lists(st.integers(0, 10**12), min_size=4, max_size=4), min_size=4, max_size=4),
+    width=st.integers(40, 120),
+)
+def test_a_table_cuts_nothing_and_is_no_wider_than_asked(
+    names: list[str], numbers: list[list[int]], width: int
+) -> None:
+    body = [(name, *(f"{cell:,}" for cell in row)) for name, row in zip(names, numbers, strict=False)]
+    shown = text_table(("policy", "a", "b", "c", "d"), body, width)
+    assert max(map(len, shown.splitlines())) <= max(width, FOLDED)
+    whole = "".join(shown.split())
+    for name, *cells in body:
+        assert all(cell in shown for cell in cells)
+        assert name in whole
+
+
+def test_a_table_that_fits_is_one_and_what_does_not_follows() -> None:
+    head, row = ("policy", "accuracy", "tokens"), ("lead_k:3", "71.9%", "6")
+    assert text_table(head, [row]) == "policy    accuracy  tokens\nlead_k:3     71.9%       6"
+    assert text_table(head, [row], 20) == (
+        "policy    accuracy\nlead_k:3     71.9%\n\npolicy    tokens\nlead_k:3       6"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("keff ana", {"analyze"}), ("keff analyze --bud", {"--budget", "--budget-dollars"})],
+)
+def test_the_shell_completes_commands_and_their_options(typed: str, offered: set[str]) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    for how, wanted in (("complete_bash", offered), ("source_bash", {"complete"})):
+        asked = os.environ | words | {"_KEFF_COMPLETE": how}
+        done = subprocess.run(
+            [Path(sys.executable).with_name("keff")], env=asked, capture_output=True, text=True
+        )
+        assert wanted <= set(done.stdout.split()), done.stderr
+
+
+def test_a_pipe_has_80_columns_unless_columns_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, width in (("", 80), ("60", 60), ("200", 200)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert ResultConsole(file=io.StringIO()).width == width
+    monkeypatch.delenv("COLUMNS")
+    assert ResultConsole(file=io.StringIO()).width == 80
+
+
+def test_what_python_prints_is_what_the_terminal_shows(tmp_path: Path) -> None:
+    import keff as library
+
+    log = write_log(tmp_path / "a.jsonl", 30, 8)
+    other = write_log(tmp_path / "b.jsonl", 30, 4)
+    policies = ["lead_k:2,cap=8", "fixed:4"]
+    for found, command in (
+        (library.replay(log, policies), ("replay", log, *policies)),
+        (library.mix(log, other, names=["a", "b"]), ("mix", log, other)),
+    ):
+        shown = keff(*command, COLUMNS="80").stdout
+        # A terminal folds sentences, which print does not.
+        assert " ".join(shown.split()) in " ".join(str(found).split())
+        assert found.line() == str(found).split("\n")[0]
+        assert "<table>" in found._repr_html_() and len(repr(found)) < 300

@@ -102,6 +102,12 @@ def build(arguments: list[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
 
+    if "_KEFF_COMPLETE" in os.environ:
+        # A shell asks: typer knows how to answer, and the words so far say of which command.
+        importlib.import_module("typer.completion").completion_init()
+        words = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+        arguments = words.split()[1:]
+
     @app.callback()
     def root(  # pyright: ignore[reportUnusedFunction]
         version: bool = typer.Option(

@@ -15,7 +15,7 @@ from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.prices import path_costs
 from keff.cli._console import progress_console
 from keff.cli._preflight import is_paid, limits, sample_as_wished, usage
-from keff.cli._sampling import Wishes, report
+from keff.cli._sampling import Together, Wishes, report
 from keff.errors import UsageError
 from keff.policies._branches import NAME
 from keff.policy import Policy, parse_policy
@@ -105,19 +105,26 @@ def draw_branches(
     first = next(iter(branches.values()))
     purse = _Purse(first.token_budget, first.max_cost)
     wanted = dict(branches)
-    sizes = _rounds(first.n)
+    sizes, together, drawn = _rounds(first.n), Together(), dict[str, tuple[Job, Progress]]()
     for number, size in enumerate(sizes):
         if number == 1:
             wanted = _fewer_of_the_dear(branches)
         going = {name: own for name, own in wanted.items() if keep_all or dropped_by(own.run) is None}
-        for wishes in going.values():
+        if first.n is not None:
+            dropped = (together.held.get(own.run, 0) for name, own in wanted.items() if name not in going)
+            together.wanted = sum(first.n * own.k for own in going.values()) + sum(dropped)
+        for name, wishes in going.items():
             if purse.empty:
                 break
             k = min(wishes.k, FIRST_PATHS) if number == 0 else wishes.k
-            _draw(replace(wishes, n=size, k=k, yes=wishes.yes or number > 0), purse)
+            own = replace(wishes, n=size, k=k, yes=wishes.yes or number > 0)
+            job, now = _draw(own, purse, together)
+            drawn[name] = job, now.after(drawn[name][1]) if name in drawn else now
         if keep_all or size not in LOOKS or size == sizes[-1] or purse.empty or len(going) < 2:
             continue
         _drop_beaten(going, size, prices)
+    for job, progress in drawn.values():
+        report(job, progress, json=False)
     if keep_all:
         for wishes in branches.values():
             (wishes.run / DROPPED).unlink(missing_ok=True)
@@ -159,15 +166,15 @@ def dropped_by(run: Path) -> str | None:
         raise UsageError(f"{mark}: not what a pilot writes; remove it to count the branch in full") from None
 
 
-def _draw(wishes: Wishes, purse: _Purse) -> None:
+def _draw(wishes: Wishes, purse: _Purse, together: Together) -> tuple[Job, Progress]:
     own = replace(wishes, token_budget=purse.tokens, max_cost=purse.dollars)
-    job, drawn = sample_as_wished(own)
-    report(job, drawn, json=False)
+    job, drawn = sample_as_wished(own, together)
     if purse.tokens is not None:
         purse.tokens -= drawn.tokens + drawn.prompt_tokens
     price = limits(own).price
     if purse.dollars is not None and price is not None:
         purse.dollars -= usage(drawn).dollars(price)
+    return job, drawn
 
 
 def _fewer_of_the_dear(branches: Mapping[str, Wishes]) -> dict[str, Wishes]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 from rich.console import Console, ConsoleDimensions
-from rich.padding import Padding
-from rich.text import Text
 
-from keff.records import plain
+from keff.records import TERMINAL, plain, text_table
 
 
 def print_json(value: Mapping[str, object]) -> None:
@@ -32,20 +31,17 @@ def _nobody_reads() -> None:
 # Progress, warnings and logs.
 progress_console = Console(stderr=True, highlight=False)
 
-# Columns of a result that goes to a file or a pipe, unless COLUMNS says how many.
-WIDTH = 120
-
 
 class ResultConsole(Console):
     """The result of a command; a reader that has seen enough, such as ``head``, is no failure."""
 
     @property
     def size(self) -> ConsoleDimensions:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """As wide as COLUMNS says now, else as the terminal; a file or a pipe has ``WIDTH``."""
+        """As wide as COLUMNS says now, else as the terminal; a file or a pipe has 80."""
         told, (width, height) = os.environ.get("COLUMNS", ""), super().size
         if told.isdigit():
             return ConsoleDimensions(int(told), height)
-        return ConsoleDimensions(width if self.is_terminal else WIDTH, height)
+        return ConsoleDimensions(width if self.is_terminal else TERMINAL, height)
 
     def on_broken_pipe(self) -> None:
         """Print no more, and go on."""
@@ -58,15 +54,21 @@ result_console = ResultConsole(highlight=False)
 
 
 def say(text: str, indent: int = 2, *, style: str = "") -> None:
-    """Print one statement: wrapped at words on a terminal, one line where it goes to a file or a pipe.
+    """Print one statement: wrapped at words on a terminal, or where COLUMNS is set, else one line.
 
     A text of several lines is a table, and printed as it is.
     """
-    if result_console.is_terminal and "\n" not in text:
-        result_console.print(Padding(Text(text, style), (0, 0, 0, indent)))
-        return
-    for line in text.split("\n"):
+    if (result_console.is_terminal or "COLUMNS" in os.environ) and "\n" not in text:
+        lines = wrap(text, result_console.width - indent, break_long_words=False, break_on_hyphens=False)
+    else:
+        lines = text.split("\n")
+    for line in lines or [""]:
         result_console.print((" " * indent + line).rstrip(), style=style, markup=False, soft_wrap=True)
+
+
+def tabled(head: Sequence[str], body: Sequence[Sequence[str]], title: str = "") -> None:
+    """Print a table, an empty line before it: the first column is text, the others are numbers."""
+    say("\n" + text_table(head, body, result_console.width, title), 0)
 
 
 def warn(line: str) -> None:

@@ -6,13 +6,10 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from keff.analysis.results.audit import SHOWN, Audit
 from keff.analysis.results.comparison import Better, p_text
 from keff.analysis.results.noise import Noise
-from keff.cli._console import result_console, say, warn
+from keff.cli._console import result_console, say, tabled, warn
 from keff.plugins import missing_extra
 
 # Columns that fit 80 characters; the JSON has all.
@@ -27,18 +24,6 @@ def pages() -> Any:
         raise missing_extra(error, "the page") from error
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Print a table whose first column is text and whose others are numbers."""
-    drawn = Table(
-        title=f"\n{title}" if title else None, title_justify="left", box=None, padding=(0, 2), pad_edge=False
-    )
-    for place, header in enumerate(headers):
-        drawn.add_column(header, justify="right" if place else "left")
-    for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
-    result_console.print(drawn)
-
-
 def print_noise(path: str, found: Noise) -> None:
     """Print how far a score can be trusted: the score, its noise, and the table of power."""
     result_console.print(path, style="bold", markup=False, soft_wrap=True)
@@ -49,8 +34,7 @@ def print_noise(path: str, found: Noise) -> None:
     if found.gap_of_two_runs is not None:
         gap = found.said(found.gap_of_two_runs, points=True)
         say(f"Two runs of one model on these questions differ by chance by up to {gap} (19 of 20 times).")
-    result_console.print()
-    table(*_split(found.rows()))
+    tabled(*_split(found.rows()))
     if found.power:
         repeats = sorted({line.repeats for line in found.power})[:SHOWN_REPEATS]
         by_place = {(line.questions, line.repeats): line for line in found.power}
@@ -65,7 +49,7 @@ def print_noise(path: str, found: Noise) -> None:
             for n in sorted({line.questions for line in found.power})
         ]
         headers = ("questions", *(f"{r} repeat{'s' * (r > 1)}" for r in repeats))
-        table(
+        tabled(
             headers,
             rows,
             "smallest difference of two models found with 80% power: new questions (these questions)",
@@ -78,7 +62,7 @@ def print_noise(path: str, found: Noise) -> None:
             ]
             for line in found.equal_cost[:SHOWN_REPEATS]
         ]
-        table(("questions x repeats", "95%"), rows, "the same number of answers, split otherwise")
+        tabled(("questions x repeats", "95%"), rows, "the same number of answers, split otherwise")
     for note in found.warnings:
         warn(note.message)
 
@@ -86,9 +70,8 @@ def print_noise(path: str, found: Noise) -> None:
 def print_audit(found: Audit) -> None:
     """Print suspect gold answers, the score with theirs, and the ceiling."""
     say(found.line(), 0)
-    result_console.print()
     if found.suspects:
-        table(*_split(found.rows()))
+        tabled(*_split(found.rows()))
     if len(found.suspects) > SHOWN:
         say(f"and {len(found.suspects) - SHOWN} more (--json and --report have all)")
     for note in found.warnings:
@@ -99,7 +82,6 @@ def print_better(pairs: Sequence[Better]) -> None:
     """Print whether the second of each pair is better, by how much, and what would decide it."""
     for pair in pairs:
         say(pair.line(), 0)
-    result_console.print()
     headers = ("", *(f"{pair.second} / {pair.first}" for pair in pairs)) if len(pairs) > 1 else ("", "")
     rows = [
         (
@@ -115,8 +97,7 @@ def print_better(pairs: Sequence[Better]) -> None:
         ("repeats that would find it", [_count(pair.repeats_needed) for pair in pairs]),
         ("shared questions", [f"{pair.shared_questions:,}" for pair in pairs]),
     ]
-    table(headers, [(name, *cells) for name, cells in rows])
-    result_console.print()
+    tabled(headers, [(name, *cells) for name, cells in rows])
 
 
 def _score(pair: Better, value: float) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from keff import plugins
 from keff.cli._console import progress_console
-from keff.cli._sampling import Wishes, draw
+from keff.cli._sampling import Together, Wishes, draw
 from keff.errors import RunError, UsageError
 from keff.sampling.cost import FREE, Price, Usage, price_of
 from keff.sampling.integrity import WASTED
@@ -103,14 +103,17 @@ def is_paid(wishes: Wishes) -> bool:
     return not local and urlsplit(wishes.base_url or "").hostname not in LOOPBACK
 
 
-def sample_as_wished(wishes: Wishes) -> tuple[Job, Progress]:
-    """Draw what the wishes still owe, within their limits, after asking where it may cost money."""
+def sample_as_wished(wishes: Wishes, together: Together | None = None) -> tuple[Job, Progress]:
+    """Draw what the wishes still owe, within their limits, after asking where it may cost money.
+
+    ``together`` has the runs that share one bar.
+    """
     spending = limits(wishes)
     plain = wishes.job()
     gate = Gate(wishes.run, wishes.temperature, open=wishes.keep_going or not is_paid(wishes))
     job = replace(plain, order=replace(plain.order, halt=_first_of(gate.halt, spending.halt())))
     confirm(job, wishes, spending)
-    drawn = draw(job)
+    drawn = draw(job, together)
     if gate.suspect:
         raise RunError(
             f"stopped early: {gate.suspect}. All {drawn.kept + drawn.done} paths are kept in {wishes.run}: "

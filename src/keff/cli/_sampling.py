@@ -7,7 +7,7 @@ import importlib
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -150,9 +150,20 @@ def load_task(name: str, options: dict[str, object]) -> tuple[Task, dict[str, ob
     return plugins.load("task", name, **given), {"name": name, **given}
 
 
-def draw(job: Job) -> orders.Progress:
-    """Draw what the job owes, with a bar on stderr; Ctrl-C and SIGTERM keep what was received."""
-    return asyncio.run(_draw(job))
+@dataclass(slots=True)
+class Together:
+    """What one bar shows of several runs: ``wanted`` paths of all (None: unknown), those each ``held``."""
+
+    wanted: int | None = None
+    held: dict[Path, int] = field(default_factory=dict[Path, int])
+
+
+def draw(job: Job, together: Together | None = None) -> orders.Progress:
+    """Draw what the job owes, with a bar on stderr; Ctrl-C and SIGTERM keep what was received.
+
+    The bar of a run that is one of several counts them all, and goes when the run has its paths.
+    """
+    return asyncio.run(_draw(job, together))
 
 
 def report(job: Job, drawn: orders.Progress, *, json: bool) -> None:
@@ -205,9 +216,9 @@ def check_whole(job: Job, drawn: orders.Progress) -> None:
         raise RunError(f"{what} are still owed in {job.folder}: run the same command to try them again")
 
 
-async def _draw(job: Job) -> orders.Progress:
-    with _bar() as bar:
-        watch = _watcher(bar)
+async def _draw(job: Job, together: Together | None) -> orders.Progress:
+    with _bar(transient=together is not None) as bar:
+        watch = _watcher(bar, job.folder, together or Together())
         work = asyncio.ensure_future(execute(job, watch))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -224,7 +235,7 @@ async def _draw(job: Job) -> orders.Progress:
                 loop.remove_signal_handler(number)
 
 
-def _bar() -> Progress:
+def _bar(*, transient: bool) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -233,11 +244,18 @@ def _bar() -> Progress:
         TextColumn("{task.fields[notes]}"),
         TimeRemainingColumn(compact=True),
         console=progress_console,
+        transient=transient,
     )
 
 
-def _watcher(bar: Progress) -> orders.Watch:
-    task = bar.add_task("sampling", total=None, of="", rate="", notes="")
+def _watcher(bar: Progress, run: Path, together: Together) -> orders.Watch:
+    task = bar.add_task(
+        "sampling" if together.wanted is None else f"sampling {run.name}",
+        total=None,
+        of="",
+        rate="",
+        notes="",
+    )
     begun = time.monotonic()
 
     def watch(progress: orders.Progress) -> None:
@@ -250,7 +268,10 @@ def _watcher(bar: Progress) -> orders.Watch:
         if progress.failed:
             notes += f", {progress.failed} failed"
         rate = f"{progress.tokens / seconds:,.0f} tokens/s" if progress.done else ""
-        of = "" if progress.total is None else f"/{progress.total}"
-        bar.update(task, total=progress.total, completed=held, of=of, rate=rate, notes=notes)
+        together.held[run] = held
+        total = together.wanted or progress.total
+        of = "" if total is None else f"/{total}"
+        completed = sum(together.held.values())
+        bar.update(task, total=total, completed=completed, of=of, rate=rate, notes=notes)
 
     return watch

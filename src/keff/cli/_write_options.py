@@ -9,7 +9,10 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Verbose = Annotated[
-    bool, typer.Option("-v", "--verbose", help="Say more: the rule's finer boundaries, one run's interval.")
+    bool,
+    typer.Option(
+        "-v", "--verbose", rich_help_panel="Output", help="Say more: finer boundaries, further intervals."
+    ),
 ]
 PlanOut = Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")]
 PageOut = Annotated[Path | None, typer.Option("--report", help="Write the report page here.")]

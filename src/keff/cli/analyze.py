@@ -5,14 +5,18 @@ Reads runs of keff and recorded logs.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from keff.analysis.estimates import Settings, analyze
+from keff.analysis.matching import told
 from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.summary import percent, statements
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
-from keff.cli._console import print_json
+from keff.cli._console import print_json, say, tabled, warn
 from keff.cli._grouped import grouped
 from keff.cli._groups import AimOptions, LogOptions, MoneyOptions
 from keff.errors import UsageError
@@ -87,11 +91,39 @@ def show(analyses: list[tuple[Record, Analysis]], *, verbose: bool = False, json
 
 
 def _show_people(analyses: list[tuple[Record, Analysis]], *, verbose: bool) -> None:
-    # What draws tables, or writes a plan, is imported where it is asked for: it takes as long as an analysis.
-    from keff.cli._summary import print_branches, print_summary
-
     if len(analyses) > 1 and all(analysis.k == 1 for _, analysis in analyses):
-        print_branches(analyses)
+        _print_branches(analyses)
         return
     for record, analysis in analyses:
-        print_summary(record, analysis, verbose=verbose)
+        if len(analyses) > 1:
+            say(record.path, 0, style="bold")
+        _print_summary(record, analysis, verbose=verbose)
+
+
+def _print_summary(record: Record, analysis: Analysis, *, verbose: bool = False) -> None:
+    """Print the decision first, then what it rests on."""
+    first, *rest = statements(analysis, verbose=verbose)
+    say(first, 0, style="bold")
+    for statement in rest:
+        say(statement, 0)
+    for line in told(analysis.matching) if verbose else ():
+        say(f"{line[0].upper()}{line[1:]}.", 0)
+    size = f"{analysis.n:,} questions x {analysis.k} paths"
+    say(" · ".join(part for part in (record.path, record.info.task, record.info.model, size) if part), 0)
+    for warning in analysis.warnings:
+        warn(warning.message)
+
+
+def _print_branches(branches: Sequence[tuple[Record, Analysis]]) -> None:
+    """Print branches of one path per question: there is nothing to vote on within one, so a table."""
+    say(f"{len(branches)} records of one path per question: nothing to vote on within one", 0)
+    ranked = sorted(branches, key=lambda pair: -math.inf if pair[1].p is None else pair[1].p, reverse=True)
+    rows = [
+        (record.info.model or record.path, percent(analysis.p), f"{analysis.n:,}")
+        for record, analysis in ranked
+    ]
+    tabled(("record", "accuracy", "questions"), rows)
+    first, *others = (dict.fromkeys(note.message for note in analysis.warnings) for _, analysis in branches)
+    for text in first:
+        if all(text in other for other in others):
+            warn(text)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from keff.analysis.arms import Comparing, compare_all, open_scored
 from keff.analysis.contest import worse_than
@@ -81,7 +80,6 @@ def command(
 
 
 def _show(compared: Comparison | ScoreComparison) -> None:
-    out = _console.result_console
     if isinstance(compared, ScoreComparison):
         print_better(compared.pairs)
         for warning in compared.warnings:
@@ -89,14 +87,8 @@ def _show(compared: Comparison | ScoreComparison) -> None:
         return
     print_better((compared.better,))
     first, second = compared.arms
-    out.print(f"{second.path} against {first.path}", style="bold", markup=False)
-    out.print(f"  {compared.shared_items} shared items, {first.k} paths each\n", markup=False)
-    table = Table(box=None, padding=(0, 2), pad_edge=False)
-    for header in ("", "first", "second", "change"):
-        table.add_column(header, justify="left" if not header else "right", no_wrap=True)
-    for row in compared.rows()[1:]:
-        table.add_row(*row)
-    out.print(table)
+    size = f"{compared.shared_items} shared questions, {first.k} paths each"
+    _console.tabled(("", "first", "second", "change"), compared.rows()[1:], size)
     if second.slots is not None:
         print_slots(second.slots)
         print_blocks(second.blocks)

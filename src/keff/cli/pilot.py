@@ -44,6 +44,7 @@ def command(
     goal: AimOptions,
     branch: a.Branches = None,
     keep_all: a.KeepAll = False,
+    verbose: w.Verbose = False,
     json: w.Json = False,
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
@@ -58,7 +59,8 @@ def command(
         outputs = Outputs(out, page, branch)
         drawn = draw_branches(branches, settings.prices, keep_all=keep_all)
         # What a spent budget left undrawn was said above.
-        mix_runs(drawn, settings, outputs, Opening(partial=True), names=list(branches), json=json)
+        opening = Opening(partial=True)
+        mix_runs(drawn, settings, outputs, opening, names=list(branches), verbose=verbose, json=json)
         return
     priced = replace(money, prices=wishes.prices)
     terms = priced.terms(goal.budget_dollars)
@@ -69,9 +71,8 @@ def command(
     )
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)
-    analyses = analyze_records(
-        [open_record(wishes.run, Opening(texts=page is not None, partial=True))], wanted, out, json=json
-    )
+    record = open_record(wishes.run, Opening(texts=page is not None, partial=True))
+    analyses = analyze_records([record], wanted, out, verbose=verbose, json=json)
     if page is not None:
         write_runs(analyses, page)
     if money.now is None and not json:

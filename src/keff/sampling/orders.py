@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from keff.engine import Capabilities
 from keff.policy import Policy
@@ -59,6 +59,27 @@ class Progress:
     unfinished: int = 0
     rated: int = 0
 
+    def after(self, before: Progress) -> Progress:
+        """Return this session of a run and the one before it as one."""
+        now = replace(self, kept=self.kept - before.done, refused=before.refused | self.refused)
+        now.rules = before.rules + self.rules
+        for name in SUMMED:
+            setattr(now, name, getattr(before, name) + getattr(self, name))
+        return now
+
+
+# What sessions add up to; the other counts are of the run as it is.
+SUMMED = (
+    "done",
+    "failed",
+    "tokens",
+    "prompt_tokens",
+    "cached_tokens",
+    "abstained",
+    "truncated",
+    "estimated",
+    "rated",
+)
 
 Watch = Callable[[Progress], None]
 # Says why no more paths may be asked for (a budget is spent), or None to go on.

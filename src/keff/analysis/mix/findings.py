@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
 
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.escalation import Escalation
 from keff.analysis.mix.prices import Unit
-from keff.records import Interval, Json, Note, plain
+from keff.analysis.results.decision_words import points
+from keff.records import TERMINAL, Finding, Interval, Json, Note, number, plain, text_table
 
 Verdict = Literal["saves", "one branch is enough", "probably saves", "pilot too small"]
 
@@ -119,8 +123,8 @@ class MixAdvice:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class MixFindings:
+@dataclass(frozen=True, slots=True, repr=False)
+class MixFindings(Finding):
     """All that was found of a group of branches on ``n`` shared questions.
 
     ``singles`` are the single branches' plans, ``escalation`` says where the recommended cascade passes
@@ -177,6 +181,83 @@ class MixFindings:
         change = 100 * (advice.cost_ratio.value - 1)
         points = 100 * advice.accuracy_difference.value
         return f"{asked}: {change:+.0f}% cost, {points:+.1f} points against the best single branch's plan."
+
+    def line(self) -> str:
+        """Return the recommendation in words."""
+        return self.headline
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return one line for each branch: accuracy, cost, what it adds, and c with each of them."""
+        names = [branch.name for branch in self.branches]
+        found = [
+            (
+                branch.name,
+                number(branch.p.value, ".1%"),
+                short(branch.cost),
+                "" if branch.adds is None else f"{100 * branch.adds:.1f}",
+                *(number(cell.value) for cell in row),
+            )
+            for branch, row in zip(self.branches, self.c_between, strict=True)
+        ]
+        return [("branch", "accuracy", f"{self.cost_unit} per path", "adds", *names), *found]
+
+    def statements(self, width: int = TERMINAL, *, verbose: bool = False) -> Iterator[str]:
+        """Yield what ``keff mix`` prints; ``verbose`` adds the plan for each worth of a right answer."""
+        advice = self.advice
+        yield self.headline
+        yield f"{advice.verdict[0].upper()}{advice.verdict[1:]}: {advice.plan.policy}"
+        yield f"{advice.because}."
+        if math.isfinite(advice.cost_ratio.value):
+            yield f"Accuracy {advice.accuracy.percent()}, corrected for the choice on this pilot."
+        if math.isfinite(advice.cost_ratio.value) and advice.plan.policy != self.best_single.policy:
+            yield self._against(
+                "the best single branch's plan",
+                self.best_single,
+                advice.cost_ratio,
+                advice.accuracy_difference,
+            )
+            if verbose:
+                yield self._against(
+                    "the cheapest single plan as good", self.cheap_single, *advice.against_cheap
+                )
+        if self.pays_from is None:
+            yield "One branch alone is cheaper and as accurate on this pilot."
+        else:
+            worth = self.amount(self.pays_from)
+            yield f"Worth more than any cheaper single plan from {worth} per right answer."
+        for line, after in zip_longest(self.by_worth, self.by_worth[1:]) if verbose else ():
+            till = "" if after is None else f" to {self.amount(after.worth)}"
+            yield f"From {self.amount(line.worth)}{till} per right answer: {line.plan.policy}"
+        back = "" if self.pays_back is None else f", which the plan saves in {self.pays_back:,} questions"
+        yield f"The recorded paths cost {self.amount(self.pilot_cost)}{back}."
+        head, *body = self.rows()
+        title = f"{len(self.branches)} branches on {self.n} shared questions; correlation of two paths, c"
+        yield "\n" + text_table(head, body, width, title)
+        yield f"\nNo vote passes {self.ceiling.percent()}: on the others no path of any branch is right."
+        plans = [
+            (
+                plan.policy + ("  <- recommended" if plan.policy == advice.plan.policy else ""),
+                plan.accuracy.percent(),
+                short(plan.cost.value),
+            )
+            for plan in self.frontier
+        ]
+        title = "The frontier: no other plan is both cheaper and more accurate here"
+        yield "\n" + text_table(("policy", "accuracy", f"{self.cost_unit} per question"), plans, width, title)
+        for dropped in self.dropped:
+            yield (
+                f"{dropped.name} was dropped after {dropped.questions} questions: "
+                f"{points(dropped.difference)} points against {dropped.by} there, "
+                f"at {dropped.cost_ratio:.3g} times its cost."
+            )
+
+    @staticmethod
+    def _against(what: str, plan: PlanLine, ratio: Interval, difference: Interval) -> str:
+        return f"Against {what} ({plan.policy}): cost x {ratio.text()}, accuracy {points(difference)} points."
+
+    def __str__(self) -> str:
+        """Return what ``keff mix`` prints."""
+        return "\n".join([*self.statements(), *(f"warning: {note.message}" for note in self.warnings)])
 
     def to_dict(self) -> dict[str, Json]:
         """Return the object of ``keff mix --json``; undefined numbers are None."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from keff.records import Finding, Interval, Result
+from keff.records import Finding, Interval, Result, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +104,23 @@ class Combination(Finding):
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return one line for each weighting."""
-        head = ("rule", "weights", "uniform", "cross-fitted", "gain", "best slot", "in-sample oracle")
-        return [
-            head,
-            *(
-                (
-                    row.rule,
-                    row.scheme.replace("_", " "),
-                    f"{row.uniform:.1%}",
-                    f"{row.cross_fitted:.1%}",
-                    f"{row.gain:+.1%} ± {row.se:.1%}",
-                    f"{row.best_slot:.1%}",
-                    f"{row.in_sample:.1%}",
-                )
-                for row in self.weights
-            ),
-        ]
+        return weight_rows(self.weights)
+
+
+def weight_rows(weights: Sequence[WeightedVote]) -> list[tuple[str, ...]]:
+    """Return one line for each weighting, its header first."""
+    head = ("vote", "uniform", "cross-fitted", "gain", "best slot", "in-sample oracle")
+    return [
+        head,
+        *(
+            (
+                f"{row.rule}, {row.scheme.replace('_', ' ')}",
+                number(row.uniform, ".1%"),
+                number(row.cross_fitted, ".1%"),
+                f"{row.gain:+.1%} ± {row.se:.1%}",
+                number(row.best_slot, ".1%"),
+                number(row.in_sample, ".1%"),
+            )
+            for row in weights
+        ),
+    ]

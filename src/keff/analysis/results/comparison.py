@@ -210,6 +210,6 @@ class Comparison(Finding):
                 "–" if plurality is None else plurality.text("+.1%"),
             ),
             ("phi / phi-max", number(first.phi.ratio), number(second.phi.ratio), ""),
-            ("K_eff block / vote", number(first.block_over_vote), number(second.block_over_vote), ""),
+            ("K_eff block/vote", number(first.block_over_vote), number(second.block_over_vote), ""),
             ("slot CV", number(first.slot_cv), number(second.slot_cv), ""),
         ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from keff.analysis.results.decision_words import count, points, reference_words
 from keff.analysis.results.money import Change, Seconds
-from keff.records import Finding, Interval, Note, Result
+from keff.records import TERMINAL, Finding, Interval, Note, Result, text_table
+
+# What a rule has to keep to be named first: the default of ``keff analyze --retain``.
+ASKED = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,12 @@ class ReplayRow(Result):
     seconds_at_once: Seconds | None = None
     change: Change | None = None
     same_answer: Interval | None = None
+
+    @property
+    def keeps(self) -> float | None:
+        """The share of accuracy kept, or without gold answers of answers; None where neither is known."""
+        kept = self.same_answer if self.accuracy is None else self.kept
+        return None if kept is None else kept.value
 
     @property
     def cost(self) -> float:
@@ -103,8 +114,38 @@ class Replay(Finding):
         return f"{self.n} questions x {self.k} recorded paths, {against}"
 
     def line(self) -> str:
-        """Return the size, and how many policies were replayed."""
-        return f"{len(self.policies)} policies on {self.caption()}"
+        """Return which rule to draw by: of those replayed the cheapest that keeps 99%, without a search."""
+        enough = [row for row in self.policies if (row.keeps or 0.0) >= ASKED]
+        of = f"the accuracy of {self.cap} paths" if self.labelled else f"the answers of {self.baseline}"
+        if not enough:
+            return f"None of these {len(self.policies)} policies keeps {ASKED:.0%} of {of}."
+        best = min(enough, key=lambda row: row.cost)
+        kept = _share(best.kept if self.labelled else best.same_answer)
+        told = f"{best.policy} is the cheapest of these that keeps {ASKED:.0%} of {of} ({kept})"
+        told += f": {count(round(best.mean_paths, 1))} instead of {reference_words(self.baseline)}"
+        if best.change is not None and best.policy != self.baseline:
+            told += f" ({_paths_change(best)})"
+            if self.labelled:
+                told += f", accuracy {points(best.change.accuracy)} points"
+        return f"{told}."
+
+    def statements(self, width: int = TERMINAL) -> Iterator[str]:
+        """Yield what ``keff replay`` prints, one statement or table a string."""
+        size = f"{self.n:,} questions x {self.k} paths"
+        if self.labelled:
+            title = f"{size}; kept is the share of plurality@{self.cap}; 95% intervals"
+            measured = MEASURED
+        else:
+            title = f"{size} without gold answers; same answer is that of {self.baseline}; 95% intervals"
+            measured = SAME_ANSWER | {header: MEASURED[header] for header in ("paths", "tokens", "rounds")}
+        yield self.line()
+        for heading, columns in ((title, measured), (f"Change from {self.baseline}", _beside(self))):
+            cells = [[row.policy, *(tell(row) for tell in columns.values())] for row in self.policies]
+            yield "\n" + text_table(("policy", *columns), cells, width, heading)
+
+    def __str__(self) -> str:
+        """Return what ``keff replay`` prints."""
+        return "\n".join([*self.statements(), *(f"warning: {note.message}" for note in self.warnings)])
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return one line for each policy: accuracy in percent, differences in points."""
@@ -139,3 +180,63 @@ def _costs(row: ReplayRow) -> tuple[str, ...]:
 def _hundred(share: Interval | None, digits: int) -> str:
     """Return a share times 100, without a sign for percent: the caption says the unit."""
     return "" if share is None or share.value != share.value else share.percent(digits).replace("%", "")
+
+
+def _share(value: Interval | None) -> str:
+    return "–" if value is None else value.percent()
+
+
+def _beside(replayed: Replay) -> Columns:
+    """Return the columns that are shown where their figures are known."""
+    columns: Columns = {"paths": _paths_change}
+    if replayed.labelled:
+        columns["points"] = _points_change
+    if any(row.dollars is not None for row in replayed.policies):
+        columns["$ per 1,000"] = _per_thousand
+    if any(row.seconds is not None for row in replayed.policies):
+        columns |= {"p50 s": _p50, "p95 s": _p95, "p95 s at once": _at_once}
+    return columns
+
+
+def _paths_change(row: ReplayRow) -> str:
+    if row.change is None:
+        return "–"
+    return f"{row.change.paths.value / (row.mean_paths - row.change.paths.value):+.0%}"
+
+
+def _points_change(row: ReplayRow) -> str:
+    return "–" if row.change is None else points(row.change.accuracy)
+
+
+def _per_thousand(row: ReplayRow) -> str:
+    return "–" if row.dollars is None else f"{1000 * row.dollars.value:.3g}"
+
+
+def _p50(row: ReplayRow) -> str:
+    return _time(row.seconds and row.seconds.p50)
+
+
+def _p95(row: ReplayRow) -> str:
+    return _time(row.seconds and row.seconds.p95)
+
+
+def _at_once(row: ReplayRow) -> str:
+    return _time(row.seconds_at_once and row.seconds_at_once.p95)
+
+
+def _time(value: Interval | None) -> str:
+    return "–" if value is None else value.text(".1f")
+
+
+Columns: TypeAlias = dict[str, Callable[[ReplayRow], str]]
+
+SAME_ANSWER: Columns = {"same answer": lambda row: _share(row.same_answer)}
+
+MEASURED: Columns = {
+    "accuracy": lambda row: _share(row.accuracy),
+    "paths": lambda row: f"{row.mean_paths:.2f}",
+    "kept": lambda row: _share(row.kept),
+    "tokens": lambda row: "–" if row.mean_tokens is None else f"{row.mean_tokens:,.0f}",
+    "rounds": lambda row: f"{row.rounds:.1f}",
+    "points at equal cost": lambda row: points(row.delta_at_equal_cost),
+}

@@ -14,7 +14,7 @@ from keff.stats.voting.diversity import k_eff
 # Doublings: what another path is worth falls that fast.
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128)
 BARS = "▁▂▃▄▅▆▇█"
-# One line of a terminal of 80 columns, its label included.
+# One line of a terminal of 80 columns, its label and its two ends included.
 MOST_BARS = 32
 
 
@@ -128,7 +128,7 @@ def _curve(analysis: Analysis) -> Iterator[str]:
     values = [analysis.plurality[k] for k in ks]
     low, span = min(values), max(values) - min(values) or 1.0
     bars = (BARS[min(int((value - low) / span * len(BARS)), len(BARS) - 1)] for value in values)
-    yield f"plurality at 1 to {last} paths  {''.join(bars)}"
+    yield f"plurality at 1 to {last} paths  {low:.1%} {''.join(bars)} {max(values):.1%}"
 
 
 def _correlation(analysis: Analysis, *, verbose: bool) -> Iterator[str]:
