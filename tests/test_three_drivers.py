@@ -175,7 +175,7 @@ async def served(task: Task, engine: Paced, policy: Policy, pace: Pace) -> dict[
 
     async def judge(answer: Answer) -> list[Drawn]:
         return [
-            Drawn(choice, {}, reader.read(choice, as_json=False).key, confidence=choice["confidence"])
+            Drawn(choice, {}, reader.read(choice).key, confidence=choice["confidence"])
             for choice in answer.choices
         ]
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
 from command_line import keff
-from keff import answers, plugins
+from keff import answers, plugins, self_consistency
 from keff.analysis.estimates import Settings, analyze
 from keff.gateway.vote.extraction import reader_of
 from keff.plan import Plan
@@ -65,31 +69,101 @@ def test_answers_that_are_no_json_or_vote_as_they_are_say_nothing(tmp_path: Path
 
 TEXTS = (
     '{"reasoning": "a", "answer": 42.0}',
+    '{"answer": 42, "confidence": 0.9}',
     'So:\n```json\n{\n  "answer": 42,\n  "reasoning": "b"\n}\n```',
     '<think>{"answer": 1}</think>It is {"answer": 42}, I think.',
     '{"reasoning": "c"}',
+    '{"order": 1, "items": [2.5], "count": 2}',
+    '{"name": "Ann", "age": 42}',
     '{"answer": 42, "answer": 43}',
     '{"answer": 42',
+    '{"reasoning": "not B", "final_answer": "A"}',
+    '{"answer": "1/2", "why": "half"}',
+    '{"answer": true}',
+    '{"answer": ["x", 2]}',
+    '{"x": 1}\n\nFinal answer: 7 km',
+    "The answer is (F).",
+    "Final answer: yes",
+    "Born on May 5, 2020",
+    "SELECT 1",
+    "```python\nx = 1\n```",
     "42",
+)
+SPACES = (
+    "json:fields=answer",
+    "json",
+    "list",
+    "set",
+    "numeric",
+    "choice",
+    "binary",
+    "math",
+    "exact",
+    "text",
+    "date",
+    "quantity",
+    "literal",
+    "label:labels=A,B,yes",
+    "sql",
+    "python",
 )
 
 
-@pytest.mark.parametrize("spec", ["json:fields=answer", "json", "list", "set", "sql"])
+def replayed(texts: Sequence[str], spec: str, file: Path) -> list[str | None]:
+    """Return the keys of whole completions in a log, one question each."""
+    rows = (
+        {"id": str(row), "all_answers": [text, text], "all_texts": [text, text]}
+        for row, text in enumerate(texts)
+    )
+    file.write_text("\n".join(map(json.dumps, rows)))
+    return [row[0] for row in open_record(file, Opening(answer_space=spec)).ballot.keys]
+
+
+async def said(text: str, spec: str) -> str | None:
+    """Return the key of a completion in the library."""
+    body = SimpleNamespace(model_dump=lambda: {"choices": [{"message": {"content": text}}]})
+    create = AsyncMock(return_value=body)
+    client = cast("Any", SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=create))))
+    return (await self_consistency(client, "?", "fixed:1", space=spec, model="m")).keys[0]
+
+
+@pytest.mark.parametrize("spec", SPACES)
 def test_one_text_has_one_key_in_pilot_replay_library_and_gateway(spec: str, tmp_path: Path) -> None:
+    """Whatever the reply is, JSON too: the gateway reads it as the space does, however it was asked for."""
     (tmp_path / "own.jsonl").write_text('{"id": "1", "question": "How many?"}')
     options = {"data": str(tmp_path / "own.jsonl"), "answer_space": spec}
     task = plugins.load("task", "jsonl", **options)
     item = Item("1", ({"role": "user", "content": "How many?"},), space=task.space)
     plan = Plan(policy="fixed:2", estimates={}, space=spec, task={"options": {"name": "jsonl", **options}})
-    gateway, library = reader_of(plan), answers.space(spec)
-    for text in TEXTS:
-        pilot = task.judge(item, Completion(text=text, finish="stop")).key
-        choice: dict[str, Any] = {"message": {"content": text}, "finish_reason": "stop"}
-        assert pilot == answers.read(library, text).key
-        for as_json in (False, True):
-            assert pilot == gateway.read(choice, as_json=as_json).key, (spec, text, as_json)
-        rows = [{"id": str(row), "all_answers": [text, text]} for row in range(3)]
-        (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
-        if pilot is not None and spec.startswith("json"):
-            ballot = open_record(tmp_path / "log.jsonl", Opening(answer_space=spec)).ballot
-            assert {key for row in ballot.keys for key in row} == {pilot}
+    gateway = reader_of(plan)
+    pilot = [task.judge(item, Completion(text=text, finish="stop")).key for text in TEXTS]
+    served = [gateway.read({"message": {"content": text}, "finish_reason": "stop"}).key for text in TEXTS]
+    assert served == pilot
+    assert [asyncio.run(said(text, spec)) for text in TEXTS] == pilot
+    assert replayed(TEXTS, spec, tmp_path / "log.jsonl") == pilot
+    assert any(pilot), "some are read"
+
+
+def test_the_member_that_is_called_answer_is_read_without_what_follows_it() -> None:
+    said = '{"why": "x", "answer": 42, "confidence": 0.9}'
+    for spec, key in (("math", "42"), ("numeric", "42"), ("list", '["42"]'), ("set", '["42"]')):
+        assert answers.read(answers.space(spec), said).key == key
+    assert answers.read(answers.space("math"), '{"answer": "\\\\frac{1}{2}"}').key == "0.5"
+    assert answers.read(answers.space("list"), '{"answer": [1, 2]}').key == '["1","2"]'
+    assert answers.read(answers.space("numeric"), 'The "answer": not said').key is None
+
+
+def test_an_object_that_names_no_answer_votes_as_a_whole_wherever_one_value_is_read() -> None:
+    numeric, one, other = answers.space("numeric"), '{"a": 42, "b": 1}', '```json\n{"b": 1.0,\n "a": 42}\n```'
+    assert answers.read(numeric, one).key == answers.read(numeric, other).key == '{"a":42,"b":1}'
+    assert numeric.key('{"a":42,"b":1}') == '{"a":42,"b":1}' and not numeric.correct('{"a":42,"b":1}', "42")
+    assert answers.read(numeric, '{"final_answer": "42.0", "steps": [1, 2]}').key == "42"
+    assert answers.read(numeric, 'So {"a": 42}, hence 7').key == "7"
+    assert answers.read(numeric, '{"a": 42}\n\nThe answer is 7.').key == "7"
+    assert answers.read(numeric, '```json\n{"a": 42}\n```\nThe answer is 7.').key == "7"
+    assert answers.read(answers.space("math"), "[[1, 2], [3, 4]]").rule != "JSON"
+    for broken in ('{"a": 42, "a": 43}', '{"a": 42, "b": 7', '```json\n{"a": NaN}\n```', '[{"a": 1]'):
+        for name in ("numeric", "text", "choice", "math"):
+            assert answers.read(answers.space(name), broken).key is None
+    cut = answers.read(numeric, '{"answer": 42}', truncated=True)
+    assert (cut.key, cut.rule) == (None, "truncated")

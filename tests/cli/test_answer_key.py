@@ -114,7 +114,7 @@ def test_a_plan_is_refused_without_the_flag_and_served_with_it(
     reader = reader_of(plan)
     assert reader.slow
     choice = {"message": {"content": "I say: the ONE"}, "finish_reason": "stop"}
-    assert reader.read(choice, as_json=False).key == "one"
+    assert reader.read(choice).key == "one"
     monkeypatch.setattr(_trusted, "_TRUSTED", {})
     with pytest.raises(Exception, match="add --answer-key"):
         reader_of(plan)

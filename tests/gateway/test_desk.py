@@ -74,7 +74,7 @@ def test_what_cannot_be_read_in_time_votes_as_it_is_written_and_is_remembered(
     pool.warm(reader)
 
     async def read() -> str | None:
-        return (await AnswerReading(reader, pool, as_json=False).read(choice(HARD[0]))).key
+        return (await AnswerReading(reader, pool).read(choice(HARD[0]))).key
 
     assert asyncio.run(read()) == HARD[0]
     pool._threads.shutdown(wait=True)
@@ -90,10 +90,10 @@ def test_numbers_and_known_forms_need_no_thread(monkeypatch: pytest.MonkeyPatch)
     pool.warm(reader)
 
     async def keys() -> None:
-        known = await AnswerReading(reader, pool, as_json=False).read(choice("x+x"))
+        known = await AnswerReading(reader, pool).read(choice("x+x"))
         monkeypatch.setattr(ReadingThreads, "run", lambda *_: pytest.fail("it went to a thread"))
         for answer, key in (("x+x", known.key), (r"\frac{1}{2}", "0.5"), ("0.50", "0.5")):
-            assert (await AnswerReading(reader, pool, as_json=False).read(choice(answer))).key == key
+            assert (await AnswerReading(reader, pool).read(choice(answer))).key == key
 
     asyncio.run(keys())
     pool.close()
@@ -107,7 +107,7 @@ def test_a_request_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     pool = ReadingThreads()
 
     async def read() -> list[str | None]:
-        at = AnswerReading(reader, pool, as_json=False)
+        at = AnswerReading(reader, pool)
         seen = await asyncio.gather(*(at.read(choice(f"y^{{{n}}}+z_{{99}}")) for n in range(30)))
         return [one.key for one in seen]
 

@@ -10,8 +10,6 @@ import pytest
 
 from fault_server import Script
 from gateway_rig import QUESTION, Rig, make_plan
-from keff.answers import space
-from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.kinds import Settlement
 from keff.plan import Plan
 
@@ -161,32 +159,6 @@ def test_a_schema_that_is_recursive_huge_or_wrong_stops_no_vote(serve: Serve, br
     form = {"type": "json_schema", "json_schema": broken}
     reply = ask(serve(script, planless=True), response_format=form)
     assert json.loads(reply["choices"][0]["message"]["content"])["answer"] == 5
-
-
-TEXTS = [
-    solved(5, 1),
-    f"```json\n{solved(5, 2)}\n```",
-    f"Here it is: {solved(5, 0)}",
-    f"<think>{solved(9, 0)}</think>{solved(6, 1)}",
-    '{"answer": 5, "answer": 6}',
-    '{"reasoning": "x"}',
-    "42",
-    '{"answer": 5.0, "reasoning": ',
-]
-
-
-@pytest.mark.parametrize("spec", ["json:fields=answer", "json", "json:ignore=reasoning", "numeric", "text"])
-@pytest.mark.parametrize("as_json", [False, True])
-def test_a_plan_s_space_reads_in_the_gateway_as_in_the_pilot(spec: str, as_json: bool) -> None:
-    """What the space itself gives is what the pilot, replay and the library count."""
-    reader, made = Reader(space(spec)), space(spec)
-    for text in TEXTS:
-        extracted = made.extract(text)
-        pilot = None if extracted is None else made.key(extracted.answer)
-        message = {"message": {"content": text}, "finish_reason": "stop"}
-        live = reader.read(message, as_json=as_json).key
-        if spec.startswith("json"):
-            assert live == pilot, text
 
 
 def plan(spec: str) -> Plan:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from keff.answers.parts.base import Extracted, Space, golds
 from keff.answers.parts.fields import VotingFields, proposed_fields, schema_of, voting_fields
-from keff.answers.parts.spec import from_command_line, names, space
-from keff.answers.parts.strict_json import canonical_json, is_document, members_of
+from keff.answers.parts.spec import LETTERS, from_command_line, names, of_unknown_options, space
+from keff.answers.parts.strict_json import canonical_json, is_document
 from keff.answers.parts.symbolic import limited, warm
 from keff.answers.parts.trusted import key_spec, settle, trust
 from keff.answers.parts.visible import strip_thinking
-from keff.answers.parts.vote import ABSTAINED, Read, VoteCount, once, read, tally, why
+from keff.answers.parts.vote import ABSTAINED, Read, VoteCount, last_answer, once, read, tally, why
 
 __all__ = [
     "ABSTAINED",
+    "LETTERS",
     "SLOW_SPACES",
     "Extracted",
     "Read",
@@ -24,9 +25,10 @@ __all__ = [
     "golds",
     "is_document",
     "key_spec",
+    "last_answer",
     "limited",
-    "members_of",
     "names",
+    "of_unknown_options",
     "once",
     "proposed_fields",
     "read",

@@ -124,9 +124,7 @@ class Service:
         as_json = str(fields(view.get("response_format")).get("type")).startswith("json")
         if self.options.append_answer_format and reader is not None and not as_json and not view.get("tools"):
             ask.end_with(reader.space.contract)
-        job = RequestJob(
-            name, ask, policy, stale, self._shadowed(policy), as_json, caller, reader=reader, asked=about
-        )
+        job = RequestJob(name, ask, policy, stale, self._shadowed(policy), caller, reader=reader, asked=about)
         job.baseline = self.baseline
         if self.board is None:
             job.head = ask.head(self.gives_logprobs and reads_logprobs(policy, self.verifier))
@@ -252,7 +250,7 @@ class Service:
             self.take(job, answer)
             return answer
 
-        desk = None if job.reader is None else AnswerReading(job.reader, self.pool, as_json=job.as_json)
+        desk = None if job.reader is None else AnswerReading(job.reader, self.pool)
 
         async def judge(answer: Answer) -> list[Drawn]:
             ratings = await self._ratings(job, answer.choices)

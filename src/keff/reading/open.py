@@ -337,7 +337,7 @@ def _as_said(info: LogInfo) -> Reading:
 
 
 def _by_space(spec: str) -> Reading:
-    space = answers.space(spec)
+    space = answers.of_unknown_options(spec)
     # A log does not say how many options a question had: any label may be an answer.
     keyed = answers.space("choice", labels=LABELS) if spec == "choice" else space
 

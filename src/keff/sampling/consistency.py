@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 import openai
 
-from keff.answers import Space, space
+from keff.answers import Space, of_unknown_options, read, space
 from keff.errors import EngineError, UsageError
 from keff.policy import (
     Policy,
@@ -164,7 +164,7 @@ async def self_consistency(
         request["model"] = request["model"] or await _only_model(client)
         talk = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
         return await _PathsOfQuestion(
-            client, rule, _space(space), in_flight, {"messages": talk, **request}
+            client, rule, of_unknown_options(space), in_flight, {"messages": talk, **request}
         ).run()
     except openai.OpenAIError as error:
         raise EngineError(f"the server failed: {error}") from error
@@ -291,5 +291,4 @@ class _PathsOfQuestion:
     def _key(self, path: Completion) -> str | None:
         if path.refusal:
             return None
-        extraction = self.space.extract(path.text, truncated=path.finish in ("length", "cancelled"))
-        return None if extraction is None else self.space.key(extraction.answer)
+        return read(self.space, path.text, truncated=path.finish in ("length", "cancelled")).key

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from keff.answers import Extracted, Space, space, strip_thinking, why
+from keff.answers import Extracted, Space, last_answer, space, strip_thinking, why
 from keff.errors import TaskError
 from keff.narrow import entries, is_array
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
@@ -138,18 +138,11 @@ class Jsonl(SpacedTask):
         return "" if item.meta.get("own_prompt") else super().contract(item)
 
     def read(self, item: Item | None, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Return the last match of the user's expression (group 1, if it has one); else as the space reads.
-
-        On truncated text a match that reaches the end is not used: it may be cut.
-        """
+        """Return the last match of the user's expression, where there is one; else as the space reads."""
         if self.regex is None:
             return super().read(item, text, truncated=truncated)
-        text = strip_thinking(text)
-        last = None
-        for match in self.regex.finditer(text):
-            if match[bool(self.regex.groups)] and not (truncated and match.end() == len(text)):
-                last = match
-        return None if last is None else Extracted(last[bool(self.regex.groups)].strip(), "regex")
+        answer = last_answer(self.regex, text, truncated)
+        return None if answer is None else Extracted(answer, "regex")
 
     def why(self, item: Item | None, text: str) -> str:
         """Return why a completion abstains: the expression does not match, or what it matched has no key."""

@@ -13,16 +13,80 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from keff import plugins
-from keff.answers.parts.base import Space, complete
+from keff.answers.parts import strict_json
+from keff.answers.parts.base import Extracted, Space, complete
+from keff.answers.parts.strict_json import NotRead
+from keff.answers.parts.visible import strip_thinking
 from keff.errors import PluginError, TaskError, UsageError, unknown
 
 _OPTION = re.compile(r"\s*([a-z_]+)\s*=(.*)", re.DOTALL)
 _TABLE = "table"
+# The options of a choice where its question does not tell them.
+LETTERS = ("A", "B", "C", "D", "E")
+# Spaces whose answers are one value, of which a JSON document may hold many.
+ONE_VALUE = frozenset({"numeric", "choice", "binary", "math", "date", "quantity", "label"})
+# Members of a JSON reply that hold the answer.
+ANSWER_MEMBERS = ("answer", "final_answer", "final answer")
+_OBJECT = re.compile(r'\{\s*"')
+_DOCUMENT = re.compile(r'\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?(?:\[\s*)?\{\s*"', re.IGNORECASE)
 # Characters of a synonym table, which becomes a part of the spec.
 LARGEST_TABLE = 1_000_000
+
+
+class OfDocuments:
+    """A space of one value that also reads replies which are JSON objects, or arrays of them.
+
+    Its value is the member that is called the answer, where the space has a key for it; else the document
+    votes as a whole, so that two objects never agree because some number or letter in them does. What begins
+    as such a document and breaks off, or is no JSON, abstains.
+    """
+
+    def __init__(self, plain: Space) -> None:
+        self.plain = plain
+        self.name, self.closed, self.contract = plain.name, plain.closed, plain.contract
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the space has besides."""
+        if name == "plain":
+            raise AttributeError(name)
+        return getattr(self.plain, name)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the spaces are the same."""
+        return isinstance(other, OfDocuments) and self.plain == other.plain
+
+    def __hash__(self) -> int:
+        """Return the hash of the space."""
+        return hash(self.plain)
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read the member that is the answer, else the document; any other text as the space does."""
+        if _OBJECT.search(text) and _DOCUMENT.match(shown := strip_thinking(text)):
+            try:
+                document = strict_json.unfenced(shown)
+            except NotRead:
+                # Words behind a whole document may say what the answer is.
+                if not strict_json.begins_whole(shown):
+                    return None
+            else:
+                members = {} if truncated else strict_json.members_of(document)
+                said = (members[name] for name in ANSWER_MEMBERS if name in members)
+                answer = next((each for each in said if self.plain.key(each) is not None), document)
+                return None if truncated else Extracted(answer, "JSON")
+        return self.plain.extract(text, truncated=truncated)
+
+    def key(self, answer: str) -> str | None:
+        """Return the key of a value, or the canonical JSON of a document."""
+        if answer[:1] in ("{", "[") and _DOCUMENT.match(answer):
+            return strict_json.canonical_json(answer)
+        return self.plain.key(answer)
+
+    def correct(self, answer: str, gold: object) -> bool:
+        """Return whether the value agrees with the gold answer; a document is no value."""
+        return self.plain.correct(answer, gold)
 
 
 def names() -> list[str]:
@@ -39,12 +103,21 @@ def space(spec: str, **options: object) -> Space:
     if not plugins.has("space", name):
         raise TaskError(unknown("answer space", name, names()))
     try:
-        return complete(plugins.load("space", name, **given, **options), name)
+        made = complete(plugins.load("space", name, **given, **options), name)
+        return OfDocuments(made) if name in ONE_VALUE else made
     except PluginError as error:
         # A missing package is no wrong spec: its line says what to install.
         raise (error if error.__cause__ else TaskError(f"answer {error}")) from error.__cause__
     except (TypeError, ValueError) as error:
         raise TaskError(f"answer space {name}: {error}") from error
+
+
+def of_unknown_options(spec: str) -> Space:
+    """Return the space that reads texts of questions whose options nobody states: ``choice`` has A to E.
+
+    Not more: "I" is a word more often than an option.
+    """
+    return space(spec, labels=LETTERS) if spec == "choice" else space(spec)
 
 
 @lru_cache(maxsize=256)

@@ -88,12 +88,11 @@ def canonical_json(text: str) -> str | None:
 
 
 def members_of(text: str) -> dict[str, str]:
-    """Return the members of a text that is one JSON object, strings as they are and others as JSON."""
+    """Return the members of a JSON object, strings as they are and others as JSON; none of other text."""
     try:
-        value = value_of(_without_fence(text))
+        members = fields(value_of(text))
     except NotRead:
         return {}
-    members = fields(value)
     return {name: each if isinstance(each, str) else canonical(each) for name, each in members.items()}
 
 
@@ -112,6 +111,16 @@ def unfenced(text: str) -> str:
         raise NotRead("not a JSON object or array")
     value_of(text)
     return text
+
+
+def begins_whole(text: str) -> bool:
+    """Return whether a text begins with a whole JSON object or array, fenced or bare, whatever follows."""
+    start = text.find("\n") if text.lstrip().startswith(MARK) else 0
+    try:
+        decoded(text, len(text) - len(text[start:].lstrip()))
+    except NotRead:
+        return False
+    return True
 
 
 def _without_fence(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from keff.answers.parts.base import Explains, Space
+from keff.answers.parts.visible import strip_thinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,18 @@ def read(space: Space, text: str, *, truncated: bool = False) -> Read:
 def why(space: Space, text: str) -> str:
     """Return why a text or an answer abstains, in a few words."""
     return (space.why(text) if isinstance(space, Explains) else None) or ABSTAINED
+
+
+def last_answer(regex: re.Pattern[str], text: str, truncated: bool = False) -> str | None:
+    """Return the last match of an expression of the user's (group 1, if it has one); thinking is never read.
+
+    On truncated text a match that reaches the end is not used: it may be cut.
+    """
+    text, last = strip_thinking(text), None
+    for match in regex.finditer(text):
+        if match[bool(regex.groups)] and not (truncated and match.end() == len(text)):
+            last = match
+    return None if last is None else last[bool(regex.groups)].strip()
 
 
 def once(function: Callable[[str], T]) -> Callable[[str], T]:

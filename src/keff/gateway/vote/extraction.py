@@ -1,4 +1,4 @@
-"""How the answer of one path is read and compared: by the plan's answer space, or as canonical JSON."""
+"""How the answer of one path is read and compared: by the plan's answer space, as in the pilot."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from keff.answers import (
     SLOW_SPACES,
     Space,
     canonical_json,
-    is_document,
-    members_of,
+    last_answer,
     names,
+    of_unknown_options,
+    read,
     schema_of,
     space,
-    strip_thinking,
 )
 from keff.answers.json import JsonSpace
 from keff.errors import KeffError, PlanError, TaskError
@@ -30,19 +30,8 @@ from keff.protocol.reply import finish_reason
 from keff.protocol.values import text_of
 from keff.usercode import without_code
 
-# Spaces that know by themselves what to do with a reply that is a JSON document.
-READ_DOCUMENTS = frozenset({"json", "code", "python", "sql", "list", "set", "literal", "key"})
-
-# Spaces of open answers: a JSON document is one as a whole.
-WHOLE_DOCUMENTS = frozenset({"text", "exact"})
-
-# Members of a JSON reply that hold what the plan's own space reads.
-ANSWER_FIELDS = ("answer", "final_answer", "final answer")
-
 # Spaces that run programs, or a function of the operator's.
 RUNS_CODE = frozenset({"code", "python", "key"})
-
-LETTERS = ("A", "B", "C", "D", "E")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +60,11 @@ class Reader:
         """Whether reading may take long: then it is done in a thread, so that other requests go on."""
         return self.space.name in SLOW_SPACES or self.task is not None
 
-    def read(self, choice: Mapping[str, object], *, as_json: bool) -> PathReading:
+    def read(self, choice: Mapping[str, object]) -> PathReading:
         """Return the vote of one choice of a response.
 
-        A tool call votes on its name and arguments. With ``as_json`` (the client asked for JSON) a text is
-        read as a document: by the plan's own space where that reads JSON, exactly as in the pilot. A refusal
-        and a cut text without an explicit answer abstain.
+        A tool call votes on its name and arguments, and a text as in the pilot, JSON too. A refusal and a cut
+        text without an explicit answer abstain.
         """
         message = fields(choice.get("message"))
         finish = finish_reason(choice.get("finish_reason"))
@@ -87,52 +75,17 @@ class Reader:
             return PathReading(
                 None if truncated else tool_key(message["tool_calls"], self.tool_ignore), truncated
             )
-        text = text_of(message.get("content"))
-        if as_json and not self._reads_by_itself:
-            return PathReading(None if truncated else self.document_key(strip_thinking(text)), truncated)
-        if not truncated and self._is_document(visible := strip_thinking(text)):
-            return PathReading(self.document_key(visible), truncated)
-        return PathReading(self.key(text, truncated), truncated)
-
-    @property
-    def _reads_by_itself(self) -> bool:
-        return self.regex is not None or self.task is not None or self.space.name in READ_DOCUMENTS
-
-    def _is_document(self, text: str) -> bool:
-        return not self._reads_by_itself and is_document(text)
-
-    def document_key(self, text: str) -> str | None:
-        """Return the vote key of a reply that is one JSON object or array; None for one that is not valid.
-
-        The plan's space reads the member ``answer`` where there is one; else the whole document votes, so
-        that two different objects never agree because some number in them does.
-        """
-        if self.space.name not in WHOLE_DOCUMENTS:
-            members = members_of(text)
-            for name in ANSWER_FIELDS:
-                if name in members and (key := self.space.key(members[name])) is not None:
-                    return key
-        return canonical_json(text)
+        return PathReading(self.key(text_of(message.get("content")), truncated), truncated)
 
     def key(self, text: str, truncated: bool) -> str | None:
         """Return the vote key of a text, or None."""
         if self.task is not None:
             answer = self.task.extract(text, truncated=truncated)
             return None if answer is None else self.task.key(answer)
-        if self.regex is not None:
-            answer = _matched(self.regex, strip_thinking(text), truncated)
-        else:
-            extraction = self.space.extract(text, truncated=truncated)
-            answer = None if extraction is None else extraction.answer
+        if self.regex is None:
+            return read(self.space, text, truncated=truncated).key
+        answer = last_answer(self.regex, text, truncated)
         return None if answer is None else self.space.key(answer)
-
-
-def _matched(regex: re.Pattern[str], text: str, truncated: bool) -> str | None:
-    last = None
-    for match in regex.finditer(text):
-        if match[bool(regex.groups)] and not (truncated and match.end() == len(text)):
-            last = match[bool(regex.groups)].strip()
-    return last
 
 
 def tool_key(calls: object, ignored: frozenset[str] = frozenset()) -> str | None:
@@ -230,7 +183,7 @@ def _compiled(regex: Any) -> re.Pattern[str] | None:
 
 def _space(spec: str) -> Space:
     try:
-        return space("choice", labels=LETTERS) if spec == "choice" else space(spec)
+        return of_unknown_options(spec)
     except TaskError as error:
         raise PlanError(f"{error}: name another with --answer-space") from None
 

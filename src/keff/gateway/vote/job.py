@@ -39,7 +39,6 @@ class RequestJob:
     policy: Policy
     stale: list[str]
     shadow: bool
-    as_json: bool
     caller: ClientHeaders = NOBODY
     head: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from keff.answers import (
+    LETTERS,
     Extracted,
     Space,
     VotingFields,
@@ -21,7 +22,7 @@ from keff.answers import (
     strip_thinking,
     voting_fields,
 )
-from keff.gateway.vote.extraction import LETTERS, PathReading, tool_key
+from keff.gateway.vote.extraction import PathReading, tool_key
 from keff.narrow import entries, fields, items
 from keff.protocol.reply import finish_reason
 from keff.protocol.values import Object, text_of

@@ -57,18 +57,18 @@ class ReadingThreads:
 class AnswerReading:
     """Reads the answers of one request."""
 
-    def __init__(self, reader: Reader, pool: ReadingThreads, *, as_json: bool) -> None:
-        self._reader, self._pool, self._as_json = reader, pool, as_json
+    def __init__(self, reader: Reader, pool: ReadingThreads) -> None:
+        self._reader, self._pool = reader, pool
         self._left = REQUEST_SECONDS
         self._turn = asyncio.Lock()
 
     async def read(self, choice: Mapping[str, object]) -> PathReading:
         """Return the vote of one choice."""
         if not self._reader.slow:
-            return self._reader.read(choice, as_json=self._as_json)
+            return self._reader.read(choice)
         if self._reader.task is None:
             with limited(0.0) as limit:
-                at_once = self._reader.read(choice, as_json=self._as_json)
+                at_once = self._reader.read(choice)
             if not limit.missed:
                 return at_once
         else:
@@ -90,4 +90,4 @@ class AnswerReading:
 
     def _within_limit(self, choice: Mapping[str, object]) -> PathReading:
         with limited(ANSWER_SECONDS):
-            return self._reader.read(choice, as_json=self._as_json)
+            return self._reader.read(choice)
