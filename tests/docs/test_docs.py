@@ -35,10 +35,10 @@ def run(command: list[str], folder: Path) -> str:
 
 
 def typed(script: str, folder: Path) -> str:
-    """Run the lines of a shell script; its keff commands in this process, which has imported keff already."""
+    """Run a shell script; its keff commands that redirect nothing in this process, which has it."""
     out, others = "", ""
     for line in [*script.splitlines(), "keff --version"]:
-        if not line.startswith("keff "):
+        if not line.startswith("keff ") or " > " in line:
             others += line + "\n"
             continue
         out += run(["bash", "-euo", "pipefail", "-c", others], folder) if others.strip() else ""

@@ -14,6 +14,7 @@ import pytest
 from gateway_rig import Rig, gateway
 from keff.gateway.upstream.fleet import FAILURES
 from keff.gateway.upstream.server import Address
+from keff.gateway.vote import vote
 from keff.plan import BranchPlan, Plan
 from raw_server import http, raw_server
 
@@ -62,7 +63,10 @@ def branches(upstream: str | None) -> Plan:
     return Plan(policy="cascade:a(fixed:1)/b(fixed:1)", space="numeric", estimates={}, branches=told)
 
 
-def test_a_branch_that_is_down_leaves_what_is_not_voted_on_to_the_fallback() -> None:
+def test_a_branch_that_is_down_leaves_what_is_not_voted_on_to_the_fallback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vote, "LONGEST_PAUSE", 0.01)
     with ExitStack() as stack:
         spare = stack.enter_context(raw_server(named("spare")))
         fallback = Address(url=spare)

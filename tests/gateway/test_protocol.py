@@ -12,6 +12,7 @@ import pytest
 
 from fault_server import Script
 from gateway_rig import QUESTION, Rig
+from keff.gateway.http import protocol
 from keff.gateway.http.protocol import LARGEST_HEAD
 
 Serve = Callable[..., Rig]
@@ -51,7 +52,10 @@ def reply(client: BinaryIO) -> tuple[int, bytes]:
     ],
     ids=["address", "one header", "many headers", "whole", "trailers"],
 )
-def test_a_head_that_is_too_large_is_refused_and_its_connection_closed(serve: Serve, head: bytes) -> None:
+def test_a_head_that_is_too_large_is_refused_and_its_connection_closed(
+    serve: Serve, head: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.5)  # a head that never ends waits so long
     rig = serve(SEVEN)
     with connected(rig) as client:
         try:

@@ -16,9 +16,9 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-ITEMS, PATHS = 50, 8
 KILLS = int(os.environ.get("KEFF_KILLS", "5"))
 """`make bench` kills 20 times."""
+ITEMS, PATHS = 4 * KILLS, 8
 
 
 def committed(run: Path) -> set[tuple[object, ...]]:

@@ -135,7 +135,7 @@ def test_the_search_reaches_98_percent_of_enumeration_in_each_of_1000_cases(part
     """A quarter of the cases here; the others take seconds each and run with the integration tests."""
     rng = np.random.default_rng([1, part])
     worst = 1.0
-    for case in range(250):
+    for case in range(examples(250)):
         branches = 2 + case % 3 // 2
         most = rng.integers(2, 5, branches)
         known, cost = random_law(branches, rng), np.exp(rng.uniform(-2, 2, branches))
