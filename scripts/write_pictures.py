@@ -1,16 +1,24 @@
-"""Write the pictures of the report page: ``python scripts/write_pictures.py RECORD``, with Chromium.
+"""Write the pictures of the documentation from one record: ``python scripts/write_pictures.py RECORD``.
 
-RECORD is a recorded log; README.md and the documentation show the top of its page, light and dark.
+RECORD is a recorded log. README.md and the documentation show the top of its page, light and dark (with
+Chromium), and what a terminal shows in the first minute, as an SVG that plays once.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import resource
 import shutil
+import subprocess
 import sys
 import tempfile
+from io import StringIO
+from itertools import accumulate
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from rich.console import Console
+from rich.text import Text
 
 import keff
 from keff.analysis.terms import Terms
@@ -20,9 +28,72 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 SETTINGS = keff.Settings(terms=Terms(now="8"))
 WIDTH, TITLE = 1120, "GPQA Diamond · Phi-4-reasoning · 198 questions × 160 paths"
 
+MINUTE = (
+    "keff analyze answers.jsonl --now 8",
+    "keff replay answers.jsonl fixed:8 lead_k:2,cap=8 --cap 8 --now 8",
+)
+COLUMNS = 80
+# Seconds between two commands, to read by.
+PAUSE = 4.0
+FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+LINE = re.compile(r'(<text [^>]*clip-path="url\(#\w+-line-(\d+)\)")')
+PLAYED = """
+    text { animation: shown .01s both }
+    @keyframes shown { from { opacity: 0 } }
+    @media (prefers-reduced-motion: reduce), print { text { animation: none } }
+    </style>"""
+
+
+def minute(record: Path) -> list[tuple[str, float]]:
+    """Return what each command of the first minute shows, and the processor seconds that it took.
+
+    On an idle machine those are the seconds that one waits, and other work beside does not change them.
+    """
+    shown: list[tuple[str, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(record, Path(folder) / "answers.jsonl")
+        environment = os.environ | {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
+        for command in MINUTE:
+            program, *arguments = command.split()
+            begun = spent()
+            done = subprocess.run(
+                [Path(sys.executable).with_name(program), *arguments],
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            shown.append((done.stdout, spent() - begun))
+    return shown
+
+
+def spent() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def recording(shown: list[tuple[str, float]]) -> str:
+    """Return the terminal as an SVG, in which each output appears after the seconds that it took."""
+    console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True)
+    lines = list[float]()
+    ends = accumulate(seconds + PAUSE for _, seconds in shown)
+    for command, (output, seconds), end in zip(MINUTE, shown, ends, strict=True):
+        typed, answered = end - PAUSE - seconds, end - PAUSE
+        console.print(Text(f"$ {command}", "bold green"))
+        console.print(Text(output))
+        lines += [typed, *[answered] * (output.count("\n") + 1)]
+    svg = FONTS.sub("", console.export_svg(title="the first minute", unique_id="minute"))
+    svg = LINE.sub(lambda found: f'{found[1]} style="animation-delay:{lines[int(found[2])]:.1f}s"', svg)
+    return svg.replace("</style>", PLAYED.lstrip("\n"), 1)
+
 
 def main(record: Path) -> None:
-    """Write report-light.png and report-dark.png."""
+    """Write first-minute.svg, report-light.png and report-dark.png."""
+    (ASSETS / "first-minute.svg").write_text(recording(minute(record)), "utf-8")
+    # Not needed by who only wants the recording.
+    from playwright.sync_api import sync_playwright
+
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = keff.write_report(record, Path(folder) / "report.html", SETTINGS)
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -21,6 +22,7 @@ from docs_pages import DOCS, PAGES, README, REPO, blocks, commands, offline, pre
 
 pytestmark = pytest.mark.slow
 
+RECORD = REPO.parent / "shared" / "data" / "recorded" / "boinf_gpqa_diamond_Phi-4-reasoning.jsonl"
 EXAMPLES = sorted((REPO / "examples").glob("*.py"))
 
 
@@ -56,6 +58,7 @@ def test_the_quick_start_runs_from_an_empty_folder(tmp_path: Path) -> None:
     assert len(shell) >= 6
     out = typed("\n".join(shell), tmp_path)
     assert "Brackets hold 95% intervals" in out
+    assert "Vote: voting is expected to add" in out
     for name in ("plan.json", "report.html", "estimates.json", "pilot/paths.sqlite"):
         assert (tmp_path / name).stat().st_size > 0
 
@@ -159,6 +162,47 @@ def test_the_study_in_the_documentation_and_those_that_ship_are_studies() -> Non
     assert len(list(cells(Study.model_validate(tomllib.loads(shown))))) == 3 * 2 * 2 - 2 + 1
     for file in (REPO / "studies").glob("*.toml"):
         assert read_study(file).name == file.stem
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last() -> None:
+    pytest.importorskip("altair")
+    notebook = json.loads((REPO / "examples" / "first_hour.ipynb").read_text("utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) >= 5 and all(cell["outputs"] == [] for cell in notebook["cells"] if "outputs" in cell)
+    names: dict[str, Any] = {}
+    for cell in cells:
+        exec(compile(cell, "first_hour.ipynb", "exec"), names)  # as a kernel would, one after the other
+    assert "<table>" in names["analysis"]._repr_html_() and "<table>" in names["replay"]._repr_html_()
+
+
+def test_the_four_paths_are_an_hour_each_without_a_sentence_too_long() -> None:
+    script = module("doors")
+    doors = script.doors()
+    assert list(doors) == ["Cut a bill", "Trust a score", "Reproduce the paper", "Extend keff"]
+    for door, pages in doors.items():
+        assert pages and sum(map(script.words, pages)) <= script.MOST_WORDS, door
+        for page in pages:
+            assert script.too_long(page) == [], page.name
+    text = (DOCS / "index.md").read_text("utf-8").partition("All else")[0]
+    linked = [DOCS / page for page in re.findall(r"\]\(([^)]+\.md)\)", text)]
+    assert linked == [page for pages in doors.values() for page in pages]
+
+
+def test_a_sentence_is_counted_to_its_full_stop_and_code_as_one_word() -> None:
+    script = module("doors")
+    long = " ".join(["word"] * 36)
+    text = f"# Head\n\n{long}.\n\n```sh\n{long}\n```\n\nShort. `{long}` is.\n\n- {long[:40]}\n- Two.\n"
+    assert [len(each.split()) for each in script.sentences(text) if each] == [2, 36, 1, 2, 8, 1]
+
+
+def test_the_recording_shows_what_the_commands_print_now() -> None:
+    script = module("write_pictures")
+    if not RECORD.exists():
+        pytest.skip("no recorded generations beside this checkout")
+    drawn = script.recording(script.minute(RECORD))
+    file = script.ASSETS / "first-minute.svg"
+    made, kept = (re.findall(r"<text[^>]*>([^<]*)</text>", svg) for svg in (drawn, file.read_text("utf-8")))
+    assert kept == made, f"run python scripts/write_pictures.py {RECORD}"
 
 
 def test_the_examples_show_every_way_in() -> None:
