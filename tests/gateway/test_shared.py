@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+import os
 import shutil
 import socket
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -72,17 +77,44 @@ def hosts(url: str, script: Script, n: int = 2, **more: Any) -> Iterator[list[Ri
         yield [stack.enter_context(gateway(upstream, redis=url, **more)) for _ in range(n)]
 
 
-async def flood(rigs: list[Rig], n: int, body: dict[str, Any]) -> list[int]:
+@contextmanager
+def processes(folder: Path, redis_url: str, upstream: str) -> Iterator[list[str]]:
+    """Run two gateways as two hosts do: a process each, in a folder of its own, which hold no common file."""
+    command = [sys.executable, "-m", "keff", "serve", "--port", "0", "--upstream", upstream]
+    with ExitStack() as stack:
+        urls: list[str] = []
+        started: list[subprocess.Popen[str]] = []
+        for name in ("one", "two"):
+            disk = folder / name
+            disk.mkdir()
+            (disk / "keys.toml").write_text(
+                f'[keys.carol]\nsha256 = "{CAROL.digest.hex()}"\npaths_per_day = {CAROL.paths}\n'
+            )
+            own = ["--keys", "keys.toml", "--set", f"redis={redis_url}"]
+            environment = {**os.environ, "HOME": str(disk), "XDG_STATE_HOME": str(disk)}
+            process = subprocess.Popen(
+                [*command, *own], cwd=disk, env=environment, stderr=subprocess.PIPE, text=True
+            )
+            started.append(stack.enter_context(process))
+            stack.callback(process.terminate)
+        for process in started:
+            assert process.stderr is not None
+            urls.append(json.loads(process.stderr.readline())["url"])
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+        yield urls
+
+
+async def flood(urls: list[str], n: int, body: dict[str, Any]) -> list[int]:
     limits = httpx2.Limits(max_connections=None)
     async with httpx2.AsyncClient(timeout=60, limits=limits, headers=BEARER) as client:
-        asked = (client.post(f"{rigs[at % len(rigs)].url}/chat/completions", json=body) for at in range(n))
+        asked = (client.post(f"{urls[at % len(urls)]}/chat/completions", json=body) for at in range(n))
         return [reply.status_code for reply in await asyncio.gather(*asked)]
 
 
-def test_two_hosts_go_past_one_limit_by_one_reservation_at_most(url: str) -> None:
-    script = Script(answer=lambda *_: "The answer is 7.", latency=0.2)
-    with hosts(url, script, options=Options(accounts=(CAROL,))) as rigs:
-        codes = asyncio.run(flood(rigs, 200, {"messages": QUESTION, "keff": {"k": 7}}))
+def test_two_hosts_go_past_one_limit_by_one_reservation_at_most(url: str, tmp_path: Path) -> None:
+    script = Script(answer=lambda *_: "The answer is 7.", latency=0.5)
+    with running(script) as upstream, processes(tmp_path, url, upstream) as urls:
+        codes = asyncio.run(flood(urls, 200, {"model": "m", "messages": QUESTION, "keff": {"k": 7}}))
         ledger = RedisLedger(RedisStore(url))
         until(lambda: ledger.today("carol").held_paths == 0)
         told = ledger.today("carol")
