@@ -58,12 +58,19 @@ class Corked:
         if self.is_closing():
             return
         self._closing = True
-        if self._unread():
-            self._transport.write_eof()
-            self._transport.resume_reading()
-            self._loop.call_later(LINGER_SECONDS, self._transport.close)
-        else:
+        if not self._unread():
             self._transport.close()
+            return
+        try:
+            # Behind what the client has not taken yet, its end is sent with the close.
+            if not self._transport.get_write_buffer_size():
+                self._transport.write_eof()
+        except OSError:
+            # It reset the connection, which the loop has not heard of yet.
+            self._transport.abort()
+            return
+        self._transport.resume_reading()
+        self._loop.call_later(LINGER_SECONDS, self._transport.close)
 
     def is_closing(self) -> bool:
         """Return whether nothing more is sent or taken."""
