@@ -15,7 +15,7 @@ from keff.analysis.mix.escalation import escalation
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, replay_cascade, singles, triples, undominated
-from keff.analysis.mix.shrink import expected_gain, reliability
+from keff.analysis.mix.shrink import LAW, _Prior, reliability
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.analysis.mix.worth import WorthRule
 from keff.errors import PolicyError, UsageError
@@ -157,6 +157,14 @@ def test_differences_between_branches_are_shrunk_by_what_the_pilot_can_tell() ->
     )
 
 
+def expected_gain(plans: list[CandidatePlan]) -> tuple[FloatArray, float]:
+    """Return what each plan is expected to gain over the first, and the reliability of the branches."""
+    seen = np.array([plan.accuracy for plan in plans])
+    ids, every = np.arange(seen.shape[1]), np.arange(len(plans))
+    known = _Prior.of(plans, seen, ids, 0, LAW)
+    return known.expected(seen, ids, 0, every, LAW), known.real
+
+
 def test_a_cascade_is_expected_to_lose_what_its_branches_let_expect() -> None:
     strong, weak = np.array([1.0] * 30 + [0.0] * 10), np.array([1.0] * 14 + [0.0] * 26)
     lucky = strong.copy()
@@ -165,14 +173,14 @@ def test_a_cascade_is_expected_to_lose_what_its_branches_let_expect() -> None:
         CandidatePlan("cascade:b(fixed:1)", "single", (1,), weak, np.full(40, 1.0)),
         CandidatePlan("cascade:b(fixed:1)/a(fixed:1)", "cascade", (1, 0), lucky, np.full(40, 3.0)),
     ]
-    gain, real = expected_gain(made, np.array([plan.accuracy for plan in made]), np.arange(40), 0)
+    gain, real = expected_gain(made)
     assert 0.5 < real < 1 and gain[0] == 0
     assert gain[1] == pytest.approx(real * (weak - strong).mean())
     # It differs nowhere on the pilot, and is believed there; where it differs, its branches speak.
     assert gain[2] == pytest.approx(0)
     lucky[[0, 1, 30, 31, 32]] = 1 - lucky[[0, 1, 30, 31, 32]]
     made[2] = CandidatePlan(made[2].spec, "cascade", (1, 0), lucky, made[2].cost)
-    gain, _ = expected_gain(made, np.array([plan.accuracy for plan in made]), np.arange(40), 0)
+    gain, _ = expected_gain(made)
     assert (lucky - strong).mean() > 0 > gain[2]
     table = PlanTable.of(made)
     assert choose(table, np.arange(40), MixAim()).taken == 0

@@ -21,6 +21,7 @@ from keff.policies._branches import NAME
 from keff.policy import Policy, parse_policy
 from keff.reading.join import align
 from keff.reading.open import Opening, open_record
+from keff.sampling import RUN_FILE
 from keff.sampling.branches import BranchSampler, sample_branches
 from keff.sampling.cost import Price
 from keff.sampling.job import Job, configuration
@@ -190,7 +191,7 @@ def _fewer_of_the_dear(branches: Mapping[str, Wishes]) -> dict[str, Wishes]:
 
 def _path_cost(wishes: Wishes) -> float:
     """Return what a kept path of a branch cost on average: dollars where its price is known, else tokens."""
-    if not (wishes.run / "manifest.json").exists():
+    if not (wishes.run / RUN_FILE).exists():
         return 0.0
     with Run.open(wishes.run) as run:
         tokens = [scored.completion.tokens for item in run.items() for scored in run.kept(item.id)]

@@ -49,8 +49,7 @@ class Switch(Calibrated):
     def decide(self, view: View) -> Sample | Stop:
         """Stop at the first path that is good enough, or at the cap; else draw one more."""
         held, n = self.held(self.spec), min(len(view.keys), self.cap)
-        if len(view.confidence) < n:
-            raise PolicyError(f"{self.spec} needs a confidence for each path: sample with log-probabilities")
+        view.check_confidences(n, self)
         keys, given = view.keys[:n], view.confidence[:n]
         rated = np.isfinite(np.asarray(given, np.float64)).tolist()
         chances: list[float] = held.chance(given).tolist()

@@ -19,7 +19,7 @@ from keff.errors import PluginError, PolicyError
 from keff.policy.giving_up import gave_up, giving_up
 from keff.policy.in_flight import InFlight, RunningVote, cancel_running, fly, in_flight, in_flight_of
 from keff.policy.log_odds import Calibrated, LogOddsVote, calibrated, checked_name, with_calibrations
-from keff.policy.over import Over
+from keff.policy.over import part_of
 from keff.policy.spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
 from keff.policy.view import (
     Branching,
@@ -147,9 +147,8 @@ def policy_now(text: str) -> str:
 
 def confidence_of(policy: Policy) -> str | None:
     """Return the name of the confidence that a policy reads; None where it reads none."""
-    while isinstance(policy, Over) and not isinstance(policy, Calibrated | ConfidenceVote):
-        policy = policy.rule
-    return policy.confidence if isinstance(policy, Calibrated | ConfidenceVote) else None
+    reader = part_of(policy, Calibrated) or part_of(policy, ConfidenceVote)
+    return None if reader is None else reader.confidence
 
 
 def for_one_model(policy: Policy, wanted_by: str) -> None:

@@ -9,17 +9,16 @@ accuracy on average over 62 recorded workloads, at 6 1.3%. So replay decides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.policy.over import Over
-from keff.policy.view import Branching, Fittable, Policy, Sample, Stop, View, Weighting
+from keff.policy.over import Over, part_of
+from keff.policy.view import Branching, Policy, Sample, Stop, View, Weighting
 from keff.policy.waves import everywhere, whole
-from keff.stats.votes import Votes
 from keff.stats.voting.draws import Draws
 
 
@@ -64,10 +63,6 @@ class GivesUp(Over):
         asked = np.where(drawn < self.paths, np.minimum(asked, self.paths - drawn), asked)
         return np.where(alone & (drawn >= self.paths), 0, asked).astype(np.int16)
 
-    def fit(self, pilot: Votes) -> Policy:
-        """Fit the rule, where it can be fitted."""
-        return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self
-
 
 def giving_up(rule: Policy, paths: object) -> Policy:
     """Return a rule that gives up after so many paths that all differ.
@@ -83,6 +78,5 @@ def giving_up(rule: Policy, paths: object) -> Policy:
 
 def gave_up(policy: Policy, keys: Sequence[str | None]) -> bool:
     """Return whether a policy stopped at these votes because they all differ."""
-    while isinstance(policy, Over) and not isinstance(policy, GivesUp):
-        policy = policy.rule
-    return isinstance(policy, GivesUp) and policy.disagree(keys)
+    rule = part_of(policy, GivesUp)
+    return rule is not None and rule.disagree(keys)

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy.log_odds import Answering, Calibrated
-from keff.policy.over import Over, WeighingAsRule
-from keff.policy.view import Fittable, Policy, Sample, Stop, View, Weighting, tally
+from keff.policy.over import Over, WeighingAsRule, part_of
+from keff.policy.view import Policy, Sample, Stop, View, Weighting, tally
 from keff.policy.waves import everywhere, whole
-from keff.stats.votes import IntArray, Votes
+from keff.stats.votes import IntArray
 from keff.stats.voting.draws import Draws
 
 VoteOrder = Literal["arrival", "launch"]
@@ -45,11 +45,6 @@ class InFlight(Over):
     def spec(self) -> str:
         """The string that makes this policy again."""
         return self.spelled(in_flight=self.width, order=self.order)
-
-    @property
-    def monotone(self) -> bool:
-        """Whether a vote for the leader never makes it draw longer."""
-        return self.rule.monotone
 
     def decide(self, view: View) -> Sample | Stop:
         """Stop, or go on to the next vote.
@@ -103,10 +98,6 @@ class InFlight(Over):
         """Return one more path wherever it goes on [n, R, cap + 1]; the votes as they count."""
         return (~self.stops(draws)).astype(np.int16)
 
-    def fit(self, pilot: Votes) -> Policy:
-        """Fit the rule, where it can be fitted."""
-        return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self
-
 
 class VoteInFlight(WeighingAsRule, InFlight):
     """The same for a rule that weighs its votes; its answer is its own."""
@@ -133,9 +124,7 @@ def in_flight(rule: Policy, width: object, order: object = "launch") -> Policy:
 
 def in_flight_of(policy: Policy) -> InFlight | None:
     """Return how a policy keeps paths in flight; None for one that draws in rounds."""
-    while isinstance(policy, Over) and not isinstance(policy, InFlight):
-        policy = policy.rule
-    return policy if isinstance(policy, InFlight) else None
+    return part_of(policy, InFlight)
 
 
 @dataclass

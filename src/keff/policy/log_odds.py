@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.policy.over import Over
-from keff.policy.view import Fittable, Need, Policy, Sample, Stop, Vectorised, View
+from keff.policy.over import Over, part_of
+from keff.policy.view import Need, Policy, Sample, Stop, Vectorised, View
 from keff.records import Logprobs
-from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
+from keff.stats.votes import CONFIDENCE, FloatArray, IntArray
 from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
 
@@ -105,16 +105,10 @@ class LogOddsVote(Over, Calibrated):
         """What a view must carry."""
         return frozenset[Need]({*self.rule.needs, "confidence", *self.unheld})
 
-    @property
-    def monotone(self) -> bool:
-        """A vote for the leader never makes it draw longer where that holds of the rule."""
-        return self.rule.monotone
-
     def decide(self, view: View) -> Sample | Stop:
         """Stop where the rule is satisfied by the weighted sums; else draw one more path."""
         held, n = self.held(self.spec), min(len(view.keys), self.cap)
-        if len(view.confidence) < n:
-            raise PolicyError(f"{self.spec} needs a confidence for each path: sample with log-probabilities")
+        view.check_confidences(n, self)
         totals = _totals(view.keys[:n], held.weight(view.confidence[:n]).tolist())
         first, second = [*sorted(totals.values(), reverse=True), 0.0, 0.0][:2]
         rule, sure = self.rule, None
@@ -157,10 +151,6 @@ class LogOddsVote(Over, Calibrated):
         seen = self.weighed(draws, self.spec).tallies
         return at(seen.leader, stop), None if seen.credit is None else at(seen.credit, stop)
 
-    def fit(self, pilot: Votes) -> LogOddsVote:
-        """Fit the stopping rule, where it can be fitted."""
-        return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self
-
 
 def _totals(keys: Sequence[str | None], weights: Sequence[float]) -> dict[str, float]:
     totals: dict[str, float] = {}
@@ -196,10 +186,7 @@ def logprob_of(summary: Logprobs | None, name: str | None) -> float:
 
 def calibrated(policy: Policy) -> Calibrated | None:
     """Return the part of a policy that reads a calibrated confidence; None where there is none."""
-    inner: object = policy
-    while isinstance(inner, Over) and not isinstance(inner, Calibrated):
-        inner = inner.rule
-    return inner if isinstance(inner, Calibrated) else None
+    return part_of(policy, Calibrated)
 
 
 def with_calibrations(policy: Policy, known: Mapping[str, Calibration]) -> Policy:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
+from keff.errors import PolicyError
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.draws import Draws
 
@@ -30,6 +31,12 @@ class View:
     confidence: Sequence[float] = ()
     branches: Sequence[str] = ()
     launched: Sequence[int] = ()
+
+    def check_confidences(self, n: int, policy: Policy) -> None:
+        """Raise PolicyError where one of the first ``n`` paths has none."""
+        if len(self.confidence) < n:
+            line = "needs a confidence for each path: sample with log-probabilities"
+            raise PolicyError(f"{policy.spec} {line}")
 
 
 @dataclass(frozen=True, slots=True)

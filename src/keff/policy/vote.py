@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from keff.errors import PolicyError
 from keff.policy.over import Over
-from keff.policy.view import Fittable, Need, Sample, Stop, View
-from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
+from keff.policy.view import Need, Sample, Stop, View
+from keff.stats.votes import CONFIDENCE, FloatArray, IntArray
 from keff.stats.voting.draws import Draws
 
 
@@ -36,18 +35,12 @@ class ConfidenceVote(Over):
         """What a view must carry."""
         return frozenset[Need]({*self.rule.needs, "confidence"})
 
-    @property
-    def monotone(self) -> bool:
-        """Whether a vote for the leader never makes it draw longer."""
-        return self.rule.monotone
-
     def decide(self, view: View) -> Sample | Stop:
         """Decide as the stopping rule does; the answer of a stop is the weighted one."""
         decision = self.rule.decide(view)
         if isinstance(decision, Sample):
             return decision
-        if len(view.confidence) < min(len(view.keys), self.cap):
-            raise PolicyError(f"{self.spec} needs a confidence for each path: sample with log-probabilities")
+        view.check_confidences(min(len(view.keys), self.cap), self)
         answer, share = self._vote(view)
         return Stop(answer, share, "weighted_share", decision.reason)
 
@@ -72,7 +65,3 @@ class ConfidenceVote(Over):
         top = np.nanmax(logits, axis=(1, 2), keepdims=True, initial=-np.inf)
         raw = np.where(np.isnan(logits), 0.0, np.exp(np.nan_to_num(logits - top)))
         return raw * (np.arange(draws.cap) < stop[..., None])
-
-    def fit(self, pilot: Votes) -> ConfidenceVote:
-        """Fit the stopping rule, where it can be fitted."""
-        return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self

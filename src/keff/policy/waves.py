@@ -13,8 +13,7 @@ from keff.errors import PolicyError
 from keff.policy.log_odds import Answering
 from keff.policy.over import Over, WeighingAsRule
 from keff.policy.spec import MAX_CAP
-from keff.policy.view import Everywhere, Fittable, Policy, Sample, Stop, Vectorised, View, Weighting
-from keff.stats.votes import Votes
+from keff.policy.view import Everywhere, Policy, Sample, Stop, Vectorised, View, Weighting
 from keff.stats.voting.draws import Draws
 
 
@@ -76,10 +75,6 @@ class InWaves(Over):
             if not len(going):
                 break
         return out.reshape(asked.shape)
-
-    def fit(self, pilot: Votes) -> Policy:
-        """Fit the rule, where it can be fitted."""
-        return type(self)(self.rule.fit(pilot), self.sizes) if isinstance(self.rule, Fittable) else self
 
     def _size(self, turn: int) -> int:
         return self.sizes[min(turn, len(self.sizes) - 1)]

@@ -14,7 +14,7 @@ from keff.errors import UsageError
 from keff.files import whole
 from keff.policy import for_one_model
 from keff.records import Item, Path, Sampling, stable_hash
-from keff.sampling import EMBEDDINGS
+from keff.sampling import EMBEDDINGS, RUN_FILE
 from keff.sampling.manifest import Config, Manifest, sampling_config
 from keff.sampling.orders import Order, Progress, Watch
 from keff.sampling.sampler import sample
@@ -180,7 +180,7 @@ async def draw(job: Job, watch: Watch | None = None) -> Progress:
     config = configuration(job, items[0])
     policy = job.order.policy.spec if job.order.policy else None
     stamp = None if job.verifier is None else job.verifier.stamp
-    if (job.folder / "manifest.json").exists():
+    if (job.folder / RUN_FILE).exists():
         settle_verifier(str(job.folder), Manifest.read(job.folder).code.get(VERIFIER), stamp)
     with Run.write(
         job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options, verifier=stamp

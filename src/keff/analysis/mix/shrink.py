@@ -148,20 +148,6 @@ class _Prior:
         return prior + part * (self.gain[rows] - prior)
 
 
-def expected_gain(
-    plans: Sequence[CandidatePlan], accuracy: Reals, ids: IntArray, best: int, law: Law = LAW
-) -> tuple[FloatArray, float]:
-    """Return each plan's expected gain in accuracy over plan ``best`` [P], and the reliability of branches.
-
-    ``accuracy`` [P, n]. A single branch's: its difference on the pilot times the reliability. Of several
-    branches: the mean of what the branches let expect and of the difference on the pilot, weighted by
-    law.own^2 and its squared error.
-    """
-    known = _Prior.of(plans, accuracy, ids, best, law)
-    every = np.arange(len(plans), dtype=np.int64)
-    return known.expected(accuracy, ids, best, every, law), known.real
-
-
 def errors(values: Reals, ids: IntArray) -> FloatArray:
     """Return the standard error of the mean of each row [P, n], by cluster; infinite for one cluster."""
     units = int(ids.max()) + 1

@@ -24,7 +24,7 @@ from keff.policy import (
     in_flight_of,
 )
 from keff.policy.log_odds import Answering
-from keff.policy.over import Over
+from keff.policy.over import Over, part_of
 from keff.stats.time.latency import ALONE, Crowding
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.draws import Draws, at
@@ -114,11 +114,8 @@ def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE, *, whole: bool
 
 def _answered(policy: Policy, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
     """Return the answers and their credit [n, R] of a policy that stops after ``stop`` paths."""
-    inner = policy
-    while isinstance(inner, Over) and not isinstance(inner, Answering):
-        inner = inner.rule
-    if isinstance(inner, Answering):
-        return inner.answered(draws, stop)
+    if (answering := part_of(policy, Answering)) is not None:
+        return answering.answered(draws, stop)
     if isinstance(policy, Weighting):
         return _weighted(draws, policy.weights(draws, stop), stop)
     seen = draws.tallies

@@ -19,6 +19,7 @@ from typing import Self
 from keff.errors import StoreError
 from keff.files import force
 from keff.records import Item, Path
+from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store._database import DATABASE, clear_errors, connect, take_lock
 from keff.sampling.store._reads import Reads
@@ -101,14 +102,14 @@ class Run(Reads):
             lock = take_lock(folder)
         try:
             manifest = _manifest(config, options or {}, verifier, n=n, k=k, policy=policy)
-            if (folder / "manifest.json").exists():
+            if (folder / RUN_FILE).exists():
                 old = Manifest.read(folder)
                 _refuse_other(folder, old.config, config)
                 manifest = manifest.with_code_of(old)
             elif (folder / DATABASE).exists():
-                raise StoreError(f"{folder} has a {DATABASE} but no manifest.json: use another --run folder")
+                raise StoreError(f"{folder} has a {DATABASE} but no {RUN_FILE}: use another --run folder")
             with clear_errors(folder):
-                if not (folder / "manifest.json").exists():
+                if not (folder / RUN_FILE).exists():
                     # First, so that a kill before the next line leaves a folder that can be resumed.
                     manifest.write(folder)
                 database = connect(folder, readonly=False)
