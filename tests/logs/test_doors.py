@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -183,77 +184,86 @@ def test_responses_and_completions_of_a_batch_are_read(tmp_path: Path) -> None:
     assert [question.answers for question in record.ballot.questions] == [("4",), ("5",)]
 
 
-def test_requests_of_one_prompt_are_one_question_of_vllm(tmp_path: Path) -> None:
-    def output(place: int, text: str, finish: str | None = "stop") -> dict[str, Any]:
-        ids = list(range(len(text)))
-        made = {"index": place, "text": text, "token_ids": ids, "cumulative_logprob": -0.5 * len(ids)}
-        return {**made, "logprobs": None, "finish_reason": finish, "stop_reason": None}
+def recorded(name: str) -> Any:
+    """Return what the script that recorded a file knows to be right."""
+    return json.loads((RECORDED / f"{name}.truth").read_text())
 
-    def request(number: int, prompt: str, *outputs: dict[str, Any]) -> dict[str, Any]:
-        made = {"request_id": str(number), "prompt": prompt, "prompt_token_ids": [1, 2, 3], "finished": True}
-        return {**made, "outputs": list(outputs), "num_cached_tokens": 1}
 
-    rows = [
-        request(0, "2+2?", output(0, "It is 4"), output(1, "5", "length")),
-        request(1, "3+3?", output(0, "6"), output(1, "7"), output(2, "6")),
-        request(2, "2+2?", output(0, "4"), output(1, "4", None)),
-    ]
+def test_outputs_of_vllm_are_paths_of_their_prompt(tmp_path: Path) -> None:
+    truth = recorded("vllm")
+    record = open_record(RECORDED / "vllm_outputs.jsonl", Opening(answer_space="numeric"))
+    for question, said in zip(record.ballot.questions, truth.values(), strict=True):
+        assert [*question.answers] == [answer for answer, _ in said]
+        assert question.confidences == pytest.approx([confidence for _, confidence in said])
+        assert question.truncated == tuple(int(answer is None) for answer, _ in said)
+    assert [question.question for question in record.ballot.questions] == list(truth)
+    # A second session numbers its requests anew: its paths are further ones of the same prompts.
+    rows = [json.loads(line) for line in (RECORDED / "vllm_outputs.jsonl").read_text().splitlines()]
+    again = json.loads(json.dumps(rows))
+    for row in again:
+        row["request_id"] += "9"
+    again[0]["outputs"][0]["finish_reason"] = None
     array = tmp_path / "outputs.json"
-    array.write_text(json.dumps(rows, indent=1))
-    for file in (array, lines(tmp_path / "outputs.jsonl", rows)):
-        record = open_record(file, Opening(answer_space="numeric"))
-        assert [question.question for question in record.ballot.questions] == ["2+2?", "3+3?"]
-        assert record.ballot.questions[0].answers == ("4", None, "4")  # cut before it said so
-        assert record.ballot.questions[1].answers == ("6", "7", "6")
-        assert record.ballot.questions[0].truncated == (0, 1, 0)
-        assert record.ballot.questions[0].confidences == pytest.approx((-0.5, -0.5, -0.5))
+    array.write_text(json.dumps(rows + again, indent=1))
+    for file in (array, lines(tmp_path / "outputs.jsonl", rows + again)):
+        record = open_record(file, Opening(answer_space="numeric", trim=5))
+        assert [question.answers[:3] for question in record.ballot.questions] == [
+            tuple(answer for answer, _ in said) for said in truth.values()
+        ]
         assert "1 paths are left out: each did not finish" in notes(record)["left_out"]
 
 
-def test_trials_of_tau_bench_and_tau2_are_right_or_wrong(tmp_path: Path) -> None:
-    rewards = {("a", 0): 1.0, ("a", 1): 0.0, ("b", 0): 0.9999999, ("b", 1): 0.4}
-    first = tmp_path / "runs.json"
-    runs = [
-        {"task_id": task, "reward": reward, "info": {}, "traj": [{"role": "user"}], "trial": trial}
-        for (task, trial), reward in reversed(rewards.items())
+def test_the_batch_that_vllm_wrote_is_read() -> None:
+    record = open_record(RECORDED / "vllm_batch.jsonl", Opening(answer_space="numeric"))
+    assert [question.id for question in record.ballot.questions] == ["q0", "q1", "q2"]
+    assert [question.answers for question in record.ballot.questions] == [
+        tuple(answer for answer, _ in said) for said in recorded("vllm").values()
     ]
-    first.write_text(json.dumps(runs, indent=2))
-    second = tmp_path / "results.json"
-    agent = {"implementation": "llm_agent", "llm": "m-2"}
-    info = {"num_trials": 2, "user_info": {}, "agent_info": agent, "environment_info": {}}
-    simulations = [
-        {"id": "s", "task_id": task, "trial": trial, "reward_info": {"reward": reward}, "duration": 2.5}
-        for (task, trial), reward in rewards.items()
-    ]
-    lost = {"id": "s", "task_id": "b", "trial": 2, "reward_info": None}
-    content = {"timestamp": "t", "info": info, "tasks": [], "simulations": [*simulations, lost]}
-    second.write_text(json.dumps(content, indent=4))
-    for file in (first, second):
-        record = open_record(file)
-        rows = {question.id: question.correct for question in record.ballot.questions}
-        assert rows == {"a": (1, 0), "b": (1, 0)}
-        assert open_record(file, Opening(threshold=0.4)).ballot.votes.p == 0.75
-    record = open_record(second)
-    assert record.info.model == "m-2"
-    assert "has no reward" in notes(record)["left_out"]
+    # The fourth request of each question was refused.
+    assert notes(record)["left_out"].startswith("3 paths are left out: each failed")
+    assert "numbered_requests" in notes(record)
+
+
+@pytest.mark.parametrize("name", ["tau_bench", "tau2"])
+def test_trials_of_tau_bench_and_tau2_are_right_or_wrong(name: str, tmp_path: Path) -> None:
+    record = open_record(RECORDED / f"{name}.json")
+    rows = {question.id: list(question.correct or ()) for question in record.ballot.questions}
+    assert rows == recorded(name)
+    assert record.info.model == ("openai/toy-1" if name == "tau2" else None)
+    content = json.loads((RECORDED / f"{name}.json").read_text())
+    runs = content["simulations"] if name == "tau2" else content
+    for run in runs:
+        kept = run["reward_info"] if name == "tau2" else run
+        kept["reward"] = 1 - 1e-7 if kept["reward"] else 0.4
+    runs.reverse()
+    lost = {**runs[0], "trial": 9, "reward": None, "reward_info": None}
+    runs.append({**lost, "termination_reason": "infrastructure_error", "messages": []})
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(content))
+    again = open_record(file)
+    assert {question.id: list(question.correct or ()) for question in again.ballot.questions} == rows
+    assert open_record(file, Opening(threshold=0.4)).ballot.votes.p == 1
+    assert "has no reward" in notes(again)["left_out"]
 
 
 def test_results_of_bfcl_are_scored_by_the_file_beside_them(tmp_path: Path) -> None:
-    results = tmp_path / "result" / "m" / "non_live" / "BFCL_v4_simple_python_result.json"
-    score = tmp_path / "score" / "m" / "non_live" / "BFCL_v4_simple_python_score.json"
-    for file in (results, score):
-        file.parent.mkdir(parents=True)
-    rows = [{"id": f"simple_python_{i}", "result": [{"add": '{"a": 1}'}], "latency": 0.5} for i in range(4)]
-    lines(results, rows)
-    assert open_record(results).ballot.votes.correct is None
-    failed = {"id": "simple_python_2", "valid": False, "error": ["wrong count"]}
-    lines(score, [{"accuracy": 0.75, "correct_count": 3, "total_count": 4}, failed])
-    record = open_record(results)
-    assert record.ballot.votes.scored().tolist() == [[1], [1], [0], [1]]
-    assert record.info.model == "m"
-    lines(score, [failed])
-    with pytest.raises(LogError, match="is it a score file"):
-        open_record(results)
+    truth = recorded("bfcl")
+    for repeat in range(2):
+        folder = tmp_path / f"run{repeat}"
+        shutil.copytree(RECORDED / f"bfcl{repeat}", folder)
+        (results,) = folder.rglob("*_result.json")
+        (score,) = folder.rglob("*_score.json")
+        record = open_record(results)
+        assert {question.id: (question.correct or ())[0] for question in record.ballot.questions} == {
+            name: right[repeat] for name, right in truth.items()
+        }
+        assert record.info.model == "openbmb_MiniCPM-SALA-FC"
+        assert record.ballot.votes.tokens is not None
+        score.write_text("".join(score.read_text().splitlines(keepends=True)[1:]))
+        with pytest.raises(LogError, match="is it a score file"):
+            open_record(results)
+        score.unlink()
+        assert open_record(results).ballot.votes.correct is None
 
 
 def test_graded_scores_of_other_tools_are_repeats_as_they_are(tmp_path: Path) -> None:

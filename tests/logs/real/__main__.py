@@ -27,7 +27,7 @@ def write(python: Path, out: Path) -> None:
     # keff and what it needs are looked for last, after the packages of the tools.
     quiet["KEFF_PATH"] = os.pathsep.join([str(HERE.parents[2] / "src"), sysconfig.get_path("purelib")])
     quiet |= {"MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "false", "MLFLOW_ALLOW_FILE_STORE": "1"}
-    for name in ("inspect", "lm_eval", "helm", "traces", "settled"):
+    for name in ("inspect", "lm_eval", "helm", "traces"):
         script = f"write_{name}.py"
         subprocess.run([python, HERE / script, out], check=True, env=quiet)
 

@@ -2,6 +2,7 @@
 
     python write_inspect.py OUT
 
+KEFF_PATH names folders with keff and what it needs: its policy stops the epochs of one log.
 The model is a class of our own: it answers each question by a fixed draw, so what every path said is known.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
@@ -216,6 +218,33 @@ def write_frame(out: Path) -> None:
     frame.to_parquet(out / "inspect_samples_df.parquet")
 
 
+def write_settled(out: Path) -> None:
+    """Write a log whose epochs keff's policy stopped."""
+    # keff's sources and its packages, searched after the environment's own.
+    sys.path += os.environ["KEFF_PATH"].split(os.pathsep)
+    from keff.analysis.early_stopping import StopWhenSettled
+
+    Drawer.counts.clear()
+    task = Task(
+        dataset=questions(),
+        solver=generate(),
+        scorer=match(numeric=True),
+        epochs=12,
+        early_stopping=StopWhenSettled("lead_k:2", answer_space="numeric"),
+        config=GenerateConfig(max_tokens=64),
+    )
+    (log,) = eval(
+        task,
+        model="drawer/toy",
+        log_dir=str(out / "settled"),
+        display="none",
+        max_samples=1,
+        log_level="error",
+    )
+    assert log.status == "success", log.error
+    Path(log.location.removeprefix("file://")).replace(out / "inspect_settled.eval")
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
-    write_frame(Path(sys.argv[1]))
+    for write in (main, write_frame, write_settled):
+        write(Path(sys.argv[1]))
