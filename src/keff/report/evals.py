@@ -43,6 +43,7 @@ def write_noise_page(found: Sequence[tuple[str, Noise]], file: Path) -> None:
 def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], file: Path) -> None:
     """Write the page of a comparison; raises UsageError when it cannot be written."""
     first = pairs[0]
+    alone = len({pair.first for pair in pairs}) == 1
     sheet = Sheet(
         title="Is it better?",
         about=f"{len(pairs)} comparison{'s' * (len(pairs) > 1)} on shared questions",
@@ -52,8 +53,11 @@ def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], fil
             ("p-value", p_text(first.p_adjusted).lstrip("= ")),
         ],
         figure=forest(
-            [Bar(_names(pair), pair.difference, _by_chance(pair)) for pair in pairs],
-            "difference, second minus first",
+            [
+                Bar(pair.second if alone else _names(pair), pair.difference, _by_chance(pair))
+                for pair in pairs
+            ],
+            f"difference, minus {first.first}" if alone else "difference, second minus first",
             shares=first.scale == (0.0, 1.0),
             zero=True,
         ),
@@ -120,6 +124,8 @@ def write_audit_page(found: Audit, file: Path) -> None:
         for each in found.suspects
     ]
     headers = ("id", "question", "gold answer", "agreed", "share", "P(gold is wrong)", "equal as")
+    # A log without texts, or without unequal forms, has nothing to say there.
+    told = [place for place in range(len(headers)) if any(row[place] for row in rows)]
     sheet = Sheet(
         title="Which gold answers are wrong?",
         about=f"{found.n:,} questions, {len(found.branches)} branch{'es' * (len(found.branches) > 1)}",
@@ -130,7 +136,7 @@ def write_audit_page(found: Audit, file: Path) -> None:
         ],
         figure=forest(bars, "share of questions", shares=True, zero=False),
         caption="Lines are 95% intervals over questions like these.",
-        tables=[("Suspects", headers, rows)],
+        tables=[("Suspects", [headers[i] for i in told], [tuple(row[i] for i in told) for row in rows])],
         warnings=found.warnings,
     )
     _write([sheet], file)
@@ -163,7 +169,7 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
             ("The score and its noise", head, rows),
             (
                 "Smallest difference found: new questions (these questions)",
-                ("questions", *map(str, repeats)),
+                ("questions", *(f"{r} repeat{'s' * (r > 1)}" for r in repeats)),
                 power,
             ),
         ],
