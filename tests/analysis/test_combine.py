@@ -88,17 +88,17 @@ def test_confidence_and_hidden_states_have_votes_of_their_own(tmp_path: Path) ->
 
 def test_embeddings_must_fit_the_record(tmp_path: Path) -> None:
     votes = open_record(record(tmp_path, [0.5, 0.5], 20)).ballot.votes
-    assert read_embeddings(tmp_path, None, votes) is None
+    assert read_embeddings(tmp_path, votes) is None
     np.save(tmp_path / "embeddings.npy", np.zeros((20, 2, 3), np.float16))
-    found = read_embeddings(tmp_path, None, votes)
+    found = read_embeddings(tmp_path, votes)
     assert found is not None
     assert found.shape == (20, 2, 3)
-    np.save(tmp_path / "wrong.npy", np.zeros((19, 2, 3)))
+    np.save(tmp_path / "embeddings.npy", np.zeros((19, 2, 3)))
     with pytest.raises(LogError, match=r"shape \(19, 2, 3\), wanted \(20, 2, dimensions\)"):
-        read_embeddings(tmp_path, tmp_path / "wrong.npy", votes)
-    (tmp_path / "text.npy").write_text("no array")
+        read_embeddings(tmp_path, votes)
+    (tmp_path / "embeddings.npy").write_text("no array")
     with pytest.raises(LogError, match="not an array"):
-        read_embeddings(tmp_path, tmp_path / "text.npy", votes)
+        read_embeddings(tmp_path, votes)
 
 
 def test_too_small_a_record_is_refused(tmp_path: Path) -> None:

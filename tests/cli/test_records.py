@@ -88,7 +88,9 @@ def test_combine_and_tables(arms: tuple[Path, Path], tmp_path: Path) -> None:
 def test_import_and_export(arms: tuple[Path, Path], tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "out.jsonl"
     assert good("import", arms[1], "--run", run) == {"run": str(run), "items": 60, "paths": 240}
-    assert good("export", run, "--to", "jsonl", "-o", out)["items"] == 60
+    assert good("export", run, "-o", out)["items"] == 60
+    columns = out.with_suffix(".parquet")
+    assert good("export", run, "-o", columns)["items"] == 60 and columns.read_bytes()[:4] == b"PAR1"
     assert "exists already" in bad("export", run, "-o", out)
     assert good("analyze", out)["c"] == good("analyze", arms[1])["c"]
 

@@ -156,15 +156,13 @@ def gls_r(embeddings: FloatArray, how: Judging) -> GlsR:
     )
 
 
-def read_embeddings(path: Path, file: Path | None, votes: Votes) -> FloatArray | None:
-    """Read the embeddings of a run [n, K, D], by default from beside its paths; None where there are none.
+def read_embeddings(run: Path, votes: Votes) -> FloatArray | None:
+    """Read the embeddings of a run [n, K, D], which lie beside its paths; None where there are none.
 
     Raises LogError when the file is no plain array or does not fit the votes.
     """
-    source = file or path / EMBEDDINGS
+    source = run / EMBEDDINGS
     if not source.is_file():
-        if file is not None:
-            raise LogError(f"{file} does not exist")
         return None
     try:
         array = np.load(source, mmap_mode="r", allow_pickle=False)

@@ -164,12 +164,6 @@ RandomSlots = Annotated[
         "--random-slots", help="Deployment draws its template slots at random.", rich_help_panel=COMPUTED
     ),
 ]
-UnpairedRows = Annotated[
-    bool,
-    typer.Option(
-        "--unpaired-rows", help="The paper's bootstrap: rows, each arm on its own.", rich_help_panel=COMPUTED
-    ),
-]
 Arms = Annotated[
     bool, typer.Option("--arms", help="The two PATHs are arms: compare the second with the first.")
 ]

@@ -83,15 +83,6 @@ Rescore = Annotated[
 Pool = Annotated[
     bool, typer.Option("--pool", help="Read several PATHs as one record.", rich_help_panel=RECORD)
 ]
-Embeddings = Annotated[
-    Path | None,
-    typer.Option(
-        "--embeddings",
-        help="NumPy array [questions, paths, dimensions] for GLS-R (.npy).",
-        show_default="those of the run",
-        rich_help_panel=RECORD,
-    ),
-]
 Columns = Annotated[
     str | None,
     typer.Option(

@@ -29,7 +29,10 @@ TablesOut = Annotated[
     typer.Option("-o", "--out", help="A folder for one file per table.", show_default="stdout"),
 ]
 ExportOut = Annotated[
-    Path | None, typer.Option("-o", "--out", help="The file.", show_default="named after RUN, here")
+    Path | None,
+    typer.Option(
+        "-o", "--out", help="The file; .parquet is Parquet, else JSONL.", show_default="named after RUN, here"
+    ),
 ]
 ReproduceOut = Annotated[
     Path, typer.Option("-o", "--out", help="Where tables, figures and numbers are written.")

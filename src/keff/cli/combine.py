@@ -26,7 +26,6 @@ from keff.reading.several import by_column
 def command(
     path: r.CombinePath,
     out: w.PlanOut = None,
-    embeddings: r.Embeddings = None,
     *,
     log: LogOptions,
     seed: a.AnalysisSeed = 0,
@@ -34,7 +33,7 @@ def command(
 ) -> None:
     """Judge every way of combining the paths of one record."""
     record = by_column(open_arm(path, log.opening()))
-    array = read_embeddings(Path(path), embeddings, record.ballot.votes)
+    array = read_embeddings(Path(path), record.ballot.votes)
     combined = combine_record(record, Judging(seed=seed), array)
     if out is not None:
         plan, notes = slot_plan(record, combined)

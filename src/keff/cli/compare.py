@@ -52,7 +52,6 @@ def command(
     fail_if_worse: FailIfWorse = False,
     report: w.EvalPage = None,
     replicates: a.Replicates = 10_000,
-    unpaired_rows: a.UnpairedRows = False,
     *,
     log: LogOptions,
     seed: a.AnalysisSeed = 0,
@@ -62,7 +61,7 @@ def command(
     if (fail_if_worse or tolerance) and len(arms) < 2:
         raise UsageError("--fail-if-worse compares B with A: give two logs")
     opening = log.opening()
-    how = Comparing(replicates=replicates, design="rows" if unpaired_rows else "paired", seed=seed)
+    how = Comparing(replicates=replicates, seed=seed)
     try:
         scored = [each for arm in arms for each in open_scored(arm, opening, one=len(arms) > 1)]
         compared = compare_all(scored, len(arms) - 1, how)

@@ -5,11 +5,7 @@ JSONL has one line per question.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from keff.cli import _console
 from keff.cli import _read_options as r
@@ -21,17 +17,9 @@ from keff.reading.open import named_part
 from keff.reading.transfer import export_log, export_votes
 
 
-class Targets(StrEnum):
-    """The formats that are written."""
-
-    jsonl = "jsonl"
-    parquet = "parquet"
-
-
 @grouped(without=COPY)
 def command(
     path: r.RunOrLog,
-    to: Annotated[Targets, typer.Option("--to", metavar="jsonl|parquet", help="The format.")] = Targets.jsonl,
     out: w.ExportOut = None,
     texts: w.Texts = True,
     votes: w.Votes = False,
@@ -41,11 +29,12 @@ def command(
 ) -> None:
     """Export the record."""
     path, opening = named_part(path, log.opening())
-    file = out or Path(f"{path.resolve().stem}.{to.value}")
+    file = out or Path(f"{path.resolve().stem}.jsonl")
+    to = "parquet" if file.suffix == ".parquet" else "jsonl"
     if votes:
-        done = export_votes(path, file, to.value, opening)
+        done = export_votes(path, file, to, opening)
     else:
-        done = export_log(path, file, to.value, texts=texts, opening=opening)
+        done = export_log(path, file, to, texts=texts, opening=opening)
     for note in done.notes:
         _console.warn(note.message)
     if json:
