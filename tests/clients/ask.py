@@ -1,7 +1,7 @@
 """Ask a gateway by a foreign client; runs in the environment of ``requirements.txt``, without keff.
 
 ``python ask.py CLIENT URL [MODEL]``: prints what the client got as JSON. Without a model the upstream is a
-stub that knows tools and schemas; with one it is a real server, which is asked for text only.
+stub that knows tools and schemas; with one a real server, which is asked for a text and an object.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 QUESTION = "How many is 6 times 7?"
 KEY = "none"
-SHORT = 16
-"""Tokens that a real server is asked for: a processor draws about thirty a second."""
+SHORT, OBJECT = 16, 96
+"""Tokens of a text and of an object asked of a real server: a processor draws about thirty a second."""
 
 
 class Sum(BaseModel):
@@ -32,6 +32,13 @@ class Solved(BaseModel):
     """A sum with how it was found, which each path writes anew."""
 
     reasoning: str
+    total: int
+
+
+class Brief(BaseModel):
+    """A sum with a reasoning that a small model, held to the schema, brings to its end."""
+
+    reasoning: str = Field(max_length=60)
     total: int
 
 
@@ -61,6 +68,9 @@ def litellm(url: str, model: str, whole: bool) -> dict[str, Any]:
         got["schema"] = json.loads(parsed)
         solved = client.completion(**asked, response_format=Solved).choices[0].message.content
         got["reasoned"] = {"schema": json.loads(solved)}
+    else:
+        brief = client.completion(**asked | {"max_tokens": OBJECT}, response_format=Brief)
+        got["reasoned"] = {"schema": json.loads(brief.choices[0].message.content)}
     return got
 
 
@@ -85,6 +95,10 @@ def langchain(url: str, model: str, whole: bool) -> dict[str, Any]:
         }
         own = ChatOpenAI(model=model, base_url=url, api_key=KEY, use_responses_api=True)
         got["responses"] = own.invoke(QUESTION).text
+    else:
+        longer = ChatOpenAI(model=model, base_url=url, api_key=KEY, max_retries=0, max_tokens=OBJECT)
+        brief = longer.with_structured_output(Brief, method="json_schema").invoke(QUESTION)
+        got["reasoned"] = {"schema": brief.model_dump()}
     return got
 
 
@@ -97,11 +111,11 @@ def pydantic_ai(url: str, model: str, whole: bool) -> dict[str, Any]:
     most = {} if whole else {"max_tokens": SHORT}
     reply = Agent(OpenAIChatModel(model, provider=provider), model_settings=most).run_sync(QUESTION)
     got: dict[str, Any] = {"text": reply.output}
+    from pydantic_ai import NativeOutput, PromptedOutput, ToolOutput
+
     if whole:
         schema = Agent(OpenAIChatModel(model, provider=provider), output_type=Sum).run_sync(QUESTION)
         got["schema"] = schema.output.model_dump()
-        from pydantic_ai import NativeOutput, PromptedOutput, ToolOutput
-
         got["reasoned"] = {
             how.__name__: Agent(OpenAIChatModel(model, provider=provider), output_type=how(Solved))
             .run_sync(QUESTION)
@@ -109,6 +123,10 @@ def pydantic_ai(url: str, model: str, whole: bool) -> dict[str, Any]:
             for how in (ToolOutput, NativeOutput, PromptedOutput)
         }
         got["responses"] = Agent(OpenAIResponsesModel(model, provider=provider)).run_sync(QUESTION).output
+    else:
+        held = Agent(OpenAIChatModel(model, provider=provider), output_type=NativeOutput(Brief))
+        brief = held.run_sync(QUESTION, model_settings={"max_tokens": OBJECT}).output
+        got["reasoned"] = {"schema": brief.model_dump()}
     return got
 
 
@@ -134,6 +152,10 @@ def instructor(url: str, model: str, whole: bool) -> dict[str, Any]:
             .model_dump()
             for mode in (client.Mode.TOOLS, client.Mode.JSON_SCHEMA, client.Mode.JSON, client.Mode.MD_JSON)
         }
+    else:
+        held = client.from_openai(plain, mode=client.Mode.JSON_SCHEMA).chat.completions
+        brief = held.create(model=model, messages=messages, response_model=Brief, max_tokens=OBJECT)
+        got["reasoned"] = {"schema": brief.model_dump()}
     return got
 
 
@@ -152,6 +174,10 @@ def openai(url: str, model: str, whole: bool) -> dict[str, Any]:
             "chat": chat.choices[0].message.parsed.model_dump(),
             "responses": own.output_parsed.model_dump(),
         }
+    else:
+        asked = {"model": model, "messages": messages, "max_tokens": OBJECT}
+        brief = plain.chat.completions.parse(**asked, response_format=Brief).choices[0].message.parsed
+        got["reasoned"] = {"schema": brief.model_dump()}
     return got
 
 
@@ -159,12 +185,23 @@ def dspy(url: str, model: str, whole: bool) -> dict[str, Any]:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     import dspy as client
 
-    del whole
-    lm = client.LM(f"openai/{model}", api_base=url, api_key=KEY, cache=False, num_retries=0)
+    # It asks only models that it knows for objects of a schema.
+    named = model if whole else "gpt-4o-mini"
+    most = {} if whole else {"max_tokens": OBJECT}
+    lm = client.LM(f"openai/{named}", api_base=url, api_key=KEY, cache=False, num_retries=0, **most)
+
+    class Short(client.Signature):
+        """Answer the question."""
+
+        question: str = client.InputField()
+        reasoning: Annotated[str, Field(max_length=60)] = client.OutputField()
+        total: int = client.OutputField()
+
+    ask = client.ChainOfThought("question -> total: int") if whole else client.Predict(Short)
     got: dict[str, Any] = {"reasoned": {}}
-    for adapter in (client.JSONAdapter(), client.ChatAdapter()):
+    for adapter in (client.JSONAdapter(), client.ChatAdapter()) if whole else (client.JSONAdapter(),):
         with client.context(lm=lm, adapter=adapter):
-            found = client.ChainOfThought("question -> total: int")(question=QUESTION)
+            found = ask(question=QUESTION)
         solved = {"reasoning": found.reasoning, "total": found.total}
         got["reasoned"][type(adapter).__name__] = solved
     return got

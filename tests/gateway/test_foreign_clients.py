@@ -100,12 +100,16 @@ def test_a_foreign_client_gets_votes(name: str) -> None:
     assert len(paths) >= 3 * votes
 
 
-@pytest.mark.parametrize("name", [name for name in CLIENTS if name != "dspy"])
+@pytest.mark.parametrize("name", CLIENTS)
 def test_a_foreign_client_and_a_real_model(name: str, smollm2: Path) -> None:
     pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
     from real_server import real_base_url
 
     with gateway(real_base_url(smollm2), planless=True, policy="fixed:2", path_seconds=200) as rig:
         got = ask(name, rig.url, "any")
-        assert rig.metric('keff_requests_total{status="200"}') == len(got.keys() - {"tokens"})
+        reasoned = got.pop("reasoned", {})
+        assert rig.metric('keff_requests_total{status="200"}') == len(got.keys() - {"tokens"}) + len(reasoned)
     assert all(got[how] for how in ("text", "stream") if how in got)
+    assert name == "llm" or reasoned
+    for solved in reasoned.values():
+        assert isinstance(solved["total"], int) and 0 <= len(solved["reasoning"]) <= 60
