@@ -18,8 +18,13 @@ pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 sync_api = pytest.importorskip("playwright.sync_api")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+import keff  # noqa: E402
 from keff.analysis.arms import compare  # noqa: E402
 from keff.analysis.replay import replay  # noqa: E402
+from keff.gateway.traffic.history import History  # noqa: E402
+from keff.gateway.traffic.live_page import page as live_page  # noqa: E402
+from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent  # noqa: E402
+from keff.report.mix_page import write_mix_page  # noqa: E402
 from keff.report.page import write_page  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -106,6 +111,43 @@ def test_every_chart_is_drawn_and_nothing_goes_wrong(opened: Loaded, plain: Path
     assert plain.stat().st_size < 1_500_000
     assert page.locator("h2").first.is_visible()
     assert page.locator(".tiles .value").count() == 2
+
+
+@pytest.fixture(scope="module")
+def side_pages(folder: Path) -> list[Path]:
+    """The page of ``keff mix`` and that of the gateway."""
+    logs = [write_log(folder / f"{name}.jsonl", rows(30, 6, seed)) for seed, name in enumerate("ab")]
+    write_mix_page(keff.mix(*logs, names=["small & <i>cheap</i>", "large"]), folder / "mix.html")
+    history, today = History(), GatewayChange(Baseline("fixed:8", 8))
+    for number in range(60):
+        spent = Spent(2.0, 0.01, 3 + number % 4, 5.0, 300, id=f"r{number}", key="alice", model="m")
+        history.add(spent, today, history.since + 60 * number)
+        history.agreed(0.7, history.since + 60 * number)
+    share = {"value": 0.4, "lo": 0.3, "hi": 0.5}
+    state = {"requests": 60, "paths_per_request": share | {"value": 4.5}, "saved": share, "now": "fixed:8"}
+    (folder / "keff.html").write_bytes(live_page(state, [], history.told()))
+    return [folder / "mix.html", folder / "keff.html"]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_pages_of_mix_and_of_the_gateway_are_for_everyone(
+    browser: Any, side_pages: list[Path], width: int, scheme: str
+) -> None:
+    for file in side_pages:
+        screen = {"width": width, "height": 900}
+        context = browser.new_context(viewport=screen, color_scheme=scheme, bypass_csp=True)
+        page = context.new_page()
+        page.goto(file.as_uri())
+        assert violations(page) == [], file.name
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, (
+            "nothing is wider than the screen"
+        )
+        assert page.locator("h1").count() == 1 and page.locator("svg[role=img]").count() >= 2
+        page.emulate_media(media="print")
+        clipped = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).length"
+        assert page.eval_on_selector_all("figure", clipped) == 0, "a printed figure is whole"
+        assert file.stat().st_size < 1_000_000
+        context.close()
 
 
 def test_marks_have_tooltips(opened: Loaded) -> None:

@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from keff import files
 from keff.analysis.mix.findings import MixFindings, PlanLine, short
-from keff.records import Interval
+from keff.analysis.results.decision_words import points
+from keff.records import Interval, number
 from keff.report.template import filled
 
 # The palette of the other figures, which colour-blind readers can tell apart.
@@ -97,7 +98,10 @@ def worth_figure(mix: MixFindings) -> Markup:
     if mix.pays_from:
         x = min(scales.x(mix.pays_from), WIDE - RIGHT)
         rule = Markup('<line x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}" class="pays"/>')
-        parts += [rule.format(x, TOP, HIGH - BOTTOM), _text("pays from here", x + 6, TOP + 12, "start")]
+        parts += [
+            rule.format(x, TOP, HIGH - BOTTOM),
+            _text("pays from here", x + 6, HIGH - BOTTOM - 10, "start"),
+        ]
     head = Markup('<svg viewBox="0 0 {} {}" role="img" class="frontier"><title>{}</title>').format(
         f"{WIDE:g}", f"{HIGH:g}", "The plan by what a right answer is worth"
     )
@@ -116,13 +120,28 @@ def _scales(across: Sequence[float], marks: Sequence[float]) -> Scales:
     def y(accuracy: float) -> float:
         return HIGH - BOTTOM - (HIGH - TOP - BOTTOM) * (accuracy - bottom) / tall
 
-    steps = [place / (TICKS - 1) for place in range(TICKS)]
-    return Scales(
-        x,
-        y,
-        tuple(math.exp(low + wide * step) for step in steps),
-        tuple(bottom + tall * step for step in steps),
-    )
+    return Scales(x, y, _round_costs(math.exp(low), math.exp(high)), _round_shares(bottom, top))
+
+
+def _round_shares(low: float, high: float) -> tuple[float, ...]:
+    """Return the ticks within an axis of shares, in steps of 1, 2 or 5 of the last digit."""
+    rough = max(high - low, 1e-3) / TICKS
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * times for times in (1, 2, 5, 10) if unit * times >= rough)
+    first = math.ceil(low / step - 1e-9)
+    return tuple(place * step for place in range(first, math.floor(high / step + 1e-9) + 1))
+
+
+def _round_costs(low: float, high: float) -> tuple[float, ...]:
+    """Return the ticks within a logarithmic axis: 1, 2 and 5 of each power of ten, or powers alone."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [times * 10.0**power for power in powers for times in (1, 2, 5)]
+    within = [tick for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
+    if len(within) > 2 * TICKS:
+        every = math.ceil(len(powers) / (2 * TICKS))
+        within = [tick for tick in within if any(tick == 10.0**power for power in powers[::every])]
+    # Within less than a doubling there may be none.
+    return tuple(within) if len(within) > 1 else (low, high)
 
 
 def _axes(scales: Scales, label: str) -> Markup:
@@ -131,7 +150,7 @@ def _axes(scales: Scales, label: str) -> Markup:
         Markup('<line x1="{0:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{2:.1f}" class="grid"/>').format(
             LEFT, WIDE - RIGHT, scales.y(value)
         )
-        + _text(f"{100 * value:.1f}%", LEFT - 8, scales.y(value) + 4, "end")
+        + _text(f"{100 * value:.3g}%", LEFT - 8, scales.y(value) + 4, "end")
         for value in scales.accuracies
     ]
     lines += [_text(short(value), scales.x(value), base + 20, "middle") for value in scales.costs]
@@ -196,9 +215,7 @@ def _spread(heights: Sequence[float]) -> list[float]:
 
 def told(plan: PlanLine) -> str:
     """Return a plan in one line: its policy, accuracy with interval, and cost."""
-    accuracy = plan.accuracy
-    limits = "" if accuracy.lo is None or accuracy.hi is None else f" [{accuracy.lo:.1%}, {accuracy.hi:.1%}]"
-    return f"{plan.policy}: {accuracy.value:.1%}{limits} at {plan.cost.value:.4g}"
+    return f"{plan.policy}: {plan.accuracy.percent()} at {short(plan.cost.value)}"
 
 
 def write_mix_page(mix: MixFindings, file: Path) -> None:
@@ -210,7 +227,7 @@ def render(mix: MixFindings) -> str:
     """Return the page as text; what comes from a record is escaped."""
     return filled(
         "mix.html.j2",
-        {"share": _share, "points": _points, "ratio": _ratio, "number": _number, "amount": mix.amount},
+        {"share": _share, "points": _points, "ratio": Interval.text, "number": short, "amount": mix.amount},
         mix=mix,
         figure=frontier_figure(mix),
         worth=worth_figure(mix),
@@ -219,27 +236,8 @@ def render(mix: MixFindings) -> str:
 
 
 def _share(value: Interval | float | None) -> str:
-    if isinstance(value, Interval):
-        limits = "" if value.lo is None or value.hi is None else f" [{value.lo:.1%}, {value.hi:.1%}]"
-        return f"{_share(value.value)}{limits}"
-    return "–" if value is None or value != value else f"{value:.1%}"
+    return value.percent() if isinstance(value, Interval) else number(value, ".1%")
 
 
 def _points(value: Interval | float | None) -> str:
-    if isinstance(value, Interval):
-        limits = ""
-        if value.lo is not None and value.hi is not None:
-            limits = f" [{100 * value.lo:+.1f}, {100 * value.hi:+.1f}]"
-        return f"{_points(value.value)}{limits}"
-    return "–" if value is None or value != value else f"{100 * value:+.1f}"
-
-
-def _ratio(value: Interval) -> str:
-    if value.value != value.value:
-        return "–"
-    limits = "" if value.lo is None or value.hi is None else f" [{value.lo:.2f}, {value.hi:.2f}]"
-    return f"{value.value:.2f}{limits}"
-
-
-def _number(value: float) -> str:
-    return short(value)
+    return points(value) if isinstance(value, Interval) else number(value and 100 * value, "+.1f")

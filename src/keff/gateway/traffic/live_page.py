@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import time
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +12,7 @@ from keff.protocol.values import Object
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="30">
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>keff gateway</title>
 <style>:root{{color-scheme:light dark;--ink:#1b1f24;--soft:#5b6470;--line:#d4d9df;--back:#fff;--up:#17785a;
 --down:#b3471d}}@media(prefers-color-scheme:dark){{:root{{--ink:#e7eaee;--soft:#a3acb8;--line:#3b424c;
@@ -23,16 +24,20 @@ background:var(--back)}}h1,h2{{line-height:1.2}}.n,figcaption span{{color:var(--
 .t{{overflow-x:auto}}table{{border-collapse:collapse}}td,th{{text-align:left;vertical-align:top;
 padding:.25em 1.5em .25em 0;border-bottom:1px solid var(--line)}}.r td{{white-space:nowrap}}
 figure{{margin:0}}figcaption strong{{font-size:1.35em}}svg{{width:100%;height:auto;display:block}}
-svg text{{font-size:10px;fill:var(--soft)}}.up{{fill:var(--up)}}.down{{fill:var(--down)}}
-svg line{{stroke:var(--line)}}</style>
-<h1>keff gateway</h1>{warning}<div class="g">{charts}</div>
+a{{color:inherit}}svg text{{font-size:10px;fill:var(--soft)}}.up{{fill:var(--up)}}.down{{fill:var(--down)}}
+svg line{{stroke:var(--line)}}@media print{{body{{margin:0;max-width:none}}h2{{break-after:avoid}}
+figure,tr{{break-inside:avoid}}.t{{overflow:visible}}.r td{{white-space:normal}}
+*{{print-color-adjust:exact}}}}</style>
+<main><h1>{headline}</h1><p class="n">keff gateway, {at} UTC. <a href="">Reload</a>{warning}
+<div class="g">{charts}</div>
 <h2>Since {since}</h2>{state}
 <h2>By key and model</h2>{named}
 <h2>Requests that cost most</h2>{dearest}
 <h2>Other rules, on the requests that were drawn on</h2>{others}
 <p class="n">In brackets: 95% intervals; normal for means over requests, Wilson's for shares. Sums and charts
 are of this gateway since its start, in UTC.
-<p>Nothing changes by itself. <code>GET /keff/plan</code> gives a plan made from these requests.</p></html>"""
+<p>Nothing changes by itself. <code>GET /keff/plan</code> gives a plan made from these requests.
+</main></html>"""
 
 # What is charted where it is known against what is deployed today.
 SAVED = ("paths", "tokens", "dollars", "seconds")
@@ -77,14 +82,26 @@ def page(state: Mapping[str, object], others: list[Object], history: Mapping[str
     sums = ("key", "model", "requests", "paths", "tokens", *money, "seconds", *saved)
     request = ("id", "at", "key", "model", "paths", "tokens", *money, "seconds")
     return PAGE.format(
+        headline=_escaped(_headline(state)),
+        at=_clock(time.time()),
         warning=said,
         charts=_charts(history),
         since=_escaped(str(state.get("since"))),
-        state=f'<div class="t"><table>{table}</table></div>',
+        state=f'<div class="t" tabindex="0"><table>{table}</table></div>',
         named=_table(history.get("by_key_and_model"), sums),
         dearest=_table(history.get("dearest"), request),
         others=_rules(others),
     ).encode()
+
+
+def _headline(state: Mapping[str, object]) -> str:
+    """Return what the gateway changes, in words."""
+    requests, saved = state.get("requests") or 0, fields(state.get("saved")).get("value")
+    paths = fields(state.get("paths_per_request")).get("value")
+    if not requests or paths is None:
+        return "No request has been voted on yet"
+    told = f"{_number(requests, '')} requests, {_number(paths, '')} paths each"
+    return told if saved is None else f"{told}: {_number(saved, '%')} saved against {state.get('now')}"
 
 
 def _charts(history: Mapping[str, object]) -> str:
@@ -123,22 +140,28 @@ def _chart(
         for place, value in known
     )
     marks = "".join(
+        f'<line x1="{LEFT}" x2="{WIDTH}" y1="{zero - value * scale:.1f}" y2="{zero - value * scale:.1f}"/>'
         f'<text x="{LEFT - 5}" y="{zero - value * scale + 3:.1f}" text-anchor="end">'
         f"{_escaped(_number(value, unit))}</text>"
         # One that stands where the zero does would hide it.
-        for value in {0.0, *(end for end in (high, low) if abs(end) * scale > 12)}
+        for value in {0.0, *(_round(end) for end in (high, low) if abs(end) * scale > 24)}
     )
     times = f'<text x="{LEFT}" y="{HEIGHT - 4}">{_clock(since)}</text>'
     if len(values) >= FEWEST_BARS:
         end = _clock(since + len(values) * width)
         times += f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">{end}</text>'
-    axis = f'<line x1="{LEFT}" x2="{WIDTH}" y1="{zero:.1f}" y2="{zero:.1f}"/>'
     shown = "not known" if total is None else _number(total, unit)
     return (
         f"<figure><figcaption><strong>{_escaped(shown)}</strong> <span>{_escaped(words)}</span></figcaption>"
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_escaped(words)}, over time">'
-        f"{axis}{bars}{marks}{times}</svg></figure>"
+        f"{bars}{marks}{times}</svg></figure>"
     )
+
+
+def _round(end: float) -> float:
+    """Return the largest 1, 2 or 5 of a power of ten that the axis reaches: people read by round numbers."""
+    unit = 10.0 ** math.floor(math.log10(abs(end)))
+    return math.copysign(max(unit * times for times in (1, 2, 5) if unit * times <= abs(end)), end)
 
 
 def _words(name: str) -> str:
@@ -159,7 +182,7 @@ def _table(rows: object, columns: Sequence[str]) -> str:
         return "<p>None so far."
     head = "".join(f"<th>{_words(name)}" for name in kept)
     body = "".join("<tr>" + "".join(f"<td>{_cell(row.get(name, 0), '')}" for name in kept) for row in given)
-    return f'<div class="t"><table class="r"><tr>{head}{body}</table></div>'
+    return f'<div class="t" tabindex="0"><table class="r"><tr>{head}{body}</table></div>'
 
 
 def _changes(change: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -188,7 +211,7 @@ def _rules(others: list[Object]) -> str:
         "<tr>" + "".join(f"<td>{_cell(cell, unit)}" for cell, unit in zip(row.values(), units, strict=True))
         for row in others
     )
-    return f'<div class="t"><table class="r">{head}{"".join(rows)}</table></div>'
+    return f'<div class="t" tabindex="0"><table class="r">{head}{"".join(rows)}</table></div>'
 
 
 def _cell(value: object, unit: str) -> str:
