@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.money import Tariff, path_dollars, rates
 from keff.analysis.replay import Replaying, replay
+from keff.analysis.results.decision_words import first_sentence
 from keff.analysis.terms import Terms
 from keff.reading.arrays import record_of_votes
 from keff.sampling.cost import Price
@@ -64,3 +67,19 @@ def test_cached_prompts_by_hand() -> None:
     assert path_dollars(CACHED, tariff.prices["m"])[0].tolist() == pytest.approx([300 / 1e6] * 3)
     plain = rates(CACHED, "m", Tariff({"m": Price(prompt=2, output=10)}))
     assert plain.dollars(3 * ones, 3 * ones, 30 * ones, None).tolist() == pytest.approx([900 / 1e6] * 2)
+
+
+def test_both_bills_where_todays_paths_may_share_a_prompt() -> None:
+    """Eight paths of one request send one prompt, eight requests send eight; other costs are the same."""
+    votes = workload()
+    votes = replace(votes, prompt_tokens=np.full((votes.n, votes.k), 300.0))
+    tariff = Tariff({"m": Price(prompt=2, output=10)})
+    decision = analyze(
+        record_of_votes(votes), Settings(aim=Aim(retain=0.9, slower=None), terms=Terms(tariff=tariff))
+    ).decision
+    one, apart = decision.change.dollars, decision.change.dollars_apart
+    assert one is not None and apart is not None
+    assert one.value - apart.value == pytest.approx(7 * 300 * 2 / 1e6)
+    assert "separate requests" in first_sentence(decision)
+    without = analyze(record_of_votes(workload()), Settings(terms=Terms(tariff=tariff))).decision
+    assert without.change.dollars is not None and without.change.dollars_apart is None

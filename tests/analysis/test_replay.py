@@ -11,7 +11,7 @@ import pytest
 from keff.analysis.replay import RecordedPaths, Replaying, markdown, replay
 from keff.analysis.replay.compare import Means, with_frontier
 from keff.analysis.replay.drawn import PathTokens
-from keff.analysis.replay.outcomes import drive, expectations, run
+from keff.analysis.replay.outcomes import changed, drive, expectations, run
 from keff.analysis.results.replay import ReplayRow
 from keff.policy import Stop, parse_policy, tally
 from keff.records import Interval
@@ -274,3 +274,18 @@ def test_a_rule_deployed_today_agrees_with_itself() -> None:
         first, second = (row.same_answer for row in found.policies)
         assert first is not None and second is not None
         assert (first.value, second.value < 1) == (1, True)
+
+
+def test_a_tie_is_half_a_change_of_answer_unless_both_saw_the_same_votes() -> None:
+    votes = Votes(np.array([[0, 0, 1, 1], [0, 0, 0, 1]]), np.array([[1, 1, 0, 0], [1, 1, 1, 0]]))
+    draws = permuted(votes, 4, 400, np.random.default_rng(0))
+    specs = ("fixed:4", "lead_k:2,cap=4", "curtailed:cap=4")
+    full, lead, exact = (run(parse_policy(spec), draws) for spec in specs)
+    flips = changed(lead, full, draws)
+    stopped = lead.stop < 4
+    assert np.all(flips[0] == 0.5 * stopped[0])
+    assert not flips[1].any()
+    assert not changed(full, full, draws).any() and not changed(exact, full, draws).any()
+    # A tie is worth half, so that is what stopping at one of its answers gains or loses.
+    assert lead.credit is not None and full.credit is not None
+    assert np.all(np.abs(lead.credit - full.credit)[0] == flips[0])

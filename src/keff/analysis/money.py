@@ -87,14 +87,22 @@ class Rates:
         Every round is one request, which bills the prompt once: the first in full, the others with the part
         that is cached; then output tokens, paths, and the seconds that paths run (``busy``).
         """
-        again = self.cached * _cached_price(self.price) + (1 - self.cached) * self.price.prompt
-        prompts = np.minimum(rounds, 1) * self.price.prompt + np.maximum(rounds - 1, 0) * again
+        prompts = np.minimum(rounds, 1) * self.price.prompt + np.maximum(rounds - 1, 0) * self._again
         dollars = prompts * self.prompt / MILLION + paths * self.price.path
         if self.price.output > 0 and tokens is not None:
             dollars = dollars + tokens * self.price.output / MILLION
         if self.price.second > 0 and busy is not None:
             dollars = dollars + busy * self.price.second
         return dollars
+
+    def prompts_apart(self, paths: FloatArray, rounds: FloatArray) -> FloatArray:
+        """Return the dollars [n] that prompts add where every path is a request of its own."""
+        return (paths - rounds) * self._again * self.prompt / MILLION
+
+    @property
+    def _again(self) -> float:
+        """The price of a million prompt tokens when a question is asked again."""
+        return self.cached * _cached_price(self.price) + (1 - self.cached) * self.price.prompt
 
     def alone(self, votes: Votes) -> FloatArray:
         """Return the mean dollars of one path of each question [n], each drawn by a request of its own."""

@@ -11,7 +11,7 @@ from keff.policy.spec import PolicySpec
 
 STEPS = 8
 """Boundaries between one that stops at the first lead and one that asks for half the cap unanimous: the
-frontier of accuracy against paths is flat between neighbours (docs/decision-measured.md)."""
+frontier of accuracy against paths is flat between neighbours (docs/which-policy-measured.md)."""
 
 EVEN_VOTES = 8
 """``b`` of ``budget:k,b``: at caps 8, 16 and 32 no other value was better at equal paths on recorded data."""

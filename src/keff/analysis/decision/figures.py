@@ -49,6 +49,18 @@ class Figures:
         mean = float((means[:, self.rule] - means[:, self.last]).mean())
         return interval_of(mean, values[:, self.rule] - values[:, self.last], COSTS)
 
+    def dollars_apart(self) -> Interval | None:
+        """Return the dollars minus the reference's with one request for each path.
+
+        None where that is the same bill: prompts have no price, or it draws its paths by requests anyway.
+        """
+        dollars, apart, known = self.difference("dollars"), self.known.new.apart, self.known
+        if dollars is None or apart is None or known.population.apart is None or not np.any(apart > 0):
+            return None
+        assert known.new.dollars is not None
+        drawn = known.new.dollars[:, self.rule] - known.new.dollars[:, self.last] - apart
+        return interval_of(dollars.value - float(known.population.apart.mean()), drawn, COSTS)
+
     def points(self) -> Interval | None:
         """Return the accuracy minus the reference's; None without labels."""
         if self.known.new.level is None:
@@ -82,6 +94,7 @@ class Figures:
             *seconds,
             self.points(),
             *ratios,
+            self.dollars_apart(),
         )
 
     def kept(self, aim: Aim) -> Kept | None:

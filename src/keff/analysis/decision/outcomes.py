@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
-from keff.analysis.replay.outcomes import Walks, expectations, run
+from keff.analysis.replay.outcomes import Walks, changed, expectations, run
 from keff.analysis.replay.rated import rated
 from keff.policy import Policy
 from keff.stats.models.mixture import vote_counts
@@ -33,7 +33,7 @@ TIMED_PATHS = 80_000
 """Paths in the random orders over all questions on which rules are timed, 10,000 orders of 8: that leaves a
 tenth of what the questions leave unknown of a quantile, at a quarter of the work."""
 
-COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "rise")
+COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "rise", "apart")
 """What is averaged over questions, where it is known."""
 
 
@@ -42,10 +42,12 @@ class RuleOutcomes:
     """Expectations of C rules over orders of drawing, each [rows, C]; the last rule is the reference.
 
     A row is a question of cluster ``clusters`` [rows], or a pattern of ``counts`` [rows] questions (None:
-    one of each). ``flips`` is how often the answer is not the reference's, ``loss`` the reference's accuracy
-    minus the rule's, ``right`` [rows] the accuracy of the reference: None without labels. ``rise`` [rows] is
-    by how much the answer of all paths but one agrees more often with that one than another path does: an
-    unbiased, label-free measure of what a vote adds, 0 on average where paths are fair coins.
+    one of each). ``flips`` is how often the answer is not the reference's (``changed``), ``loss`` the
+    reference's accuracy minus the rule's, ``right`` [rows] the accuracy of the reference: None without
+    labels. ``rise`` [rows] is by how much the answer of all paths but one agrees more often with that one
+    than another path does: an unbiased, label-free measure of what a vote adds, 0 on average where paths are
+    fair coins. ``apart`` [rows] are the dollars that the prompts of the reference add where each of its
+    paths is a request of its own.
     """
 
     specs: tuple[str, ...]
@@ -58,6 +60,7 @@ class RuleOutcomes:
     rise: FloatArray
     clusters: IntArray
     counts: IntArray | None = None
+    apart: FloatArray | None = None
 
     @property
     def questions(self) -> int:
@@ -166,7 +169,7 @@ def played(
     each = [expectations(walk, draws, draws.cap) for walk in walks]
     paths = np.stack([outcome.paths for outcome in each], axis=1)
     requests = np.stack([outcome.rounds for outcome in each], axis=1)
-    flips = np.stack([_mean(walk.answer != walks[-1].answer) for walk in walks], axis=1)
+    flips = np.stack([_mean(changed(walk, walks[-1], draws)) for walk in walks], axis=1)
     loss, right = (None, None) if exact is None else _losses(rules, walks, draws, exact)
     rise, clusters, counts = _rise(votes if back is None else one_of_each(votes)), votes.cluster_ids, None
     if back is not None:
@@ -192,6 +195,7 @@ def played(
         rise,
         clusters,
         counts,
+        None if rates is None else rates.prompts_apart(paths[:, -1], requests[:, -1]),
     )
 
 

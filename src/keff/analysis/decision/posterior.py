@@ -22,10 +22,11 @@ LEAST_VARIANCE = 0.15
 """For the weight of what was measured, the variance of a loss over questions is at least this part of its
 flips: few flips are all alike by chance."""
 
-SPREAD_DEEP, SPREAD_ONE = 0.02, 0.06
-"""The variance of a loss over questions for each flip, at least: of deep rules, and what one path has beyond
-them. Means over recorded workloads. ``LEAST_VARIANCE`` is more on purpose: it leans towards the usual price,
-and as the spread of the posterior it made every 95% interval of accuracy cover 100%."""
+SPREAD_DEEP, SPREAD_ONE = 0.004, 0.07
+"""The variance of a loss over questions for each flip, at least: of deep rules, most of whose flips are
+halves of ties, and what one path has beyond them. Means over recorded workloads. ``LEAST_VARIANCE`` is more
+on purpose: it leans towards the usual price, and as the spread of the posterior it made every 95% interval of
+accuracy cover 100%."""
 
 USUAL_VARIANCE, USUAL_QUESTIONS = 0.1, 30
 """The usual variance of the gain of a vote for each flip of one path, worth so many questions."""
@@ -44,7 +45,8 @@ LEVEL_UNKNOWN = 0.65
 class RuleDraws:
     """S draws of means over questions of C rules, each [S, C]; the last rule is the reference.
 
-    ``level`` [S] is the reference's accuracy (None without labels), ``loss`` that minus a rule's accuracy.
+    ``level`` [S] is the reference's accuracy (None without labels), ``loss`` that minus a rule's accuracy;
+    ``apart`` [S] are the dollars that the reference's prompts add where each of its paths is a request.
     """
 
     level: FloatArray | None
@@ -53,6 +55,7 @@ class RuleDraws:
     paths: FloatArray
     tokens: FloatArray | None
     dollars: FloatArray | None
+    apart: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,15 @@ def posterior_of(
     new_level = None if right is None else right + (new["right"] - first["right"])[:, 0]
     return JointPosterior(
         seen.specs,
-        RuleDraws(right, lost.drawn, flips, first["paths"], first.get("tokens"), first.get("dollars")),
+        RuleDraws(
+            right,
+            lost.drawn,
+            flips,
+            first["paths"],
+            first.get("tokens"),
+            first.get("dollars"),
+            _only(first.get("apart")),
+        ),
         RuleDraws(
             new_level,
             lost.drawn + lost.noise,
@@ -145,6 +156,7 @@ def posterior_of(
             new["paths"],
             new.get("tokens"),
             new.get("dollars"),
+            _only(new.get("apart")),
         ),
         groups,
         seen.questions,
@@ -206,6 +218,10 @@ def _losses(
     usual = USUAL_QUESTIONS * USUAL_VARIANCE * once
     gain_variance = (float(variance[single]) * groups**2 + usual) / (groups + USUAL_QUESTIONS)
     return _Losses(loss, noise, gain_variance, shown)
+
+
+def _only(column: FloatArray | None) -> FloatArray | None:
+    return None if column is None else column[:, 0]
 
 
 def _column(seen: RuleOutcomes, name: str) -> FloatArray:

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from keff.analysis.replay.outcomes import run
-from keff.policy import Policy, in_flight_of
+from keff.analysis.replay.outcomes import changed, run
+from keff.policy import Policy, in_flight_of, parse_policy
 from keff.stats.models.partitions import GENERIC_WEIGHTS, prior_shares
 from keff.stats.votes import FloatArray
 from keff.stats.voting.draws import Draws
@@ -38,7 +38,7 @@ class FlipPrice:
         return deep + (self.one_path - deep) * np.clip(ratio, 0.0, 1.0)
 
 
-GENERIC = FlipPrice(one_path=0.371, deep=1.03, sd=0.173)
+GENERIC = FlipPrice(one_path=0.358, deep=0.155, sd=0.166)
 """Fitted by ``python -m benchmarks.decision --fit`` to recorded generations."""
 
 SIMULATED, ORDERS = 2_000, 2
@@ -68,12 +68,12 @@ def generic_ratios(rules: Sequence[Policy]) -> FloatArray:
     """
     rules = [flight.rule if (flight := in_flight_of(rule)) is not None else rule for rule in rules]
     draws = _generic_draws(max(policy.cap for policy in rules))
-    today = run(rules[-1], draws).answer
+    today = run(rules[-1], draws)
     flips = np.array(
         [
-            np.nan if "confidence" in rule.needs else np.count_nonzero(run(rule, draws).answer != today)
+            np.nan if "confidence" in rule.needs else changed(run(rule, draws), today, draws).sum()
             for rule in rules
         ]
     )
-    single = np.count_nonzero(draws.codes[:, :, 0] != today)
+    single = changed(run(parse_policy("fixed:1"), draws), today, draws).sum()
     return flips / single if single > 0 else np.zeros_like(flips)

@@ -122,6 +122,17 @@ def _answered(policy: Policy, draws: Draws, stop: IntArray) -> tuple[NDArray[np.
     return at(seen.leader, stop), None if seen.credit is None else at(seen.credit, stop)
 
 
+def changed(walk: Walks, today: Walks, draws: Draws) -> FloatArray:
+    """Return how often the answer of a rule is not that of another one [n, R].
+
+    Where the other one ends in a tie it is half an answer, as accuracy splits it (of more than two tied
+    answers nearly so), unless both saw the same votes.
+    """
+    seen = draws.tallies
+    tied = at(seen.v1, today.stop) == at(seen.v2, today.stop)
+    return np.where(tied & (walk.stop != today.stop), 0.5, walk.answer != today.answer)
+
+
 def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
     """Keep paths in flight along every order of launching; the stop cancels what still runs."""
     if draws.work is None:

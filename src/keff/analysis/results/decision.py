@@ -32,8 +32,9 @@ class Differences(Result):
     ``p50`` and ``p95`` are quantiles of the seconds to the answer over questions, ``points`` is a difference
     of accuracies as a share (-0.004 is 0.4 points less). ``p50_ratio`` and ``p95_ratio`` are the quantiles of
     the time to answer as parts of the reference's: of seconds, or where none are recorded of tokens on the
-    critical path. Each has a 95% interval for the mean of as many new
-    questions as the record holds; None is what the record cannot say.
+    critical path. ``dollars`` bill the paths of a fixed number to one prompt (``n`` of one request),
+    ``dollars_apart`` one prompt to each; None where both bills are the same. Each has a 95% interval for the
+    mean of as many new questions as the record holds; None is what the record cannot say.
     """
 
     paths: Interval | None = None
@@ -44,6 +45,7 @@ class Differences(Result):
     points: Interval | None = None
     p50_ratio: Interval | None = None
     p95_ratio: Interval | None = None
+    dollars_apart: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)

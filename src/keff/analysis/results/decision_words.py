@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keff.analysis.results.decision import Decision
+from keff.analysis.results.decision import Decision, Differences
 from keff.analysis.results.rule_words import boundaries, in_words
 from keff.policy import in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
@@ -35,7 +35,11 @@ def first_sentence(decision: Decision) -> str:
     paths = None if decision.expected_paths is None else decision.expected_paths.value
     today = reference_words(decision.reference)
     if decision.policy == decision.reference:
-        return f"Keep drawing {today}."
+        apart = decision.change.dollars_apart
+        if apart is None:
+            return f"Keep drawing {today}."
+        more = signed_dollars(-1000 * apart.value)
+        return f"Keep drawing {today} by one request: separate requests cost {more} per 1,000 questions."
     flight = in_flight_of(parse_policy(decision.policy))
     if decision.policy == "fixed:1":
         what = f"Ask once instead of drawing {today}"
@@ -102,7 +106,7 @@ def _changes(decision: Decision) -> Iterator[str]:
     if tokens is not None or paths is not None:
         yield f"{tokens:+.0%} tokens" if tokens is not None else f"{paths:+.0%} paths"
     if change.dollars is not None:
-        yield f"{signed_dollars(1000 * change.dollars.value)} per 1,000 questions"
+        yield f"{signed_dollars(1000 * change.dollars.value)} per 1,000 questions{_apart(change)}"
     if change.p50_ratio is not None and change.p95_ratio is not None:
         yield f"p50 time {_relative(change.p50_ratio.value)}"
         yield f"p95 {_relative(change.p95_ratio.value)}"
@@ -110,6 +114,13 @@ def _changes(decision: Decision) -> Iterator[str]:
         yield f"accuracy {points(change.points)} points"
     elif decision.agreement is not None:
         yield f"the same answer on {decision.agreement.percent()} of questions"
+
+
+def _apart(change: Differences) -> str:
+    """Return the other bill in brackets: that against paths which each send the prompt."""
+    if change.dollars_apart is None:
+        return ""
+    return f" ({signed_dollars(1000 * change.dollars_apart.value)} if today's paths are separate requests)"
 
 
 def signed_dollars(value: float) -> str:
