@@ -12,8 +12,9 @@ from keff.stats.votes import FloatArray
 Row = Mapping[str, Any]
 Spec = dict[str, Any]
 
-# Widths of one column and of the text of IEEEtran in points: unscaled figures keep their size of type.
-COLUMN, PAGE = 252, 516
+# Widths of a column and of the text in PDF points, 72 for 72.27 of TeX: those of IEEEtran's compsoc
+# layout, its narrowest and the paper's: 243.9 and 505.9 of TeX. Unscaled figures keep their size of type.
+COLUMN, PAGE = 243, 504
 
 # Sizes in points of titles, and of labels: a caption of IEEEtran is set in 8, its footnotes in 8.
 TYPE, SMALL = 8, 7
