@@ -78,7 +78,7 @@ def test_a_figure_fits_its_column_unscaled_with_type_of_seven_points(
     box = re.search(rb"/MediaBox \[0 0 (\S+) (\S+)\]", pdf)
     assert box is not None
     # \\columnwidth and \\textwidth of IEEEtran's [conference,compsoc], printed by LaTeX, in its points.
-    room = 505.89 if name == "heat_maps" else 243.91
+    room = 505.89 if name == "heat_maps" else 243.9113
     assert float(box[1]) * 72.27 / 72 <= room
     sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)]
     assert sizes
