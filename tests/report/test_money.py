@@ -12,7 +12,7 @@ from keff.analysis.money import Tariff
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.terms import Terms
 from keff.reading.arrays import record_of_votes
-from keff.report import money_series
+from keff.report import advice_series
 from keff.sampling.cost import Price
 from keff.stats.votes import Votes
 
@@ -31,7 +31,7 @@ PRICED = Terms(tariff=Tariff({"m": Price(prompt=0, output=10)}))
 
 @pytest.mark.slow
 def test_a_fixed_number_of_paths_costs_its_tokens() -> None:
-    drawn = money_series.dollars(found(PRICED))
+    drawn = advice_series.dollars(found(PRICED))
     assert [(row["mark"], row["cost"]) for row in drawn["curve"]] == [
         (str(k), pytest.approx(k * 1e-3)) for k in (1, 2, 4, 8)
     ]
@@ -42,7 +42,7 @@ def test_a_fixed_number_of_paths_costs_its_tokens() -> None:
 @pytest.mark.slow
 def test_rules_stand_by_their_cost_and_time_beside_today() -> None:
     analysis = found(Terms())
-    drawn = money_series.times(analysis)
+    drawn = advice_series.times(analysis)
     (today,), (chosen,) = drawn["today"], drawn["chosen"]
     assert (today["policy"], today["cost"], today["p95"]) == ("fixed:8", 1, 1)
     assert chosen["policy"] == analysis.decision.policy
@@ -56,4 +56,4 @@ def test_rules_stand_by_their_cost_and_time_beside_today() -> None:
 
 def test_nothing_is_drawn_without_prices_or_times() -> None:
     bare = found(Terms(), timed=False)
-    assert bare.curve == () and money_series.dollars(bare) == {} == money_series.dollars(bare)
+    assert bare.curve == () and advice_series.dollars(bare) == {} == advice_series.dollars(bare)

@@ -29,7 +29,7 @@ from keff.analysis.results.estimates import Limits as Ends
 from keff.analysis.results.replay import Replay
 from keff.reading.open import Record
 from keff.records import Interval
-from keff.report import advice_series, money_series, series
+from keff.report import advice_series, series
 from keff.report.alternatives import alternatives
 from keff.report.headline import Headline, arms_sentence, headline
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
@@ -200,8 +200,8 @@ def _charts(exhibit: Exhibit, cap: int) -> dict[str, series.Datasets]:
         "difficulty": series.difficulty(votes, analysis) if several else {},
         "reliability": series.reliability(analysis),
         frontier: advice_series.frontier(analysis, votes, exhibit.replayed),
-        "dollars": money_series.dollars(analysis),
-        "times": money_series.times(analysis),
+        "dollars": advice_series.dollars(analysis),
+        "times": advice_series.times(analysis),
         "slots": series.slots(slot_table(votes)) if votes.correct is not None else {},
     }
     return {name: data for name, data in drawn.items() if data}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as File
 
@@ -12,12 +13,69 @@ import numpy.typing as npt
 
 from keff.errors import StoreError
 from keff.records import Item
-from keff.sampling.integrity import Integrity
+from keff.sampling.integrity import LONG, Integrity
 from keff.sampling.manifest import Manifest
-from keff.sampling.store import _counts
 from keff.sampling.store._database import clear_errors
 from keff.sampling.store._spans import OwedPaths, Wanted, missing
 from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, scored
+
+HELD = (
+    "select (select count(*) from items) as items, "
+    "count(*) filter (where error is null) as paths, "
+    "count(*) filter (where error is not null) as errors, "
+    "coalesce(sum(tokens), 0) as tokens, coalesce(sum(prompt_tokens), 0) as prompt_tokens, "
+    "coalesce(sum(cached_tokens), 0) as cached_tokens from paths"
+)
+
+# As bytes, which need no decoding: a damaged text is for the reading question by question to name.
+LONG_TEXTS = (
+    f"select cast(item as blob), slot, cast(text as blob) from paths where error is null and tokens >= {LONG}"
+)
+
+SIGNS = (
+    "select count(*) filter (where error is null) as paths, "
+    "count(*) filter (where finish = 'length') as truncated, "
+    "count(*) filter (where error is not null) as failed, "
+    "(select count(*) from scores where key is null) as unread from paths"
+)
+
+# Questions with as many paths as wanted, or of which one was refused or failed.
+ASKED = (
+    "select count(*) as items from (select item from paths where attempt = 0 group by item "
+    "having count(*) >= ? union select item from paths where error is not null)"
+)
+
+READ = "select count(distinct item) as items from scores"
+
+SCORED = (
+    "select (select count(*) from paths) - (select count(*) from paths where error is not null) as kept, "
+    "(select count(*) from scores where version = ?) as scored"
+)
+
+STALE = (
+    "select distinct item from paths left join scores using (item, slot, path, attempt) "
+    "where error is null and version is not ?"
+)
+
+
+def equal_pairs(blocks: Iterable[Sequence[tuple[object, ...]]]) -> tuple[int, int]:
+    """Return how many pairs of rows (item, slot, text) are of one item and slot, and how many are equal.
+
+    Rows are told apart by a 64-bit hash: the database would sort the texts themselves, which takes twice as
+    long.
+    """
+    groups, rows = array("q"), array("q")
+    for block in blocks:
+        groups.extend([hash(row[:2]) for row in block])
+        rows.extend(map(hash, block))
+    return _equal(groups), _equal(rows)
+
+
+def _equal(names: array[int]) -> int:
+    """Return how many pairs of names are equal."""
+    _, counts = np.unique(np.asarray(names, np.int64), return_counts=True)
+    return int((counts * (counts - 1) // 2).sum())
+
 
 Float16Array = npt.NDArray[np.float16]
 
@@ -99,10 +157,10 @@ class Reads:
 
     def stale(self, version: str) -> set[str]:
         """Return the ids of the items with a completed path that has no score under a task version."""
-        (counts,) = self._rows(_counts.SCORED, (version,))
+        (counts,) = self._rows(SCORED, (version,))
         if counts["kept"] == counts["scored"]:
             return set()
-        return {row["item"] for row in self._rows(_counts.STALE, (version,))}
+        return {row["item"] for row in self._rows(STALE, (version,))}
 
     def owed(self, item: str, wanted: Wanted) -> list[OwedPaths]:
         """Return wanted minus kept for one item, as spans of neighbouring paths with the same attempt.
@@ -197,7 +255,7 @@ class Reads:
         if self.manifest.policy is not None:
             return self.count_items()
         imported = self.manifest.config.imported
-        (row,) = self._rows(_counts.READ, ()) if imported else self._rows(_counts.ASKED, (self.manifest.k,))
+        (row,) = self._rows(READ, ()) if imported else self._rows(ASKED, (self.manifest.k,))
         return row["items"]
 
     def has_paths(self) -> bool:
@@ -206,13 +264,13 @@ class Reads:
 
     def count(self) -> dict[str, int]:
         """Return how many items, completed paths, failed attempts and generated tokens the run holds."""
-        (row,) = self._rows(_counts.HELD, ())
+        (row,) = self._rows(HELD, ())
         return dict(row)
 
     def integrity(self) -> Integrity:
         """Count copies, truncations, unread answers and failures."""
-        pairs, identical = _counts.pairs(self._blocks(_counts.LONG_TEXTS, BLOCK))
-        (paths,) = self._rows(_counts.SIGNS, ())
+        pairs, identical = equal_pairs(self._blocks(LONG_TEXTS, BLOCK))
+        (paths,) = self._rows(SIGNS, ())
         return Integrity(
             paths["paths"], pairs, identical, paths["truncated"], paths["unread"], paths["failed"]
         )
