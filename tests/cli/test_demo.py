@@ -17,8 +17,12 @@ from keff.reading.open import open_record
 
 
 @pytest.mark.integration
-def test_the_demo_ends_in_a_decision_that_its_plan_holds(smollm2: Path, tmp_path: Path) -> None:
+def test_the_demo_ends_in_a_decision_that_its_plan_holds(
+    smollm2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("xllamacpp")
+    # Other tests have the other cores: two threads would wait for each other.
+    monkeypatch.setattr("keff.engines.llamacpp._cores", lambda: 1)
     assert smollm2.exists()
     run = tmp_path / "demo-run"
     done = keff("demo", "--run", run, "--n", 6, "--k", 2)

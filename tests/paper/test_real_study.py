@@ -24,7 +24,7 @@ name = "real"
 runs = "{runs}"
 n = 2
 seeds = [1, 2]
-models = [{{ name = "smollm2", engine = "llamacpp", model = "{model}", options = {{ threads = 2 }} }}]
+models = [{{ name = "smollm2", engine = "llamacpp", model = "{model}", options = {{ threads = 1 }} }}]
 arms = [{{ name = "sc", k = 4 }}, {{ name = "hot", k = 4, temperature = 1.3, against = "sc" }}]
 tasks = [{{ name = "sums", data = "sums.jsonl", max_tokens = 4 }}]
 """
