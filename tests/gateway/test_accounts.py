@@ -364,7 +364,7 @@ def test_a_key_in_dollars_serves_requests_side_by_side_once_their_lengths_are_kn
     body = {"model": "stub", "messages": QUESTION}
     codes = asyncio.run(flood(rig.url, 6, body))
     assert codes.count(200) == 1, "the first reserves more than the whole limit"
-    assert sum(map(sum, rig.service.lengths._seen.values())) == 3, "its three answers are noted"
-    rig.service.lengths.note(("carol", "stub"), 10 * 97, 97)
+    assert sum(map(sum, rig.service.billing.lengths._seen.values())) == 3, "its three answers are noted"
+    rig.service.billing.lengths.note(("carol", "stub"), 10 * 97, 97)
     assert set(asyncio.run(flood(rig.url, 4, body))) == {200}
     assert balance(tmp_path).held_dollars == pytest.approx(0)

@@ -93,7 +93,7 @@ def test_what_is_passed_through_counts_as_one_path(serve: Serve, tmp_path: Path)
     options = Options(accounts=(client("alice", paths=5),), admin_token="op")
     rig = serve(SEVEN, options=options, spend=tmp_path / "spend.sqlite")
     assert httpx2.get(f"{rig.url}/files", headers=as_key("alice")).status_code == 404
-    assert rig.service.ledger is not None
+    assert rig.service.billing.ledger is not None
     assert httpx2.get(f"{rig.url}/models", headers=as_key("alice")).status_code == 200
     rig.post(headers=as_key("alice"))
     metrics = rig.url.removesuffix("/v1") + "/metrics"

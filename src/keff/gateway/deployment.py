@@ -12,6 +12,7 @@ import numpy as np
 
 from keff.errors import UsageError
 from keff.gateway.accounts.accounts import AccountLedger
+from keff.gateway.accounts.billing import Billing
 from keff.gateway.accounts.metering import PriceList
 from keff.gateway.http.security import check_exposure
 from keff.gateway.options import Options
@@ -116,8 +117,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         books=kept,
         shadows=Shadows(options, kept, rng),
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
-        prices=PriceList(options.prices),
-        ledger=_ledger(deployment),
+        billing=Billing(prices=PriceList(options.prices), ledger=_ledger(deployment)),
         tracer=None if deployment.otlp is None else _tracer(deployment.otlp),
         sharing=Sharing(deployment.upstream_n),
         baseline=Baseline.of(options.now, deployment.plan),

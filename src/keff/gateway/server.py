@@ -121,7 +121,7 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the drain; at the second signal, end it."""
         if self.should_exit and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._front.chat.break_off)
+            self._loop.call_soon_threadsafe(self._front.chat.cancel_all)
         else:
             super().handle_exit(sig, frame)
 

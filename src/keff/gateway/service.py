@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from keff.gateway.accounts.accounts import FAULTS, Account, AccountLedger, Reservation
-from keff.gateway.accounts.metering import (
-    AnswerLengths,
-    Bound,
-    Ceiling,
-    PriceList,
-    bound_of,
-    charge,
-    usage_of,
-)
+from keff.gateway.accounts.accounts import Account, Reservation
+from keff.gateway.accounts.billing import Billing, no_price
+from keff.gateway.accounts.metering import Ceiling, bound_of
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.reply import (
     all_paths,
@@ -46,7 +39,7 @@ from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.plan_defaults import PlanTerms
-from keff.gateway.vote.rated import reads_logprobs, reads_verifier
+from keff.gateway.vote.rated import ratings, reads_logprobs, reads_verifier
 from keff.gateway.vote.reading_threads import AnswerReading, ReadingThreads
 from keff.gateway.vote.request_policy import Maker
 from keff.gateway.vote.shadows import Shadows
@@ -56,9 +49,8 @@ from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
 from keff.policy.log_odds import logprob_of
 from keff.protocol.sharing import Sharing
-from keff.protocol.tokens import counts_of, summarize, token_logprobs
+from keff.protocol.tokens import summarize, token_logprobs
 from keff.protocol.values import Object
-from keff.sampling.cost import Price, Usage
 from keff.sampling.verifier import Verifier
 
 log = logging.getLogger("keff.gateway")
@@ -86,9 +78,7 @@ class Service:
     trusted: bool = True
     board: ServedBranches | None = None
     baseline: Baseline | None = None
-    prices: PriceList = field(default_factory=lambda: PriceList({}))
-    ledger: AccountLedger | None = None
-    lengths: AnswerLengths = field(default_factory=AnswerLengths)
+    billing: Billing = field(default_factory=Billing)
     tracer: Tracer | None = None
     verifier: Verifier | None = None
     gives_logprobs: bool = True
@@ -96,14 +86,17 @@ class Service:
     sharing: Sharing = field(default_factory=lambda: Sharing(1))
     pool: ReadingThreads = field(default_factory=ReadingThreads)
     maker: Maker = field(default_factory=Maker)
-    metrics: Metrics = field(default_factory=Metrics)
     in_flight: int = 0
-    _settling: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is counted."""
+        return self.billing.metrics
 
     @property
     def priced(self) -> bool:
         """Whether what is drawn has a price."""
-        return bool(self.prices) or (self.board is not None and self.board.priced)
+        return bool(self.billing.prices) or (self.board is not None and self.board.priced)
 
     async def job(self, name: str, ask: Ask, caller: ClientHeaders) -> RequestJob:
         """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
@@ -124,10 +117,11 @@ class Service:
         as_json = str(fields(view.get("response_format")).get("type")).startswith("json")
         if self.options.append_answer_format and reader is not None and not as_json and not view.get("tools"):
             ask.end_with(reader.space.contract)
-        job = RequestJob(name, ask, policy, stale, self._shadowed(policy), caller, reader=reader, asked=about)
-        job.baseline = self.baseline
+        shadow = policy is self.policy and self.board is None and self.shadows.chosen()
+        job = RequestJob(name, ask, policy, stale, shadow, caller, reader=reader, asked=about)
+        job.baseline, job.reads_logprobs = self.baseline, reads_logprobs(policy, self.verifier)
         if self.board is None:
-            job.head = ask.head(self.gives_logprobs and reads_logprobs(policy, self.verifier))
+            job.head = ask.head(self.gives_logprobs and job.reads_logprobs)
             job.headers = self.upstream.headers(caller)
             return job
         job.tab, job.first = self.board.tab(ask.body, caller), self.board.first(policy)
@@ -136,69 +130,22 @@ class Service:
 
     async def reserve(self, account: Account | None, job: RequestJob) -> Reservation | None:
         """Hold on the caller's account what a job may draw at the most; raises Problem."""
-        if account is None or self.ledger is None:
+        if account is None or self.billing.ledger is None:
             return None
         paths, job.key = max(job.policy.cap, 1), account.name
         if self.priced and (most := self._most(job)) is not None:
             job.most = most
         elif account.dollars is not None:
             raise no_price(account, job.ask.body.get("model"))
-        return await self.hold(account, paths, paths * job.most.path)
-
-    async def hold(self, account: Account, paths: int, dollars: float) -> Reservation | None:
-        """Hold paths and dollars on an account; raises Problem."""
-        if self.ledger is None:
-            return None
-        if not self.ledger.remote:
-            return self.ledger.reserve(account, paths, dollars)
-        return await asyncio.to_thread(self.ledger.reserve, account, paths, dollars)
-
-    def settle(self, held: Reservation, paths: int, dollars: float) -> None:
-        """Enter what a request cost its account; one that is elsewhere is told in a thread."""
-        if self.ledger is None or not self.ledger.remote:
-            self._settled(held, paths, dollars)
-            return
-        task = asyncio.create_task(asyncio.to_thread(self._settled, held, paths, dollars))
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
-
-    def _settled(self, held: Reservation, paths: int, dollars: float) -> None:
-        try:
-            if self.ledger is not None:
-                self.ledger.settle(held, paths, dollars)
-        except FAULTS as error:
-            self.metrics.count("keff_spend_errors_total")
-            log.warning(json.dumps({"event": "account not settled", "message": str(error)}))
+        return await self.billing.hold(account, paths, paths * job.most.path)
 
     def _most(self, job: RequestJob) -> Ceiling | None:
         """Return what a path of a job costs at the most; None where it, or a branch, has no price."""
         if job.tab is None:
             model = job.ask.body.get("model")
-            return self.most(bound_of(job.ask.view, job.head, self.usual(job.key, model)), model)
-        ceilings: list[Ceiling] = []
-        for branch in job.tab.board.branches.values():
-            if branch.price is None:
-                return None
-            head = job.tab.head(branch)
-            bound = bound_of(branch.body(job.ask.body), head, self.usual(job.key, branch.name))
-            ceilings.append(bound.at(branch.price, branch.upstream.address.path_seconds))
-        return max(ceilings, key=lambda ceiling: ceiling.path)
-
-    def most(self, bound: Bound, model: object) -> Ceiling | None:
-        """Return what a path of this model costs at the most at the upstream; None without a price."""
-        price = self.prices.of(model)
-        return None if price is None else bound.at(price, self.upstream.address.path_seconds)
-
-    def usual(self, key: str, model: object) -> int:
-        """Return what is reserved for an answer of this key and model that states no length."""
-        return self.lengths.usual((key, str(model)))
-
-    def _shadowed(self, policy: Policy) -> bool:
-        return policy is self.policy and self.board is None and self.shadows.chosen()
-
-    def upstream_of(self, job: RequestJob) -> Fleet:
-        """Return the server that draws the one path of a reply that is relayed."""
-        return self.upstream if job.first is None else job.first.upstream
+            bound = bound_of(job.ask.view, job.head, self.billing.usual(job.key, model))
+            return self.billing.most(bound, model, self.upstream.address.path_seconds)
+        return job.tab.most(lambda branch: self.billing.usual(job.key, branch))
 
     async def run(self, job: RequestJob) -> Object:
         """Run the vote of a job and return the reply; raises Problem or UpstreamError."""
@@ -214,7 +161,7 @@ class Service:
         finally:
             # A vote calls for its job: held by it in turn, both would wait for the garbage collector.
             job.vote = None
-            self._charge_cut(job)
+            self.billing.charge_cut(job, job.ask.body.get("model"))
         job.kind = vote.settlement.kind
         self._note(job, outcome)
         reply = self._reply(job, outcome, vote.settlement.told())
@@ -223,8 +170,25 @@ class Service:
         return reply
 
     def _vote(self, job: RequestJob) -> Vote:
+        rules = self._rules(job)
+        # Only a rule that keeps paths in flight cancels any: what they cost until then is counted.
+        streams = rules.in_flight > 1 or in_flight_of(job.policy) is not None
+        reading = None if job.reader is None else AnswerReading(job.reader, self.pool)
+        # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
+        greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
+        shares = {} if self.board is None or greedy else self.board.shares
+        return Vote(
+            rules,
+            partial(self._answer, job, streams),
+            partial(self._paths, job, reading),
+            Sharing(1) if greedy else self.sharing,
+            shares,
+            settlement=Settlement(job.ask.view.get("response_format"), job.ask.view.get("tools")),
+        )
+
+    def _rules(self, job: RequestJob) -> Rules:
         options = self.options
-        rules = Rules(
+        return Rules(
             job.policy,
             self.deadline(job),
             options.replacements,
@@ -237,38 +201,31 @@ class Service:
             keep=job.shadow and in_flight_of(job.policy) is not None,
         )
 
-        async def call(start: int, n: int, branch: str) -> Answer:
-            if job.tab is not None:
-                return await self._draw(job, job.tab, job.tab.branch(branch, job.policy), start, n)
-            # Only a rule that keeps paths in flight cancels any: what they cost until then is counted.
-            streamed = StreamedPath() if rules.in_flight > 1 or in_flight_of(job.policy) else None
-            try:
-                answer = await self._called(job, start, n, streamed)
-            except UpstreamError as error:
-                self.charge(job, error.usage)
-                raise
-            self.take(job, answer)
-            return answer
+    async def _answer(self, job: RequestJob, streams: bool, start: int, n: int, branch: str) -> Answer:
+        """Make one call of a vote, and charge it."""
+        if job.tab is not None:
+            return await self._draw(job, job.tab, job.tab.branch(branch, job.policy), start, n)
+        try:
+            answer = await self._called(job, start, n, StreamedPath() if streams else None)
+        except UpstreamError as error:
+            self.charge(job, error.usage)
+            raise
+        self.take(job, answer)
+        return answer
 
-        desk = None if job.reader is None else AnswerReading(job.reader, self.pool)
-
-        async def judge(answer: Answer) -> list[Drawn]:
-            ratings = await self._ratings(job, answer.choices)
-            if desk is None:
-                paths = [self._unsettled(job, choice, answer.body) for choice in answer.choices]
-            else:
-                paths = [
-                    self._path(job, choice, answer.body, await desk.read(choice)) for choice in answer.choices
-                ]
-            return paths if ratings is None else list(map(_rated, paths, ratings))
-
-        # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
-        greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
-        shares = {} if self.board is None or greedy else self.board.shares
-        view = job.ask.view
-        settlement = Settlement(view.get("response_format"), view.get("tools"))
-        sharing = Sharing(1) if greedy else self.sharing
-        return Vote(rules, call, judge, sharing, shares, settlement=settlement)
+    async def _paths(self, job: RequestJob, reading: AnswerReading | None, answer: Answer) -> list[Drawn]:
+        """Return the paths of one answer with what they vote."""
+        if reading is None:
+            paths = [self._unsettled(job, choice, answer.body) for choice in answer.choices]
+        else:
+            paths = [
+                self._path(job, choice, answer.body, await reading.read(choice)) for choice in answer.choices
+            ]
+        if self.verifier is None or not reads_verifier(job.policy, self.verifier):
+            return paths
+        talk = entries(job.ask.view.get("messages"))
+        rated = await ratings(self.verifier, talk, answer.choices, self.metrics)
+        return [replace(path, confidence=value) for path, value in zip(paths, rated, strict=True)]
 
     async def _called(self, job: RequestJob, start: int, n: int, streamed: StreamedPath | None) -> Answer:
         """Make one call; a server that refuses log-probabilities is not asked for them again."""
@@ -276,7 +233,7 @@ class Service:
             with job.launched(n, streamed):
                 return await called(job, self.upstream, job.body(start, n), job.headers, streamed)
         except UpstreamError as error:
-            asked = reads_logprobs(job.policy, self.verifier) and not job.ask.logprobs
+            asked = job.reads_logprobs and not job.ask.logprobs
             if not asked or error.status not in (400, 422) or "logprobs" not in str(error):
                 raise
         if self.gives_logprobs:
@@ -290,8 +247,7 @@ class Service:
 
         By default what one path may take, at every server in turn: each may hang once.
         """
-        given = (self.options.deadline, job.ask.wish.deadline_s)
-        stated = [seconds for seconds in given if seconds is not None]
+        stated = [each for each in (self.options.deadline, job.ask.wish.deadline_s) if each is not None]
         return min(stated) if stated else sum(server.path_seconds for server in self.servers)
 
     async def _draw(self, job: RequestJob, tab: BranchLedger, branch: Branch, start: int, n: int) -> Answer:
@@ -329,75 +285,26 @@ class Service:
         seconds: float = 0.0,
     ) -> None:
         """Count what one upstream answer was billed at: by its branch, or by the model that answered."""
-        given = counts_of(usage)
-        bill = usage_of(given)
-        job.tokens += bill.prompt + bill.output
-        count = self.metrics.count
-        if paths == 1:
-            job.prompt = bill.prompt
-        if given.odd:
-            count("keff_odd_usage_total")
-        price = self.prices.of(model, job.ask.body.get("model")) if branch is None else branch.price
-        dollars = 0.0 if price is None else charge(bill, price, paths, seconds)
-        if job.key:
-            asked = job.ask.body.get("model") if branch is None else branch.name
-            self.lengths.note((job.key, str(asked)), bill.output, paths)
-        job.dollars += dollars
-        job.priced = job.priced and (price is not None or not paths)
-        self.count(bill, price, dollars)
-        if job.tab is not None and branch is not None:
+        asked = job.ask.body.get("model")
+        if branch is None:
+            self.billing.charge(job, usage, asked, self.billing.prices.of(model, asked), paths, seconds)
+            return
+        bill, dollars = self.billing.charge(job, usage, branch.name, branch.price, paths, seconds)
+        if job.tab is not None:
+            count = self.metrics.count
             job.tab.bill(branch).add(bill)
             count("keff_branch_tokens_total", bill.prompt, branch=branch.name, kind="prompt")
             count("keff_branch_tokens_total", bill.output, branch=branch.name, kind="completion")
-            if price is not None:
+            if branch.price is not None:
                 count("keff_branch_dollars_total", dollars, branch=branch.name)
 
-    def _charge_cut(self, job: RequestJob) -> None:
-        """Charge what was generated of paths that were cancelled, each with its prompt.
-
-        The prompt is that of the paths that came. Where the price says so, a cancelled path is billed whole:
-        then it is taken to be as long as those were.
-        """
-        cut, job.cut = job.cut, []
-        asked = job.ask.body.get("model")
-        price = self.prices.of(asked)
-        tokens, dollars = job.tokens, job.dollars
-        whole = (tokens // job.drawn - (job.prompt or 0)) if job.drawn else 0
-        for came in cut:
-            job.hidden_prompts += job.prompt is None
-            output = max(came, whole) if price is not None and price.cancelled == "whole" else came
-            self.charge(job, {"prompt_tokens": job.prompt or 0, "completion_tokens": output}, asked)
-        job.cut_tokens += job.tokens - tokens
-        job.cut_dollars += job.dollars - dollars
-        self.metrics.count("keff_cancelled_tokens_total", job.tokens - tokens)
-
-    def count(self, bill: Usage, price: Price | None, dollars: float) -> None:
-        """Count the tokens and dollars of an answer."""
-        self.metrics.count("keff_tokens_total", bill.prompt, kind="prompt")
-        self.metrics.count("keff_tokens_total", bill.output, kind="completion")
-        if price is not None:
-            self.metrics.count("keff_dollars_total", dollars)
-
     def _path(self, job: RequestJob, choice: Object, body: Object, read: PathReading) -> Drawn:
-        if not reads_logprobs(job.policy, self.verifier):
+        if not job.reads_logprobs:
             return Drawn(choice, body, read.key, read.truncated)
         summary = summarize(token_logprobs(choice))
         if not job.ask.logprobs:
             choice = {name: value for name, value in choice.items() if name != "logprobs"}
         return Drawn(choice, body, read.key, read.truncated, logprob_of(summary, confidence_of(job.policy)))
-
-    async def _ratings(self, job: RequestJob, choices: Sequence[Object]) -> Sequence[float] | None:
-        """Return the verifier's confidence in each path, NaN where it fails; None where none is asked."""
-        if self.verifier is None or not reads_verifier(job.policy, self.verifier):
-            return None
-        talk = entries(job.ask.view.get("messages"))
-        texts = [str(fields(choice.get("message")).get("content") or "") for choice in choices]
-        found = await asyncio.gather(*(self.verifier.rate(talk, text) for text in texts))
-        failed = sum(value != value for value, _ in found)
-        self.metrics.count("keff_verifier_paths_total", len(found) - failed, became="rated")
-        self.metrics.count("keff_verifier_paths_total", failed, became="failed")
-        self.metrics.count("keff_verifier_seconds_total", sum(seconds for _, seconds in found))
-        return [value for value, _ in found]
 
     def _unsettled(self, job: RequestJob, choice: Object, body: Object) -> Drawn:
         """Return a path whose vote is known only once the kind of the request's answer is."""
@@ -467,15 +374,12 @@ class Service:
             self.books.drawn_on(keys)
 
     async def close(self) -> None:
-        """Break off what is drawn for nobody, save what must outlive the process, and close."""
+        """Cancel what is drawn for nobody, save what must outlive the process, and close."""
         await self.shadows.close()
         await self.books.close()
         if self.vote_log is not None:
             self.vote_log.close()
-        if self._settling:
-            await asyncio.wait(self._settling)
-        if self.ledger is not None:
-            self.ledger.close()
+        await self.billing.close()
         if self.tracer is not None:
             await asyncio.to_thread(self.tracer.close)
         self.pool.close()
@@ -494,14 +398,3 @@ class Service:
         """The servers that requests go to, each once."""
         branches = () if self.board is None else self.board.servers
         return (*branches, *(() if self.upstream in branches else (self.upstream,)))
-
-
-def no_price(account: Account, model: object) -> Problem:
-    """Return why a key that is limited in dollars is refused what has no price."""
-    named = f"the model {model!r:.100}" if isinstance(model, str) else "this request"
-    line = f"the key {account.name} is limited in dollars, and {named} has no price at this gateway"
-    return Problem(403, line, code="no_price", param="model")
-
-
-def _rated(path: Drawn, confidence: float) -> Drawn:
-    return replace(path, confidence=confidence)

@@ -48,7 +48,7 @@ class Spent:
 
     ``at_once`` are the seconds that today's paths would have taken side by side, as far as that is known.
     ``tokens`` were billed; of them and of the dollars ``cut_tokens`` and ``cut_dollars`` for paths that were
-    broken off. ``id``, ``key`` and ``model`` say of which request.
+    cancelled. ``id``, ``key`` and ``model`` say of which request.
     """
 
     seconds: float

@@ -183,7 +183,7 @@ class Watched(Upstream):
         return error
 
     async def _tried(self, headers: Headers) -> None:
-        """Ask for one token, and let that decide; a refusal is an answer too."""
+        """Ask for one token, and let that decide; a refusal of a prompt is an answer too."""
         named = {} if self._model is None else {"model": self._model}
         failure, begun = None, time.monotonic()
         try:
@@ -196,7 +196,8 @@ class Watched(Upstream):
         except UpstreamError as error:
             failure = str(error)
         else:
-            keyless = status in (401, 403) and bool(self.address.key)
+            # A key that is refused, of whichever client, does not say that what was down serves others again.
+            keyless = status in (401, 403) and (self.health.down or bool(self.address.key))
             if status in DOWN_STATUSES or status >= 500 or keyless:
                 failure = f"it answers with HTTP {status}"
         self.health.tried(failure, time.monotonic() - begun)

@@ -10,11 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from keff.gateway.accounts.billing import no_price
 from keff.gateway.accounts.metering import FREE, AnswerMeter, Ceiling, bound_of, charge, paths_asked, usage_of
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import Exchange, until_gone
 from keff.gateway.http.security import check_type, received
-from keff.gateway.service import Service, no_price
+from keff.gateway.service import Service
 from keff.gateway.upstream.call import Call
 from keff.gateway.upstream.server import ClientHeaders, Upstream, UpstreamError, broken
 from keff.gateway.upstream.wire import BROKEN, limited
@@ -94,12 +95,13 @@ async def _reserved(service: Service, exchange: Exchange, method: str, body: byt
     with contextlib.suppress(ValueError):
         asked = fields(decoded(body))
     model = asked.get("model")
-    most = service.most(bound_of(asked, body, service.usual(account.name, model)), model)
+    bound = bound_of(asked, body, service.billing.usual(account.name, model))
+    most = service.billing.most(bound, model, service.upstream.address.path_seconds)
     spends = bool(body) or method == "POST"
     if most is None and spends and account.dollars is not None:
         raise no_price(account, model)
     demand = Demand(model, paths_asked(asked) if spends else 0, most if most and spends else FREE)
-    exchange.held = await service.hold(account, demand.paths, demand.paths * demand.most.path)
+    exchange.held = await service.billing.hold(account, demand.paths, demand.paths * demand.most.path)
     return demand
 
 
@@ -144,15 +146,15 @@ def _settle(service: Service, exchange: Exchange, demand: Demand, meter: AnswerM
     """Charge what the answer stated; what stated nothing costs its events, or the most that it may."""
     usage, model = meter.stated()
     paths = meter.paths or demand.paths
-    price = service.prices.of(model, demand.model)
+    price = service.billing.prices.of(model, demand.model)
     bill = usage_of(counts_of(usage if usage else {"completion_tokens": meter.deltas}))
     dollars = 0.0 if price is None else charge(bill, price, paths, 0.0)
     if usage is None:
         dollars = dollars + demand.most.prompt if meter.deltas else paths * demand.most.path
     elif exchange.account is not None:
-        service.lengths.note((exchange.account.name, str(demand.model)), bill.output, paths)
+        service.billing.lengths.note((exchange.account.name, str(demand.model)), bill.output, paths)
     exchange.cost = paths, dollars
-    service.count(bill, price, dollars)
+    service.billing.count(bill, price, dollars)
 
 
 async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None:

@@ -68,7 +68,8 @@ async def _relayed(
     headers = job.headers if job.span is None else {**job.headers, **job.span.headers()}
     async with contextlib.AsyncExitStack() as stack:
         with job.launched(1):
-            call = service.upstream_of(job).relay(body, headers, job.caller.query, job.ask.api)
+            upstream = service.upstream if job.first is None else job.first.upstream
+            call = upstream.relay(body, headers, job.caller.query, job.ask.api)
             try:
                 async with asyncio.timeout_at(until):
                     response = await stack.enter_async_context(call)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from keff.errors import UsageError
-from keff.gateway.accounts.metering import PriceList
+from keff.gateway.accounts.metering import Ceiling, PriceList, bound_of
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.reply import winner
 from keff.gateway.options import BranchDown
@@ -175,6 +175,19 @@ class BranchLedger:
     def bill(self, branch: Branch) -> BranchUsage:
         """Return the bill of one branch."""
         return self.bills.setdefault(branch.name, BranchUsage())
+
+    def most(self, usual: Callable[[str], int]) -> Ceiling | None:
+        """Return what a path costs at the most; None where a branch has no price.
+
+        ``usual`` gives the tokens of a branch's answer where the request states no length.
+        """
+        ceilings: list[Ceiling] = []
+        for branch in self.board.branches.values():
+            if branch.price is None:
+                return None
+            bound = bound_of(branch.body(self._body), self.head(branch), usual(branch.name))
+            ceilings.append(bound.at(branch.price, branch.upstream.address.path_seconds))
+        return max(ceilings, key=lambda ceiling: ceiling.path)
 
     def lost(self, branch: Branch, error: UpstreamError) -> UpstreamError:
         """Note why a branch gives no more paths, and say which it is."""

@@ -81,7 +81,7 @@ class Chat:
             service.in_flight -= 1
             self._account(exchange, time.perf_counter() - begun)
 
-    def break_off(self) -> None:
+    def cancel_all(self) -> None:
         """Answer all requests in flight with 503, now."""
         for task in self._running:
             task.cancel()
@@ -200,7 +200,7 @@ class Chat:
         if service.priced:
             service.metrics.count("keff_key_dollars_total", dollars, key=account.name)
         if exchange.held is not None:
-            service.settle(exchange.held, paths, dollars)
+            service.billing.settle(exchange.held, paths, dollars)
 
 
 def facts_of(exchange: Exchange) -> dict[str, Fact]:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 
-from keff.gateway.accounts.metering import FREE, Ceiling
+from keff.gateway.accounts.billing import RequestSpending
 from keff.gateway.http.request import Ask
 from keff.gateway.traffic.savings import Baseline, Spent, longest_of
 from keff.gateway.traffic.spans import TraceSpan
@@ -22,16 +22,14 @@ from keff.policy import Policy
 
 
 @dataclass(slots=True)
-class RequestJob:
+class RequestJob(RequestSpending):
     """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
 
-    ``drawn`` paths came back (after ``times``) and ``tokens`` were billed so far (at a price if ``priced``);
-    ``lost`` paths were broken off and may have cost anything, as may the prompts of ``hidden_prompts``.
-    ``most`` is what a path can cost at the most, on the account of ``key``. ``limits`` are the rate limits
-    that the upstream told last. ``reader`` reads its answers; without one ``asked`` is what the prompt says
-    of its answer, and ``kind`` what it came to be. ``tab`` is its account with the branches
-    of a plan that has several, of which ``first`` is asked first. ``baseline`` is what is deployed
-    without the gateway.
+    The paths that came back took ``times``. ``limits`` are the rate limits that the upstream told last.
+    ``reads_logprobs`` says that its policy reads log-probabilities. ``reader`` reads its answers; without one
+    ``asked`` is what the prompt says of its answer, and ``kind`` what it came to be. ``tab`` is its account
+    with the branches of a plan that has several, of which ``first`` is asked first. ``baseline`` is what is
+    deployed without the gateway.
     """
 
     name: str
@@ -45,16 +43,7 @@ class RequestJob:
     vote: Vote | None = None
     stop: str = ""
     paths: int = 0
-    drawn: int = 0
-    lost: int = 0
-    hidden_prompts: int = 0
-    tokens: int = 0
-    dollars: float = 0.0
-    cut: list[int] = field(default_factory=list[int])
-    prompt: int | None = None
-    cut_tokens: int = 0
-    cut_dollars: float = 0.0
-    priced: bool = True
+    reads_logprobs: bool = False
     share: float | None = None
     reader: Reader | None = None
     asked: Asked | None = None
@@ -63,8 +52,6 @@ class RequestJob:
     span: TraceSpan | None = None
     times: list[float] = field(default_factory=list[float])
     baseline: Baseline | None = None
-    most: Ceiling = FREE
-    key: str = ""
     tab: BranchLedger | None = None
     first: Branch | None = None
     homes: dict[Fleet, Watched] = field(default_factory=dict[Fleet, Watched])
@@ -77,7 +64,7 @@ class RequestJob:
 
     @contextlib.contextmanager
     def launched(self, n: int, streamed: StreamedPath | None = None) -> Generator[None]:
-        """Note ``n`` paths as lost if the call that is made here is broken off, or what came of a stream."""
+        """Note ``n`` paths as lost if the call that is made here is cancelled, or what came of a stream."""
         try:
             yield
         except asyncio.CancelledError:
@@ -86,15 +73,6 @@ class RequestJob:
             else:
                 self.lost += n
             raise
-
-    def account(self) -> tuple[int, float]:
-        """Return the paths and dollars that this request is charged with.
-
-        A path that was broken off costs what those that came back did on average, or the most that one can.
-        """
-        most = self.most
-        each = self.dollars / self.drawn if self.drawn else most.path
-        return self.drawn + self.lost, self.dollars + self.lost * each + self.hidden_prompts * most.prompt
 
     @property
     def change(self) -> str | None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 from keff.errors import PlanError
+from keff.gateway.traffic.metrics import Metrics
 from keff.narrow import fields
 from keff.plan import Plan
 from keff.policy import Policy, calibrated, confidence_of
 from keff.policy.log_odds import LOGPROBS
+from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
 from keff.stats.votes import CONFIDENCE
 from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, settle_verifier
@@ -21,6 +26,19 @@ def reads_verifier(policy: Policy, verifier: Verifier | None) -> bool:
 def reads_logprobs(policy: Policy, verifier: Verifier | None) -> bool:
     """Return whether a policy reads log-probabilities, which the upstream has to be asked for."""
     return confidence_of(policy) is not None and not reads_verifier(policy, verifier)
+
+
+async def ratings(
+    verifier: Verifier, talk: Sequence[Object], choices: Sequence[Object], metrics: Metrics
+) -> Sequence[float]:
+    """Return the verifier's confidence in each path, NaN where it fails, and count what became of them."""
+    texts = [str(fields(choice.get("message")).get("content") or "") for choice in choices]
+    found = await asyncio.gather(*(verifier.rate(talk, text) for text in texts))
+    failed = sum(value != value for value, _ in found)
+    metrics.count("keff_verifier_paths_total", len(found) - failed, became="rated")
+    metrics.count("keff_verifier_paths_total", failed, became="failed")
+    metrics.count("keff_verifier_seconds_total", sum(seconds for _, seconds in found))
+    return [value for value, _ in found]
 
 
 def check_rated(plan: Plan, policy: Policy, verifier: Verifier | None) -> None:

@@ -50,7 +50,7 @@ class Shadows:
         task.add_done_callback(self.running.discard)
 
     async def close(self) -> None:
-        """Break off what is drawn for nobody."""
+        """Cancel what is drawn for nobody."""
         for task in self.running:
             task.cancel()
         await asyncio.gather(*self.running, return_exceptions=True)

@@ -1,0 +1,168 @@
+"""What requests are billed: held on an account before, charged as answers come, settled after."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import dataclass, field
+
+from keff.gateway.accounts.accounts import FAULTS, Account, AccountLedger, Reservation
+from keff.gateway.accounts.metering import (
+    FREE,
+    AnswerLengths,
+    Bound,
+    Ceiling,
+    PriceList,
+    charge,
+    usage_of,
+)
+from keff.gateway.http.errors import Problem
+from keff.gateway.traffic.metrics import Metrics
+from keff.protocol.tokens import counts_of
+from keff.sampling.cost import Price, Usage
+
+log = logging.getLogger("keff.gateway")
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestSpending:
+    """What one request drew so far.
+
+    ``drawn`` paths came back and ``tokens`` were billed (at a price if ``priced``); ``lost`` paths were
+    cancelled and may have cost anything, as may the prompts of ``hidden_prompts``. ``cut`` are the tokens of
+    cancelled paths that were streamed, not charged yet. ``most`` is what a path can cost at the most, on the
+    account of ``key``.
+    """
+
+    drawn: int = 0
+    lost: int = 0
+    hidden_prompts: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+    cut: list[int] = field(default_factory=list[int])
+    prompt: int | None = None
+    cut_tokens: int = 0
+    cut_dollars: float = 0.0
+    priced: bool = True
+    most: Ceiling = FREE
+    key: str = ""
+
+    def account(self) -> tuple[int, float]:
+        """Return the paths and dollars that this request is charged with.
+
+        A cancelled path costs what those that came back did on average, or the most that one can.
+        """
+        most = self.most
+        each = self.dollars / self.drawn if self.drawn else most.path
+        return self.drawn + self.lost, self.dollars + self.lost * each + self.hidden_prompts * most.prompt
+
+
+@dataclass(slots=True, kw_only=True)
+class Billing:
+    """Prices, the ledger of accounts, and what answers usually cost."""
+
+    prices: PriceList = field(default_factory=lambda: PriceList({}))
+    ledger: AccountLedger | None = None
+    lengths: AnswerLengths = field(default_factory=AnswerLengths)
+    metrics: Metrics = field(default_factory=Metrics)
+    _settling: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    async def hold(self, account: Account, paths: int, dollars: float) -> Reservation | None:
+        """Hold paths and dollars on an account; raises Problem."""
+        if self.ledger is None:
+            return None
+        if not self.ledger.remote:
+            return self.ledger.reserve(account, paths, dollars)
+        return await asyncio.to_thread(self.ledger.reserve, account, paths, dollars)
+
+    def settle(self, held: Reservation, paths: int, dollars: float) -> None:
+        """Enter what a request cost its account; one that is elsewhere is told in a thread."""
+        if self.ledger is None or not self.ledger.remote:
+            self._settled(held, paths, dollars)
+            return
+        task = asyncio.create_task(asyncio.to_thread(self._settled, held, paths, dollars))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    def _settled(self, held: Reservation, paths: int, dollars: float) -> None:
+        try:
+            if self.ledger is not None:
+                self.ledger.settle(held, paths, dollars)
+        except FAULTS as error:
+            self.metrics.count("keff_spend_errors_total")
+            log.warning(json.dumps({"event": "account not settled", "message": str(error)}))
+
+    def most(self, bound: Bound, model: object, seconds: float) -> Ceiling | None:
+        """Return what a path of this model and so many seconds costs at the most; None without a price."""
+        price = self.prices.of(model)
+        return None if price is None else bound.at(price, seconds)
+
+    def usual(self, key: str, model: object) -> int:
+        """Return what is reserved for an answer of this key and model that states no length."""
+        return self.lengths.usual((key, str(model)))
+
+    def charge(
+        self,
+        spent: RequestSpending,
+        usage: object,
+        model: object,
+        price: Price | None,
+        paths: int = 0,
+        seconds: float = 0.0,
+    ) -> tuple[Usage, float]:
+        """Count what one upstream answer was billed at, and return that with its dollars."""
+        given = counts_of(usage)
+        bill = usage_of(given)
+        spent.tokens += bill.prompt + bill.output
+        if paths == 1:
+            spent.prompt = bill.prompt
+        if given.odd:
+            self.metrics.count("keff_odd_usage_total")
+        dollars = 0.0 if price is None else charge(bill, price, paths, seconds)
+        if spent.key:
+            self.lengths.note((spent.key, str(model)), bill.output, paths)
+        spent.dollars += dollars
+        spent.priced = spent.priced and (price is not None or not paths)
+        self.count(bill, price, dollars)
+        return bill, dollars
+
+    def charge_cut(self, spent: RequestSpending, model: object) -> None:
+        """Charge what was generated of paths that were cancelled, each with its prompt.
+
+        The prompt is that of the paths that came. Where the price says so, a cancelled path is billed whole:
+        then it is taken to be as long as those were.
+        """
+        cut, spent.cut = spent.cut, []
+        price = self.prices.of(model)
+        tokens, dollars = spent.tokens, spent.dollars
+        whole = (tokens // spent.drawn - (spent.prompt or 0)) if spent.drawn else 0
+        for came in cut:
+            spent.hidden_prompts += spent.prompt is None
+            output = max(came, whole) if price is not None and price.cancelled == "whole" else came
+            usage = {"prompt_tokens": spent.prompt or 0, "completion_tokens": output}
+            self.charge(spent, usage, model, price)
+        spent.cut_tokens += spent.tokens - tokens
+        spent.cut_dollars += spent.dollars - dollars
+        self.metrics.count("keff_cancelled_tokens_total", spent.tokens - tokens)
+
+    def count(self, bill: Usage, price: Price | None, dollars: float) -> None:
+        """Count the tokens and dollars of an answer."""
+        self.metrics.count("keff_tokens_total", bill.prompt, kind="prompt")
+        self.metrics.count("keff_tokens_total", bill.output, kind="completion")
+        if price is not None:
+            self.metrics.count("keff_dollars_total", dollars)
+
+    async def close(self) -> None:
+        """Wait for what is being settled, and close the ledger."""
+        if self._settling:
+            await asyncio.wait(self._settling)
+        if self.ledger is not None:
+            self.ledger.close()
+
+
+def no_price(account: Account, model: object) -> Problem:
+    """Return why a key that is limited in dollars is refused what has no price."""
+    named = f"the model {model!r:.100}" if isinstance(model, str) else "this request"
+    line = f"the key {account.name} is limited in dollars, and {named} has no price at this gateway"
+    return Problem(403, line, code="no_price", param="model")
