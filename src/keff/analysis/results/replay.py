@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from keff.analysis.results.decision_words import count, points, reference_words
 from keff.analysis.results.money import Change, Seconds
-from keff.records import TERMINAL, Finding, Interval, Note, Result, text_table
+from keff.records import TERMINAL, Finding, Interval, Note, Result, number, text_table
 
 # What a rule has to keep to be named first: the default of ``keff analyze --retain``.
 ASKED = 0.99
@@ -192,9 +192,11 @@ def _beside(replayed: Replay) -> Columns:
     if replayed.labelled:
         columns["points"] = _points_change
     if any(row.dollars is not None for row in replayed.policies):
-        columns["$ per 1,000"] = _per_thousand
+        columns["$ per 1,000"] = lambda row: number(row.dollars and 1000 * row.dollars.value, ".3g")
     if any(row.seconds is not None for row in replayed.policies):
-        columns |= {"p50 s": _p50, "p95 s": _p95, "p95 s at once": _at_once}
+        columns["p50 s"] = lambda row: _time(row.seconds and row.seconds.p50)
+        columns["p95 s"] = lambda row: _time(row.seconds and row.seconds.p95)
+        columns["p95 s at once"] = lambda row: _time(row.seconds_at_once and row.seconds_at_once.p95)
     return columns
 
 
@@ -206,22 +208,6 @@ def _paths_change(row: ReplayRow) -> str:
 
 def _points_change(row: ReplayRow) -> str:
     return "–" if row.change is None else points(row.change.accuracy)
-
-
-def _per_thousand(row: ReplayRow) -> str:
-    return "–" if row.dollars is None else f"{1000 * row.dollars.value:.3g}"
-
-
-def _p50(row: ReplayRow) -> str:
-    return _time(row.seconds and row.seconds.p50)
-
-
-def _p95(row: ReplayRow) -> str:
-    return _time(row.seconds and row.seconds.p95)
-
-
-def _at_once(row: ReplayRow) -> str:
-    return _time(row.seconds_at_once and row.seconds_at_once.p95)
 
 
 def _time(value: Interval | None) -> str:
