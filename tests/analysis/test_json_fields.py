@@ -146,10 +146,9 @@ def test_one_text_has_one_key_in_pilot_replay_library_and_gateway(spec: str, tmp
 
 def test_the_member_that_is_called_answer_is_read_without_what_follows_it() -> None:
     said = '{"why": "x", "answer": 42, "confidence": 0.9}'
-    for spec, key in (("math", "42"), ("numeric", "42"), ("list", '["42"]'), ("set", '["42"]')):
-        assert answers.read(answers.space(spec), said).key == key
+    for spec in ("math", "numeric"):
+        assert answers.read(answers.space(spec), said).key == "42"
     assert answers.read(answers.space("math"), '{"answer": "\\\\frac{1}{2}"}').key == "0.5"
-    assert answers.read(answers.space("list"), '{"answer": [1, 2]}').key == '["1","2"]'
     assert answers.read(answers.space("numeric"), 'The "answer": not said').key is None
 
 

@@ -143,9 +143,9 @@ class Service:
         """Return what a path of a job costs at the most; None where it, or a branch, has no price."""
         if job.tab is None:
             model = job.ask.body.get("model")
-            bound = bound_of(job.ask.view, job.head, self.billing.usual(job.key, model))
+            bound = bound_of(job.ask.view, job.head, self.billing.lengths.usual((job.key, str(model))))
             return self.billing.most(bound, model, self.upstream.address.path_seconds)
-        return job.tab.most(lambda branch: self.billing.usual(job.key, branch))
+        return job.tab.most(lambda branch: self.billing.lengths.usual((job.key, branch)))
 
     async def run(self, job: RequestJob) -> Object:
         """Run the vote of a job and return the reply; raises Problem or UpstreamError."""

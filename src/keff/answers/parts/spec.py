@@ -54,14 +54,6 @@ class OfDocuments:
             raise AttributeError(name)
         return getattr(self.plain, name)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether the spaces are the same."""
-        return isinstance(other, OfDocuments) and self.plain == other.plain
-
-    def __hash__(self) -> int:
-        """Return the hash of the space."""
-        return hash(self.plain)
-
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the member that is the answer, else the document; any other text as the space does."""
         if _OBJECT.search(text) and _DOCUMENT.match(shown := strip_thinking(text)):

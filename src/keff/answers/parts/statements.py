@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from keff.answers.parts.strict_json import NotRead, canonical, decoded
-
 # Of a text that states answer after answer the last ones count.
 MOST_STATEMENTS = 50
 # Characters after a marker in which its answer stands.
@@ -28,7 +26,6 @@ _AFTER_ANSWER = re.compile(
     [*_"'`]{0,6}""",
     re.VERBOSE,
 )
-_MEMBER = re.compile(r'"\s*:\s*(?=[\d"\[{tfn-])')
 _HEADING = re.compile(r"[*_\s:]{0,6}\n")
 _LINE_START = re.compile(r"(?:^|\n)[ \t>#*_\-`]*(?:(?:my|the|final|correct|short)[ ]+)?$", re.IGNORECASE)
 _BEFORE_FINAL = re.compile(r"\b(?:final|correct)[ *_]{1,5}$", re.IGNORECASE)
@@ -122,8 +119,6 @@ def _answer(text: str, at: int, after: int) -> Statement | None:
         end = text.find(f"{text[at - 1]}/{text[at:after]}", after, after + WINDOW)
         payload = text[after + 1 : end] if end >= 0 else text[after + 1 : after + WINDOW]
         return Statement(at, payload, "tag", True, end < 0)
-    if member := _member(text, at, after):
-        return member
     before = text[max(0, at - 40) : at]
     final = _BEFORE_FINAL.search(before) is not None
     link = _AFTER_ANSWER.match(text, after)
@@ -136,19 +131,6 @@ def _answer(text: str, at: int, after: int) -> Statement | None:
     payload, is_open = _line(text, link.end())
     strong = final or (link["sign"] == ":" and _LINE_START.search(before) is not None)
     return Statement(at, payload, "marker", strong, is_open)
-
-
-def _member(text: str, at: int, after: int) -> Statement | None:
-    """Return what a member ``"answer": x`` of a JSON object says, without what follows it there."""
-    link = _MEMBER.match(text, after)
-    if link is None:
-        return None
-    try:
-        value, size = decoded(text[link.end() : link.end() + WINDOW], 0)
-    except NotRead:
-        return None
-    payload = value if isinstance(value, str) else canonical(value)
-    return Statement(at, payload, "marker", True, link.end() + size == len(text))
 
 
 _READERS = {"answer": _answer, "\\boxed": _boxed, "\\fbox": _boxed, "####": _hash}

@@ -98,10 +98,6 @@ class Billing:
         price = self.prices.of(model)
         return None if price is None else bound.at(price, seconds)
 
-    def usual(self, key: str, model: object) -> int:
-        """Return what is reserved for an answer of this key and model that states no length."""
-        return self.lengths.usual((key, str(model)))
-
     def charge(
         self,
         spent: RequestSpending,

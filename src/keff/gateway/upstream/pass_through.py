@@ -95,7 +95,7 @@ async def _reserved(service: Service, exchange: Exchange, method: str, body: byt
     with contextlib.suppress(ValueError):
         asked = fields(decoded(body))
     model = asked.get("model")
-    bound = bound_of(asked, body, service.billing.usual(account.name, model))
+    bound = bound_of(asked, body, service.billing.lengths.usual((account.name, str(model))))
     most = service.billing.most(bound, model, service.upstream.address.path_seconds)
     spends = bool(body) or method == "POST"
     if most is None and spends and account.dollars is not None:
