@@ -31,7 +31,7 @@ ONE_VALUE = frozenset({"numeric", "choice", "binary", "math", "date", "quantity"
 # Members of a JSON reply that hold the answer.
 ANSWER_MEMBERS = ("answer", "final_answer", "final answer")
 _OBJECT = re.compile(r'\{\s*"')
-_DOCUMENT = re.compile(r'\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?(?:\[\s*)?\{\s*"', re.IGNORECASE)
+_DOCUMENT = re.compile(r'(?i)\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?(?:\[\s*)?\{\s*"')
 # Characters of a synonym table, which becomes a part of the spec.
 LARGEST_TABLE = 1_000_000
 
@@ -72,7 +72,7 @@ class OfDocuments:
 
     def key(self, answer: str) -> str | None:
         """Return the key of a value, or the canonical JSON of a document."""
-        if answer[:1] in ("{", "[") and _DOCUMENT.match(answer):
+        if _DOCUMENT.match(answer):
             return strict_json.canonical_json(answer)
         return self.plain.key(answer)
 
