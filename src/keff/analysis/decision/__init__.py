@@ -42,8 +42,7 @@ LEAST_QUESTIONS = 10
 
 MOST_CHOSEN_ON = 3_000
 """Of more questions so many choose among the rules with paths in flight, each of which takes as long to
-replay
-as all rules of the chain; the figures of what is chosen come from all questions."""
+replay as all rules of the chain; the figures of what is chosen come from all questions."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +83,15 @@ def decide(
     if safe.cap <= most and safe.spec not in {rule.spec for rule in rules}:
         rules.append(safe)
     measured = max(reference.cap, *(rule.cap for rule in rules)) <= votes.k
-    flights = in_flight_rules(most) if measured and _timed(votes) else ()
+    clocked = _timed(votes)
+    flights = in_flight_rules(most) if measured and clocked else ()
     if flights and votes.n > MOST_CHOSEN_ON:
         some = votes.take(np.sort(np.random.default_rng(seed).choice(votes.n, MOST_CHOSEN_ON, replace=False)))
         first = Candidates.of(some, rules, flights, reference, aim, most, rates, seed)
         rules, flights = first.shortlist(rules), first.shortlist(flights)
     paths = rated_paths(votes, most if measured else 0)
     if measured:
-        rules, flights = [*rules, *paths.rules], [*flights, *(paths.flights if _timed(votes) else ())]
+        rules, flights = [*rules, *paths.rules], [*flights, *(paths.flights if clocked else ())]
         best = Candidates.of(votes, rules, flights, reference, aim, most, rates, seed)
         return replace(best.decided(votes, aim), confidences=judged(paths.worth, best.known))
     known = predicted(votes, rules, reference, rates, seed)
@@ -131,9 +131,9 @@ class Candidates:
         price: FlipPrice = GENERIC,
     ) -> Candidates:
         """Replay the candidates that the recorded paths allow, and choose."""
-        rng, timing = np.random.default_rng(seed), None
-        seen = replayed(votes, rules, reference, rates, rng, by_question=_timed(votes))
-        if flights or _timed(votes):
+        rng, timing, clocked = np.random.default_rng(seed), None, _timed(votes)
+        seen = replayed(votes, rules, reference, rates, rng, by_question=clocked)
+        if clocked:
             others, timing = timed(votes, rules, flights, reference, rates, rng)
             seen = seen.beside(others)
         everything = (*rules, *flights, reference)

@@ -54,12 +54,12 @@ class Figures:
 
         None where that is the same bill: prompts have no price, or it draws its paths by requests anyway.
         """
-        dollars, apart, known = self.difference("dollars"), self.known.new.apart, self.known
-        if dollars is None or apart is None or known.population.apart is None or not np.any(apart > 0):
+        dollars, new, known = self.difference("dollars"), self.known.new, self.known.population
+        if dollars is None or new.dollars is None or new.apart is None or not np.any(new.apart > 0):
             return None
-        assert known.new.dollars is not None
-        drawn = known.new.dollars[:, self.rule] - known.new.dollars[:, self.last] - apart
-        return interval_of(dollars.value - float(known.population.apart.mean()), drawn, COSTS)
+        drawn = new.dollars[:, self.rule] - new.dollars[:, self.last] - new.apart[:, 0]
+        assert known.apart is not None
+        return interval_of(dollars.value - float(known.apart.mean()), drawn, COSTS)
 
     def points(self) -> Interval | None:
         """Return the accuracy minus the reference's; None without labels."""

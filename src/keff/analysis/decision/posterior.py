@@ -46,7 +46,7 @@ class RuleDraws:
     """S draws of means over questions of C rules, each [S, C]; the last rule is the reference.
 
     ``level`` [S] is the reference's accuracy (None without labels), ``loss`` that minus a rule's accuracy;
-    ``apart`` [S] are the dollars that the reference's prompts add where each of its paths is a request.
+    ``apart`` [S, 1] are the dollars that the reference's prompts add where each of its paths is a request.
     """
 
     level: FloatArray | None
@@ -147,7 +147,7 @@ def posterior_of(
             first["paths"],
             first.get("tokens"),
             first.get("dollars"),
-            _only(first.get("apart")),
+            first.get("apart"),
         ),
         RuleDraws(
             new_level,
@@ -156,7 +156,7 @@ def posterior_of(
             new["paths"],
             new.get("tokens"),
             new.get("dollars"),
-            _only(new.get("apart")),
+            new.get("apart"),
         ),
         groups,
         seen.questions,
@@ -218,10 +218,6 @@ def _losses(
     usual = USUAL_QUESTIONS * USUAL_VARIANCE * once
     gain_variance = (float(variance[single]) * groups**2 + usual) / (groups + USUAL_QUESTIONS)
     return _Losses(loss, noise, gain_variance, shown)
-
-
-def _only(column: FloatArray | None) -> FloatArray | None:
-    return None if column is None else column[:, 0]
 
 
 def _column(seen: RuleOutcomes, name: str) -> FloatArray:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from keff.analysis.replay.outcomes import changed, run
-from keff.policy import Policy, in_flight_of, parse_policy
+from keff.policy import Policy, in_flight_of
 from keff.stats.models.partitions import GENERIC_WEIGHTS, prior_shares
 from keff.stats.votes import FloatArray
 from keff.stats.voting.draws import Draws
@@ -60,11 +60,11 @@ def _generic_draws(cap: int) -> Draws:
 
 
 def generic_ratios(rules: Sequence[Policy]) -> FloatArray:
-    """Return how many of the last rule's answers the rules change for each one that one path changes [C].
+    """Return how many of the last rule's answers the rules change for each one that the first changes [C].
 
-    On simulated votes of the generic workload; 0 where one path changes none. Rules with paths in flight
-    count as in launch order: the generic workload knows no lengths. NaN for rules that read a confidence,
-    which it does not know either.
+    The first is one path. On simulated votes of the generic workload; 0 where one path changes none. Rules
+    with paths in flight count as in launch order: the generic workload knows no lengths. NaN for rules that
+    read a confidence, which it does not know either.
     """
     rules = [flight.rule if (flight := in_flight_of(rule)) is not None else rule for rule in rules]
     draws = _generic_draws(max(policy.cap for policy in rules))
@@ -75,5 +75,4 @@ def generic_ratios(rules: Sequence[Policy]) -> FloatArray:
             for rule in rules
         ]
     )
-    single = changed(run(parse_policy("fixed:1"), draws), today, draws).sum()
-    return flips / single if single > 0 else np.zeros_like(flips)
+    return flips / flips[0] if flips[0] > 0 else np.zeros_like(flips)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from keff.analysis.results.decision import Decision, Differences
@@ -38,9 +37,9 @@ def first_sentence(decision: Decision) -> str:
     if decision.policy == decision.reference and decision.change.dollars_apart is not None:
         more = signed_dollars(-1000 * decision.change.dollars_apart.value)
         return f"Keep drawing {today} by one request: separate requests cost {more} per 1,000 questions."
-    flight = in_flight_of(parse_policy(decision.policy))
     if decision.policy == decision.reference or _nothing_changes(decision):
         return f"Keep drawing {today}{_cheapest(decision)}."
+    flight = in_flight_of(parse_policy(decision.policy))
     if decision.policy == "fixed:1":
         what = f"Ask once instead of drawing {today}"
     elif flight is not None and flight.width == flight.cap:
@@ -55,9 +54,11 @@ def first_sentence(decision: Decision) -> str:
 
 
 def _nothing_changes(decision: Decision) -> bool:
-    """Return whether all that would be said of the rule is that it changes nothing."""
-    figures = re.findall(r"[+-]\$?([\d.]+)", " ".join(_changes(decision)))
-    return bool(figures) and not any(float(figure) for figure in figures)
+    """Return whether the rule saves neither cost nor time that would be said."""
+    change = decision.change
+    costs = [relative(decision, name) for name in ("paths", "tokens")]
+    times = [None if part is None else part.value - 1 for part in (change.p50_ratio, change.p95_ratio)]
+    return costs != [None, None] and not any(round(100 * part) for part in (*costs, *times) if part)
 
 
 def _cheapest(decision: Decision) -> str:
