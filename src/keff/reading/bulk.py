@@ -23,6 +23,7 @@ from keff.reading.ballot import (
     abstained_correct,
     admitted,
     keys_of,
+    read_again,
     scored,
 )
 from keff.stats.inference.resampling import numbers_of
@@ -195,7 +196,7 @@ class _Gathered:
         notes = () if not self.lost else (abstained_correct(self.lost),)
         return Ballot(
             Votes(closed=reading.closed, correct=whole.pop("correct", None), **whole),
-            Lazy(len(self.names), lambda row: keys_of(read(row), k, reading.key)),
+            Lazy(len(self.names), lambda row: keys_of(read_again(read(row), reading), k, reading.key)),
             Lazy(len(self.names), read),
             reading,
             notes,
