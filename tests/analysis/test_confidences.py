@@ -61,7 +61,7 @@ def test_several_confidences_are_told_apart() -> None:
     judge, length = decide(votes, Aim()).confidences
     assert (judge.name, judge.pays, length.pays) == ("judge", True, False)
     assert "confidence=judge" in str(judge.policy)
-    assert length.sentence(several=True).startswith("Your confidences length carry nothing here (AUC 0.")
+    assert length.sentence(several=True).startswith("Your confidences 'length' carry nothing here (AUC 0.")
 
 
 def test_what_is_missing_is_counted_and_the_sign_is_said() -> None:

@@ -43,7 +43,7 @@ class ConfidenceWorth(Result):
         return f"{self._said(several=several)}{without}."
 
     def _said(self, *, several: bool) -> str:
-        whose = f"Your confidences {self.name}" if several else "Your confidences"
+        whose = f"Your confidences {self.name!r}" if several else "Your confidences"
         about = f"AUC {number(self.auc.value)}"
         gain = self.gain_at_equal_cost
         if self.pays is False:
