@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,8 +110,12 @@ class Crew:
         """Return the processes that serve."""
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
         children = [child for task in tasks for child in task.read_text().split()]
-        named = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
-        return [pid for pid, line in named.items() if b"spawn_main" in line]
+        found: list[int] = []
+        for pid in children:
+            with suppress(OSError):  # it may end while it is looked at
+                if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(int(pid))
+        return found
 
 
 @contextmanager
