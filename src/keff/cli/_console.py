@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 
 from rich.console import Console, ConsoleDimensions
@@ -64,6 +64,12 @@ def say(text: str, indent: int = 2, *, style: str = "") -> None:
         lines = text.split("\n")
     for line in lines or [""]:
         result_console.print((" " * indent + line).rstrip(), style=style, markup=False, soft_wrap=True)
+
+
+def say_all(statements: Iterable[str]) -> None:
+    """Print statements and tables, the first of them bold: what was decided, or found."""
+    for place, statement in enumerate(statements):
+        say(statement, 0, style="" if place else "bold")
 
 
 def tabled(head: Sequence[str], body: Sequence[Sequence[str]], title: str = "") -> None:

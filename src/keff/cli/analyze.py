@@ -16,7 +16,7 @@ from keff.analysis.results.summary import percent, statements
 from keff.cli import _aim_options as a
 from keff.cli import _read_options as r
 from keff.cli import _write_options as w
-from keff.cli._console import print_json, say, tabled, warn
+from keff.cli._console import print_json, say, say_all, tabled, warn
 from keff.cli._grouped import grouped
 from keff.cli._groups import AimOptions, LogOptions, MoneyOptions
 from keff.errors import UsageError
@@ -102,10 +102,7 @@ def _show_people(analyses: list[tuple[Record, Analysis]], *, verbose: bool) -> N
 
 def _print_summary(record: Record, analysis: Analysis, *, verbose: bool = False) -> None:
     """Print the decision first, then what it rests on."""
-    first, *rest = statements(analysis, verbose=verbose)
-    say(first, 0, style="bold")
-    for statement in rest:
-        say(statement, 0)
+    say_all(statements(analysis, verbose=verbose))
     for line in told(analysis.matching) if verbose else ():
         say(f"{line[0].upper()}{line[1:]}.", 0)
     size = f"{analysis.n:,} questions x {analysis.k} paths"

@@ -36,10 +36,7 @@ from keff.sampling.price_table import read_prices
 
 def print_mix(mixed: MixFindings, *, verbose: bool = False) -> None:
     """Print the recommendation, then branches, correlations and the frontier."""
-    first, *rest = mixed.statements(_console.result_console.width, verbose=verbose)
-    _console.say(first, 0, style="bold")
-    for statement in rest:
-        _console.say(statement, 0)
+    _console.say_all(mixed.statements(_console.result_console.width, verbose=verbose))
     for note in mixed.warnings:
         _console.warn(note.message)
 

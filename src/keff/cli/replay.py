@@ -87,10 +87,7 @@ def _show(replayed: Replay, *, json: bool) -> None:
     if json:
         print_json(replayed.to_dict())
         return
-    first, *tables = replayed.statements(_console.result_console.width)
-    _console.say(first, 0, style="bold")
-    for table in tables:
-        _console.say(table, 0)
+    _console.say_all(replayed.statements(_console.result_console.width))
     for note in replayed.warnings:
         _console.warn(note.message)
 

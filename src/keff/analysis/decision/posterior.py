@@ -140,30 +140,21 @@ def posterior_of(
     new_level = None if right is None else right + (new["right"] - first["right"])[:, 0]
     return JointPosterior(
         seen.specs,
-        RuleDraws(
-            right,
-            lost.drawn,
-            flips,
-            first["paths"],
-            first.get("tokens"),
-            first.get("dollars"),
-            first.get("apart"),
-        ),
-        RuleDraws(
-            new_level,
-            lost.drawn + lost.noise,
-            flips,
-            new["paths"],
-            new.get("tokens"),
-            new.get("dollars"),
-            new.get("apart"),
-        ),
+        _draws(right, lost.drawn, flips, first),
+        _draws(new_level, lost.drawn + lost.noise, flips, new),
         groups,
         seen.questions,
         lost.gain_variance,
         lost.shown,
         _run_variance(seen),
     )
+
+
+def _draws(
+    level: FloatArray | None, loss: FloatArray, flips: FloatArray, means: dict[str, FloatArray]
+) -> RuleDraws:
+    costs = (means.get(name) for name in ("tokens", "dollars", "apart"))
+    return RuleDraws(level, loss, flips, means["paths"], *costs)
 
 
 def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, rng: np.random.Generator) -> FloatArray:
