@@ -116,7 +116,7 @@ IN_MEMORY = ("scores", "votes", "array", "lists", "frame")
 def compare(
     first: object, *others: object, settings: arms.Comparing | None = None, **how: Unpack[How]
 ) -> Comparison | ScoreComparison:
-    """Say whether another model, prompt or version is better, on the questions that both answered.
+    """Test whether another model, prompt or version is better, on the questions that both answered.
 
     Sources as in ``noise``, matched by id (arrays and lists: by their place). Of two records of right and
     wrong paths, with two or more of each question, a ``Comparison``: whether the second is better, and how

@@ -1,4 +1,4 @@
-"""Say whether B is better than A, or templates decorrelate.
+"""Test whether B is better than A, or whether templates decorrelate paths.
 
 The paired difference with its interval, p-value and noise; then delta rho, delta K_eff and accuracy.
 """

@@ -1,4 +1,4 @@
-"""Say how far to trust a score: noise, power, pass^k.
+"""Estimate the noise of a score, the difference it can show, and pass^k.
 
 Run-to-run noise, the smallest difference that can be found, pass@k and pass^k with intervals.
 """

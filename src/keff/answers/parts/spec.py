@@ -41,7 +41,7 @@ class OfDocuments:
 
     Its value is the member that is called the answer, where the space has a key for it; else the document
     votes as a whole, so that two objects never agree because some number or letter in them does. What begins
-    as such a document and breaks off, or is no JSON, abstains.
+    as such a document and is cut off, or is no JSON, abstains.
     """
 
     def __init__(self, plain: Space) -> None:

@@ -143,7 +143,7 @@ def paths_asked(body: Mapping[str, object]) -> int:
 
 
 def _number(value: object) -> int | None:
-    """Return a whole number above 0, also one that a lenient server would read from a text."""
+    """Return a number of at least 1 as an integer, also from a text that a lenient server would read."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < 2**53:
