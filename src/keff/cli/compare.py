@@ -1,4 +1,4 @@
-"""Test whether B is better than A, or whether templates decorrelate paths.
+"""Test whether B is better, or templates decorrelate.
 
 The paired difference with its interval, p-value and noise; then delta rho, delta K_eff and accuracy.
 """

@@ -1,4 +1,4 @@
-"""Estimate the noise of a score, the difference it can show, and pass^k.
+"""Estimate the noise and power of a score, and pass^k.
 
 Run-to-run noise, the smallest difference that can be found, pass@k and pass^k with intervals.
 """
