@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from keff.gateway.upstream.call import Call
 from keff.gateway.upstream.client import Client
+from keff.gateway.upstream.connection import Call
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nX-Told: a\r\nx-told: b\r\n\r\nok"

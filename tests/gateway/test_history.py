@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.gateway.traffic.history import DEAREST, MOST_NAMES, MOST_SPANS, History
-from keff.gateway.traffic.live_page import page
+from keff.gateway.traffic.live import page
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent
+from keff.gateway.traffic.traffic import DEAREST, MOST_NAMES, MOST_SPANS, History
 
 TODAY = GatewayChange(Baseline("fixed:8", 8))
 

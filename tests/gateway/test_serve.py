@@ -21,8 +21,8 @@ from fault_server import Script, running
 from gateway_rig import QUESTION, make_plan, served
 from keff.cli.serve import command
 from keff.errors import KeffError, PlanError, RunError, UsageError
-from keff.gateway.http.listening import listeners
 from keff.gateway.http.security import is_loopback
+from keff.gateway.server import listeners
 from keff.gateway.traffic.monitor import StateFile
 
 pytestmark = pytest.mark.slow

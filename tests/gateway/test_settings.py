@@ -21,7 +21,7 @@ from keff.cli._serve_settings import ServeSettings, read_settings
 from keff.errors import UsageError
 from keff.gateway.http.app import with_cors
 from keff.gateway.options import Options
-from keff.gateway.traffic.lines import Lines
+from keff.gateway.server import Lines
 
 pytestmark = pytest.mark.slow
 

@@ -17,10 +17,10 @@ from fault_server import Script, running
 from gateway_rig import Rig, gateway
 from keff.errors import UsageError
 from keff.gateway.options import Options
-from keff.gateway.traffic import averages, live_page, traffic
-from keff.gateway.traffic.averages import Mean
+from keff.gateway.traffic import live, savings, traffic
 from keff.gateway.traffic.ledger import OwnBooks, Voted
 from keff.gateway.traffic.monitor import Monitor
+from keff.gateway.traffic.savings import Mean
 from keff.gateway.traffic.traffic import Learner, Traffic, profile_of
 from keff.gateway.vote.request_policy import policy_of_plan
 from keff.plan import Plan
@@ -170,9 +170,9 @@ def test_other_rules_are_replayed_on_the_votes_in_launch_order() -> None:
 
 
 def test_a_share_has_wilson_s_interval() -> None:
-    assert averages.share(11, 11).hi == pytest.approx(1, abs=1e-12)
-    assert averages.share(11, 11).lo == pytest.approx(11 / (11 + averages.Z**2))
-    half = averages.share(5, 10)
+    assert savings.share(11, 11).hi == pytest.approx(1, abs=1e-12)
+    assert savings.share(11, 11).lo == pytest.approx(11 / (11 + savings.Z**2))
+    half = savings.share(5, 10)
     assert half.lo is not None
     assert half.hi is not None
     assert (half.lo + half.hi) / 2 == pytest.approx(0.5)
@@ -188,7 +188,7 @@ def test_the_page_warns_where_answers_never_match_and_escapes_what_it_shows(serv
     assert get(rig, "/keff", headers=JSON).json()["warning"] in page.replace("&#x27;", "'")
     told = {"policy": "<b>", "warning": "<i>", "kinds": {"<u>": 1}, "drift": {"alarms": {"<s>": True}}}
     rule = {"rule": "<a>", "n": 1, "paths": None, "same": {"value": 0.5, "lo": 0, "hi": 1}}
-    shown = live_page.page(told, [rule], {})
+    shown = live.page(told, [rule], {})
     assert not any(tag in shown for tag in (b"<b>", b"<i>", b"<u>", b"<s>", b"<a>"))
 
 

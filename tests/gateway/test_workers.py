@@ -28,7 +28,7 @@ from keff.gateway.traffic.monitor import Monitor, StateFile
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent
 from keff.gateway.traffic.traffic import Traffic
 from keff.gateway.vote.request_policy import policy_of_plan
-from keff.gateway.workers.link import Answered, DrawnOn, enter, packed, unpacked
+from keff.gateway.workers.worker import Answered, DrawnOn, enter, packed, unpacked
 from keff.plan import Plan, Profile
 
 
@@ -203,7 +203,7 @@ def test_workers_that_are_left_alone_end() -> None:
 
 def test_a_port_is_shared_only_with_its_own(tmp_path: Path) -> None:
     from keff.errors import RunError
-    from keff.gateway.http.listening import listeners
+    from keff.gateway.server import listeners
 
     del tmp_path
     with listeners("127.0.0.1", 0, 3) as sockets:

@@ -21,9 +21,9 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 import keff  # noqa: E402
 from keff.analysis.arms import compare  # noqa: E402
 from keff.analysis.replay import replay  # noqa: E402
-from keff.gateway.traffic.history import History  # noqa: E402
-from keff.gateway.traffic.live_page import page as live_page  # noqa: E402
+from keff.gateway.traffic.live import page as live_page  # noqa: E402
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent  # noqa: E402
+from keff.gateway.traffic.traffic import History  # noqa: E402
 from keff.report.mix_page import write_mix_page  # noqa: E402
 from keff.report.page import write_page  # noqa: E402
 

@@ -11,21 +11,105 @@ import logging
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
 from types import FrameType
 
 import numpy as np
 import uvicorn
 
+from keff.errors import RunError
 from keff.gateway.deployment import Deployment, books_of, policy_of, service_of, summary, views_of
 from keff.gateway.http.app import Front, application, with_cors
-from keff.gateway.http.listening import listeners, shown_url
 from keff.gateway.http.protocol import TimedProtocol
 from keff.gateway.http.security import Guard, check_exposure
 from keff.gateway.service import Service
 from keff.gateway.traffic.live import Viewer
 from keff.narrow import items
+
+# As many as the usual net.core.somaxconn allows.
+BACKLOG = 4096
+
+
+@contextlib.contextmanager
+def listeners(host: str, port: int, n: int = 1) -> Generator[list[socket.socket]]:
+    """Give n sockets that listen on one address; the kernel deals connections out to them.
+
+    Raises RunError when the address cannot be had. That another process of the same user listens there too
+    would be allowed where sockets are shared, so it is looked for first.
+    """
+    with contextlib.ExitStack() as stack:
+        if n > 1 and port:
+            _listener(host, port, shared=False).close()
+        first = stack.enter_context(contextlib.closing(_listener(host, port, shared=n > 1)))
+        taken = first.getsockname()[1]
+        rest = [_listener(host, taken, shared=True) for _ in range(n - 1)]
+        for listener in rest:
+            stack.enter_context(contextlib.closing(listener))
+        yield [first, *rest]
+
+
+def shown_url(listener: socket.socket) -> str:
+    """Return the base URL that clients are told."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
+
+
+def _listener(host: str, port: int, *, shared: bool) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio turns Nagle's algorithm off only where the protocol is named; with it on, every reply that is
+    # written in two pieces waits 40 ms for the client's delayed acknowledgement.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((host.strip("[]"), port))
+        listener.listen(BACKLOG)
+    except (OSError, AttributeError) as error:
+        listener.close()
+        said = error.strerror if isinstance(error, OSError) else "this system shares no port (--workers 1)"
+        raise RunError(f"cannot listen on {host}:{port}: {said or error}") from None
+    return listener
+
+
+@lru_cache(maxsize=1)
+def clock(seconds: int) -> str:
+    """Return a time in UTC; many lines are of one second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+class Lines(logging.Formatter):
+    """Writes a record as one line of JSON; a message that is JSON already is not written anew."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        at = f"{clock(int(record.created))}.{int(record.msecs):03d}Z"
+        head = f'{{"time":"{at}","level":"{record.levelname.lower()}",'
+        message = record.getMessage()
+        if not (message.startswith("{") and message.endswith("}") and len(message) > 2):
+            message = json.dumps({"event": "server", "message": message})
+        if record.exc_info:
+            trace = json.dumps(self.formatException(record.exc_info))
+            message = f'{message[:-1]}, "traceback": {trace}}}'
+        return head + message[1:]
+
+
+def log_to_stderr(quiet: bool) -> None:
+    """Log to stderr; ``quiet`` leaves only warnings."""
+    # No line says them, and looking them up is half the time of a line.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines())
+    for name in ("keff.gateway", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.propagate = False
+    logging.getLogger("keff.gateway").setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+
 
 log = logging.getLogger("keff.gateway")
 

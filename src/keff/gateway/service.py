@@ -24,27 +24,32 @@ from keff.gateway.http.reply import (
 )
 from keff.gateway.http.request import Ask
 from keff.gateway.options import Options
-from keff.gateway.traffic.ledger import Voted, VoteLedger
+from keff.gateway.traffic.ledger import Voted, VoteLedger, VoteLog
 from keff.gateway.traffic.live import States
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.savings import Baseline
 from keff.gateway.traffic.spans import Tracer
-from keff.gateway.upstream.branch import Branch
 from keff.gateway.upstream.fleet import Fleet
-from keff.gateway.upstream.served_branches import BranchLedger, ServedBranches, shown_path
+from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches, shown_path
 from keff.gateway.upstream.server import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
-from keff.gateway.vote.drawing import called
-from keff.gateway.vote.extraction import PathReading, Reader, lacking, reader_asked
-from keff.gateway.vote.job import RequestJob
+from keff.gateway.vote.extraction import (
+    AnswerReading,
+    PathReading,
+    Reader,
+    ReadingThreads,
+    lacking,
+    ratings,
+    reader_asked,
+    reads_logprobs,
+    reads_verifier,
+)
+from keff.gateway.vote.job import RequestJob, called
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.plan_defaults import PlanTerms
-from keff.gateway.vote.rated import ratings, reads_logprobs, reads_verifier
-from keff.gateway.vote.reading_threads import AnswerReading, ReadingThreads
 from keff.gateway.vote.request_policy import Maker
 from keff.gateway.vote.shadows import Shadows
 from keff.gateway.vote.vote import Rules, Vote
-from keff.gateway.vote.votelog import VoteLog
 from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
 from keff.policy.log_odds import logprob_of

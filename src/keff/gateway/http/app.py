@@ -20,8 +20,7 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import ACCOUNT, JSON, Receive, Scope, Send
 from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
-from keff.gateway.traffic.live import LIVE, METRICS, OPERATOR, PLAN, Viewer
-from keff.gateway.traffic.live_page import POLICY
+from keff.gateway.traffic.live import LIVE, METRICS, OPERATOR, PLAN, POLICY, Viewer
 from keff.gateway.upstream.pass_through import passes
 from keff.gateway.upstream.server import UpstreamError
 from keff.gateway.vote.chat import RESPONSES, Chat

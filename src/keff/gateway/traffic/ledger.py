@@ -1,24 +1,60 @@
 """What a gateway learns from the votes of its requests: traffic, the drift profile and the drift alarm.
 
 A gateway of one process writes its own books. With ``--workers`` one process keeps them for all, and the
-workers send it what they saw (``staff``).
+workers send it what they saw (``workers.worker``). The vote log is beside them, for who wants it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
+from keff.errors import UsageError
 from keff.gateway.traffic.monitor import Monitor, StateFile, save_profile
 from keff.gateway.traffic.savings import Spent
 from keff.gateway.traffic.traffic import Learner, Traffic
 from keff.plan import Plan, Profile
 from keff.policy import Policy, gave_up
+
+
+class VoteLog:
+    """Appends to a file.
+
+    Answers are canonical keys: equal where they are equal texts. They are redacted to 1, 2, ... within a
+    request unless ``answers`` is True. Neither questions nor texts of paths are ever written.
+    """
+
+    def __init__(self, file: Path, *, answers: bool = False) -> None:
+        self._file, self._answers = file, answers
+        try:
+            self._out = file.open("a", encoding="utf-8", buffering=1)
+        except OSError as error:
+            raise UsageError(f"vote_log {file}: {error.strerror}") from None
+
+    def write(self, name: str, keys: Sequence[str | None], **rest: object) -> None:
+        """Append one request; raises OSError."""
+        shown = list(keys) if self._answers else redacted(keys)
+        row = {"id": name, "answer_space": "exact", "all_answers": shown, **rest}
+        self._out.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+    def close(self) -> None:
+        """Close the file; what a full disk did not take is lost."""
+        with contextlib.suppress(OSError):
+            self._out.close()
+
+
+def redacted(keys: Sequence[str | None]) -> list[str | None]:
+    """Return the keys as 1, 2, ... in order of appearance; None stays."""
+    names: dict[str, str] = {}
+    return [None if key is None else names.setdefault(key, str(len(names) + 1)) for key in keys]
+
 
 log = logging.getLogger("keff.gateway")
 

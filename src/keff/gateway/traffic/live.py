@@ -3,17 +3,256 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
-from collections.abc import Callable, Mapping
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.ledger import OwnBooks
-from keff.gateway.traffic.live_page import page
 from keff.gateway.traffic.metrics import Labels, Metrics, exposed, series
+from keff.narrow import entries, fields
 from keff.protocol.values import Object
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>keff gateway</title>
+<style>:root{{color-scheme:light dark;--ink:#1b1f24;--soft:#5b6470;--line:#d4d9df;--back:#fff;--up:#17785a;
+--down:#b3471d}}@media(prefers-color-scheme:dark){{:root{{--ink:#e7eaee;--soft:#a3acb8;--line:#3b424c;
+--back:#15181d;--up:#4cc39a;--down:#f08a5d}}}}
+body{{font:15px/1.5 system-ui,sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:var(--ink);
+background:var(--back)}}h1,h2{{line-height:1.2}}.n,figcaption span{{color:var(--soft)}}
+.w{{border-left:.3em solid var(--down);padding-left:.7em}}
+.g{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(21em,100%),1fr));gap:1em 2em}}
+.t{{overflow-x:auto}}table{{border-collapse:collapse}}td,th{{text-align:left;vertical-align:top;
+padding:.25em 1.5em .25em 0;border-bottom:1px solid var(--line)}}.r td{{white-space:nowrap}}
+figure{{margin:0}}figcaption strong{{font-size:1.35em}}svg{{width:100%;height:auto;display:block}}
+a{{color:inherit}}svg text{{font-size:10px;fill:var(--soft)}}.up{{fill:var(--up)}}.down{{fill:var(--down)}}
+svg line{{stroke:var(--line)}}@media print{{body{{margin:0;max-width:none}}h2{{break-after:avoid}}
+figure,tr{{break-inside:avoid}}.t{{overflow:visible}}.r td{{white-space:normal}}
+*{{print-color-adjust:exact}}}}</style>
+<main><h1>{headline}</h1><p class="n">keff gateway, {at} UTC. <a href="">Reload</a>{warning}
+<div class="g">{charts}</div>
+<h2>Since {since}</h2>{state}
+<h2>By key and model</h2>{named}
+<h2>Requests that cost most</h2>{dearest}
+<h2>Other rules, on the requests that were drawn on</h2>{others}
+<p class="n">In brackets: 95% intervals; normal for means over requests, Wilson's for shares. Sums and charts
+are of this gateway since its start, in UTC.
+<p>Nothing changes by itself. <code>GET /keff/plan</code> gives a plan made from these requests.
+</main></html>"""
+
+# What is charted where it is known against what is deployed today.
+SAVED = ("paths", "tokens", "dollars", "seconds")
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 360, 120, 46, 8, 18
+# So few bars are not drawn wider than this part of the chart.
+FEWEST_BARS = 24
+
+ROWS: tuple[tuple[str, str, str], ...] = (
+    ("policy", "policy", ""),
+    ("requests", "requests", ""),
+    ("paths_per_request", "paths per request", ""),
+    ("now", "without the gateway", ""),
+    ("saved", "paths saved", "%"),
+    ("dollars_per_request", "dollars per request", ""),
+    ("seconds_p50", "seconds to answer, median", ""),
+    ("seconds_p95", "seconds to answer, 95th percentile", ""),
+    ("agreement", "two paths of a request agree", "%"),
+    ("answers_match", "two answers of a request are equal", "%"),
+    ("abstained", "paths that abstained", ""),
+    ("failed_calls", "failed upstream calls", ""),
+    ("kinds", "kinds of answers", ""),
+    ("stops", "why requests stopped", ""),
+    ("drawn_on", "requests drawn on", ""),
+)
+
+
+def page(state: Mapping[str, object], others: list[Object], history: Mapping[str, object]) -> bytes:
+    """Return the page."""
+    drift = _drift(fields(state.get("drift")))
+    warnings = [str(state["warning"])] if state.get("warning") else []
+    warnings += [f"drift: {drift}"] if drift.startswith("ALARM") else []
+    said = "".join(f'<p class="w"><strong>{_escaped(line)}</strong>' for line in warnings)
+    rows = [(words, _cell(state.get(name), unit)) for name, words, unit in ROWS]
+    for name in ("hosts", "servers", "branches"):
+        if state.get(name):
+            rows.insert(1, (name, _cell(state[name], "")))
+    rows += _changes(fields(state.get("change")))
+    rows.append(("drift", _escaped(drift)))
+    table = "".join(f"<tr><th>{_escaped(words)}<td>{cell}" for words, cell in rows)
+    money = ("dollars",) if fields(history.get("total")).get("dollars") else ()
+    saved = ("saved_paths", *(f"saved_{name}" for name in money))
+    sums = ("key", "model", "requests", "paths", "tokens", *money, "seconds", *saved)
+    request = ("id", "at", "key", "model", "paths", "tokens", *money, "seconds")
+    return PAGE.format(
+        headline=_escaped(_headline(state)),
+        at=_clock(time.time()),
+        warning=said,
+        charts=_charts(history),
+        since=_escaped(str(state.get("since"))),
+        state=f'<div class="t" tabindex="0"><table>{table}</table></div>',
+        named=_table(history.get("by_key_and_model"), sums),
+        dearest=_table(history.get("dearest"), request),
+        others=_rules(others),
+    ).encode()
+
+
+def _headline(state: Mapping[str, object]) -> str:
+    """Return what the gateway changes, in words."""
+    requests, saved = state.get("requests") or 0, fields(state.get("saved")).get("value")
+    paths = fields(state.get("paths_per_request")).get("value")
+    if not requests or paths is None:
+        return "No request has been voted on yet"
+    told = f"{_number(requests, '')} requests, {_number(paths, '')} paths each"
+    return told if saved is None else f"{told}: {_number(saved, '%')} saved against {state.get('now')}"
+
+
+def _charts(history: Mapping[str, object]) -> str:
+    """Return what was saved over time, as far as that is known, and how far paths agree."""
+    total, spans = fields(history.get("total")), entries(history.get("spans"))
+    since, width = (float(str(history.get(name) or 1)) for name in ("since", "span_seconds"))
+    names = [f"saved_{name}" for name in SAVED if total.get(f"saved_{name}")] or ["paths"]
+    drawn = [
+        _chart(_words(name), total.get(name) or 0, [span.get(name) for span in spans], since, width)
+        for name in names
+    ]
+    shares = [_share(span) for span in spans]
+    return "".join([*drawn, _chart("of two paths agree", _share(total), shares, since, width, unit="%")])
+
+
+def _share(sums: Mapping[str, object]) -> float | None:
+    voted = float(str(sums.get("voted") or 0))
+    return float(str(sums.get("agree"))) / voted if voted else None
+
+
+def _chart(
+    words: str, total: object, values: Sequence[object], since: float, width: float, unit: str = ""
+) -> str:
+    """Return one bar for each span of ``width`` seconds; one below 0 hangs down, None is a gap."""
+    known = [(place, float(str(value))) for place, value in enumerate(values) if value is not None]
+    high = max([0.0, *(value for _, value in known)])
+    low = min([0.0, *(value for _, value in known)])
+    scale = (HEIGHT - TOP - BOTTOM) / ((high - low) or 1.0)
+    step = (WIDTH - LEFT) / max(len(values), FEWEST_BARS)
+    zero = TOP + high * scale
+    bars = "".join(
+        f'<rect class="{"up" if value >= 0 else "down"}" x="{LEFT + place * step:.1f}" '
+        f'width="{step * 0.9:.1f}" y="{zero - max(value, 0) * scale:.1f}" '
+        f'height="{max(abs(value) * scale, 0.5):.1f}">'
+        f"<title>{_clock(since + place * width)}: {_escaped(_number(value, unit))}</title></rect>"
+        for place, value in known
+    )
+    marks = "".join(
+        f'<line x1="{LEFT}" x2="{WIDTH}" y1="{zero - value * scale:.1f}" y2="{zero - value * scale:.1f}"/>'
+        f'<text x="{LEFT - 5}" y="{zero - value * scale + 3:.1f}" text-anchor="end">'
+        f"{_escaped(_number(value, unit))}</text>"
+        # One that stands where the zero does would hide it.
+        for value in {0.0, *(_round(end) for end in (high, low) if abs(end) * scale > 24)}
+    )
+    times = f'<text x="{LEFT}" y="{HEIGHT - 4}">{_clock(since)}</text>'
+    if len(values) >= FEWEST_BARS:
+        end = _clock(since + len(values) * width)
+        times += f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">{end}</text>'
+    shown = "not known" if total is None else _number(total, unit)
+    return (
+        f"<figure><figcaption><strong>{_escaped(shown)}</strong> <span>{_escaped(words)}</span></figcaption>"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_escaped(words)}, over time">'
+        f"{bars}{marks}{times}</svg></figure>"
+    )
+
+
+def _round(end: float) -> float:
+    """Return the largest 1, 2 or 5 of a power of ten that the axis reaches: people read by round numbers."""
+    unit = 10.0 ** math.floor(math.log10(abs(end)))
+    return math.copysign(max(unit * times for times in (1, 2, 5) if unit * times <= abs(end)), end)
+
+
+def _words(name: str) -> str:
+    """Return the name of a sum in words: what is saved has that behind it."""
+    bare = name.removeprefix("saved_")
+    return bare if bare == name else f"{bare} saved"
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%m-%d %H:%M", time.gmtime(at))
+
+
+def _table(rows: object, columns: Sequence[str]) -> str:
+    """Return rows as a table; a column of words that is empty throughout is left out."""
+    given = entries(rows)
+    kept = [name for name in columns if any(row.get(name) not in ("", None) for row in given)]
+    if not kept:
+        return "<p>None so far."
+    head = "".join(f"<th>{_words(name)}" for name in kept)
+    body = "".join("<tr>" + "".join(f"<td>{_cell(row.get(name, 0), '')}" for name in kept) for row in given)
+    return f'<div class="t" tabindex="0"><table class="r"><tr>{head}{body}</table></div>'
+
+
+def _changes(change: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return the rows that compare with today; what is saved has a minus."""
+    return [
+        (f"{name} per request, against {change.get('against')}", _cell(change[name], "+"))
+        for name in ("paths", "tokens", "dollars", "seconds")
+        if change.get(name) is not None
+    ]
+
+
+def _drift(state: Mapping[str, object]) -> str:
+    if not state:
+        return "no profile yet"
+    on = [name for name, alarm in fields(state.get("alarms")).items() if alarm]
+    seen = f"{state.get('requests')} requests seen"
+    return f"ALARM ({', '.join(on)}), {seen}" if on else f"no alarm, {seen}"
+
+
+def _rules(others: list[Object]) -> str:
+    if not others:
+        return "<p>None so far: see the setting shadow_budget.</p>"
+    head = "<tr><th>rule<th>requests<th>paths per request<th>same answer as all paths"
+    units = ("", "", "", "%")
+    rows = (
+        "<tr>" + "".join(f"<td>{_cell(cell, unit)}" for cell, unit in zip(row.values(), units, strict=True))
+        for row in others
+    )
+    return f'<div class="t" tabindex="0"><table class="r">{head}{"".join(rows)}</table></div>'
+
+
+def _cell(value: object, unit: str) -> str:
+    if value is None:
+        return '<span class="n">not known</span>'
+    if not isinstance(value, dict):
+        return _escaped(_number(value, unit))
+    named = fields(value)  # pyright: ignore[reportUnknownArgumentType]
+    if "value" not in named:
+        return _escaped(", ".join(f"{name} {count}" for name, count in named.items()) or "none")
+    shown = _escaped(_number(named["value"], unit))
+    if named.get("lo") is None:
+        return shown
+    ends = f"[{_number(named['lo'], unit)}, {_number(named['hi'], unit)}]"
+    return f'{shown} <span class="n">{_escaped(ends)}</span>'
+
+
+def _number(value: object, unit: str) -> str:
+    if not isinstance(value, float | int) or isinstance(value, bool):
+        return str(value)
+    if unit == "+":
+        return f"{value:+,.0f}" if abs(value) >= 1000 else f"{value:+.3g}"
+    if unit == "%":
+        return f"{value:.0%}" if abs(value) < 0.995 or value == 1 else f"{value:.1%}"
+    # A sum of whole numbers stays one; what is large needs no decimals.
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=True)
+
 
 METRICS, LIVE, PLAN = "/metrics", "/keff", "/keff/plan"
 JSON = "application/json"

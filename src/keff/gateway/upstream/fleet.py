@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from keff.gateway.upstream.call import Call
+from keff.gateway.upstream.connection import Call
 from keff.gateway.upstream.server import (
     CHAT,
     Address,

@@ -12,9 +12,8 @@ from typing import cast
 
 from keff.errors import EngineError
 from keff.gateway.http.errors import Problem
-from keff.gateway.upstream.call import Call
-from keff.gateway.upstream.client import Client, UnreachableError
-from keff.gateway.upstream.wire import BROKEN, limited, plain
+from keff.gateway.upstream.client import BROKEN, Client, UnreachableError, limited, plain
+from keff.gateway.upstream.connection import Call
 from keff.narrow import entries, fields
 from keff.protocol.address import Mask
 from keff.protocol.assemble import Assembler

@@ -15,11 +15,11 @@ from keff.gateway.http import stream
 from keff.gateway.http.errors import Gone, Problem
 from keff.gateway.http.exchange import ACCOUNT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
 from keff.gateway.http.request import Ask, read_ask, read_response_ask
-from keff.gateway.http.response_stream import response_events, response_failure
 from keff.gateway.http.security import Guard, read_body
+from keff.gateway.http.stream import response_events, response_failure
 from keff.gateway.service import Service
 from keff.gateway.traffic.spans import Fact
-from keff.gateway.upstream import pass_through, relay
+from keff.gateway.upstream import pass_through
 from keff.gateway.upstream.server import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob
 from keff.protocol.values import Object, sendable
@@ -139,7 +139,7 @@ class Chat:
             reply = await until_gone(exchange, self.service.run(job))
             await exchange.whole(200, sendable(reply), {})
         elif job.policy.cap == 1 and ask.asked is None:
-            await until_gone(exchange, relay.relay(self.service, job, exchange))
+            await until_gone(exchange, pass_through.relay(self.service, job, exchange))
         else:
             await until_gone(exchange, self._stream(exchange, job))
 

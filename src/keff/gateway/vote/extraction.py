@@ -1,13 +1,22 @@
-"""How the answer of one path is read and compared: by the plan's answer space, as in the pilot."""
+"""How one path is read: its answer by the plan's answer space, as in the pilot, and its confidence.
+
+Mathematics is brought into one form by processes that may need seconds for one expression. Most answers do
+not need them (a number, or an expression that was seen before) and are read at once. The others wait for
+one of a few threads, one at a time for each request. Beyond the time of an answer or of its request the
+answer votes as it is written, so a client that asks for ``9^{9^{9^{9}}}`` slows down nobody, and what
+failed is remembered.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from keff import plugins
 from keff.answers import (
@@ -15,20 +24,27 @@ from keff.answers import (
     Space,
     canonical_json,
     last_answer,
+    limited,
     names,
     of_unknown_options,
     read,
     schema_of,
     space,
+    warm,
 )
 from keff.answers.json import JsonSpace
 from keff.errors import KeffError, PlanError, TaskError
 from keff.gateway.http.errors import Problem
+from keff.gateway.traffic.metrics import Metrics
 from keff.narrow import fields, items
 from keff.plan import Plan
+from keff.policy import Policy, calibrated, confidence_of
+from keff.policy.log_odds import LOGPROBS
 from keff.protocol.reply import finish_reason
-from keff.protocol.values import text_of
-from keff.usercode import without_code
+from keff.protocol.values import Object, text_of
+from keff.sampling.verifier import Verifier
+from keff.stats.votes import CONFIDENCE
+from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, settle_verifier, without_code
 
 # Spaces that run programs, or a function of the operator's.
 RUNS_CODE = frozenset({"code", "python", "key"})
@@ -196,3 +212,126 @@ def _foreign(options: Mapping[str, object]) -> Any:
     # A plan may come from anybody: it never names code to run.
     given = {key: value for key, value in without_code(options).items() if key != "name"}
     return plugins.load("task", name, **given)
+
+
+T = TypeVar("T")
+
+# A slow answer space may take this long for one answer, and its path abstains then.
+ANSWER_SECONDS = 2.0
+# All answers of a request together: the client waits.
+REQUEST_SECONDS = 4.0
+# Reading is processor time: more threads than cores only take turns.
+THREADS = 4
+
+
+class ReadingThreads:
+    """The threads, started when they are first needed; not those of the event loop."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="answers")
+        self._warming: list[Future[None]] = []
+
+    def warm(self, reader: Reader | None) -> None:
+        """Start the processes that read mathematics, so that the first requests need not wait for them."""
+        if reader is not None and reader.space.name == "math":
+            self._warming = [self._threads.submit(warm, THREADS) for _ in range(THREADS)]
+
+    async def ready(self) -> None:
+        """Wait for the first process: what comes before it is there is no fault of an answer."""
+        if self._warming and not any(start.done() for start in self._warming):
+            starts = [asyncio.wrap_future(start) for start in self._warming]
+            await asyncio.wait(starts, return_when=asyncio.FIRST_COMPLETED)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run ``work`` in a thread; cancelling leaves it to its own limit, or takes it out of the queue."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class AnswerReading:
+    """Reads the answers of one request."""
+
+    def __init__(self, reader: Reader, pool: ReadingThreads) -> None:
+        self._reader, self._pool = reader, pool
+        self._left = REQUEST_SECONDS
+        self._turn = asyncio.Lock()
+
+    async def read(self, choice: Mapping[str, object]) -> PathReading:
+        """Return the vote of one choice."""
+        if not self._reader.slow:
+            return self._reader.read(choice)
+        if self._reader.task is None:
+            with limited(0.0) as limit:
+                at_once = self._reader.read(choice)
+            if not limit.missed:
+                return at_once
+        else:
+            at_once = PathReading(None, False)
+        return await self._patiently(choice) or at_once
+
+    async def _patiently(self, choice: Mapping[str, object]) -> PathReading | None:
+        clock = asyncio.get_running_loop().time
+        async with self._turn:
+            await self._pool.ready()
+            begun = clock()
+            try:
+                async with asyncio.timeout(self._left):
+                    return await self._pool.run(lambda: self._within_limit(choice))
+            except TimeoutError:
+                return None
+            finally:
+                self._left -= clock() - begun
+
+    def _within_limit(self, choice: Mapping[str, object]) -> PathReading:
+        with limited(ANSWER_SECONDS):
+            return self._reader.read(choice)
+
+
+def reads_verifier(policy: Policy, verifier: Verifier | None) -> bool:
+    """Return whether a policy reads the verifier's confidence."""
+    name = confidence_of(policy)
+    return verifier is not None and name is not None and name not in LOGPROBS
+
+
+def reads_logprobs(policy: Policy, verifier: Verifier | None) -> bool:
+    """Return whether a policy reads log-probabilities, which the upstream has to be asked for."""
+    return confidence_of(policy) is not None and not reads_verifier(policy, verifier)
+
+
+async def ratings(
+    verifier: Verifier, talk: Sequence[Object], choices: Sequence[Object], metrics: Metrics
+) -> Sequence[float]:
+    """Return the verifier's confidence in each path, NaN where it fails, and count what became of them."""
+    texts = [str(fields(choice.get("message")).get("content") or "") for choice in choices]
+    found = await asyncio.gather(*(verifier.rate(talk, text) for text in texts))
+    failed = sum(value != value for value, _ in found)
+    metrics.count("keff_verifier_paths_total", len(found) - failed, became="rated")
+    metrics.count("keff_verifier_paths_total", failed, became="failed")
+    metrics.count("keff_verifier_seconds_total", sum(seconds for _, seconds in found))
+    return [value for value, _ in found]
+
+
+def check_rated(plan: Plan, policy: Policy, verifier: Verifier | None) -> None:
+    """Raise PlanError or UsageError where nothing gives the confidence that the plan's policy was judged on.
+
+    A run of keff says what rated its paths. Of another record nobody knows what its column is: without a
+    verifier it passes for a log-probability only where no number of it is above 0.
+    """
+    name = confidence_of(policy)
+    if name is None or name in LOGPROBS:
+        return
+    code = fields(fields((plan.task or {}).get("code")).get(VERIFIER))
+    recorded = Stamp(str(code["name"]), str(code["sha256"])) if code else None
+    settle_verifier("the plan", recorded, None if verifier is None else verifier.stamp)
+    held = calibrated(policy)
+    if verifier is not None or held is None or held.calibration is None:
+        return
+    above = held.calibration.informs and held.calibration.confidences[-1] > 0
+    if name != CONFIDENCE or above:
+        raise PlanError(
+            f"the plan's policy {policy.spec} reads a confidence of its record that is no log-probability: "
+            f"name what rates paths with {VERIFIER_FLAGS}"
+        )

@@ -1,24 +1,25 @@
-"""One request on its way."""
+"""One request on its way, and its upstream calls, each in a span of its own where requests are traced."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 
 from keff.gateway.accounts.billing import RequestSpending
 from keff.gateway.http.request import Ask
 from keff.gateway.traffic.savings import Baseline, Spent, longest_of
-from keff.gateway.traffic.spans import TraceSpan
-from keff.gateway.upstream.branch import Branch
+from keff.gateway.traffic.spans import Fact, TraceSpan
 from keff.gateway.upstream.fleet import Fleet, Watched
-from keff.gateway.upstream.served_branches import BranchLedger
-from keff.gateway.upstream.server import NOBODY, ClientHeaders, StreamedPath
+from keff.gateway.upstream.served_branches import Branch, BranchLedger
+from keff.gateway.upstream.server import NOBODY, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.kinds import Asked
 from keff.gateway.vote.vote import Vote
 from keff.policy import Policy
+from keff.protocol.tokens import counts_of
 
 
 @dataclass(slots=True)
@@ -105,3 +106,42 @@ class RequestJob(RequestSpending):
         count = b',"n":%d' % n if n > 1 else b""
         seed = b"" if self.ask.seed is None else b',"seed":%d' % (self.ask.seed + start)
         return (self.head if head is None else head) + count + seed + b"}"
+
+
+async def called(
+    job: RequestJob,
+    upstream: Fleet,
+    body: bytes,
+    headers: Mapping[str, str],
+    streamed: StreamedPath | None = None,
+) -> Answer:
+    """Make one upstream call, and note how long it took; raises UpstreamError."""
+    begun = time.perf_counter()
+    answer = await _called(job, upstream, body, headers, streamed)
+    job.times += [time.perf_counter() - begun] * len(answer.choices)
+    return answer
+
+
+async def _called(
+    job: RequestJob,
+    upstream: Fleet,
+    body: bytes,
+    headers: Mapping[str, str],
+    streamed: StreamedPath | None,
+) -> Answer:
+    query, api, home = job.caller.query, job.ask.api, job.home(upstream)
+    if job.span is None:
+        return await upstream.draw(body, headers, query, api, home, streamed)
+    span, error = job.span.child("path"), "cancelled"
+    facts: dict[str, Fact] = {"server.address": home.address.url}
+    try:
+        answer = await upstream.draw(body, {**headers, **span.headers()}, query, api, home, streamed)
+        bill, error = counts_of(answer.body.get("usage")), None
+        facts |= {"gen_ai.usage.input_tokens": bill.prompt, "keff.paths": len(answer.choices)}
+        facts["gen_ai.usage.output_tokens"] = bill.output or 0
+        return answer
+    except UpstreamError as failed:
+        error = str(failed)
+        raise
+    finally:
+        span.end(facts, error)

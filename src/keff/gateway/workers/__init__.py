@@ -1,4 +1,4 @@
 """Several processes on one port, of which one keeps the counts for all.
 
-Read ``crew``, then ``worker`` and ``supervisor``.
+Read ``crew``, then ``worker``.
 """
