@@ -30,13 +30,13 @@ def solved(number: int, rng: random.Random) -> str:
     return json.dumps(said, indent=rng.choice((None, 2)))
 
 
-def record(folder: Path, rows: int = 12, paths: int = 4) -> Path:
+def record(folder: Path, rows: int = 12, paths: int = 4, form: str = "{}") -> Path:
     rng = random.Random(5)
     lines = [
         {
             "id": str(row),
             "gold_answer": {"answer": row},
-            "all_answers": [solved(row + (rng.random() < 0.3), rng) for _ in range(paths)],
+            "all_answers": [form.format(solved(row + (rng.random() < 0.3), rng)) for _ in range(paths)],
         }
         for row in range(rows)
     ]
@@ -45,8 +45,11 @@ def record(folder: Path, rows: int = 12, paths: int = 4) -> Path:
     return file
 
 
-def test_analyze_proposes_the_fields_and_their_space_is_one_vote_per_answer(tmp_path: Path) -> None:
-    file = record(tmp_path)
+@pytest.mark.parametrize("form", ["{}", "Here you are:\n```json\n{}\n```\nDone."])
+def test_analyze_proposes_the_fields_and_their_space_is_one_vote_per_answer(
+    tmp_path: Path, form: str
+) -> None:
+    file = record(tmp_path, form=form)
     done = keff("analyze", str(file), "--json", "--answer-space", "json")
     told = json.loads(done.stdout)
     (note,) = [each["message"] for each in told["warnings"] if each["code"] == "json_fields"]

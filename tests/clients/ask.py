@@ -146,12 +146,11 @@ def instructor(url: str, model: str, whole: bool) -> dict[str, Any]:
                 model=model, messages=messages, response_model=Sum
             )
             got[name] = made.model_dump()
-        # Not MD_JSON: a fenced object that no field of the request asks for is free text to the gateway.
         got["reasoned"] = {
             mode.value: client.from_openai(plain, mode=mode)
             .chat.completions.create(model=model, messages=messages, response_model=Solved)
             .model_dump()
-            for mode in (client.Mode.TOOLS, client.Mode.JSON_SCHEMA, client.Mode.JSON)
+            for mode in (client.Mode.TOOLS, client.Mode.JSON_SCHEMA, client.Mode.JSON, client.Mode.MD_JSON)
         }
     else:
         held = client.from_openai(plain, mode=client.Mode.JSON_SCHEMA).chat.completions
@@ -200,8 +199,7 @@ def dspy(url: str, model: str, whole: bool) -> dict[str, Any]:
 
     ask = client.ChainOfThought("question -> total: int") if whole else client.Predict(Short)
     got: dict[str, Any] = {"reasoned": {}}
-    # Of a model it does not know, JSONAdapter asks for some object: prose in it may leave no two paths alike.
-    for adapter in (client.ChatAdapter(),) if whole else (client.JSONAdapter(),):
+    for adapter in (client.JSONAdapter(), client.ChatAdapter()) if whole else (client.JSONAdapter(),):
         with client.context(lm=lm, adapter=adapter):
             found = ask(question=QUESTION)
         solved = {"reasoning": found.reasoning, "total": found.total}

@@ -10,10 +10,12 @@ import pytest
 
 from fault_server import Script
 from gateway_rig import QUESTION, Rig, make_plan
+from keff.answers import only_object, space
 from keff.gateway.vote.kinds import Settlement
 from keff.plan import Plan
 
 Serve = Callable[..., Rig]
+OPEN = [{"role": "user", "content": "Please solve it."}]
 WORDS = "because we look at each of the parts in turn and add them up, we find with some care step number"
 
 
@@ -47,6 +49,49 @@ def test_the_answer_votes_and_the_reasoning_does_not(serve: Serve, form: dict[st
         told["fields"]["voted"] == ["answer"] and "60 characters" in told["fields"]["left_out"]["reasoning"]
     )
     assert (told["stop"], len(script.requests)) == ("policy", 7)
+
+
+FENCED = "Let me see.\n\n```json\n{}\n```\nI hope that step {} helps."
+
+
+@pytest.mark.parametrize("form", [FENCED, "The object you asked for: {} (path {})", "{}\n\nThat is all {}."])
+def test_an_object_that_stands_in_a_plain_reply_votes_by_its_fields(serve: Serve, form: str) -> None:
+    numbers = (5, 9, 5, 5, 5)
+
+    def said(_: Any, seed: int) -> str:
+        text = json.dumps({"reasoning": f"{WORDS} {seed}", "answer": str(numbers[seed % 5])}, indent=seed % 3)
+        return form.format(text, seed)
+
+    script = Script(answer=said)
+    reply = ask(serve(script, planless=True), messages=[{"role": "user", "content": "How many? As JSON."}])
+    told = reply["keff"]
+    assert (told["stop"], told["fields"]["voted"], told["paths"]) == ("policy", ["answer"], 5)
+    assert (told["answer"], told["votes"]) == ('{"answer":"5"}', {'{"answer":"5"}': 4, '{"answer":"9"}': 1})
+    winning = only_object(reply["choices"][0]["message"]["content"])
+    assert winning is not None and json.loads(winning[0])["answer"] == "5", "a whole path is sent"
+    assert space("json:fields=answer").key(reply["choices"][0]["message"]["content"]) == told["answer"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "answer"),
+    [
+        ([f'One of the things that one may write here is {{"{name}": 1}}.' for name in "abcd"], None),
+        (['Either {"a": 1} or {"a": 2}, both are good.'] * 4, None),
+        (['```python\n{"a": 1}\n```\nruns.'] * 4, None),
+        (['{"draft": 7, "x": 1}\nFinal answer: 8'] * 4, "8"),
+    ],
+)
+def test_other_objects_in_a_text_change_nothing(serve: Serve, texts: list[str], answer: str | None) -> None:
+    told = ask(serve(Script(answer=lambda _, seed: texts[seed % 4]), planless=True), messages=OPEN)["keff"]
+    assert (told["answer"], told["stop"]) == (answer, "policy" if answer else "free_text")
+
+
+def test_strings_that_are_numbers_or_options_are_never_given_up(serve: Serve) -> None:
+    for values in (["11", "12", "13", "14", "15"], list("ABCDE"), ["x^2", "x^3", "2x^2", "x^4", "x^5"]):
+        texts = [json.dumps({"reasoning": f"{WORDS} {value}", "answer": value}) for value in values]
+        script = Script(answer=lambda _, seed, t=texts: t[seed % 5])
+        told = ask(serve(script, planless=True), messages=OPEN)["keff"]
+        assert (told["stop"], told["paths"], told["fields"]["voted"]) == ("policy", 32, ["answer"])
 
 
 def test_a_number_that_never_repeats_leaves_the_vote_and_is_named(serve: Serve) -> None:

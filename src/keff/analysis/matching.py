@@ -9,7 +9,7 @@ from shlex import quote
 import numpy as np
 
 from keff.analysis.results.matching import Matching, SplitAnswers
-from keff.answers import is_document, proposed_fields
+from keff.answers import is_document, only_object, proposed_fields
 from keff.reading.ballot import Ballot
 from keff.records import Note
 from keff.stats.votes import IntArray, Votes
@@ -85,7 +85,8 @@ def field_notes(ballot: Ballot) -> Iterator[Note]:
         [answer for answer in question.answers if answer] for question in ballot.questions[:MOST_QUESTIONS]
     ]
     given = [answer for question in questions for answer in question]
-    if "fields" in ballot.reading.space or 2 * sum(map(is_document, given)) <= len(given):
+    json = sum(is_document(answer) or only_object(answer) is not None for answer in given)
+    if "fields" in ballot.reading.space or 2 * json <= len(given):
         return
     voting = proposed_fields(questions)
     left_out = "; ".join(

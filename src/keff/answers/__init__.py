@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from keff.answers.parts.base import Extracted, Space, golds
 from keff.answers.parts.fields import VotingFields, proposed_fields, schema_of, voting_fields
+from keff.answers.parts.json_text import only_object
 from keff.answers.parts.spec import LETTERS, from_command_line, names, of_unknown_options, space
 from keff.answers.parts.strict_json import canonical_json, is_document
 from keff.answers.parts.symbolic import limited, warm
@@ -30,6 +31,7 @@ __all__ = [
     "names",
     "of_unknown_options",
     "once",
+    "only_object",
     "proposed_fields",
     "read",
     "schema_of",

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from keff import narrow
 from keff.answers.parts import strict_json
 from keff.answers.parts.json_text import MISSING, find, look_up, steps
-from keff.answers.parts.strict_json import Number
+from keff.answers.parts.strict_json import ANSWER_MEMBERS, Number
 from keff.answers.parts.visible import strip_thinking
 from keff.errors import TaskError
 
@@ -39,6 +39,8 @@ _NEW = f"it does not repeat in the first {FIRST} answers"
 _ABSENT = "it is missing in most answers"
 _DATES = frozenset(("date", "date-time", "time"))
 _SIMPLE = re.compile(r"[\w.\[\]*-]+")
+# A string that is a number, the letter of an option, or mathematics: those that differ are a hard question.
+_VALUE = re.compile(r"\W{0,3}(?:\d[\d.,:/%-]*|[A-Za-z])\W{0,3}|.*[\\^=].*", re.DOTALL)
 
 
 class _Unusable(ValueError):
@@ -68,8 +70,8 @@ def voting_fields(answers: Sequence[str], schema: object = None) -> VotingFields
     are four, no field is left out for not repeating. ``schema`` is a JSON schema, or the ``response_format``,
     ``text.format`` or tool that holds one; where it is too large or no schema, fields are read from the
     answers instead, as without one; a field that refers to itself does not vote. Of several fields in which
-    nothing repeats none is left; the only number, boolean, enumeration or date of an answer stays, for it is
-    the answer.
+    nothing repeats none is left; the one that is called the answer, or the only one, stays where it is a
+    number, boolean, enumeration or date (or a string that is a number, an option's letter or mathematics).
     """
     return _decided([answers], schema)
 
@@ -101,6 +103,9 @@ def _decided(questions: Sequence[Sequence[str]], schema: object) -> VotingFields
     if set(kinds) == {""}:
         reason = _reason("", kinds[""], values, every)
         return VotingFields((), {"": reason} if reason else {}, None if reason else "json", note)
+    kinds = {
+        path: _TYPED if kind == _STRING and _is_value(path, every) else kind for path, kind in kinds.items()
+    }
     left_out = {path: _reason(path, kind, values, every) for path, kind in kinds.items()}
     fields = tuple(path for path, reason in left_out.items() if not reason)
     if not fields:
@@ -258,6 +263,12 @@ def _reason(path: str, kind: str, values: Sequence[Sequence[object]], every: Seq
     return _NEW if 2 * sum(len(set(keys)) < FIRST for keys in judged) < len(judged) else ""
 
 
+def _is_value(path: str, every: Sequence[object]) -> bool:
+    """Return whether the strings of a field leave no wording."""
+    found = [part for value in every if isinstance(part := _part(value, path), str)]
+    return bool(found) and all(len(part) <= SHORT and _VALUE.fullmatch(part) for part in found)
+
+
 def _part(value: object, path: str) -> object:
     return look_up(value, path) if path else value
 
@@ -272,6 +283,7 @@ def _longest(value: object) -> int:
 def _only_answer(kinds: Mapping[str, str], left_out: Mapping[str, str]) -> tuple[str, ...]:
     """Return the one field that could be the answer, where what does not repeat can be no wording."""
     new = [path for path, reason in left_out.items() if reason == _NEW]
+    new = [path for path in new if path.lower() in ANSWER_MEMBERS] or new
     return (new[0],) if len(new) == 1 and kinds[new[0]] == _TYPED else ()
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from keff.answers.parts.strict_json import BRACKET, MOST_CHARACTERS, NotRead, decoded, value_of
+from keff.answers.parts.strict_json import BRACKET, MOST_CHARACTERS, NotRead, canonical, decoded, value_of
 from keff.answers.parts.visible import MARK, fences
 from keff.errors import TaskError
 from keff.narrow import is_array, is_object
@@ -108,6 +108,25 @@ def find(text: str) -> tuple[str, str]:
     if last.broken:
         raise NotRead(last.broken)
     return text[last.start : last.end], "last JSON"
+
+
+def only_object(text: str) -> tuple[str, int] | None:
+    """Return the one JSON object that a text holds, bare or in one fence, and where it ends; else None.
+
+    The object is in canonical form. Of a text with fences only what stands in one of JSON counts.
+    """
+    if "{" not in text or len(text) > MOST_CHARACTERS:
+        return None
+    try:
+        blocks = list(fences(text)) if MARK in text else []
+        spans = [(each.content, each.end) for each in blocks if each.language in _LANGUAGES]
+        if not blocks:
+            spans = [(text[span.start : span.end], span.end) for span in _spans(text, 0)]
+        objects = [span for span in spans if span[0].lstrip()[:1] == "{"]
+        value = value_of(objects[0][0]) if len(objects) == 1 else None
+    except NotRead:
+        return None
+    return (canonical(value), objects[0][1]) if is_object(value) and value else None
 
 
 def _is_json(text: str) -> bool:

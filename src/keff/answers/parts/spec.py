@@ -18,7 +18,7 @@ from typing import Any, cast
 from keff import plugins
 from keff.answers.parts import strict_json
 from keff.answers.parts.base import Extracted, Space, complete
-from keff.answers.parts.strict_json import NotRead
+from keff.answers.parts.strict_json import ANSWER_MEMBERS, NotRead
 from keff.answers.parts.visible import strip_thinking
 from keff.errors import PluginError, TaskError, UsageError, unknown
 
@@ -28,8 +28,6 @@ _TABLE = "table"
 LETTERS = ("A", "B", "C", "D", "E")
 # Spaces whose answers are one value, of which a JSON document may hold many.
 ONE_VALUE = frozenset({"numeric", "choice", "binary", "math", "date", "quantity", "label"})
-# Members of a JSON reply that hold the answer.
-ANSWER_MEMBERS = ("answer", "final_answer", "final answer")
 _OBJECT = re.compile(r'\{\s*"')
 _DOCUMENT = re.compile(r'(?i)\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?(?:\[\s*)?\{\s*"')
 # Characters of a synonym table, which becomes a part of the spec.

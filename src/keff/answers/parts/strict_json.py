@@ -22,6 +22,9 @@ MOST_CHARACTERS = 1_000_000
 # Longer numbers would take quadratic time to convert.
 MOST_DIGITS = 400
 
+# Members of a JSON reply that hold the answer.
+ANSWER_MEMBERS = ("answer", "final_answer", "final answer")
+
 BRACKET = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
 

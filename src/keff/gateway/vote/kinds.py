@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -18,6 +19,7 @@ from keff.answers import (
     Space,
     VotingFields,
     canonical_json,
+    only_object,
     space,
     strip_thinking,
     voting_fields,
@@ -33,6 +35,9 @@ Kind = Literal["tool", "json", "numeric", "choice", "binary", "text"]
 ORDER: tuple[Kind, ...] = ("tool", "json", "numeric", "choice", "binary", "text")
 
 MANY_LETTERS = (*LETTERS, "F", "G", "H", "I", "J")
+
+# A JSON object that stands in a text: it votes where most of the first paths hold one with the same members.
+OBJECT = "object"
 
 # How a path that writes text votes where others call a tool.
 NO_CALL, NO_CALL_KEY = "no call", '{"tool_calls":[]}'
@@ -156,9 +161,13 @@ class KindReader:
             key = None if truncated else canonical_json(shown)
             if key is not None and (about.as_json or key[:1] in ("{", "[")):
                 return {"json": key}
-            if about.as_json:
-                return {}
-        read: dict[str, str] = {}
+        found = None if truncated else only_object(shown)
+        if about.as_json:
+            return {} if found is None else {"json": found[0]}
+        # Words behind an object may say what the answer is.
+        behind = None if found is None else self._spaces["text"].extract(shown[found[1] :])
+        whole = found is not None and (behind is None or behind.rule not in STATED)
+        read = {OBJECT: found[0]} if found is not None and whole else {}
         span = self._spaces["text"].extract(text, truncated=truncated)
         for kind, how in self._spaces.items():
             how = self._many if kind == "choice" and about.many else how
@@ -196,7 +205,14 @@ def _is_bare(shown: str) -> bool:
 
 def holds(readings: Mapping[str, str]) -> bool:
     """Return whether a path holds an answer of any kind."""
-    return any(kind in readings for kind in ORDER)
+    return any(kind in readings for kind in (*ORDER, OBJECT))
+
+
+def hold_objects(paths: Sequence[Mapping[str, str]]) -> bool:
+    """Return whether most of these paths hold a JSON object with the same members, in a text or alone."""
+    said = [readings.get("json") or readings.get(OBJECT, "{}") for readings in paths]
+    members = Counter(frozenset(fields(json.loads(text))) for text in said)
+    return any(names and 2 * count > len(paths) for names, count in members.items())
 
 
 def kind_of(paths: Sequence[Mapping[str, str]]) -> Kind | None:
@@ -220,6 +236,7 @@ class Settlement:
     voting: VotingFields | None = None
     _space: Space | None = None
     _tool: str | None = None
+    _in_text: bool = False
     _is_settled: bool = False
 
     def settle(self, paths: Sequence[Mapping[str, str]]) -> None:
@@ -227,7 +244,10 @@ class Settlement:
         if self._is_settled or not paths:
             return
         first = paths[:SETTLED]
-        self.kind, self._is_settled = kind_of(first), len(first) == SETTLED
+        self._in_text = any(OBJECT in path for path in first) and hold_objects(first)
+        first = [self._read(path) for path in first]
+        self.kind = "json" if self._in_text else kind_of(first)
+        self._is_settled = len(first) == SETTLED
         said = [path[self.kind] for path in first if self.kind in path] if self.kind is not None else []
         self.voting = self._space = self._tool = None
         if len(set(said)) < 2:
@@ -244,12 +264,16 @@ class Settlement:
         """Return the vote of a path; None abstains."""
         if self.kind is None:
             return None
-        said = readings.get(self.kind)
+        said = self._read(readings).get(self.kind)
         if self.kind == "tool":
             return self._tool_key(said or readings.get(NO_CALL))
         if self.kind != "json" or said is None or self.voting is None or not self.voting.left_out:
             return said
         return None if self._space is None else self._space.key(said)
+
+    def _read(self, readings: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the readings of a path, with an object in its text as JSON where such objects vote."""
+        return {"json": readings[OBJECT], **readings} if self._in_text and OBJECT in readings else readings
 
     def _tool_key(self, said: str | None) -> str | None:
         calls = _same_tool([said]) if said is not None and self._space is not None else None
