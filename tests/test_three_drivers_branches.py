@@ -62,10 +62,10 @@ def vectorised(policy: Policy, queues: Queues) -> tuple[float, float]:
     known = list(dict.fromkeys(key for row in queues.values() for key in row if key is not None))
     orders: list[BranchOrders] = []
     for row in queues.values():
-        codes = np.array([[-1 if key is None else known.index(key)] for key in row], np.int16)
-        right = np.array([[key == GOLD] for key in row], np.float32)
-        orders.append(BranchOrders(codes, right, np.arange(PATHS + 1, dtype=np.float64)[:, None]))
-    along = Orders(tuple(orders), 1, 1, len(known) + 1)
+        codes = np.array([[-1 if key is None else known.index(key) for key in row]], np.int16)
+        right = np.array([[key == GOLD for key in row]], np.float32)
+        orders.append(BranchOrders(codes, right, np.arange(PATHS + 1, dtype=np.float64)[None]))
+    along = Orders(tuple(orders), 1, 1)
     if isinstance(policy, Mix):
         credit, paths = replay_mix(policy, along, names)
     else:

@@ -112,10 +112,10 @@ def orders(votes: dict[str, list[str | None]], right: int) -> Orders:
     """One row of orders: the votes of a question in launch order."""
     made: list[BranchOrders] = []
     for price, keys in zip((1.0, 10.0, 100.0), votes.values(), strict=True):
-        codes = np.array([[-1 if key is None else int(key)] for key in keys], np.int16)
-        spent = price * np.arange(len(keys) + 1.0)[:, None]
+        codes = np.array([[-1 if key is None else int(key) for key in keys]], np.int16)
+        spent = np.float32(price) * np.arange(len(keys) + 1, dtype=np.float32)[None]
         made.append(BranchOrders(codes, (codes == right).astype(np.float32), spent))
-    return Orders(tuple(made), 1, 1, 3)
+    return Orders(tuple(made), 1, 1)
 
 
 @given(s=queues, m=queues, large=queues, right=st.integers(0, 2))

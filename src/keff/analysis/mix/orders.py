@@ -1,16 +1,19 @@
-"""Random orders of the recorded paths of several branches, and the vote as it runs along them."""
+"""Random orders of the recorded paths of several branches, and the running vote of stages along them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.policies.cascade import FRESH, Stage
 from keff.reading.join import Aligned
-from keff.stats.votes import FloatArray, IntArray, Kind
+from keff.stats.votes import FloatArray, IntArray
+from keff.stats.voting.draws import Draws
+from keff.stats.voting.running import in_rounds
 
 Reals = NDArray[np.floating]
 """Single precision where there is a number for each plan and question: their tables fill the memory."""
@@ -26,7 +29,7 @@ FEWEST, MOST = 2, 240
 
 @dataclass(frozen=True)
 class BranchOrders:
-    """One branch along N orders: ``codes`` and ``right`` [T, N], and what the first t paths cost [T + 1, N].
+    """One branch along N orders: ``codes`` and ``right`` [N, T], and what the first t paths cost [N, T + 1].
 
     ``right`` is the credit of the answer that a path gives.
     """
@@ -38,7 +41,7 @@ class BranchOrders:
     @property
     def cap(self) -> int:
         """The paths along an order."""
-        return self.codes.shape[0]
+        return self.codes.shape[1]
 
 
 @dataclass(frozen=True)
@@ -48,48 +51,16 @@ class Orders:
     branches: tuple[BranchOrders, ...]
     questions: int
     repeats: int
-    width: int
+
+    @property
+    def rows(self) -> int:
+        """The number of orders N."""
+        return self.questions * self.repeats
 
     def means(self, values: Reals) -> Reals:
         """Return the mean of each question [n] over its orders."""
         # A sum by einsum: a mean along a short axis takes four times as long.
         return np.einsum("nr->n", values.reshape(self.questions, self.repeats)) / np.float32(self.repeats)
-
-
-@dataclass(frozen=True)
-class Running:
-    """The vote of some rows: ``counts`` and ``right`` [M, width] by answer, and what follows, each [M].
-
-    ``credit`` is summed over the ``tied`` leaders. A vote of this stage counts ``unit``: above 1, what is
-    smaller was counted by earlier stages, and decides ties only.
-    """
-
-    counts: IntArray
-    right: NDArray[np.float32]
-    v1: IntArray
-    v2: IntArray
-    leader: NDArray[np.int16]
-    credit: NDArray[np.float32]
-    tied: NDArray[np.float32]
-    unit: int = 1
-
-    def demoted(self) -> Running:
-        """Return the vote as a fresh stage begins on it."""
-        return replace(self, unit=self.unit * FRESH)
-
-    def rows(self, chosen: NDArray[np.bool_]) -> Running:
-        """Return the vote of some rows."""
-        names = ("counts", "right", "v1", "v2", "leader", "credit", "tied")
-        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
-
-
-@dataclass(frozen=True)
-class Course:
-    """The vote after each of 0..T further paths: the two largest counts and the credit, each [T + 1, M]."""
-
-    v1: NDArray[np.int32]
-    v2: NDArray[np.int32]
-    credit: NDArray[np.float32]
 
 
 def draw_orders(group: Aligned, costs: Sequence[FloatArray], cap: int, rng: np.random.Generator) -> Orders:
@@ -100,20 +71,16 @@ def draw_orders(group: Aligned, costs: Sequence[FloatArray], cap: int, rng: np.r
     of a question are rotations of a few random ones: in K of them every path stands once at every place.
     """
     repeats = int(np.clip(ROWS // group.n, FEWEST, MOST))
-    width = 1 + max(int(branch.votes.answered().max(initial=0)) for branch in group.branches)
     orders: list[BranchOrders] = []
     for branch, cost in zip(group.branches, costs, strict=True):
         codes = branch.votes.answered()
         place = _rotations(group.n, repeats, codes.shape[1], cap, rng)
         right = np.where(codes < 0, 0.0, np.take_along_axis(group.credit, np.maximum(codes, 0), axis=1))
         paid = _along(cost.astype(np.float32), place)
-        spent = np.concatenate([np.zeros((1, paid.shape[1]), np.float32), np.cumsum(paid, axis=0)])
-        orders.append(
-            BranchOrders(
-                _along(codes.astype(np.int16), place), _along(right.astype(np.float32), place), spent
-            )
-        )
-    return Orders(tuple(orders), group.n, repeats, width)
+        spent = np.concatenate([np.zeros((len(paid), 1), np.float32), np.cumsum(paid, axis=1)], axis=1)
+        held = _along(codes.astype(np.int16), place), _along(right.astype(np.float32), place)
+        orders.append(BranchOrders(*held, spent))
+    return Orders(tuple(orders), group.n, repeats)
 
 
 def _rotations(n: int, repeats: int, k: int, cap: int, rng: np.random.Generator) -> NDArray[np.int16]:
@@ -127,86 +94,80 @@ def _rotations(n: int, repeats: int, k: int, cap: int, rng: np.random.Generator)
     return order[:, (shift // k)[:, None], turned]
 
 
-def _along(values: NDArray[Kind], place: NDArray[np.int16]) -> NDArray[Kind]:
-    """Return recorded values [n, K] along orders [n, R, T] as [T, n * R]."""
-    picked = np.take_along_axis(values[:, None, :], place, axis=2)
-    return np.ascontiguousarray(picked.reshape(-1, place.shape[2]).T)
+def _along(values: NDArray[Any], place: NDArray[np.int16]) -> NDArray[Any]:
+    """Return recorded values [n, K] along orders [n, R, T] as [n * R, T]."""
+    return np.take_along_axis(values[:, None, :], place, axis=2).reshape(-1, place.shape[2])
 
 
-def nothing_yet(rows: int, width: int) -> Running:
-    """Return the vote of rows that have no path."""
-    zero, nil = np.zeros(rows, np.int64), np.zeros(rows, np.float32)
-    counts, right = np.zeros((rows, width), np.int64), np.zeros((rows, width), np.float32)
-    return Running(counts, right, zero, zero, np.full(rows, -1, np.int16), nil, np.ones(rows, np.float32))
+@dataclass(frozen=True)
+class CountedPaths:
+    """The paths that earlier stages drew: ``codes`` and ``right`` [M, S], -1 where a row has none.
 
-
-def follow(start: Running, codes: NDArray[np.int16], right: NDArray[np.float32]) -> Course:
-    """Count further paths [T, M] on top of a vote; ``start`` is left as it is."""
-    steps, rows = codes.shape
-    flat = start.counts.ravel().copy()
-    base = np.arange(rows, dtype=np.int64) * start.counts.shape[1]
-    v1, v2 = np.empty((steps + 1, rows), np.int32), np.empty((steps + 1, rows), np.int32)
-    credit = np.empty((steps + 1, rows), np.float32)
-    first, second, leader, total, tied = start.v1, start.v2, start.leader, start.credit, start.tied
-    v1[0], v2[0], credit[0] = first // start.unit, second // start.unit, total / tied
-    for t in range(steps):
-        code = codes[t]
-        voting: NDArray[np.bool_] = code >= 0
-        cell = base + np.maximum(code, 0)
-        count: IntArray = flat[cell] + np.where(voting, start.unit, 0)
-        flat[cell] = count
-        leads = voting & (count > first)
-        joins = voting & (count == first)
-        overtaken = leads & (code != leader)
-        second = np.where(overtaken, first, np.where(voting & ~leads, np.maximum(second, count), second))
-        first = np.where(leads, count, first)
-        leader = np.where(leads, code, leader)
-        total = np.where(leads, right[t], np.where(joins, total + right[t], total))
-        tied = np.where(leads, 1, np.where(joins, tied + 1, tied)).astype(np.float32)
-        v1[t + 1], v2[t + 1], credit[t + 1] = first // start.unit, second // start.unit, total / tied
-    return Course(v1, v2, credit)
-
-
-def add_paths(
-    start: Running, codes: NDArray[np.int16], right: NDArray[np.float32], drawn: IntArray
-) -> Running:
-    """Return the vote of rows after their first ``drawn`` [M] of the paths [T, M]."""
-    counts, credit = start.counts.copy(), start.right.copy()
-    for t in range(int(drawn.max(initial=0))):
-        at = np.flatnonzero((t < drawn) & (codes[t] >= 0))
-        counts[at, codes[t, at]] += start.unit
-        credit[at, codes[t, at]] = right[t, at]
-    leader = counts.argmax(axis=1) if len(counts) else np.zeros(0, np.int64)
-    v1 = np.take_along_axis(counts, leader[:, None], axis=1)[:, 0]
-    others = counts.copy()
-    np.put_along_axis(others, leader[:, None], -1, axis=1)
-    v2 = np.maximum(others.max(axis=1, initial=0), 0)
-    top = (counts == v1[:, None]) & (v1 > 0)[:, None]
-    tied = np.maximum(top.sum(axis=1), 1).astype(np.float32)
-    total = np.where(top, credit, 0).sum(axis=1, dtype=np.float32)
-    leads = np.where(v1 > 0, leader, -1).astype(np.int16)
-    return Running(counts, credit, v1, v2, leads, total, tied, start.unit)
-
-
-def walk(stage: Stage, course: Course) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Return after how many further paths a stage ends [M], and where its rule is satisfied.
-
-    The decisions of ``Cascade.decide``, looked up in the same table for all rows at once.
+    ``weights`` [S] are what their votes count beside one of the stage in hand: 1, or so little that they
+    decide ties only.
     """
-    at = np.zeros(course.v1.shape[1], np.int64)
-    settled = np.zeros(len(at), np.bool_)
-    due: list[list[IntArray]] = [[] for _ in range(stage.cap + 1)]
-    due[0].append(np.arange(len(at), dtype=np.int64))
-    width = stage.ahead.shape[1]
-    for t in range(stage.cap + 1):
-        rows = np.concatenate(due[t]) if due[t] else np.zeros(0, np.int64)
-        # ``take`` along one axis: indexing the table by three arrays takes five times as long.
-        cell = course.v1[t].take(rows) * width + course.v2[t].take(rows)
-        step = stage.ahead[stage.offset + t].ravel().take(cell)
-        at[rows] = t
-        settled[rows[step == 0]] = True
-        for further in range(1, stage.cap - t + 1):
-            onward = rows[step == further]
-            if len(onward):
-                due[t + further].append(onward)
-    return at, settled
+
+    codes: NDArray[np.int16]
+    right: NDArray[np.float32]
+    weights: NDArray[np.float32]
+
+    @classmethod
+    def none(cls, rows: int) -> CountedPaths:
+        """Return those of rows that have no path."""
+        return cls(np.empty((rows, 0), np.int16), np.empty((rows, 0), np.float32), np.empty(0, np.float32))
+
+    def demoted(self) -> CountedPaths:
+        """Return them as a fresh stage begins on them."""
+        return replace(self, weights=self.weights / np.float32(FRESH))
+
+    def rows(self, some: NDArray[np.bool_]) -> CountedPaths:
+        """Return those of some rows."""
+        return replace(self, codes=self.codes[some], right=self.right[some])
+
+    def joined(
+        self, codes: NDArray[np.int16], right: NDArray[np.float32], drawn: IntArray | None = None
+    ) -> CountedPaths:
+        """Return them with the paths of a stage [M, T] behind them: the first ``drawn`` [M], else all."""
+        stage = codes.shape[1]
+        if drawn is not None:
+            in_time: NDArray[np.bool_] = np.arange(stage, dtype=np.int64) < drawn[:, None]
+            codes = np.where(in_time, codes, np.int16(-1))
+        return CountedPaths(
+            np.concatenate([self.codes, codes], axis=1),
+            np.concatenate([self.right, right], axis=1),
+            np.concatenate([self.weights, np.ones(stage, np.float32)]),
+        )
+
+
+@dataclass(frozen=True)
+class RunningVotes:
+    """The vote of a stage after each of its 0..T paths: two largest counts and the credit [M, T + 1]."""
+
+    v1: NDArray[Any]
+    v2: NDArray[Any]
+    credit: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, paths: CountedPaths, stage: int) -> RunningVotes:
+        """Count paths of which the last ``stage`` are those of the stage in hand."""
+        even = bool((paths.weights == 1).all())
+        weights = None if even else np.broadcast_to(paths.weights, paths.codes.shape)[:, None]
+        seen = Draws(paths.codes[:, None], paths.right[:, None], weights=weights).tallies
+        assert seen.credit is not None
+        own = slice(paths.codes.shape[1] - stage, None)
+        v1, v2 = seen.v1[:, 0, own], seen.v2[:, 0, own]
+        # Whole votes of this stage: a fraction is that of earlier ones.
+        return cls(v1.astype(np.int32), v2.astype(np.int32), seen.credit[:, 0, own])
+
+    def walk(self, stage: Stage) -> tuple[IntArray, NDArray[np.bool_]]:
+        """Return after how many further paths a stage ends [M], and where its rule is satisfied.
+
+        The decisions of ``Cascade.decide``, looked up in the same table for all rows at once.
+        """
+        side, own = stage.ahead.shape[1], slice(0, stage.cap + 1)
+        n = np.arange(stage.cap + 1, dtype=np.int32)
+        cells = self.v1[:, own] * np.int32(side) + self.v2[:, own] + (n + stage.offset) * np.int32(side**2)
+        ahead = stage.ahead.ravel().take(cells)
+        # What can no longer be satisfied within the cap ends the stage, too.
+        at, _, _ = in_rounds(np.where(ahead > stage.cap - n, 0, ahead))
+        return at, ahead[np.arange(len(at)), at] == 0

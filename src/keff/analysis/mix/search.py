@@ -5,23 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.mix.orders import (
-    BranchOrders,
-    Course,
-    Orders,
-    Reals,
-    Running,
-    add_paths,
-    follow,
-    nothing_yet,
-    walk,
-)
+from keff.analysis.mix.orders import BranchOrders, CountedPaths, Orders, Reals, RunningVotes
 from keff.policies.cascade import Cascade, Keep, Stage, make_stage
 from keff.policies.mix import TIE, Mix
 from keff.stats.votes import IntArray
@@ -86,24 +75,23 @@ def _stage(branch: str, rule: str, offset: int, last: bool) -> Stage:
 def singles(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
     """Replay every rule of every single branch."""
     for number, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
-        course = follow(_start(orders), order.codes, order.right)
+        votes = _alone(order)
+        rows = np.arange(orders.rows)
         for rule in single_rules(order.cap):
-            own = _stage(name, rule, 0, True)
-            at, _ = walk(own, course)
-            rows = np.arange(len(at))
-            accuracy, cost = orders.means(course.credit[at, rows]), orders.means(order.spent[at, rows])
+            at, _ = votes.walk(_stage(name, rule, 0, True))
+            accuracy, cost = orders.means(votes.credit[rows, at]), orders.means(order.spent[rows, at])
             yield CandidatePlan(cascade_spec([(name, rule)]), "single", (number,), accuracy, cost)
 
 
 def pairs(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
     """Replay cascades of every ordered pair: the useful second stage can be the weaker and dearer one."""
     for a, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
-        course = follow(_start(orders), order.codes, order.right)
+        votes = _alone(order)
         for rule in FIRST:
             first = _stage(name, rule, 0, False)
             if first.cap > order.cap:
                 continue
-            left = _Left.after(first, course, order, orders)
+            left = _Left.after(first, votes, order)
             if not len(left.rows):
                 continue
             for b, other in enumerate(names):
@@ -115,18 +103,20 @@ def _second(
     left: _Left, first: Stage, numbers: tuple[int, int], names: tuple[str, str], orders: Orders
 ) -> Iterator[CandidatePlan]:
     order = orders.branches[numbers[1]]
+    rows = left.rows
     for keep in KEEPS:
         offset = first.cap if keep == "votes" else 0
         last = [_stage(names[1], rule, offset, True) for rule in SECOND]
         most = max((stage.cap for stage in last if stage.cap <= order.cap), default=0)
-        course = follow(left.vote(keep), order.codes[:most, left.rows], order.right[:most, left.rows])
+        before = left.paths if keep == "votes" else left.paths.demoted()
+        votes = RunningVotes.of(before.joined(order.codes[rows, :most], order.right[rows, :most]), most)
         for stage in last:
             if stage.cap > order.cap:
                 continue
-            further, _ = walk(stage, course)
+            further, _ = votes.walk(stage)
             accuracy, cost = left.credit.copy(), left.spent.copy()
-            accuracy[left.rows] = course.credit[further, np.arange(len(further))]
-            cost[left.rows] += order.spent[further, left.rows]
+            accuracy[rows] = votes.credit[np.arange(len(rows)), further]
+            cost[rows] += order.spent[rows, further]
             spec = cascade_spec([(names[0], first.spec), (names[1], stage.spec)], keep)
             yield CandidatePlan(spec, "cascade", numbers, orders.means(accuracy), orders.means(cost))
 
@@ -135,29 +125,27 @@ def _second(
 class _Left:
     """Where a first stage left every row.
 
-    Its credit and cost [N], and the ``rows`` that it left open with their vote.
+    Its credit and cost [N], and the ``rows`` that it left open with their paths.
     """
 
     credit: Reals
     spent: Reals
     rows: IntArray
-    running: Running
+    paths: CountedPaths
 
     @classmethod
-    def after(cls, stage: Stage, course: Course, order: BranchOrders, orders: Orders) -> _Left:
-        at, settled = walk(stage, course)
+    def after(cls, stage: Stage, votes: RunningVotes, order: BranchOrders) -> _Left:
+        at, settled = votes.walk(stage)
         every = np.arange(len(at))
         rows = np.flatnonzero(~settled)
-        start = nothing_yet(len(rows), orders.width)
-        vote = add_paths(start, order.codes[:, rows], order.right[:, rows], at[rows])
-        return cls(course.credit[at, every].astype(np.float64), order.spent[at, every], rows, vote)
-
-    def vote(self, keep: Keep) -> Running:
-        return self.running if keep == "votes" else self.running.demoted()
+        own = slice(0, stage.cap)
+        paths = CountedPaths.none(len(rows)).joined(order.codes[rows, own], order.right[rows, own], at[rows])
+        return cls(votes.credit[every, at].astype(np.float64), order.spent[every, at], rows, paths)
 
 
-def _start(orders: Orders) -> Running:
-    return nothing_yet(orders.branches[0].codes.shape[1], orders.width)
+def _alone(order: BranchOrders) -> RunningVotes:
+    """Return the votes of one branch from its first path on."""
+    return RunningVotes.of(CountedPaths.none(len(order.codes)).joined(order.codes, order.right), order.cap)
 
 
 def triples(orders: Orders, names: Sequence[str], plans: Sequence[CandidatePlan]) -> Iterator[CandidatePlan]:
@@ -206,28 +194,26 @@ class StageOutcome:
 
 def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Iterator[StageOutcome]:
     """Walk every order through the stages of a cascade of any length."""
-    rows = np.arange(orders.branches[0].codes.shape[1], dtype=np.int64)
-    vote = _start(orders)
+    rows = np.arange(orders.rows, dtype=np.int64)
+    paths = CountedPaths.none(orders.rows)
     for number, stage in enumerate(policy.stages):
         order = orders.branches[list(names).index(stage.branch)]
         if number and policy.keep == "fresh":
-            vote = vote.demoted()
-        codes, right = order.codes[: stage.cap, rows], order.right[: stage.cap, rows]
-        course = follow(vote, codes, right)
-        at, settled = walk(stage, course)
-        credit = course.credit[at, np.arange(len(at))].astype(np.float64)
-        yield StageOutcome(rows, credit, order.spent[at, rows], ~settled)
+            paths = paths.demoted()
+        codes, right = order.codes[rows, : stage.cap], order.right[rows, : stage.cap]
+        votes = RunningVotes.of(paths.joined(codes, right), stage.cap)
+        at, settled = votes.walk(stage)
+        credit = votes.credit[np.arange(len(at)), at].astype(np.float64)
         left = ~settled
-        vote = add_paths(vote.rows(left), codes[:, left], right[:, left], at[left])
-        rows = rows[left]
+        yield StageOutcome(rows, credit, order.spent[rows, at], left)
+        paths, rows = paths.rows(left).joined(codes[left], right[left], at[left]), rows[left]
         if not len(rows):
             return
 
 
 def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tuple[Reals, Reals]:
     """Return the accuracy and cost of each question [n] under a cascade of any length."""
-    total = orders.branches[0].codes.shape[1]
-    credit, spent = np.zeros(total), np.zeros(total)
+    credit, spent = np.zeros(orders.rows), np.zeros(orders.rows)
     for stop in along_stages(policy, orders, names):
         credit[stop.rows] = stop.credit
         spent[stop.rows] += stop.spent
@@ -236,17 +222,17 @@ def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tup
 
 def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Reals, Reals]:
     """Return the accuracy and cost of each question [n] under a weighted vote; ties share the credit."""
-    total = orders.branches[0].codes.shape[1]
-    support = np.zeros((total, orders.width))
-    right = np.zeros((total, orders.width), np.float32)
-    spent, rows = np.zeros(total), np.arange(total, dtype=np.int64)
+    total = orders.rows
+    width = 1 + max(int(order.codes.max(initial=0)) for order in orders.branches)
+    support, right = np.zeros((total, width)), np.zeros((total, width), np.float32)
+    spent = np.zeros(total)
     for share in policy.shares:
         order = orders.branches[list(names).index(share.branch)]
-        for code, credit in zip(order.codes[: share.k], order.right[: share.k], strict=True):
+        for code, credit in zip(order.codes.T[: share.k], order.right.T[: share.k], strict=True):
             at = np.flatnonzero(code >= 0)
             support[at, code[at]] += share.weight / share.k
             right[at, code[at]] = credit[at]
-        spent += order.spent[share.k, rows]
+        spent += order.spent[:, share.k]
     best = support.max(axis=1, keepdims=True)
     tied = (support >= best - TIE * support.sum(axis=1, keepdims=True)) & (best > 0)
     credit = np.where(tied, right, 0).sum(axis=1) / np.maximum(tied.sum(axis=1), 1)
@@ -255,11 +241,10 @@ def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Reals
 
 def undominated(plans: Sequence[CandidatePlan]) -> list[CandidatePlan]:
     """Return the plans that no other beats in both mean accuracy and mean cost, by cost."""
-    ordered = sorted(plans, key=lambda plan: (plan.cost.mean(), -plan.accuracy.mean()))
-    best, kept = -np.inf, list[CandidatePlan]()
-    for plan in ordered:
-        if plan.accuracy.mean() > best + 1e-9:
-            best = float(plan.accuracy.mean())
-            kept.append(plan)
-    assert all(a.cost.mean() <= b.cost.mean() for a, b in pairwise(kept))
+    means = [(float(plan.cost.mean()), -float(plan.accuracy.mean())) for plan in plans]
+    best, kept = np.inf, list[CandidatePlan]()
+    for place in sorted(range(len(plans)), key=means.__getitem__):
+        if means[place][1] < best - 1e-9:
+            best = means[place][1]
+            kept.append(plans[place])
     return kept

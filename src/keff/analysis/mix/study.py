@@ -150,7 +150,7 @@ class MixAnalysis:
             paths=tuple(branch.votes.k for branch in group.branches),
             cap=self.settings.cap,
             cost_unit=self.costs.unit,
-            branches=tuple(self._branch(a, c[a][a], frontier) for a in range(len(group.branches))),
+            branches=tuple(self._branch(a, c[a][a]) for a in range(len(group.branches))),
             c_between=tuple(tuple(row) for row in c),
             r_between=tuple(tuple(row) for row in stats.r.tolist()),
             k_eff=Interval(k_eff_of_mix(margin(stats), ones), None, None, "deflection, one path each"),
@@ -183,12 +183,10 @@ class MixAnalysis:
         right = np.array([branch.votes.scored().mean(axis=1) for branch in self.group.branches])
         return escalation(self.table.plans[self.choice.taken].spec, self.orders, self.group.names, right)
 
-    def _branch(self, number: int, c: Interval, frontier: Sequence[CandidatePlan]) -> BranchLine:
+    def _branch(self, number: int, c: Interval) -> BranchLine:
         branch = self.group.branches[number]
         p = interval_mean(branch.votes.scored().mean(axis=1), self.group.clusters)
         tokens = None if branch.votes.tokens is None else float(np.nanmean(branch.votes.tokens))
-        without = [plan for plan in self.table.plans if number not in plan.branches]
-        adds = _adds(frontier, without, float(self.table.cost[self.choice.taken].mean()))
         return BranchLine(
             branch.name,
             branch.model,
@@ -196,8 +194,18 @@ class MixAnalysis:
             c,
             tokens,
             float(self.mean_cost[number]),
-            adds,
+            self._adds(number),
         )
+
+    def _adds(self, number: int) -> float | None:
+        """Return the accuracy that is lost without a branch at (at most) the cost of the recommended plan.
+
+        None where no plan without it is as cheap.
+        """
+        accuracy, cost = self.table.mean_accuracy, self.table.mean_cost
+        cheap = cost <= cost[self.choice.taken] * (1 + EQUAL)
+        without = cheap & np.array([number not in plan.branches for plan in self.table.plans])
+        return float(accuracy[cheap].max() - accuracy[without].max()) if without.any() else None
 
     def _advice(self, units: int) -> MixAdvice:
         taken = self.line(self.table.plans[self.choice.taken])
@@ -311,19 +319,6 @@ class MixAnalysis:
 
 def _joined(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
-
-
-def _adds(frontier: Sequence[CandidatePlan], without: Sequence[CandidatePlan], cost: float) -> float | None:
-    """Return the accuracy that is lost without a branch at (at most) the cost of the recommended plan.
-
-    None where no plan without it is as cheap.
-    """
-    limit = cost * (1 + 1e-9)
-    best, other = (
-        max((float(plan.accuracy.mean()) for plan in plans if plan.cost.mean() <= limit), default=None)
-        for plans in (frontier, without)
-    )
-    return None if best is None or other is None else max(best - other, 0.0)
 
 
 def _within(interval: Interval, low: float, high: float) -> Interval:
