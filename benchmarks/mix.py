@@ -18,13 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, choose
+from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose
 from keff.analysis.mix.claims import claims_of
-from keff.analysis.mix.drop import LOOKS, beaten
+from keff.analysis.mix.drop import LOOKS, MARGIN, beaten
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles
-from keff.analysis.mix.worth import WorthRule
 from keff.errors import PolicyError
 from keff.reading.join import Aligned, align
 from keff.reading.open import Opening, open_record
@@ -125,8 +124,9 @@ def _path(row: dict[str, float], equal: bool) -> float:
 class Pilot:
     """What a pilot shows of every plan, and their accuracy [P] and cost [P] on the other questions.
 
-    ``gain_error`` [P] is the standard error of the difference to A there. ``kept`` [P] tells the plans that
-    are left when the pilot drops branches, ``drawn`` which part of its cost it then has.
+    ``gain_error`` [P] is the standard error of the difference to A there. ``on_all`` and ``paid_on_all`` [P]
+    are the accuracy and cost on all questions, the pilot's too. ``part`` holds the pilot's paths, which cost
+    ``costs``.
     """
 
     table: PlanTable
@@ -135,8 +135,10 @@ class Pilot:
     true: FloatArray
     paid: FloatArray
     gain_error: FloatArray
-    kept: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    drawn: float
+    on_all: FloatArray
+    paid_on_all: FloatArray
+    part: Aligned
+    costs: tuple[FloatArray, ...]
 
     @property
     def rule(self) -> WorthRule:
@@ -148,15 +150,28 @@ class Pilot:
         net = worth * self.unit * self.true - self.paid
         return 100 * float(net.max() - net[plan]) / (worth * self.unit)
 
-    def dropped(self) -> Pilot:
-        """Return the pilot with the plans that are left when branches are dropped; regret is against all."""
-        rows = np.flatnonzero(self.kept)
-        table = PlanTable.of([self.table.plans[place] for place in rows])
-        return replace(self, table=table)
+    def dropping(self, margin: float = MARGIN) -> tuple[IntArray, float]:
+        """Return the places of the plans that dropping branches leaves, and the part of the cost it spends.
 
-    def place(self, plan: int) -> int:
-        """Return the place among all plans of one of ``dropped``."""
-        return int(np.flatnonzero(self.kept)[plan])
+        As ``keff pilot`` looks at it: after some questions, at the branches that are still drawn.
+        """
+        names, size = list(self.part.names), self.part.n
+        ends = dict.fromkeys(names, size)
+        for look in (look for look in LOOKS if look < size):
+            going = [place for place, name in enumerate(names) if ends[name] == size]
+            first = self.part.take(np.arange(look))
+            some = replace(first, branches=tuple(first.branches[place] for place in going))
+            ends |= dict.fromkeys(beaten(some, [self.costs[place][:look] for place in going], margin), look)
+        spent = sum(float(cost[: ends[name]].sum()) for name, cost in zip(names, self.costs, strict=True))
+        kept = [all(ends[names[b]] == size for b in plan.branches) for plan in self.table.plans]
+        return np.flatnonzero(kept), spent / sum(float(cost.sum()) for cost in self.costs)
+
+    def after_dropping(self, worth: float, margin: float = MARGIN) -> int:
+        """Return the plan at a worth among those that dropping leaves."""
+        places, _ = self.dropping(margin)
+        table = self.table
+        rule = WorthRule(table.accuracy[places], table.cost[places], table.single[places], self.ids)
+        return int(places[rule.at(worth)])
 
 
 def plans_of(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:
@@ -189,7 +204,6 @@ def _pilot(
     taken = (replace(b, votes=b.votes.paths(rng.permutation(b.votes.k)[: shape[1]])) for b in part.branches)
     part = replace(part, branches=tuple(taken))
     costs = path_costs(part, table).paths
-    kept, share = _dropping(part, costs)
     orders = draw_orders(part, costs, shape[1], np.random.default_rng(0))
     shown = PlanTable.of([plan for plan in plans_of(orders, part.names) if plan.spec in whole])
     rest = np.setdiff1d(np.arange(group.n), drawn)
@@ -198,20 +212,11 @@ def _pilot(
     best = int(np.argmax(np.where(shown.single, shown.mean_accuracy, -1)))
     error = (accuracy - accuracy[best]).std(axis=1) / np.sqrt(len(rest))
     ids = np.unique(part.clusters, return_inverse=True)[1]
-    left = np.array([all(kept[branch] for branch in plan.branches) for plan in shown.plans])
-    return Pilot(shown, ids, unit, accuracy.mean(axis=1), paid, error, left, share)
-
-
-def _dropping(part: Aligned, costs: Sequence[FloatArray]) -> tuple[list[bool], float]:
-    """Return which branches a pilot keeps to its end, and the part of its cost that is spent."""
-    names, ends = list(part.names), dict.fromkeys(part.names, part.n)
-    for size in (size for size in LOOKS if size < part.n):
-        going = [place for place, name in enumerate(names) if ends[name] == part.n]
-        first = part.take(np.arange(size))
-        some = replace(first, branches=tuple(first.branches[place] for place in going))
-        ends |= dict.fromkeys(beaten(some, [costs[place][:size] for place in going]), size)
-    spent = sum(float(cost[: ends[name]].sum()) for name, cost in zip(names, costs, strict=True))
-    return [ends[name] == part.n for name in names], spent / sum(float(cost.sum()) for cost in costs)
+    every, spent = (
+        np.array([float(getattr(whole[plan.spec], name).mean(dtype=np.float64)) for plan in shown.plans])
+        for name in ("accuracy", "cost")
+    )
+    return Pilot(shown, ids, unit, accuracy.mean(axis=1), paid, error, every, spent, part, costs)
 
 
 Known = dict[Group, list[Pilot]]
@@ -243,9 +248,15 @@ def by_default(pilot: Pilot) -> PlanChoice:
     return choose(pilot.table, pilot.ids, MixAim())
 
 
-def after_dropping(pilot: Pilot, worth: float) -> int:
-    """Return the plan at a worth among those that dropping leaves."""
-    return pilot.place(pilot.dropped().rule.at(worth))
+def best_on_all(pilot: Pilot, worth: float) -> int:
+    """Return the plan that is best on all questions of the group, the pilot's too."""
+    return int(np.argmax(worth * pilot.on_all - pilot.paid_on_all))
+
+
+def holding(pilot: Pilot, _: float) -> int:
+    """Return the cheapest plan that is in truth as accurate as A: no default that holds it costs less."""
+    as_good = pilot.true >= pilot.true[by_default(pilot).best] - EXACTLY
+    return int(np.argmin(np.where(as_good, pilot.paid, np.inf)))
 
 
 def _line(name: str, values: FloatArray) -> str:
@@ -260,8 +271,10 @@ def print_regret(known: Known) -> None:
         "best single branch at V": at_margin(1e9),
         "0 errors": at_margin(0),
         "1 error, as now": at_margin(1),
-        "as now, after dropping": after_dropping,
+        "as now, after dropping": Pilot.after_dropping,
+        "best on all questions": best_on_all,
         "oracle of one branch": best_in_truth,
+        "oracle that holds A's accuracy": holding,
         "default": lambda pilot, _: by_default(pilot).taken,
         "A": lambda pilot, _: by_default(pilot).best,
     }
@@ -299,7 +312,7 @@ def print_default(known: Known) -> None:
         gains = [100 * float(p.true[c.taken] - p.true[c.best]) for p, c in zip(pilots, chosen, strict=True)]
         error = 100 * np.mean([p.gain_error[c.taken] for p, c in zip(pilots, chosen, strict=True)])
         one = np.mean([p.table.single[c.taken] for p, c in zip(pilots, chosen, strict=True)])
-        drawn = np.mean([p.drawn for p in pilots])
+        drawn = np.mean([p.dropping()[1] for p in pilots])
         ratios.append(np.array([taken / best, taken / cheap, drawn]))
         print(
             f"| {group.name} | {taken / best:.2f} | {taken / cheap:.2f} | "

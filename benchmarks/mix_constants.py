@@ -4,8 +4,9 @@
 
 Pilots as in `benchmarks/mix.py`. The margin of worth is that of least regret on the other families; the
 constants of the default are those that lose the least accuracy beyond half a standard error of one pilot, and
-cost the least. Then, simulated, how often a pilot drops a branch by how much more accurate than a cheaper one
-it is.
+cost the least; the margin of dropping is that of least regret among those whose pilots cost three quarters of
+full ones at most. Before that, simulated, how often a pilot drops a branch by how much more accurate than a
+cheaper one it is.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ GRID = {
     "slack": (0.004, 0.006, 0.008),
     "spread": (0.03, 0.04, 0.05),
 }
+DROPS = (0.5, 0.75, 1.0, 1.5, 2.0)
+DEAREST = 0.75
+"""A pilot that drops branches costs at most this part of a full one."""
 FLOOR = 0.15
 """Points below which a standard error is not taken for smaller, in what the grid is judged by."""
 
@@ -91,6 +95,25 @@ def print_margins(known: Known) -> None:
         print(f"without {family}: {best:g} errors")
 
 
+def print_drops(known: Known) -> None:
+    """Print cost and regret of pilots by the margin of dropping, and which one the other families choose."""
+    listed = list(known)
+    regret = {m: regrets(known, lambda p, w, m=m: p.after_dropping(w, m)) for m in DROPS}
+    cost = {m: np.array([np.mean([p.dropping(m)[1] for p in own]) for own in known.values()]) for m in DROPS}
+    for margin in DROPS:
+        told = " | ".join(f"{value:.2f}" for value in regret[margin].mean(axis=0))
+        print(f"| {margin:g} errors | {cost[margin].mean():.2f} | {told} |")
+    out: FloatArray = np.zeros((len(listed), 6))
+    for family in dict.fromkeys(group.family for group in listed):
+        weights = family_weights(listed, family)
+        cheap = [m for m in DROPS if weights @ cost[m] <= DEAREST]
+        best = min(cheap, key=lambda m, w=weights: float(w @ regret[m].mean(axis=1)))
+        here = np.array([group.family == family for group in listed])
+        out[here] = np.column_stack([cost[best], regret[best]])[here]
+        print(f"without {family}: {best:g} errors")
+    print("chosen by the other families: " + " | ".join(f"{value:.2f}" for value in out.mean(axis=0)))
+
+
 def print_laws(known: Known) -> None:
     """Print the default's rule: as it is, with families left out, with constants halved and doubled."""
     listed = list(known)
@@ -120,26 +143,31 @@ def print_dropping(pilots: int = 2_000) -> None:
     """
     rng = np.random.default_rng(0)
     print("\n| margin | equal | 2 points better | 5 | 10 | 20 |\n|--:|--:|--:|--:|--:|--:|")
-    for margin in (0.5, 1.0, 1.5, 2.0):
+    for margin in DROPS:
         shares = [_dropped(0.6 + points / 100, margin, pilots, rng) for points in (0, 2, 5, 10, 20)]
         print(f"| {margin:g} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
 
 
 def _dropped(p: float, margin: float, pilots: int, rng: np.random.Generator) -> float:
     hard = rng.normal(0, 1.2, (pilots, LOOKS[-1]))
-
-    def accuracy(chance: float) -> FloatArray:
-        # 1.35 makes the mean over this difficulty about the chance itself.
-        theta = 1 / (1 + np.exp(-(1.35 * np.log(chance / (1 - chance)) + hard)))
-        return rng.binomial(4, theta) / 4
-
-    lead = accuracy(0.6) - accuracy(p)
+    (path, vote), (rival_path, rival_vote) = (_drawn(chance, hard, rng) for chance in (0.6, p))
+    lead, ahead = path - rival_path, vote - rival_vote
     out = np.zeros(pilots, np.bool_)
     for size in LOOKS:
         mean = lead[:, :size].mean(axis=1)
         error = np.array([errors(row[None, :size], np.arange(size))[0] for row in lead])
-        out |= (mean > 0) & (mean >= margin * error)
+        out |= (mean > 0) & (mean >= margin * error) & (ahead[:, :size].mean(axis=1) > 0)
     return float(out.mean())
+
+
+def _drawn(chance: float, hard: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Return the accuracy of a path and of the vote of four, wrong answers being three alike."""
+    # 1.35 makes the mean over this difficulty about the chance itself.
+    theta = 1 / (1 + np.exp(-(1.35 * np.log(chance / (1 - chance)) + hard)))
+    wrong = (1 - theta) / 3
+    counts = rng.multinomial(4, np.stack([theta, wrong, wrong, wrong], axis=-1))
+    most = counts == counts.max(axis=-1, keepdims=True)
+    return counts[..., 0] / 4, most[..., 0] / most.sum(axis=-1)
 
 
 def main() -> None:
@@ -157,6 +185,7 @@ def main() -> None:
         for group in groups(given.data)
     }
     print_margins(known)
+    print_drops(known)
     print_laws(known)
 
 

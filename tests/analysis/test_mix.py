@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, choose
+from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose
 from keff.analysis.mix.claims import claims_of
 from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.escalation import escalation
@@ -17,7 +17,6 @@ from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, replay_cascade, singles, triples, undominated
 from keff.analysis.mix.shrink import LAW, _Prior, reliability
 from keff.analysis.mix.study import MixSettings, combine_branches
-from keff.analysis.mix.worth import WorthRule
 from keff.errors import PolicyError, UsageError
 from keff.policies.cascade import Cascade
 from keff.policy import Sample, View, parse_policy
@@ -483,3 +482,19 @@ def test_dropping_errs_as_seldom_as_stated() -> None:
 def test_the_cheapest_branch_is_never_dropped() -> None:
     worst = group(50, 4, 1, p=(0.1, 0.9, 0.8), tokens=(100, 1000, 5000))
     assert beaten(worst, path_costs(worst, None).paths) == {"b2": "b1"}
+
+
+def test_a_branch_that_is_poor_by_the_path_and_good_by_its_vote_is_kept() -> None:
+    """Large is right in two of four paths on every question, and its wrong answers never agree."""
+    small = np.where(np.arange(50)[:, None] < 30, 0, 1).repeat(4, axis=1)
+    large = np.tile([0, 0, 2, 3], (50, 1))
+    aligned = group(50, 4, 0)
+    branches = tuple(
+        replace(branch, votes=Votes(codes, (codes == 0).astype(int), tokens=branch.votes.tokens))
+        for branch, codes in zip(aligned.branches, (small, large), strict=True)
+    )
+    costs = path_costs(aligned, None).paths
+    assert beaten(replace(aligned, branches=branches), costs) == {}
+    # Were its wrong answers one and the same, its vote would be a coin: worse than small.
+    coin = replace(branches[1], votes=replace(branches[1].votes, answers=np.minimum(large, 2)))
+    assert beaten(replace(aligned, branches=(branches[0], coin)), costs) == {"large": "small"}

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keff.analysis.mix.choose import MixAim
-from keff.analysis.mix.deploy import mix_plan
 from keff.analysis.mix.drop import DroppedBranch, dropped_branch
-from keff.analysis.mix.findings import MixFindings
+from keff.analysis.mix.findings import MixFindings, mix_plan
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.cli import _aim_options as a

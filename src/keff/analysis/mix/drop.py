@@ -1,4 +1,4 @@
-"""Branches that a pilot stops drawing: a cheaper one is more accurate by a margin on the first questions."""
+"""Branches that a pilot stops drawing: a cheaper one is clearly more accurate on the first questions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from keff.analysis.mix.shrink import errors
 from keff.reading.join import Aligned
 from keff.records import Interval
+from keff.stats.branches.weights import weighted_plurality
 from keff.stats.inference.intervals import interval_mean
 from keff.stats.votes import FloatArray
 
@@ -17,10 +18,10 @@ from keff.stats.votes import FloatArray
 # questions it is off by a quarter); from 50 on dropping saves less than half of a branch.
 LOOKS = (12, 25, 50)
 
-# Paired standard errors by which a cheaper branch must be more accurate. Simulated with three looks: a branch
-# that is 5 points more accurate than a cheaper one is dropped in 9 of 100 pilots, by 10 points in 2 or 3, an
-# equal one in 31. Half an error drops 18 and 5 of 100, and saves a tenth of the pilot more.
-MARGIN = 1.0
+# Paired standard errors by which a path of a cheaper branch must be right more often. Of the margins whose
+# pilots cost at most three quarters of full ones, that of least regret, with families of records left out
+# (docs/branches-measured.md, with how often a better branch is dropped).
+MARGIN = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +41,25 @@ class DroppedBranch:
     spent: float
 
 
-def beaten(group: Aligned, costs: Sequence[FloatArray]) -> dict[str, str]:
-    """Return which branches a cheaper one beats by ``MARGIN`` paired errors in accuracy, and by which.
+def beaten(group: Aligned, costs: Sequence[FloatArray], margin: float = MARGIN) -> dict[str, str]:
+    """Return which branches a cheaper one beats in accuracy, and by which.
 
-    ``costs`` [n, K_a] are those of each branch's paths. The cheapest branch is beaten by none, so one stays.
+    By ``margin`` paired standard errors in the accuracy of a path, and in that of the vote of all paths: a
+    branch may be poor by the path and good by its vote. ``costs`` [n, K_a] are those of each branch's paths.
+    The cheapest branch is beaten by none, so one stays.
     """
-    accuracy = np.array([branch.votes.scored().mean(axis=1) for branch in group.branches])
-    cost = [float(paid.mean()) for paid in costs]
+    votes = [branch.votes for branch in group.branches]
+    path = np.array([own.scored().mean(axis=1) for own in votes])
+    vote = np.array([float(weighted_plurality(own, np.ones(own.k)).mean()) for own in votes])
+    cost = np.array([float(paid.mean()) for paid in costs])
     ids = np.unique(group.clusters, return_inverse=True)[1]
     out: dict[str, str] = {}
     for b, name in enumerate(group.names):
-        lead = accuracy - accuracy[b]
-        mean, error = lead.mean(axis=1), errors(lead, ids)
-        better = [a for a in range(len(cost)) if cost[a] < cost[b] and mean[a] > 0]
-        better = [a for a in better if mean[a] >= MARGIN * error[a]]
-        if better:
-            out[name] = group.names[max(better, key=lambda a: float(mean[a]))]
+        mean = (path - path[b]).mean(axis=1)
+        clear = mean >= margin * errors(path - path[b], ids)
+        better = (cost < cost[b]) & (mean > 0) & clear & (vote > vote[b])
+        if better.any():
+            out[name] = group.names[int(np.argmax(np.where(better, mean, -1)))]
     return out
 
 

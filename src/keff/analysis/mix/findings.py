@@ -12,6 +12,8 @@ from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.escalation import Escalation
 from keff.analysis.mix.prices import Unit
 from keff.analysis.results.decision_words import points
+from keff.plan import BranchPlan, Plan
+from keff.reading.join import Aligned
 from keff.records import TERMINAL, Finding, Interval, Json, Note, number, plain, text_table
 
 Verdict = Literal["saves", "one branch is enough", "probably saves", "pilot too small"]
@@ -293,3 +295,28 @@ def short(value: float) -> str:
     """Return a number to three digits, with commas where it is large."""
     rounded = float(f"{value:.3g}")
     return f"{rounded:,.0f}" if 1000 <= rounded < 1e12 else f"{rounded:.3g}"
+
+
+def mix_plan(group: Aligned, mix: MixFindings) -> Plan:
+    """Return the plan of the recommended policy, with the branches that it may ask.
+
+    A record names the model of a branch and not its server: ``upstream`` and ``key_env`` are left empty,
+    for whoever serves the plan to fill in or to give on the command line.
+    """
+    known = {branch.name: branch for branch in mix.branches}
+    branches = tuple(
+        BranchPlan(name=name, model=known[name].model, cost_per_path=known[name].cost)
+        for name in mix.advice.plan.branches
+    )
+    return Plan(
+        policy=mix.advice.plan.policy,
+        space=group.space,
+        branches=branches,
+        cost_unit=mix.cost_unit,
+        estimates=_plain(mix),
+    )
+
+
+def _plain(mix: MixFindings) -> dict[str, Json]:
+    """Return the findings without the lists of plans, which a plan does not need."""
+    return {key: value for key, value in mix.to_dict().items() if key not in ("frontier", "singles")}

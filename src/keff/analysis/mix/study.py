@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from keff.analysis.audit import ceiling
-from keff.analysis.mix.choose import EQUAL, MixAim, PlanChoice, PlanTable, choose
+from keff.analysis.mix.choose import EQUAL, MixAim, PlanChoice, PlanTable, WorthRule, choose
 from keff.analysis.mix.claims import Against, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.escalation import Escalation, escalation
@@ -24,9 +24,7 @@ from keff.analysis.mix.findings import (
 )
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import Costs, check_prices, path_costs
-from keff.analysis.mix.search import CandidatePlan, pairs, singles, triples, undominated
-from keff.analysis.mix.weights import correctness, mixes
-from keff.analysis.mix.worth import WorthRule
+from keff.analysis.mix.search import CandidatePlan, correctness, mixes, pairs, singles, triples, undominated
 from keff.errors import UsageError
 from keff.reading.join import Aligned
 from keff.records import Interval, Note
