@@ -21,13 +21,12 @@ from keff.analysis.decision import Aim, decide
 from keff.analysis.decision.chain import chain
 from keff.analysis.decision.confidences import rated_paths
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.outcomes import expectations, run
-from keff.analysis.replay.rated import rated
+from keff.analysis.replay.outcomes import expectations, rated, run
 from keff.policy import Policy, confidence_of, parse_policy
 from keff.reading.open import open_record
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.calibrate import cross_fitted, within_auc
-from keff.stats.voting.diversity import k_eff_deflection
+from keff.stats.voting.choose import k_eff_deflection
 from keff.stats.voting.draws import permuted
 
 RECORD = Path(__file__).parents[2] / "shared/data/recorded/qwen25math_math100_rm.jsonl"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keff.stats.inference.intervals import Method, interval_c
+from keff.stats.intervals import Method, interval_c
 from keff.stats.votes import FloatArray, Votes
 
 WORST = 3

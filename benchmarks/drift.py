@@ -36,9 +36,8 @@ from benchmarks.families import records as votes_of
 from keff.analysis.decision import Aim, decide
 from keff.gateway.traffic.monitor import ALPHA, LOOKS_ALPHA, ORDERS, stops_at
 from keff.policy import parse_policy
-from keff.stats.drift.alarms import ConformalMartingale, MeanLooks
-from keff.stats.drift.drift import stop_score
-from keff.stats.drift.patterns import agreeing_pairs, pattern_code
+from keff.stats.alarms import ConformalMartingale, MeanLooks
+from keff.stats.drift import agreeing_pairs, pattern_code, stop_score
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

@@ -20,8 +20,8 @@ from statistics import median
 from typing import Any
 
 from keff.answers import Space, names, once, read, space
-from keff.answers.parts import forms as _forms
-from keff.answers.parts import symbolic
+from keff.answers import math as _forms
+from keff.answers.parts import workers
 from keff.records import AnswerSpace
 
 WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: answer is final <think>
@@ -199,7 +199,7 @@ def math_rate(shared: Path) -> None:
     math = space("math")
     math.key(r"\sqrt{2}+x")
     _forms._remembered.cache_clear()
-    symbolic.sought.cache_clear()
+    workers.sought.cache_clear()
     began = time.perf_counter()
     for answer in distinct:
         math.key(answer)
@@ -253,7 +253,7 @@ def main() -> None:
     structured()
     growth()
     fuzz(options.fuzz // 500, [space("math")], "fuzz strings in math with workers")
-    symbolic.available = lambda: False  # a million strings for the worker would take hours
+    workers.available = lambda: False  # a million strings for the worker would take hours
     _forms._remembered.cache_clear()  # what the worker said would be beside what is said without it
     fuzz(options.fuzz, every_space(), "fuzz strings in all spaces")
 

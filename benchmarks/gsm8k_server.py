@@ -16,7 +16,7 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-from keff.engines._gguf import locate
+from keff.engines._local import locate
 from keff.engines.llamacpp import LlamaCppSettings, open_server
 from keff.plugins import load
 from keff.task import select

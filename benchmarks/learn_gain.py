@@ -32,13 +32,12 @@ import numpy as np
 from benchmarks.families import PARTITIONS, RECORDED, Record, pilot, records
 from scipy.special import stdtrit
 
-from keff.stats.inference.intervals import majority_fits
-from keff.stats.models import fits, plurality_model
-from keff.stats.models.betabinomial import majority_curve
+from keff.stats import influence
+from keff.stats.intervals import majority_fits
+from keff.stats.models import plurality_model
+from keff.stats.models.betabinomial import majority_at_k, majority_curve
 from keff.stats.votes import Votes
-from keff.stats.voting.correlation import anova_c
-from keff.stats.voting.majority import majority_at_k
-from keff.stats.voting.meeting import MEETS, right_answers_meet
+from keff.stats.voting.correlation import MEETS, anova_c, right_answers_meet
 from keff.stats.voting.plurality import plurality_at_k
 
 QUESTIONS, PATHS, TARGETS, CAP = 50, (4, 8), (8, 16, 32), 32
@@ -81,7 +80,7 @@ def using(values: dict[str, float]) -> Iterator[None]:
     places = {
         "MODEL_SD": plurality_model,
         "LINE_SD": plurality_model,
-        "LAW_SD": fits,
+        "LAW_SD": influence,
     }
     before = {name: getattr(place, name) for name, place in places.items()}
     for name, place in places.items():
@@ -207,7 +206,7 @@ def main() -> None:
     )
     if options.write:
         here = Path(__file__).resolve().parent.parent
-        (here / "src" / "keff" / "stats" / "learned.py").write_text(text, "utf-8")
+        (here / "src" / "keff" / "stats" / "models" / "learned.py").write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

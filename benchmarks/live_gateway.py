@@ -22,7 +22,7 @@ import numpy as np
 import openai
 
 from keff import plugins
-from keff.engines._gguf import locate
+from keff.engines._local import locate
 from keff.engines.llamacpp import LlamaCppSettings, open_server
 from keff.task import select
 

@@ -34,11 +34,11 @@ import openai
 from keff import plugins
 from keff.analysis.replay import Replaying, replay
 from keff.engine import Engine
-from keff.engines._gguf import locate
+from keff.engines._local import locate
 from keff.engines.llamacpp import LlamaCppSettings, open_server
 from keff.records import Completion, Item, Message, Sampling
 from keff.sampling.consistency import self_consistency
-from keff.stats.time.latency import Crowding
+from keff.stats.time import Crowding
 from keff.stats.votes import FloatArray, Votes
 from keff.task import Task, select
 

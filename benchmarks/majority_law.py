@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks import learn_gain
 from benchmarks.families import Record, pilot, records
 
-from keff.stats.inference.intervals import interval_majority, majority_fits
-from keff.stats.voting.majority import majority_at_k
+from keff.stats.intervals import interval_majority, majority_fits
+from keff.stats.models.betabinomial import majority_at_k
 
 K, PATHS = 32, 8
 

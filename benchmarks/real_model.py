@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from keff.engines._context import longest
+from keff.engines._local import longest
 from keff.plugins import load
 from keff.records import Sampling
 from keff.sampling.job import Job, execute

@@ -19,15 +19,15 @@ import numpy as np
 from benchmarks.families import RECORDED, Record, records
 from benchmarks.scale import keff, write_jsonl
 
-from keff.stats.scores import reliability
-from keff.stats.scores.better import paired
-from keff.stats.scores.reliability import (
+from keff.stats import reliability
+from keff.stats.better import paired
+from keff.stats.reliability import (
     BEYOND_SD,
     all_right,
     chance_all,
     moment,
 )
-from keff.stats.scores.repeats import (
+from keff.stats.repeats import (
     Repeats,
     components,
     quantiles,

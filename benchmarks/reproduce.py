@@ -21,7 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from keff.paper import layout
+from keff.paper import records
 from keff.paper.drawings import draw
 from keff.paper.records import load_matrix, load_series
 from keff.paper.reproduce import Reproducing, reproduce, write
@@ -41,24 +41,24 @@ def plain_rho(y: np.ndarray) -> float:
 def plain_seconds(root: Path) -> float:
     """Return the seconds that the loop would take for all cells and replicates."""
     rng = np.random.default_rng(0)
-    files = layout.matrix_files()
+    files = records.matrix_files()
     spent = 0.0
     for file, model, tasks in files[:: len(files) // CELLS][:CELLS]:
         parts = load_matrix(root, file, model, tasks[:1]).parts
-        arms = [parts[f"{tasks[0]}/{method}"].votes.scored() for method in (layout.SC, layout.PT)]
+        arms = [parts[f"{tasks[0]}/{method}"].votes.scored() for method in (records.SC, records.PT)]
         begun = time.perf_counter()
         for _ in range(PASSES):
             [plain_rho(y[rng.integers(0, len(y), len(y))]) for y in arms]
         spent += time.perf_counter() - begun
-    cells = len(layout.MATRIX_MODELS) * len(layout.BENCHMARKS)
+    cells = len(records.MATRIX_MODELS) * len(records.BENCHMARKS)
     matrix = spent / (CELLS * PASSES) * cells * REPLICATES
     return matrix + plain_gap_seconds(root)
 
 
 def plain_gap_seconds(root: Path) -> float:
     """Return the seconds of the loop for the intervals of MV@K* - MV@32 in the six saturation cells."""
-    series = layout.SERIES[0]
-    votes = load_series(root, series).parts[f"{series.task}/{layout.SC}"].votes
+    series = records.SERIES[0]
+    votes = load_series(root, series).parts[f"{series.task}/{records.SC}"].votes
     y, own = votes.scored(), votes.cluster_ids
     rows = [np.flatnonzero(own == one) for one in range(own.max() + 1)]
     rng = np.random.default_rng(1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import betabinom, bootstrap
 
 from keff.stats.branches.compare import arm_draws
-from keff.stats.inference.intervals import interval_c
+from keff.stats.intervals import interval_c
 from keff.stats.models.betabinomial import betabinom_logpmf, majority_curve
 from keff.stats.votes import Votes
 from keff.stats.voting.plurality import flip, plurality_at_k

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from keff.cli import COMMANDS, build
-from keff.cli._serve_settings import ServeSettings
+from keff.cli._serve_options import ServeSettings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "help.md"
 HEAD = """# Commands

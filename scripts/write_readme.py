@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from keff.analysis.atlas import AtlasEntry
-from keff.analysis.results.decision_words import points
+from keff.analysis.results.words import points
 from keff.cli.demo import FILE
 from keff.records import Interval
 from keff.report.atlas import EMPTY, of_eight, read_atlas, to_json

@@ -17,7 +17,7 @@ import numpy as np
 from fault_server import Script, running
 from gateway_rig import gateway, make_plan
 from keff.plan import Profile
-from keff.stats.drift.patterns import pattern_code, patterns
+from keff.stats.drift import pattern_code, patterns
 
 PATHS = 8
 PILOT = 100

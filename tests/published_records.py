@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from keff.paper import layout
-from keff.paper.layout import Series
+from keff.paper import records
+from keff.paper.records import Series
 
 TRACE = "First we add the two numbers, and then we divide by the number of boxes that are left over. "
 GOLD = {"boolq": "yes", "gsm8k": "18", "math": "18", "hotpotqa": "Chief of Protocol"}
@@ -41,11 +41,11 @@ def thetas(n: int, truth: Truth, rng: np.random.Generator) -> np.ndarray:
 
 
 def series_rows(
-    series: Series, truth: Truth, rng: np.random.Generator, instances: int = layout.SATURATION_INSTANCES
+    series: Series, truth: Truth, rng: np.random.Generator, instances: int = records.SATURATION_INSTANCES
 ) -> Iterator[dict[str, Any]]:
     """Yield the lines of one saturation file; an instance keeps its accuracy under every seed."""
     chance = thetas(instances, truth, rng)
-    gold, wrong, k = GOLD[series.task], WRONG[series.task], layout.SATURATION_K
+    gold, wrong, k = GOLD[series.task], WRONG[series.task], records.SATURATION_K
     trace = (TRACE * (truth.trace // len(TRACE) + 1))[: truth.trace]
     for seed in series.seeds:
         for instance in range(instances):
@@ -100,13 +100,13 @@ def matrix_rows(
 
     Gaussian scores with latent correlations ``rho``, slots apart by ``spread``.
     """
-    for method, count, latent in zip((layout.SC, layout.PT), rows, rho, strict=True):
-        k, instances = layout.MATRIX_K, layout.MATRIX_INSTANCES
-        shift = np.zeros(k) if method == layout.SC else rng.normal(0, spread, k)
+    for method, count, latent in zip((records.SC, records.PT), rows, rho, strict=True):
+        k, instances = records.MATRIX_K, records.MATRIX_INSTANCES
+        shift = np.zeros(k) if method == records.SC else rng.normal(0, spread, k)
         thresholds = ndtri(np.clip(0.55 + 0 * shift, 0.01, 0.99)) + shift
         common = rng.normal(size=instances)
         written = 0
-        for seed in layout.SEEDS:
+        for seed in records.SEEDS:
             for instance in range(instances):
                 if written == count:
                     return_now = True
@@ -129,7 +129,7 @@ def _matrix_line(
         "method": method,
         "seed": seed,
         "instance_id": f"{task}_{instance}",
-        "K": layout.MATRIX_K,
+        "K": records.MATRIX_K,
         "gold_answer": GOLD.get(task, "A"),
     }
     if task in ("mbpp", "cruxeval"):
@@ -161,16 +161,16 @@ TRUTHS = {
 
 def write_all(root: Path, seed: int = 0, trace: int | None = None) -> None:
     """Write the complete set of files, full size unless ``trace`` shortens the traces."""
-    for place, series in enumerate((*layout.SERIES, layout.REASONING)):
+    for place, series in enumerate((*records.SERIES, records.REASONING)):
         truth = TRUTHS[series.name]
         if trace is not None:
             truth = Truth(truth.p, truth.c, truth.silent, trace)
         write(root / series.file, series_rows(series, truth, np.random.default_rng([seed, place])))
-    for place, (file, model, tasks) in enumerate(layout.matrix_files()):
+    for place, (file, model, tasks) in enumerate(records.matrix_files()):
         rng = np.random.default_rng([seed, 99, place])
         rows = (
             row
             for task in tasks
-            for row in matrix_rows(task, layout.PARTIAL.get((model, task), (250, 250)), (0.75, 0.5), rng)
+            for row in matrix_rows(task, records.PARTIAL.get((model, task), (250, 250)), (0.75, 0.5), rng)
         )
         write(root / file, rows)

@@ -10,7 +10,7 @@ import pytest
 from keff import plugins
 from keff.errors import LogError
 from keff.log import Log, find_log
-from keff.paper.layout import Series
+from keff.paper.records import Series
 from keff.reading.open import Opening, open_record
 from keff.reading.transfer import import_log
 from keff.records import Note

@@ -24,8 +24,8 @@ from keff.gateway.vote.vote import Rules, Vote
 from keff.policies.cascade import Cascade
 from keff.policies.mix import Mix
 from keff.policy import Policy, parse_policy
-from keff.protocol.refusals import Refusal
-from keff.protocol.sharing import Sharing
+from keff.protocol.request import Sharing
+from keff.protocol.server import Refusal
 
 GOLD = "11"
 MORE = (

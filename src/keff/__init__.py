@@ -11,18 +11,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keff.analysis.decision import Aim
     from keff.analysis.estimates import Settings
-    from keff.analysis.formulas import c, k_eff, k_star, majority, plurality
-    from keff.analysis.front import analyze, audit, combine, compare, mix, noise, replay
+    from keff.analysis.front import (
+        analyze,
+        audit,
+        c,
+        combine,
+        compare,
+        k_eff,
+        k_star,
+        majority,
+        mix,
+        noise,
+        plurality,
+        replay,
+    )
     from keff.analysis.mix.findings import MixFindings
     from keff.analysis.predict import Prediction, predict
-    from keff.analysis.results.audit import Audit
-    from keff.analysis.results.combination import Combination
-    from keff.analysis.results.comparison import Comparison, ScoreComparison
-    from keff.analysis.results.decision import Decision
+    from keff.analysis.results.comparison import Combination, Comparison, ScoreComparison
+    from keff.analysis.results.decision import Decision, Recommendation
     from keff.analysis.results.estimates import Analysis
-    from keff.analysis.results.noise import Noise
-    from keff.analysis.results.recommendation import Recommendation
     from keff.analysis.results.replay import Replay
+    from keff.analysis.results.scores import Audit, Noise
     from keff.analysis.terms import Terms
     from keff.analysis.wanted import Wanted
     from keff.errors import KeffError
@@ -41,8 +50,8 @@ if TYPE_CHECKING:
 _HOME = {
     "Aim": "keff.analysis.decision",
     "Analysis": "keff.analysis.results.estimates",
-    "Audit": "keff.analysis.results.audit",
-    "Combination": "keff.analysis.results.combination",
+    "Audit": "keff.analysis.results.scores",
+    "Combination": "keff.analysis.results.comparison",
     "Comparison": "keff.analysis.results.comparison",
     "Completion": "keff.records",
     "Consensus": "keff.sampling.consistency",
@@ -53,13 +62,13 @@ _HOME = {
     "Job": "keff.sampling.job",
     "KeffError": "keff.errors",
     "MixFindings": "keff.analysis.mix.findings",
-    "Noise": "keff.analysis.results.noise",
+    "Noise": "keff.analysis.results.scores",
     "Order": "keff.sampling.orders",
     "Path": "keff.records",
     "Plan": "keff.plan",
     "Policy": "keff.policy",
     "Prediction": "keff.analysis.predict",
-    "Recommendation": "keff.analysis.results.recommendation",
+    "Recommendation": "keff.analysis.results.decision",
     "Record": "keff.reading.open",
     "Replay": "keff.analysis.results.replay",
     "Run": "keff.sampling.store",
@@ -75,19 +84,19 @@ _HOME = {
     "Wanted": "keff.analysis.wanted",
     "analyze": "keff.analysis.front",
     "audit": "keff.analysis.front",
-    "c": "keff.analysis.formulas",
+    "c": "keff.analysis.front",
     "combine": "keff.analysis.front",
     "compare": "keff.analysis.front",
     "execute": "keff.sampling.job",
-    "k_eff": "keff.analysis.formulas",
-    "k_star": "keff.analysis.formulas",
+    "k_eff": "keff.analysis.front",
+    "k_star": "keff.analysis.front",
     "load": "keff.plugins",
-    "majority": "keff.analysis.formulas",
+    "majority": "keff.analysis.front",
     "mix": "keff.analysis.front",
     "noise": "keff.analysis.front",
     "open_record": "keff.reading.open",
     "parse_policy": "keff.policy",
-    "plurality": "keff.analysis.formulas",
+    "plurality": "keff.analysis.front",
     "predict": "keff.analysis.predict",
     "replay": "keff.analysis.front",
     "self_consistency": "keff.sampling.consistency",

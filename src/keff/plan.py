@@ -20,7 +20,7 @@ from pydantic import (
 
 from keff import files
 from keff.errors import PlanError
-from keff.stats.drift.patterns import patterns
+from keff.stats.drift import patterns
 from keff.stats.voting.calibration import Calibration
 
 # 2 added branches; plans of schema 1 are read as plans without.

@@ -11,7 +11,7 @@ from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.money import Tariff, path_dollars, rates
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.results.decision_words import first_sentence
+from keff.analysis.results.words import first_sentence
 from keff.analysis.terms import Terms
 from keff.reading.arrays import record_of_votes
 from keff.sampling.cost import Price

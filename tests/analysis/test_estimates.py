@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keff.analysis.curves import prediction_ks
-from keff.analysis.estimates import Settings, analyze
+from keff.analysis.estimates import Settings, analyze, prediction_ks
 from keff.analysis.plans import make_plan
 from keff.analysis.results.estimates import Analysis
 from keff.log import LogInfo, Question

@@ -12,13 +12,13 @@ from keff.analysis.decision.chain import in_flight_rules
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Tariff, complete, rates
 from keff.analysis.replay.outcomes import run
-from keff.analysis.results.decision_words import first_sentence, sentences
+from keff.analysis.results.words import first_sentence, sentences
 from keff.analysis.terms import Accounts, Terms
 from keff.analysis.wanted import settings_of
 from keff.errors import PolicyError, UsageError
 from keff.policy import in_flight_of, parse_policy
 from keff.sampling.cost import Price
-from keff.stats.time.latency import quantile_ratio
+from keff.stats.time import quantile_ratio
 from keff.stats.votes import Votes
 from keff.stats.voting.draws import permuted
 

@@ -8,20 +8,21 @@ import pytest
 
 from keff.analysis.predict import predict
 from keff.errors import UsageError
-from keff.stats.models import theory
+from keff.stats.branches.slots import c_from_rho_d
+from keff.stats.models.betabinomial import majority_binomial
 
 
 @pytest.mark.parametrize(("p", "c", "k"), [(0.5, 0.4, 8), (0.9, 0.1, 32), (0.2, 0.0, 5)])
 def test_surrogate_rank_and_multiclass_are_the_closed_forms(p: float, c: float, k: int) -> None:
     told = predict(p, c, k, answers=4)
     assert told.rho_d is not None
-    assert theory.c_from_rho_d(told.rho_d, p) == pytest.approx(c, abs=1e-12)
+    assert c_from_rho_d(told.rho_d, p) == pytest.approx(c, abs=1e-12)
     assert told.k_eff_rank == pytest.approx(k / (1 + (k - 1) * told.rho_d**2))
     assert told.marginal_gain == pytest.approx((1 - c) / (1 + (k - 1) * c) ** 2)
     assert told.p_multiclass == pytest.approx(3 * p / (4 * p - 2 * p + 1))
     if c == 0:  # independent scores: the surrogate is the binomial
         assert told.copula == pytest.approx(told.binomial, abs=1e-9)
-        assert told.multiclass == pytest.approx(theory.majority_binomial(k, told.p_multiclass))
+        assert told.multiclass == pytest.approx(majority_binomial(k, told.p_multiclass))
 
 
 def test_one_half_at_p_one_half_has_the_arcsine() -> None:
@@ -38,13 +39,6 @@ def test_what_does_not_exist_is_none() -> None:
     assert negative.rho_d < 0
     with pytest.raises(UsageError, match="at least two"):
         predict(0.5, 0.2, 8, answers=1)
-
-
-def test_everything_that_theory_names_is_there_with_its_place() -> None:
-    assert sorted(theory.__all__) == theory.__all__
-    for name in theory.__all__:
-        assert getattr(theory, name).__doc__
-        assert f"``{name}``" in (theory.__doc__ or "")
 
 
 def test_a_pilot_is_designed_when_asked_for_and_refused_where_there_is_nothing_to_measure() -> None:

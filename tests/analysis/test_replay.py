@@ -15,7 +15,7 @@ from keff.analysis.replay.outcomes import changed, drive, expectations, run
 from keff.analysis.results.replay import ReplayRow
 from keff.policy import Stop, parse_policy, tally
 from keff.records import Interval
-from keff.stats.inference.intervals import interval_mean
+from keff.stats.intervals import interval_mean
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import Votes
 from keff.stats.voting.alike import alike, dense_codes

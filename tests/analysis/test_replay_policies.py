@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.compare import Fixed, Rows
+from keff.analysis.replay.compare import Fixed, Pilot, Refitter, Rows
 from keff.analysis.replay.outcomes import PolicyOutcome
-from keff.analysis.replay.refit import Pilot, Refitter
 from keff.errors import PolicyError
 from keff.policies import fixed
 from keff.policy import Need, Policy, Sample, Stop, View, parse_policy

@@ -17,10 +17,10 @@ from keff.analysis.audit import audit
 from keff.analysis.combine import combine_record
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
-from keff.analysis.noise import noise
 from keff.analysis.predict import predict
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.results.estimates import Analysis
+from keff.analysis.scores import noise
 from keff.errors import UsageError
 from keff.log import LogInfo, Question
 from keff.reading.ballot import Reading, ballot

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.analysis.results.rule_words import boundaries, in_words
+from keff.analysis.results.words import boundaries, in_words
 from keff.policies._table import TablePolicy
 from keff.policy import Policy, Stop, View, parse_policy, tally
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keff.analysis.combine import combine_record
-from keff.analysis.slot_plan import chosen_weights, slot_plan
+from keff.analysis.plans import chosen_weights, slot_plan
 from keff.errors import UsageError
 from keff.policies.mix import Mix
 from keff.policy import parse_policy

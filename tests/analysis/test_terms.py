@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keff.analysis.bill import step
-from keff.analysis.money import Pace, Tariff, complete, rates
+from keff.analysis.money import Pace, Tariff, complete, rates, step
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.terms import Accounts, Terms
 from keff.errors import KeffError, PolicyError, UsageError
 from keff.policy import policy_now
 from keff.sampling.cost import Price
-from keff.stats.time.latency import quantile
+from keff.stats.time import quantile
 from keff.stats.votes import Votes
 
 ANSWERS = np.array([[0, 0, 1, 0], [1, 0, 0, 1]])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.answers import Space, names, space
-from keff.answers.parts import symbolic
+from keff.answers.parts import workers
 from keff.records import AnswerSpace
 
 OPTIONS = {"label": "label:labels=yes,no,A plant", "list": "list:inner=numeric"}
@@ -35,7 +35,7 @@ TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join)
 def no_worker() -> Iterator[None]:
     """Keep the worker processes out: their strings are tested in test_math."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(symbolic, "available", lambda: False)
+        patch.setattr(workers, "available", lambda: False)
         yield
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from keff.answers import math as _forms
 from keff.answers import space
-from keff.answers.parts import forms as _forms
-from keff.answers.parts import symbolic
+from keff.answers.parts import workers
 
 MATH = space("math")
 
@@ -72,11 +72,11 @@ CORPUS = [
 @pytest.fixture
 def no_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The space as it is without the extra."""
-    monkeypatch.setattr(symbolic, "available", lambda: False)
-    symbolic.sought.cache_clear()
+    monkeypatch.setattr(workers, "available", lambda: False)
+    workers.sought.cache_clear()
     _forms._remembered.cache_clear()
     yield
-    symbolic.sought.cache_clear()
+    workers.sought.cache_clear()
     _forms._remembered.cache_clear()
 
 
@@ -178,7 +178,7 @@ def test_different_values_have_different_keys() -> None:
 @pytest.mark.slow
 def test_a_string_that_overruns_is_given_up_and_a_killed_worker_is_replaced() -> None:
     pytest.importorskip("math_verify")
-    pool = symbolic.POOL
+    pool = workers.POOL
     assert pool.ask("2+1", seconds=30)[0] == "3"
     assert pool.ask(r"\int \frac{1}{x^{7}+x+1} dx", seconds=0.1) is None
     assert pool.ask("2+2", seconds=30)[0] == "4"

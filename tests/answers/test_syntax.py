@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keff.answers.parts.syntax import parse
+from keff.answers.literal import parse
 
 SOURCE = (
     "x = " + "[" * 20 + "1" + "]" * 20 + "\n" + "def f(a):\n    return [i for i in range(a) if i > 4]\n" * 5

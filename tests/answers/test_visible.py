@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keff.answers import strip_thinking
-from keff.answers.parts.visible import fold
+from keff.answers.parts.base import fold
 
 
 @pytest.mark.parametrize(

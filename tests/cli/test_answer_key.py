@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keff import answers
-from keff.answers.parts import trusted as _trusted
+from keff.answers.parts import workers as _trusted
 from keff.errors import LogError
 from keff.gateway.vote.extraction import reader_of
 from keff.plan import Plan

@@ -13,7 +13,7 @@ import pytest
 from command_line import keff
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
-from keff.analysis.results.decision_words import first_sentence
+from keff.analysis.results.words import first_sentence
 from keff.cli import demo
 from keff.cli._sampling import Wishes
 from keff.cli.demo import FIRST, MORE, SETTLED, decided

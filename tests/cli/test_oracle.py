@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from keff import plugins
-from keff.cli._oracle import Oracle
+from keff.cli._sampling import Oracle
 from keff.records import Sampling
 from keff.stats.votes import Votes
 from keff.stats.voting.correlation import anova_c

@@ -12,7 +12,7 @@ import pytest
 
 from command_line import keff
 from keff import cli
-from keff.paper import layout
+from keff.paper import records
 from published_records import Truth, series_rows, write
 
 
@@ -98,7 +98,7 @@ def test_import_and_export(arms: tuple[Path, Path], tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_reproduce_does_what_it_can_and_says_what_is_missing(tmp_path: Path) -> None:
     assert "wanted files such as" in bad("reproduce", tmp_path, "-o", tmp_path / "out")
-    series = layout.SERIES[0]
+    series = records.SERIES[0]
     rows = series_rows(series, Truth(0.79, 0.59, trace=5), np.random.default_rng(0))
     write(tmp_path / series.file, rows)
     found = good("reproduce", tmp_path, "-o", tmp_path / "out", "--replicates", 100, "--no-figures")
@@ -108,7 +108,7 @@ def test_reproduce_does_what_it_can_and_says_what_is_missing(tmp_path: Path) -> 
 
 
 def test_a_folder_that_cannot_be_written_is_wrong_use(tmp_path: Path) -> None:
-    series = layout.SERIES[0]
+    series = records.SERIES[0]
     rows = series_rows(series, Truth(0.79, 0.59, trace=5), np.random.default_rng(0))
     write(tmp_path / series.file, rows)
     (tmp_path / "file").write_text("")

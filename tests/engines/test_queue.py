@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from keff.engines._queue import Queue, Waiting
+from keff.engines._local import Queue, Waiting
 from keff.records import Sampling
 
 SAMPLING = Sampling(temperature=0.7, seed=1)

@@ -13,7 +13,7 @@ from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION, gateway
 from keff.gateway.options import Options
-from keff.protocol.assemble import Assembler
+from keff.protocol.reply import Assembler
 from keff.sampling.cost import Price
 from raw_server import answer, http, raw_server
 

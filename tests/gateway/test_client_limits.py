@@ -10,7 +10,7 @@ import pytest
 from client_rig import OK, Server, ask, client_of, run
 from keff.gateway.upstream import client as module
 from keff.gateway.upstream.connection import Connection
-from keff.protocol.unpack import BodyError
+from keff.protocol.values import BodyError
 
 
 def test_no_more_connections_than_allowed_and_who_waits_first_is_first() -> None:

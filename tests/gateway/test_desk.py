@@ -11,7 +11,7 @@ import pytest
 
 from fault_server import Script
 from gateway_rig import Rig, make_plan
-from keff.answers.parts import symbolic
+from keff.answers.parts import workers
 from keff.gateway.vote import extraction
 from keff.gateway.vote.extraction import AnswerReading, Reader, ReadingThreads, reader_of
 
@@ -23,7 +23,7 @@ HARD = [r"((x+i)^{50}+1)^{50}", r"9^{9^{9^{9}}}", r"\prod_{n=1}^{9^9} (x+n)", r"
 def two_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each thread has a process that reads mathematics: two of them are as easily all busy as four."""
     monkeypatch.setattr(extraction, "THREADS", 2)
-    if not symbolic.available():
+    if not workers.available():
         pytest.skip("mathematics is read with the extra: pip install 'keff[math]'")
 
 
@@ -101,7 +101,7 @@ def test_numbers_and_known_forms_need_no_thread(monkeypatch: pytest.MonkeyPatch)
 def test_a_request_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer is slow; the request ends when its time is up, and the rest votes as it is written."""
     monkeypatch.setattr(extraction, "REQUEST_SECONDS", 1.0)
-    monkeypatch.setattr(symbolic.POOL, "ask", lambda text, _: time.sleep(0.2) or [f"form {text}", 0.2])
+    monkeypatch.setattr(workers.POOL, "ask", lambda text, _: time.sleep(0.2) or [f"form {text}", 0.2])
     reader: Reader = reader_of(math_plan())  # type: ignore[arg-type]
     pool = ReadingThreads()
 
@@ -114,4 +114,4 @@ def test_a_request_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert 1 <= sum(str(key).startswith("form") for key in keys) < 30
     assert None not in keys
     pool.close()
-    symbolic.sought.cache_clear()
+    workers.sought.cache_clear()

@@ -17,9 +17,8 @@ from keff.errors import UsageError
 from keff.gateway.traffic.monitor import Monitor, StateFile, pattern_paths, pilot_stops, stops_at, thinned
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
-from keff.stats.drift.alarms import ConformalMartingale
-from keff.stats.drift.drift import stop_score
-from keff.stats.drift.patterns import pattern_code, patterns
+from keff.stats.alarms import ConformalMartingale
+from keff.stats.drift import pattern_code, patterns, stop_score
 
 BASE, BIG = (0.8, 0.6), (0.55, 0.45)
 """Accuracy and correlation of the pilot, and of a big drift."""

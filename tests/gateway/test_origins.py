@@ -15,7 +15,7 @@ from fault_server import Script
 from gateway_rig import QUESTION, Rig, gateway
 from keff.gateway.http.security import _hostname
 from keff.gateway.options import Options
-from keff.protocol.address import is_loopback
+from keff.protocol.server import is_loopback
 from raw_server import answer, http, raw_server
 
 Serve = Callable[..., Rig]

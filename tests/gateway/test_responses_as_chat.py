@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from gateway_rig import gateway
-from keff.protocol.responses_chat import chat_request
+from keff.protocol.responses import chat_request
 from raw_server import answer, http, raw_server
 from responses_rig import post
 

@@ -17,7 +17,7 @@ import pytest
 from command_line import keff
 from fault_server import Script
 from gateway_rig import QUESTION, Rig
-from keff.cli._serve_settings import ServeSettings, read_settings
+from keff.cli._serve_options import ServeSettings, read_settings
 from keff.errors import UsageError
 from keff.gateway.http.app import with_cors
 from keff.gateway.options import Options

@@ -14,7 +14,7 @@ from gateway_rig import QUESTION, Rig, gateway
 from keff.gateway.options import Options
 from keff.gateway.upstream.fleet import FAILURES, LONGEST_REST, REST, CircuitBreaker, Watched
 from keff.gateway.upstream.server import Address, UpstreamError
-from keff.protocol.refusals import Refusal
+from keff.protocol.server import Refusal
 
 UNREACHABLE = "http://127.0.0.1:9/v1"
 

@@ -17,8 +17,8 @@ from keff.gateway.upstream.server import Answer, UpstreamError
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.vote import Rules, Vote
 from keff.policy import Policy, Stop, View, parse_policy
-from keff.protocol.refusals import Refusal
-from keff.protocol.sharing import Sharing
+from keff.protocol.request import Sharing
+from keff.protocol.server import Refusal
 
 pytestmark = pytest.mark.anyio
 KEYS = ("7", "8", None)

@@ -13,7 +13,7 @@ import zstandard
 
 from keff.errors import LogError
 from keff.log import find_log
-from keff.logs.parts import inspect_file, zip_members
+from keff.logs.parts import inspect_log, lines
 from keff.reading.open import open_record
 from keff.records import Note
 
@@ -23,7 +23,7 @@ JSON = FOLDER / "inspect_gsm8k.json"
 
 
 def members(path: Path = EVAL) -> dict[str, bytes]:
-    return {info.filename: zip_members.unpack(path, info) for info in zip_members.members(path)}
+    return {info.filename: lines.unpack(path, info) for info in lines.members(path)}
 
 
 def pack(path: Path, files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
@@ -77,26 +77,26 @@ def test_a_score_that_is_no_grade_names_its_scorer(tmp_path: Path, value: str) -
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zip_members, "MOST_BYTES", 10**6)
+    monkeypatch.setattr(lines, "MOST_BYTES", 10**6)
     file = pack(tmp_path / "log.eval", members() | {"samples/x_epoch_1.json": b"0" * (10**6 + 1)})
     with pytest.raises(LogError, match="claims 1 MiB unpacked: not read"):
         open_record(file)
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zip_members.ZSTANDARD])
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, lines.ZSTANDARD])
 def test_a_member_that_is_larger_than_it_claims_is_never_unpacked_whole(tmp_path: Path, method: int) -> None:
     file = tmp_path / "log.eval"
     name, data = "samples/x_epoch_1.json", b"0" * 10**7
     pack(file, {"header.json": b"{}", name: data})
     raw = bytearray(file.read_bytes())
-    if method == zip_members.ZSTANDARD:
+    if method == lines.ZSTANDARD:
         raw = bytearray(_as_zstandard(data, name))
     place = raw.rfind(b"PK\x01\x02")
     raw[place + 24 : place + 28] = struct.pack("<L", 100)
     file.write_bytes(raw)
     with pytest.raises(LogError, match="larger than it claims"):
-        for info in zip_members.members(file):
-            zip_members.unpack(file, info)
+        for info in lines.members(file):
+            lines.unpack(file, info)
 
 
 def _as_zstandard(data: bytes, name: str) -> bytes:
@@ -184,7 +184,7 @@ def test_a_byte_order_mark_is_no_reason_to_refuse(tmp_path: Path) -> None:
 
 
 def test_epochs_of_one_question_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspect_file, "MOST_JSON", 1000)
+    monkeypatch.setattr(inspect_log, "MOST_JSON", 1000)
     with pytest.raises(LogError, match="its epochs claim more than"):
         open_record(EVAL)
 

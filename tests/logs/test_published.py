@@ -12,7 +12,7 @@ import pytest
 from keff.errors import LogError
 from keff.log import Question, find_log
 from keff.logs.published import BY_TASK, SCORERS, question_of, survey
-from keff.paper.layout import Series
+from keff.paper.records import Series
 from keff.reading.open import Opening, open_record
 from keff.records import Note
 from published_records import Truth, provenance, series_rows

@@ -16,7 +16,7 @@ import pytest
 
 from keff.errors import LogError
 from keff.gateway.vote.plan_defaults import terms_of
-from keff.logs.parts.inspect_file import header
+from keff.logs.parts.inspect_log import header
 from keff.logs.parts.values import inner, number_or_none
 from keff.plan import Plan
 from keff.reading.open import Opening, Record, open_record

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import betaln, comb
 
-from keff.paper.layout import Series
-from keff.paper.records import ArmSample
+from keff.paper.records import ArmSample, Series
 from keff.paper.saturation import (
     SeriesEntry,
     adaptive_k,

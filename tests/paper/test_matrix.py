@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy
 
-from keff.paper import layout
+from keff.paper import records
 from keff.paper.cell import CellPlace, MatrixCell, measure
 from keff.paper.matrix import figure3, headline, table3, table8
 from keff.paper.records import ArmSample
@@ -28,7 +28,7 @@ def sample(y: np.ndarray, diversity: float | None = None) -> ArmSample:
     clusters = np.repeat(np.arange(50), 5)
     names = tuple(map(str, range(50)))
     values = None if diversity is None else np.full(len(y), diversity)
-    return ArmSample(Votes(None, y, clusters=clusters), np.tile(layout.SEEDS, 50), names, values)
+    return ArmSample(Votes(None, y, clusters=clusters), np.tile(records.SEEDS, 50), names, values)
 
 
 def cell(
@@ -36,7 +36,7 @@ def cell(
 ) -> MatrixCell:
     rng = np.random.default_rng(seed)
     arms = sample(arm(rng, latent[0], 0), 0.3 + seed / 100), sample(arm(rng, latent[1], spread))
-    return measure(CellPlace(model, layout.BENCHMARKS[task]), arms, 500, rng)
+    return measure(CellPlace(model, records.BENCHMARKS[task]), arms, 500, rng)
 
 
 def pearson(y: np.ndarray) -> float:
@@ -46,7 +46,7 @@ def pearson(y: np.ndarray) -> float:
 def test_a_cell_is_the_plain_computation() -> None:
     rng = np.random.default_rng(1)
     sc, pt = arm(rng, 0.75, 0), arm(rng, 0.5, 0.5)
-    numbers = measure(CellPlace("m", layout.BENCHMARKS["gsm8k"]), (sample(sc), sample(pt)), 200, rng).numbers
+    numbers = measure(CellPlace("m", records.BENCHMARKS["gsm8k"]), (sample(sc), sample(pt)), 200, rng).numbers
     before, after = pearson(sc), pearson(pt)
     assert numbers.delta_rho == pytest.approx((after - before) / before, abs=1e-9)
     assert numbers.delta_k_eff == pytest.approx(8 / (1 + 7 * after) - 8 / (1 + 7 * before), abs=1e-9)
@@ -67,7 +67,7 @@ def test_a_cell_is_the_plain_computation() -> None:
 def test_the_rows_interval_is_the_papers_independent_row_bootstrap() -> None:
     rng = np.random.default_rng(2)
     sc, pt = arm(rng, 0.7, 0), arm(rng, 0.4, 0.3)
-    place = CellPlace("m", layout.BENCHMARKS["gsm8k"])
+    place = CellPlace("m", records.BENCHMARKS["gsm8k"])
     numbers = measure(place, (sample(sc), sample(pt)), 4000, np.random.default_rng(3)).numbers
     plain = []
     for _ in range(1500):
@@ -110,7 +110,7 @@ def test_cells_below_two_percent_count_nowhere_but_in_weighting(cells: list[Matr
     dead = np.zeros((250, K), int)
     dead[0, 0] = 1
     low = measure(
-        CellPlace("low", layout.BENCHMARKS["drop"]), (sample(dead), sample(arm(rng, 0.5, 0))), 100, rng
+        CellPlace("low", records.BENCHMARKS["drop"]), (sample(dead), sample(arm(rng, 0.5, 0))), 100, rng
     )
     assert not low.valid
     found = headline([*cells, low])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from keff.cli.study import Actions, command
-from keff.paper import claims, layout
+from keff.paper import claims, records
 from keff.paper.reproduce import Reproducing, Reproduction, write
 from keff.paper.study import report
 from keff.sampling.grid import read_study
@@ -33,7 +33,7 @@ def study_of(folder: Path, setting: str, *, n: int, seeds: str, form: Callable[[
     text = re.sub(r"^seeds = .*$", f"seeds = {seeds}", text, flags=re.MULTILINE)
     text = re.sub(r"^n = \d+$", f"n = {n}", text, flags=re.MULTILINE)
     text = text.replace('runs = "runs/paper"', f'runs = "{folder / "runs"}"')
-    for name in layout.BENCHMARKS:
+    for name in records.BENCHMARKS:
         file = shared / f"{FILES.get(name, name)}.jsonl"
         lines = file.read_text("utf-8").splitlines()[: 5 if name == "mbpp" else 40]
         (folder / file.name).write_text("\n".join(map(form, lines)), "utf-8")

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from keff.errors import LogError
-from keff.paper import claims, layout
+from keff.paper import claims
 from keff.paper import claims as paper_text
+from keff.paper import records as published
 from keff.paper.reproduce import Reproducing, Reproduction, reproduce, workers
 from keff.paper.reproduce import write as write_results
 from keff.stats.voting.choose import amortised_cost, break_even, net_cost
@@ -27,13 +28,13 @@ QUICK = Reproducing(replicates=200, processes=1)
 def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every saturation file with short traces, and the matrix files of two models."""
     root = tmp_path_factory.mktemp("records")
-    for place, series in enumerate((*layout.SERIES, layout.REASONING)):
+    for place, series in enumerate((*published.SERIES, published.REASONING)):
         truth = replace(TRUTHS[series.name], trace=5)
         write(root / series.file, series_rows(series, truth, np.random.default_rng(place)))
-    for place, (file, model, tasks) in enumerate(layout.matrix_files()):
+    for place, (file, model, tasks) in enumerate(published.matrix_files()):
         if model in ("qwen7b", "llama8b"):
             rng = np.random.default_rng([7, place])
-            sizes = {task: layout.PARTIAL.get((model, task), (250, 250)) for task in tasks}
+            sizes = {task: published.PARTIAL.get((model, task), (250, 250)) for task in tasks}
             rows = (row for task in tasks for row in matrix_rows(task, sizes[task], (0.75, 0.5), rng))
             write(root / file, rows)
     return root
@@ -53,7 +54,7 @@ def test_all_tables_and_figures_come_out_and_the_truth_comes_back(
     assert found.problems == []
     assert len(found.missing) == 33 + 1
     assert (found.headline["cells"], len(found.tables["table3"])) == (24, 12)
-    for row, name in zip(found.tables["table4"], (series.name for series in layout.SERIES), strict=True):
+    for row, name in zip(found.tables["table4"], (series.name for series in records.SERIES), strict=True):
         assert row["c_corrected"] == pytest.approx(TRUTHS[name].c, abs=0.16)
     assert found.headline["reasoning"]["truncated"] == pytest.approx(0.02 * 0.07, abs=0.002)
     held = {(one.row, one.column) for one in found.checks if one.table == "text"}
@@ -87,9 +88,9 @@ def test_every_figure_is_drawn_with_the_same_bytes(found: Reproduction, tmp_path
 def test_several_processes_give_the_same_bytes(records: Path, tmp_path: Path) -> None:
     some = tmp_path / "some"
     for file in (
-        layout.SERIES[4].file,
-        layout.matrix_file("qwen7b", "_arc"),
-        layout.matrix_file("llama8b", "_qa"),
+        records.SERIES[4].file,
+        records.matrix_file("qwen7b", "_arc"),
+        records.matrix_file("llama8b", "_qa"),
     ):
         (some / file).parent.mkdir(parents=True, exist_ok=True)
         (some / file).write_bytes((records / file).read_bytes())
@@ -100,7 +101,7 @@ def test_several_processes_give_the_same_bytes(records: Path, tmp_path: Path) ->
 
 
 def test_one_file_is_enough_and_the_rest_is_listed(records: Path, tmp_path: Path) -> None:
-    series = layout.SERIES[4]
+    series = records.SERIES[4]
     target = tmp_path / series.file
     target.parent.mkdir(parents=True)
     target.write_bytes((records / series.file).read_bytes())
@@ -117,7 +118,7 @@ def test_nothing_usable_is_an_error_that_says_what_was_wanted(tmp_path: Path) ->
 
 
 def test_all_problems_are_listed_at_once(records: Path, tmp_path: Path) -> None:
-    good, bad, wrong = layout.SERIES[0], layout.SERIES[1], layout.SERIES[2]
+    good, bad, wrong = records.SERIES[0], records.SERIES[1], records.SERIES[2]
     (tmp_path / "sc_records").mkdir()
     (tmp_path / good.file).write_bytes((records / good.file).read_bytes())
     lines = (records / bad.file).read_text().splitlines()
@@ -159,7 +160,7 @@ def test_the_printed_tables_are_whole() -> None:
 
 
 def test_a_torn_last_line_costs_one_question_only(records: Path, tmp_path: Path) -> None:
-    series = layout.SERIES[0]
+    series = records.SERIES[0]
     (tmp_path / "sc_records").mkdir()
     (tmp_path / series.file).write_bytes((records / series.file).read_bytes()[:-50])
     found = reproduce(tmp_path, QUICK)
@@ -168,7 +169,7 @@ def test_a_torn_last_line_costs_one_question_only(records: Path, tmp_path: Path)
 
 
 def test_records_in_which_no_path_is_right_are_reported(records: Path, tmp_path: Path) -> None:
-    series = layout.SERIES[0]
+    series = records.SERIES[0]
     (tmp_path / "sc_records").mkdir()
     text = (records / series.file).read_text().replace('"gold_answer": "18"', '"gold_answer": "0"')
     (tmp_path / series.file).write_text(text)
@@ -189,7 +190,7 @@ def test_an_interruption_begins_no_work_that_waits(tmp_path: Path) -> None:
 
 def test_a_plurality_is_never_below_the_majority_of_the_same_paths(records: Path, tmp_path: Path) -> None:
     """Cut paths count as wrong and have no vote: one way for both. A tenth of all paths is cut here."""
-    series = layout.SERIES[0]
+    series = records.SERIES[0]
     source = (records / series.file).read_text("utf-8").splitlines()
     rng = np.random.default_rng(1)
     lines = []
@@ -205,13 +206,13 @@ def test_a_plurality_is_never_below_the_majority_of_the_same_paths(records: Path
 
 
 def test_the_reference_file_is_held_against_the_records(records: Path, tmp_path: Path) -> None:
-    series = layout.SERIES[0]
+    series = records.SERIES[0]
     file = tmp_path / series.file
     file.parent.mkdir(parents=True)
     file.write_bytes((records / series.file).read_bytes())
     found = reproduce(tmp_path, QUICK)
     rows = {row["k"]: row for row in found.tables["table1"]}
-    reference = tmp_path / layout.REFERENCE
+    reference = tmp_path / records.REFERENCE
     reference.parent.mkdir()
     lines = ["model,task,K,c_hat,K_eff,colour", f"qwen7b,gsm8k,8,{rows[8]['c']!r},{rows[8]['k_eff']:.2f},red"]
     lines += [f"qwen7b,gsm8k,4,{rows[4]['c'] + 0.01:.3f},,", "other,gsm8k,4,0.5,,", "qwen7b,gsm8k,16,x,,"]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.special import comb
 
-from keff.policies._dirichlet import dirichlet_posterior
 from keff.policies._table import beats_half
+from keff.policies.adaptive_consistency import dirichlet_posterior
 from keff.policies.e_value import log_e_values
 from keff.policy import Policy, Stop, View, parse_policy
 from keff.stats.votes import Votes

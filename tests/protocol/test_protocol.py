@@ -16,13 +16,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keff.errors import UsageError
-from keff.protocol.address import Mask, base_url, checked_key
-from keff.protocol.events import LONGEST_EVENT, Events, data_of
-from keff.protocol.patience import LONGEST_ASKED, asked_wait, pause
-from keff.protocol.refusals import LONGEST, UNKNOWN, refusal_of
-from keff.protocol.sharing import ODD, Sharing
-from keff.protocol.unpack import FREE, Body, BodyError
-from keff.protocol.values import count, decoded, encoded, sendable, storable, words
+from keff.protocol.request import ODD, Sharing
+from keff.protocol.server import (
+    LONGEST,
+    LONGEST_ASKED,
+    UNKNOWN,
+    Mask,
+    asked_wait,
+    base_url,
+    checked_key,
+    pause,
+    refusal_of,
+)
+from keff.protocol.values import (
+    FREE,
+    LONGEST_EVENT,
+    Body,
+    BodyError,
+    Events,
+    count,
+    data_of,
+    decoded,
+    encoded,
+    sendable,
+    storable,
+    words,
+)
 
 KEY = "sk-very-secret-0123456789/+="
 NO_MASK = Mask([])

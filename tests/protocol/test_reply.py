@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from keff.errors import EngineError
 from keff.narrow import fields
-from keff.protocol.reply import choices_of, completions
-from keff.protocol.tokens import apportion, summarize, token_counts
+from keff.protocol.reply import apportion, choices_of, completions, summarize, token_counts
 from keff.records import Logprobs
 
 

@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("jinja2")
 
 from keff.analysis.audit import audit
-from keff.analysis.contest import contest
-from keff.analysis.noise import noise
+from keff.analysis.scores import contest, noise
 from keff.errors import UsageError
 from keff.log import LogInfo, Question
 from keff.reading.ballot import ballot

@@ -10,7 +10,7 @@ import pytest
 
 from keff.report import figures
 
-vega = pytest.importorskip("keff.report.vega", reason="pip install keff[report]")
+vega = pytest.importorskip("keff.report.figures", reason="pip install keff[report]")
 alt = pytest.importorskip("altair")
 
 BB = [

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from keff.analysis.results.comparison import Comparison
-from keff.analysis.results.decision import Decision, Differences, Kept
-from keff.analysis.results.decision_words import first_sentence, sentences
-from keff.analysis.results.money import Bill, Seconds
-from keff.analysis.results.recommendation import Recommendation
-from keff.analysis.results.rule_words import in_words
+from keff.analysis.results.decision import Bill, Decision, Differences, Kept, Recommendation, Seconds
+from keff.analysis.results.words import first_sentence, in_words, sentences
 from keff.policy import Sample, Stop, View, parse_policy
 from keff.records import Interval
 from keff.report.headline import arms_sentence, headline

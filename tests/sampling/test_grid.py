@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keff.errors import UsageError
-from keff.paper import layout
+from keff.paper import records
 from keff.sampling.grid import cells, read_study
 
 RECORD = '{ model = "m", task = "t", arm = "sc", seed = 7, path = "x" }'
@@ -23,9 +23,9 @@ def test_the_papers_grid_is_whole() -> None:
     arms = Counter(cell.arm.name for cell in grid)
     assert arms["sc8"] == arms["pt8"] == 5 * 12 * 5
     assert (arms["sc32"], arms["sc32qa"], arms["sc32reasoning"]) == (3 * 5, 2 * 3, 3)
-    assert {cell.task.name for cell in grid} == set(layout.BENCHMARKS)
+    assert {cell.task.name for cell in grid} == set(records.BENCHMARKS)
     assert len({cell.folder for cell in grid}) == len(grid)
-    assert {cell.model.label for cell in grid} == set(layout.MODELS.values())
+    assert {cell.model.label for cell in grid} == set(records.MODELS.values())
 
 
 def test_the_small_grid_has_its_files_beside_it() -> None:

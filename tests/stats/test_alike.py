@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.inference.intervals import pattern_means
-from keff.stats.inference.resampling import group_sums
+from keff.stats.intervals import pattern_means
 from keff.stats.models import answer_model
 from keff.stats.models.answer_model import AnswerModel
 from keff.stats.models.mixture import vote_counts
+from keff.stats.resampling import group_sums
 from keff.stats.votes import Votes
 from keff.stats.voting.alike import (
     Alike,
@@ -26,8 +26,7 @@ from keff.stats.voting.alike import (
     pattern_notes,
     resampled_counts,
 )
-from keff.stats.voting.correlation import agreement_items
-from keff.stats.voting.meeting import ratio_by_weights, right_answers_meet, right_pairs
+from keff.stats.voting.correlation import agreement_items, ratio_by_weights, right_answers_meet, right_pairs
 from keff.stats.voting.plurality import (
     flip_items,
     plurality_at_k_items,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.branches.association import mann_whitney, pearson_test
+from keff.stats.branches.compare import mann_whitney, pearson_test
 
 ALTERNATIVES = ["less", "greater", "two-sided"]
 

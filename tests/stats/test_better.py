@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keff.stats.scores.better import holm, paired, sign_flips
-from keff.stats.scores.repeats import Repeats
+from keff.stats.better import holm, paired, sign_flips
+from keff.stats.repeats import Repeats
 
 
 def scores(y, clusters=None) -> Repeats:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import brentq, linprog
 
+from keff.stats.models.betabinomial import majority_table
 from keff.stats.models.bounds import majority_bounds
 from keff.stats.votes import Votes
-from keff.stats.voting.majority import majority_table
 
 THETA = np.sin(np.linspace(0, np.pi / 2, 3001)) ** 2
 

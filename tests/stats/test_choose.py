@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.records import Estimate
-from keff.stats.inference.influence import summarise
-from keff.stats.inference.intervals import interval_c, majority_fits
+from keff.stats.influence import summarise
+from keff.stats.intervals import interval_c, majority_fits
 from keff.stats.models.betabinomial import majority_curve
 from keff.stats.voting.choose import (
     amortised_cost,
@@ -17,9 +17,9 @@ from keff.stats.voting.choose import (
     k_star_conservative,
     k_star_interval,
     k_within_probably,
+    marginal_gain,
     net_cost,
 )
-from keff.stats.voting.diversity import marginal_gain
 
 quick = settings(max_examples=examples(80), deadline=None)
 

@@ -7,8 +7,8 @@ import pytest
 
 from keff.stats.branches.compare import ArmPlan, arm_c, arm_draws, compare_arms
 from keff.stats.votes import Votes
+from keff.stats.voting.choose import k_eff
 from keff.stats.voting.correlation import anova_c, pearson_c, pooled_c
-from keff.stats.voting.diversity import k_eff
 
 
 def make(rng, theta, k, effect=0.0, clusters=None):

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
-from keff.stats.models.gaussian import OneFactorCopula, bivariate_normal, c_from_rho_d, fit_copula
+from keff.stats.branches.slots import OneFactorCopula, bivariate_normal, c_from_rho_d, fit_copula
+from keff.stats.models.betabinomial import majority_binomial
 from keff.stats.votes import Votes
-from keff.stats.voting.majority import majority_binomial
 
 
 def simulate(rng, p, rho, n):

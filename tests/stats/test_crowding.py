@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from jumping import on_a_clock
-from keff.stats.time.latency import Crowding
+from keff.stats.time import Crowding, cut, in_rounds, timetable
 from keff.stats.votes import FloatArray, IntArray
-from keff.stats.voting.running import cut, in_rounds, timetable
 
 SERVERS = {
     "slots": st.integers(1, 5),

@@ -8,8 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from how_many import examples
 from keff.stats.votes import Votes
-from keff.stats.voting.correlation import pooled_c
-from keff.stats.voting.diversity import (
+from keff.stats.voting.choose import (
     ceiling,
     k_eff,
     k_eff_block,
@@ -19,6 +18,7 @@ from keff.stats.voting.diversity import (
     marginal_gain,
     percent_of_ceiling,
 )
+from keff.stats.voting.correlation import pooled_c
 
 matrices = st.tuples(st.integers(2, 12), st.integers(2, 7)).flatmap(
     lambda s: arrays(np.int64, s, elements=st.integers(0, 1))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keff.stats.drift.drift import BatchMonitor, agreement_test, alpha_spent
+from keff.stats.drift import BatchMonitor, agreement_test, alpha_spent
 
 PILOT = np.array([0.62, 0.17, 0.08, 0.09, 0.04])
 DRIFTED = np.array([0.42, 0.23, 0.12, 0.15, 0.08])

@@ -6,8 +6,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.inference.influence import influence, model_variance, standard_error, summarise
-from keff.stats.inference.intervals import (
+from keff.stats.influence import (
+    Fits,
+    bayes_fits,
+    bootstrap_fits,
+    influence,
+    model_variance,
+    resampled_hist,
+    standard_error,
+    summarise,
+)
+from keff.stats.intervals import (
     bootstrap_means,
     interval_c,
     interval_majority,
@@ -15,7 +24,6 @@ from keff.stats.inference.intervals import (
     majority_fits,
 )
 from keff.stats.models.betabinomial import betabinom_logpmf, majority_curve
-from keff.stats.models.fits import Fits, bayes_fits, bootstrap_fits, resampled_hist
 from keff.stats.models.learned import LAW_SD
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_star_interval

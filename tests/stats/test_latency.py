@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keff.stats.time import latency
-from keff.stats.time.latency import quantile
+from keff.stats import time
+from keff.stats.time import quantile
 from keff.stats.votes import FloatArray, IntArray
 
 
@@ -35,7 +35,7 @@ def test_the_limits_of_many_questions_are_those_of_resamples(
 ) -> None:
     times, clusters = recorded_times(6000, 3)
     whole = quantile(times, share, clusters)
-    monkeypatch.setattr(latency, "MANY_GROUPS", 1000)
+    monkeypatch.setattr(time, "MANY_GROUPS", 1000)
     near = quantile(times, share, clusters)
     assert near.value == whole.value and near.limits is not None and whole.limits is not None
     step = np.quantile(times, min(share + 0.005, 1)) - np.quantile(times, share)

@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from how_many import examples
-from keff.stats.models.betabinomial import betabinom_logpmf, majority_curve
-from keff.stats.votes import Votes
-from keff.stats.voting.majority import (
+from keff.stats.models.betabinomial import (
+    betabinom_logpmf,
     majority_at_k,
     majority_at_k_items,
     majority_binomial,
+    majority_curve,
     majority_prefix,
     majority_prefix_items,
     majority_table,
     multiclass_p,
 )
+from keff.stats.votes import Votes
 
 quick = settings(max_examples=examples(40), deadline=None)
 matrices = st.tuples(st.integers(1, 5), st.integers(1, 8)).flatmap(

@@ -7,7 +7,7 @@ import pytest
 
 from keff.stats.votes import Votes
 from keff.stats.voting.alike import alike
-from keff.stats.voting.meeting import right_answers_meet, right_pairs
+from keff.stats.voting.correlation import right_answers_meet, right_pairs
 
 
 def draw(n: int, r_law: tuple[float, float], rng: np.random.Generator) -> Votes:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from keff.stats.models.mixture import (
+    COMPONENTS,
     fit_weights,
     partition_log_law,
     simulate,
     vote_counts,
 )
-from keff.stats.models.partitions import COMPONENTS
 from keff.stats.votes import Votes
 
 # The partitions of five votes, with how many set partitions of five paths have those sizes.

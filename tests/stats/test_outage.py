@@ -7,10 +7,9 @@ import pytest
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
-from keff.stats.models.betabinomial import majority_curve, majority_limit
-from keff.stats.models.outage import diversity_order, fit_outage
+from keff.stats.models.betabinomial import majority_binomial, majority_curve, majority_limit
+from keff.stats.models.plurality_model import diversity_order, fit_outage
 from keff.stats.votes import Votes
-from keff.stats.voting.majority import majority_binomial
 
 
 def three_answers(k: int, tilt: float, third: float = 0.1) -> float:

@@ -2,10 +2,16 @@
 
 import pytest
 
-from keff.stats.models.betabinomial import majority_beta_binomial
-from keff.stats.voting.choose import amortised_cost, break_even, k_star, net_cost
-from keff.stats.voting.diversity import ceiling, k_eff, percent_of_ceiling
-from keff.stats.voting.majority import majority_binomial
+from keff.stats.models.betabinomial import majority_beta_binomial, majority_binomial
+from keff.stats.voting.choose import (
+    amortised_cost,
+    break_even,
+    ceiling,
+    k_eff,
+    k_star,
+    net_cost,
+    percent_of_ceiling,
+)
 
 
 @pytest.mark.parametrize(

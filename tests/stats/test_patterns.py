@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keff.stats.drift.patterns import (
+from keff.stats.drift import (
     agreeing_pairs,
     mean_agreement,
     pattern_code,

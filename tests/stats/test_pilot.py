@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from keff.stats.inference.influence import model_variance
+from keff.stats.influence import model_variance
 from keff.stats.models.betabinomial import betabinom_logpmf
+from keff.stats.voting.choose import pilot_design, variance_of_c
 from keff.stats.voting.correlation import (
     anova_c,
     pooled_c,
@@ -18,7 +19,6 @@ from keff.stats.voting.correlation import (
     second_order_from_hist,
     unbias,
 )
-from keff.stats.voting.pilot import pilot_design, variance_of_c
 
 CELLS = [(0.5, 0.51), (0.8, 0.16), (0.93, 0.33), (0.05, 0.3)]
 

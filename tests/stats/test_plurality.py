@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from how_many import examples
+from keff.stats.models.betabinomial import majority_at_k_items
 from keff.stats.votes import Votes
-from keff.stats.voting.majority import majority_at_k_items
 from keff.stats.voting.plurality import (
     flip,
     flip_items,

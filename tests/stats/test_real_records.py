@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from keff.stats.inference.intervals import interval_c, interval_majority
+from keff.stats.intervals import interval_c, interval_majority
+from keff.stats.models.betabinomial import majority_at_k
 from keff.stats.votes import Votes
+from keff.stats.voting.choose import k_eff, k_eff_block
 from keff.stats.voting.correlation import agreement, anova_c, pearson_c, pooled_c
-from keff.stats.voting.diversity import k_eff, k_eff_block
-from keff.stats.voting.majority import majority_at_k
 from keff.stats.voting.plurality import flip, plurality_at_k, plurality_share
 
 pytestmark = pytest.mark.slow

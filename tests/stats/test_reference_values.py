@@ -10,14 +10,16 @@ import pytest
 from keff.stats.models.betabinomial import (
     alpha_beta,
     betabinom_logpmf,
+    majority_at_k,
     majority_beta_binomial,
+    majority_binomial,
     majority_limit,
+    majority_table,
+    multiclass_p,
 )
 from keff.stats.votes import Votes
-from keff.stats.voting.choose import k_star
+from keff.stats.voting.choose import k_eff, k_eff_block, k_eff_rank, k_eff_rank_equal, k_star, marginal_gain
 from keff.stats.voting.correlation import anova_c, pearson_c, pooled_c
-from keff.stats.voting.diversity import k_eff, k_eff_block, k_eff_rank, k_eff_rank_equal, marginal_gain
-from keff.stats.voting.majority import majority_at_k, majority_binomial, majority_table, multiclass_p
 from keff.stats.voting.plurality import plurality_at_k
 
 Args = dict[str, Any]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keff.stats.scores.reliability import (
+from keff.stats.reliability import (
     all_right,
     any_right,
     chance_all,
@@ -17,7 +17,7 @@ from keff.stats.scores.reliability import (
     moment,
     without_gradient,
 )
-from keff.stats.scores.repeats import (
+from keff.stats.repeats import (
     Repeats,
     components,
     icc,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keff.stats.scores.better import holm, paired
-from keff.stats.scores.reliability import chance_all, moment
-from keff.stats.scores.repeats import (
+from keff.stats.better import holm, paired
+from keff.stats.reliability import chance_all, moment
+from keff.stats.repeats import (
     Repeats,
     clustered_variance,
     components,

@@ -7,7 +7,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from keff.stats.inference.resampling import cluster_folds, clustered_se, group_sums, resampled_totals
+from keff.stats.resampling import cluster_folds, clustered_se, group_sums, resampled_totals
 from keff.stats.votes import Votes
 
 

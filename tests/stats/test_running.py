@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.time.latency import ALONE, Crowding
+from keff.stats.time import ALONE, Crowding, cut, in_rounds, timetable
 from keff.stats.votes import FloatArray, IntArray
-from keff.stats.voting.running import cut, in_rounds, timetable
 
 Stops = Callable[[int], bool]
 """Whether the rule stops after so many counted votes."""

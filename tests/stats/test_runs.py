@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keff.stats.scores.runs import cross_run_c
+from keff.stats.influence import cross_run_c
 from keff.stats.votes import Votes
 
 

@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from keff.stats.branches.slots import extraction_failures, phi_audit, slot_cv
+from keff.stats.alarms import ConformalMartingale
+from keff.stats.branches.slots import extraction_failures, fit_copula, phi_audit, slot_cv
 from keff.stats.branches.weights import SlotWeighting, judge_weights, weighted_majority
-from keff.stats.drift.alarms import ConformalMartingale
-from keff.stats.drift.patterns import agreeing_pairs, pattern_codes
-from keff.stats.models.gaussian import fit_copula
+from keff.stats.drift import agreeing_pairs, pattern_codes
 from keff.stats.votes import Votes
 
 

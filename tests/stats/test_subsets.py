@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from keff.stats.branches.subsets import SubsetPlan, choose_subset, subset_credit
+from keff.stats.branches.weights import SubsetPlan, choose_subset, subset_credit
 from keff.stats.votes import Votes
 
 

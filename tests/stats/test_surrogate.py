@@ -9,7 +9,7 @@ import scipy
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from keff.stats.models.gaussian import bivariate_normal, c_from_rho_d, rho_d_from_c
+from keff.stats.branches.slots import bivariate_normal, c_from_rho_d, rho_d_from_c
 
 accuracies = st.floats(1e-4, 1 - 1e-4)
 correlations = st.floats(-1, 1)

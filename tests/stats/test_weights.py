@@ -21,8 +21,8 @@ from keff.stats.branches.weights import (
     weighted_plurality,
     weighted_vote,
 )
+from keff.stats.models.betabinomial import majority_at_k
 from keff.stats.votes import Votes
-from keff.stats.voting.majority import majority_at_k
 
 
 def in_sample_accuracy(votes, weighting):

@@ -14,7 +14,7 @@ import pytest
 from keff import plugins
 from keff.errors import PluginError, TaskError
 from keff.task import items, select
-from keff.tasks._source import read_file
+from keff.tasks._base import read_file
 
 ROWS = [{"question": f"What is {i} + {i}?", "answer": f"So\n#### {2 * i:,}"} for i in range(900, 1300)]
 
@@ -71,7 +71,6 @@ def hub(monkeypatch: pytest.MonkeyPatch, load) -> None:
     module = ModuleType("datasets")
     module.load_dataset = load  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "datasets", module)
-    monkeypatch.delitem(sys.modules, "keff.tasks._hub", raising=False)
 
 
 def test_an_unreachable_hub_says_how_to_use_a_local_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +87,5 @@ def test_an_unreachable_hub_says_how_to_use_a_local_file(monkeypatch: pytest.Mon
 
 def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    monkeypatch.delitem(sys.modules, "keff.tasks._hub", raising=False)
     with pytest.raises(PluginError, match=r"--data FILE.*pip install 'keff\[data\]'"):
         select(plugins.load("task", "gsm8k"), 3)

@@ -12,9 +12,17 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from keff.analysis.combine import Judging, judged, slot_table
-from keff.analysis.contest import against, contest, pair, shared_rows
-from keff.analysis.results.combination import Pruning, Slot, WeightedVote
-from keff.analysis.results.comparison import ArmResult, Comparison, Corrected, Phi, ScoreComparison
+from keff.analysis.results.comparison import (
+    ArmResult,
+    Comparison,
+    Corrected,
+    Phi,
+    Pruning,
+    ScoreComparison,
+    Slot,
+    WeightedVote,
+)
+from keff.analysis.scores import against, contest, pair, shared_rows
 from keff.errors import UsageError
 from keff.reading.ballot import Ballot
 from keff.reading.open import Opening, Record, open_record
@@ -24,11 +32,11 @@ from keff.records import Interval, Note
 from keff.stats.branches import slots as audit
 from keff.stats.branches.compare import ArmComparison, ArmPlan, Estimator, compare_by
 from keff.stats.branches.covariance import BlockCorrelation, block_correlation
-from keff.stats.inference.intervals import interval_c, interval_mean
+from keff.stats.intervals import interval_c, interval_mean
+from keff.stats.models.betabinomial import majority_at_k_items
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.choose import ceiling, k_eff, k_eff_block
 from keff.stats.voting.correlation import agreement, anova_c, pearson_c, pooled_c
-from keff.stats.voting.diversity import ceiling, k_eff, k_eff_block
-from keff.stats.voting.majority import majority_at_k_items
 from keff.stats.voting.plurality import plurality_of_all
 
 # From this difference of extraction failures between arms on, a fall of correlation is suspect.

@@ -9,8 +9,7 @@ import numpy as np
 
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
-from keff.analysis.replay.outcomes import expectations, run
-from keff.analysis.replay.rated import rated
+from keff.analysis.replay.outcomes import expectations, rated, run
 from keff.analysis.results.decision import Decision, VotingVerdict
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.terms import Terms
@@ -19,9 +18,9 @@ from keff.policy import parse_policy
 from keff.policy.spec import PolicySpec
 from keff.reading.open import Record
 from keff.records import Interval, Result
-from keff.stats.inference.intervals import interval_mean
+from keff.stats.intervals import interval_mean
 from keff.stats.votes import Votes
-from keff.stats.voting.diversity import k_eff
+from keff.stats.voting.choose import k_eff
 from keff.stats.voting.draws import permuted
 
 # Every workload is taken to draw 8 paths today, or what it recorded where that is less, so that lines can be

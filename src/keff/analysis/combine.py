@@ -10,19 +10,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.results.combination import Combination, DeflectionWorth, GlsR, Pruning, Slot, WeightedVote
+from keff.analysis.results.comparison import Combination, DeflectionWorth, GlsR, Pruning, Slot, WeightedVote
 from keff.errors import LogError, UsageError
 from keff.reading.open import Record
 from keff.sampling import EMBEDDINGS
 from keff.stats.branches import slots as audit
 from keff.stats.branches.gls import choose_ridge, gls_r_weights
-from keff.stats.branches.subsets import SubsetPlan, choose_subset
 from keff.stats.branches.weights import (
     Learn,
     Rule,
     Scheme,
     SlotWeighting,
+    SubsetPlan,
     WeightReport,
+    choose_subset,
     choose_temperature,
     confidence_weights,
     judge_learned,
@@ -31,8 +32,8 @@ from keff.stats.branches.weights import (
 )
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.calibrate import calibrate, cross_fitted
+from keff.stats.voting.choose import k_eff_deflection
 from keff.stats.voting.correlation import anova_c
-from keff.stats.voting.diversity import k_eff_deflection
 
 SCHEMES: tuple[Scheme, ...] = ("accuracy", "log_odds", "fisher")
 

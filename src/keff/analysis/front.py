@@ -1,29 +1,27 @@
-"""What ``import keff`` offers for analysis of a path, a Record, Votes, an array, lists or a frame."""
+"""What ``import keff`` offers for analysis: of a path, a Record, Votes, an array, lists or a frame."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 import numpy as np
 
 from keff.analysis import arms, estimates
 from keff.analysis import audit as audits
-from keff.analysis import noise as noises
 from keff.analysis import replay as replaying
+from keff.analysis import scores as repeated_scores
 from keff.analysis.combine import combine_record
 from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.findings import MixFindings
 from keff.analysis.mix.study import TOLERANCE, MixSettings, combine_branches
-from keff.analysis.results.audit import Audit
-from keff.analysis.results.combination import Combination
-from keff.analysis.results.comparison import Comparison, ScoreComparison
+from keff.analysis.results.comparison import Combination, Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
-from keff.analysis.results.noise import Noise
 from keff.analysis.results.replay import Replay
+from keff.analysis.results.scores import Audit, Noise
 from keff.analysis.wanted import WANTED, Wanted, settings_of, tariff_of
 from keff.errors import UsageError
 from keff.policy import Policy
@@ -33,7 +31,13 @@ from keff.reading.open import Record
 from keff.reading.repeated import RepeatedScores, of_record, of_rows
 from keff.reading.several import by_column, one_model
 from keff.reading.source import How, opening_of, record_of, unknown
+from keff.records import Interval
 from keff.sampling.cost import Price
+from keff.stats.intervals import interval_c
+from keff.stats.models.betabinomial import majority_at_k
+from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting import choose
+from keff.stats.voting.plurality import plurality_at_k
 
 
 class AnalysisRequest(How, Wanted):
@@ -86,7 +90,7 @@ def noise(source: object, **how: Unpack[How]) -> Noise:
     Example: ``keff.noise([[1, 0, 1], [0.5, 0.25]])``.
     """
     (only,) = scored(source, how, 1)
-    return noises.noise(only)
+    return repeated_scores.noise(only)
 
 
 def scored(source: object, how: Any, most: int | None = None) -> list[RepeatedScores]:
@@ -186,3 +190,79 @@ def read(source: object, how: Any, *, texts: bool = False) -> Record:
     if isinstance(source, str | Path):
         return arms.open_arm(str(source), opening_of(how, texts=texts))
     return record_of(source, how)
+
+
+def c(source: object, *, level: float = 0.95, **how: Unpack[How]) -> Interval:
+    """Return the correlation of two paths' correctness, without bias, with an interval of this level.
+
+    ``source`` is a 0/1 array [n, K], or anything that ``keff.analyze`` takes. Raises UsageError without gold
+    answers, with one path or one question.
+    """
+    votes = _labelled(source, how)
+    if votes.k < 2 or votes.n < 2:
+        raise UsageError(f"c needs at least 2 questions with 2 paths each, not {votes.n} x {votes.k}")
+    return interval_c(votes, level=level).interval
+
+
+@overload
+def k_eff(k: int, c: Interval) -> Interval: ...
+@overload
+def k_eff(k: int, c: float) -> float: ...
+@overload
+def k_eff(k: IntArray, c: float) -> FloatArray: ...
+@overload
+def k_eff(k: int | IntArray, c: FloatArray) -> FloatArray: ...
+def k_eff(k: int | IntArray, c: float | FloatArray | Interval) -> FloatArray | Interval | float:
+    """Return K_eff = K/(1+(K-1)c), how many independent paths K correlated ones are worth.
+
+    Arrays broadcast; of an Interval of c comes an Interval. Where c is below -1/(K-1), which no K paths can
+    have, the result is infinite.
+    """
+    if isinstance(c, Interval):
+        lo, hi = (None if end is None else float(choose.k_eff(k, end)) for end in (c.hi, c.lo))
+        return Interval(float(choose.k_eff(k, c.value)), lo, hi, f"from c ({c.method})")
+    worth = choose.k_eff(k, c)
+    return float(worth) if np.ndim(worth) == 0 else worth
+
+
+def k_star(c: float | Interval, epsilon: float = 0.025, k_max: int = 32) -> int:
+    """Return the paper's K*: the fewest paths from which the next adds less than ``epsilon`` of the ceiling.
+
+    Raises UsageError for values outside their ranges.
+    """
+    try:
+        return int(choose.k_star(c.value if isinstance(c, Interval) else c, epsilon, k_max))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def majority(source: object, **how: Unpack[How]) -> FloatArray:
+    """Return the accuracy of a strict majority of right paths at 1..K paths [K], averaged over all subsets.
+
+    ``source`` is a 0/1 array [n, K], or anything that ``keff.analyze`` takes. Ties count one half.
+    """
+    return majority_at_k(_labelled(source, how))
+
+
+def plurality(source: object, **how: Unpack[How]) -> FloatArray:
+    """Return the accuracy of the most frequent answer at 1..K paths [K], averaged over all subsets.
+
+    ``source`` is nested lists of answers with ``gold_answer=[...]``, or anything that ``keff.analyze``
+    takes. Correctness alone does not say which wrong answers agree, so that of a 0/1 array is unknown.
+    """
+    votes = _labelled(source, how)
+    if votes.answers is None:
+        raise UsageError(
+            "correctness alone does not say which wrong answers agree: give the answers "
+            "with gold_answer=[...], or use keff.majority"
+        )
+    return plurality_at_k(votes)
+
+
+def _labelled(source: object, how: How) -> Votes:
+    votes = read(source, how).ballot.votes
+    if votes.correct is None:
+        raise UsageError(
+            "without gold answers correctness is unknown: give gold_answer=[...] or correct=[[...]]"
+        )
+    return votes

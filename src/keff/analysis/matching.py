@@ -8,14 +8,13 @@ from shlex import quote
 
 import numpy as np
 
-from keff.analysis.results.matching import Matching, SplitAnswers
+from keff.analysis.results.estimates import Matching, SplitAnswers
 from keff.answers import is_document, only_object, proposed_fields
 from keff.reading.ballot import Ballot
 from keff.records import Note
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.alike import alike, one_of_each, pooled_counts
-from keff.stats.voting.correlation import equal_pairs
-from keff.stats.voting.meeting import MEETS
+from keff.stats.voting.correlation import MEETS, equal_pairs
 
 # Answers that match less often than this are as good as never equal: a second vote takes ten paths.
 FLOOR = 0.1

@@ -1,19 +1,31 @@
-"""Analysis -> the plan that a gateway deploys."""
+"""Analysis, or what ``keff combine`` finds, -> the plan that a gateway deploys.
+
+Template slots are branches of one model, weighted or pruned.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+
+from keff import plugins
+from keff.analysis.results.comparison import Combination
 from keff.analysis.results.estimates import Analysis
+from keff.errors import KeffError, UsageError
 from keff.log import LogInfo
 from keff.narrow import fields
-from keff.plan import Plan, Profile
+from keff.plan import BranchPlan, Plan, Profile
+from keff.policies.mix import Mix, Share
 from keff.reading.open import Record
+from keff.records import Note
 from keff.sampling.manifest import Config
-from keff.stats.drift.patterns import pattern_codes, pattern_table
+from keff.stats.drift import pattern_codes, pattern_table
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.calibrate import calibrate
+from keff.task import Task
 
 # The drift alarm thins these to the paths that every request draws.
 PROFILE_PATHS = 8
@@ -55,3 +67,92 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
         profile=profile(votes),
         calibrations={name: calibrate(votes, given) for name, given in rated.items()},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The weights of a record's columns [K] (0: pruned), and why."""
+
+    weights: tuple[float, ...]
+    because: str
+
+
+def chosen_weights(combination: Combination) -> Chosen:
+    """Return the vote to deploy: the weights or the pruning that gain most, where that exceeds its error.
+
+    Judged by plurality, cross-fitted; equal weights of all slots where nothing gains more than one standard
+    error.
+    """
+    weighted = [
+        row
+        for row in combination.weights
+        if row.rule == "plurality" and row.weights is not None and row.gain > row.se
+    ]
+    pruned = [row for row in combination.pruning if row.rule == "plurality" and row.adopted]
+    best = max(weighted, key=lambda row: row.gain, default=None)
+    fewer = pruned[0] if pruned else None
+    if fewer is not None and (best is None or fewer.gain >= best.gain):
+        kept = set(fewer.candidate)
+        weights = tuple(float(place in kept) for place in range(combination.k))
+        return Chosen(weights, f"{len(kept)} of {combination.k} slots: {fewer.gain:+.1%} ± {fewer.se:.1%}")
+    if best is not None and best.weights is not None:
+        return Chosen(best.weights, f"weights by {best.scheme}: {best.gain:+.1%} ± {best.se:.1%}")
+    return Chosen((1.0,) * combination.k, "equal weights: nothing gains more than its standard error")
+
+
+def slot_plan(record: Record, combination: Combination) -> tuple[Plan, tuple[Note, ...]]:
+    """Return the plan of the vote to deploy, each slot a branch with its template, and what it lacks.
+
+    Raises UsageError for a record of one prompt, and where fewer than two slots keep a weight.
+    """
+    slots = record.ballot.votes.slots
+    if slots is None:
+        raise UsageError(
+            f"{record.path} has one prompt for all paths: a plan of slots needs several templates"
+        )
+    chosen = chosen_weights(combination)
+    shares = _shares(slots.tolist(), chosen.weights)
+    if len(shares) < 2:
+        raise UsageError(
+            f"one slot is enough ({chosen.because}): use its template, and keff analyze for a plan"
+        )
+    texts, notes = _templates(record)
+    names = {share.branch: int(share.branch.removeprefix("slot-")) for share in shares}
+    branches = tuple(BranchPlan(name=name, template=texts.get(slot)) for name, slot in names.items())
+    config = record.info.config
+    plan = Plan(
+        policy=Mix(shares).spec,
+        space=record.ballot.reading.space,
+        task=task_of(record.info) if config else None,
+        config=dict(config) if config else None,
+        fingerprint=Config.model_validate(config).fingerprint if config else None,
+        branches=branches,
+        estimates={"because": chosen.because},
+    )
+    return plan, notes
+
+
+def _shares(slots: Sequence[int], weights: Sequence[float]) -> tuple[Share, ...]:
+    """Return one share for each slot with weight: its paths, and the sum of their weights, to two digits."""
+    column, weight = np.asarray(slots), np.asarray(weights, np.float64)
+    sums = {slot: float(weight[column == slot].sum()) for slot in sorted(set(slots))}
+    top = max(sums.values())
+    return tuple(
+        Share(f"slot-{slot}", int(np.sum((column == slot) & (weight > 0))), float(f"{total / top:.2g}"))
+        for slot, total in sums.items()
+        if total / top >= 0.005
+    )
+
+
+def _templates(record: Record) -> tuple[Mapping[int, str], tuple[Note, ...]]:
+    """Return the text of each slot, where the record names its task and that can be opened."""
+    info = record.info
+    lacking = "the plan names its slots only: write the template of each branch into it"
+    if info.task is None:
+        return {}, (Note("templates_unknown", lacking),)
+    try:
+        options = {name: value for name, value in info.options.items() if name != "name"}
+        task: Task = plugins.load("task", info.task, **options)
+    except (KeffError, TypeError) as error:
+        return {}, (Note("templates_unknown", f"{lacking} (its task cannot be opened: {error})"),)
+    return dict(enumerate(task.templates)), ()

@@ -9,12 +9,23 @@ from scipy.special import ndtri
 
 from keff.errors import UsageError
 from keff.records import Finding, number
-from keff.stats.models.betabinomial import majority_beta_binomial, majority_limit
-from keff.stats.models.gaussian import STRONGEST, OneFactorCopula, rho_d_from_c
-from keff.stats.voting.choose import k_star
-from keff.stats.voting.diversity import ceiling, k_eff, k_eff_rank_equal, marginal_gain, percent_of_ceiling
-from keff.stats.voting.majority import majority_binomial, multiclass_p
-from keff.stats.voting.pilot import PilotDesign, pilot_design
+from keff.stats.branches.slots import STRONGEST, OneFactorCopula, rho_d_from_c
+from keff.stats.models.betabinomial import (
+    majority_beta_binomial,
+    majority_binomial,
+    majority_limit,
+    multiclass_p,
+)
+from keff.stats.voting.choose import (
+    PilotDesign,
+    ceiling,
+    k_eff,
+    k_eff_rank_equal,
+    k_star,
+    marginal_gain,
+    percent_of_ceiling,
+    pilot_design,
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

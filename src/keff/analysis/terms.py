@@ -7,21 +7,78 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from keff.analysis.bill import bill_of, pays_back
 from keff.analysis.decision import Aim, Decided
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.words import HURTS
-from keff.analysis.money import Pace, Rates, Tariff, complete, rates
-from keff.analysis.results.decision import Decision, VotingVerdict
-from keff.analysis.results.money import Change
-from keff.analysis.results.recommendation import Recommendation, VotingGain
-from keff.analysis.times import seconds_of
+from keff.analysis.money import Pace, Rates, Tariff, bill_of, complete, pays_back, rates
+from keff.analysis.replay import Replaying, replay
+from keff.analysis.results.decision import (
+    Change,
+    Decision,
+    Recommendation,
+    Seconds,
+    VotingGain,
+    VotingVerdict,
+)
 from keff.errors import UsageError
 from keff.policy import parse_policy
 from keff.records import Interval, Note
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import Recommendation as PilotVerdict
+
+
+def seconds_of(votes: Votes, spec: str) -> Seconds | None:
+    """Return the time to answer of a policy, its rounds one after the other; None without seconds or answers.
+
+    Where it may draw more paths than are recorded, those of each question are drawn again. Of a large record
+    10,000 questions are timed.
+    """
+    if votes.seconds is None or votes.answers is None:
+        return None
+    votes, cap = timed(votes), parse_policy(spec).cap
+    longer = cap > votes.k
+    drawn = redrawn(votes, 2 * cap) if longer else votes
+    how = Replaying(replicates=1, random_slots=True)
+    seconds = replay(drawn, [spec], np.random.default_rng(0), how).policies[0].seconds
+    if seconds is None or not longer:
+        return seconds
+    return Seconds(_redrawn(seconds.p50), _redrawn(seconds.p95))
+
+
+# Of so many questions at most: more would not move a quantile.
+TIMED = 10_000
+
+
+def timed(votes: Votes) -> Votes:
+    """Return the votes of the questions whose times are looked at: all, or some of many."""
+    if votes.n <= TIMED:
+        return votes
+    return votes.take(np.sort(np.random.default_rng(1).choice(votes.n, TIMED, replace=False)))
+
+
+def redrawn(votes: Votes, k: int) -> Votes:
+    """Return votes with k paths of each question, drawn again with replacement from the recorded ones."""
+    columns = np.random.default_rng(0).integers(0, votes.k, (votes.n, k))
+
+    def pick(values: FloatArray | None) -> FloatArray | None:
+        return None if values is None else np.take_along_axis(values, columns, axis=1)
+
+    return Votes(
+        answers=np.take_along_axis(votes.answered(), columns, axis=1),
+        correct=None,
+        clusters=votes.clusters,
+        tokens=pick(votes.tokens),
+        confidences=pick(votes.confidences),
+        closed=votes.closed,
+        seconds=pick(votes.seconds),
+    )
+
+
+def _redrawn(value: Interval | None) -> Interval | None:
+    if value is None:
+        return None
+    return replace(value, method="recorded paths drawn again with replacement, cluster_bootstrap")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from keff.answers.parts.base import Extracted, Space, golds
-from keff.answers.parts.fields import VotingFields, proposed_fields, schema_of, voting_fields
-from keff.answers.parts.json_text import only_object
+from keff.answers.parts.base import Extracted, Space, golds, strip_thinking
+from keff.answers.parts.fields import (
+    ABSTAINED,
+    Read,
+    VoteCount,
+    VotingFields,
+    last_answer,
+    once,
+    proposed_fields,
+    read,
+    schema_of,
+    tally,
+    voting_fields,
+    why,
+)
+from keff.answers.parts.json_text import canonical_json, is_document, only_object
 from keff.answers.parts.spec import LETTERS, from_command_line, names, of_unknown_options, space
-from keff.answers.parts.strict_json import canonical_json, is_document
-from keff.answers.parts.symbolic import limited, warm
-from keff.answers.parts.trusted import key_spec, settle, trust
-from keff.answers.parts.visible import strip_thinking
-from keff.answers.parts.vote import ABSTAINED, Read, VoteCount, last_answer, once, read, tally, why
+from keff.answers.parts.workers import key_spec, limited, settle, trust, warm
 
 __all__ = [
     "ABSTAINED",

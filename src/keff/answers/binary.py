@@ -6,10 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers.parts.base import Extracted, same_key
-from keff.answers.parts.plain import plain
-from keff.answers.parts.statements import statements
-from keff.answers.parts.visible import fold, visible
+from keff.answers.parts.base import Extracted, fold, same_key, visible
+from keff.answers.parts.statements import plain, statements
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
-from keff.answers.parts.base import Extracted, last_match, same_key, words
-from keff.answers.parts.plain import plain
-from keff.answers.parts.statements import statements
-from keff.answers.parts.visible import fold, visible
+from keff.answers.parts.base import Extracted, fold, last_match, same_key, visible, words
+from keff.answers.parts.statements import plain, statements
 from keff.errors import TaskError
 
 _NOUNS = (

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers.parts.base import Extracted, same_key
-from keff.answers.parts.visible import strip_thinking
+from keff.answers.parts.base import Extracted, same_key, strip_thinking
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 200_000

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import ClassVar, Literal
 
-from keff.answers.parts.base import Extracted, same_key
-from keff.answers.parts.plain import plain
-from keff.answers.parts.statements import statements
-from keff.answers.parts.visible import fold, visible
+from keff.answers.parts.base import Extracted, fold, same_key, visible
+from keff.answers.parts.statements import plain, statements
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 2000

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers.parts.base import Extracted, same_key
-from keff.answers.parts.visible import strip_thinking
+from keff.answers.parts.base import Extracted, same_key, strip_thinking
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from keff.answers.parts import strict_json
-from keff.answers.parts.base import Extracted, words
-from keff.answers.parts.json_text import MISSING, find, look_up, steps, without
-from keff.answers.parts.strict_json import NotRead
-from keff.answers.parts.visible import strip_thinking
+from keff.answers.parts import json_text
+from keff.answers.parts.base import Extracted, strip_thinking, words
+from keff.answers.parts.json_text import MISSING, NotRead, find, look_up, steps, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +68,16 @@ class JsonSpace:
         return self.key(gold if isinstance(gold, str) else json.dumps(gold, default=str))
 
     def _key(self, answer: str) -> str:
-        value = strict_json.value_of(find(strip_thinking(answer))[0])
+        value = json_text.value_of(find(strip_thinking(answer))[0])
         if self.ignore:
             value = without(value, frozenset(self.ignore))
         if not self.fields:
-            return strict_json.canonical(value)
+            return json_text.canonical(value)
         parts = {field: look_up(value, field) for field in self.fields}
         missing = [field for field, part in parts.items() if part is MISSING]
         if missing:
             raise NotRead(f"no field {missing[0]!r}")
-        return strict_json.canonical(parts)
+        return json_text.canonical(parts)
 
 
 def space(fields: str | Sequence[str] = (), ignore: str | Sequence[str] = ()) -> JsonSpace:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers.parts import trusted
-from keff.answers.parts.base import Explains, Extracted, Space, same_key
+from keff.answers.parts import workers
+from keff.answers.parts.base import Explains, Extracted, Space, same_key, strip_thinking
 from keff.answers.parts.spec import cached
-from keff.answers.parts.trusted import FunctionCaller
-from keff.answers.parts.visible import strip_thinking
+from keff.answers.parts.workers import FunctionCaller
 from keff.usercode import Stamp
 
 
@@ -58,4 +57,4 @@ class KeySpace:
 
 def space(code: str = "", sha256: str = "", inner: str = "") -> KeySpace:
     """Make the space from the stamp of a function; raises TaskError unless this process trusts it."""
-    return KeySpace(trusted.caller(Stamp(code, sha256)), cached(inner) if inner else None)
+    return KeySpace(workers.caller(Stamp(code, sha256)), cached(inner) if inner else None)

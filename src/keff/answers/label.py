@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
-from keff.answers.parts.base import Extracted, same_key, words
-from keff.answers.parts.plain import plain
-from keff.answers.parts.statements import statements
-from keff.answers.parts.visible import fold, visible
+from keff.answers.parts.base import Extracted, fold, same_key, visible, words
+from keff.answers.parts.statements import plain, statements
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000

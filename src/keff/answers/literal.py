@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 import warnings
 from collections import deque
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, overload
 
-from keff.answers.parts.base import Extracted, last_match, same_key
+from keff.answers.parts.base import Extracted, last_match, same_key, strip_thinking
 from keff.answers.parts.statements import Statement, statements
-from keff.answers.parts.syntax import parse
-from keff.answers.parts.visible import strip_thinking
+
+# CPython before 3.12.1 counts the depth of a tree for all threads at once: where two build trees, one fails
+# with SystemError (gh-106905). Paths are read in threads.
+_ALONE = threading.RLock()
+
+
+@overload
+def parse(source: str) -> ast.Module: ...
+@overload
+def parse(source: str, mode: Literal["eval"]) -> ast.Expression: ...
+def parse(source: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST:
+    """Return the tree of a program or expression; raises what ``ast.parse`` raises."""
+    with _ALONE:
+        return ast.parse(source, mode=mode)
+
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 10_000

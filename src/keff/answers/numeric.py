@@ -8,11 +8,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
-from keff.answers.parts import numbers
-from keff.answers.parts.base import Extracted, golds
-from keff.answers.parts.plain import plain
-from keff.answers.parts.statements import Statement, statements
-from keff.answers.parts.visible import fold, visible
+from keff.answers.parts import notation
+from keff.answers.parts.base import Extracted, fold, golds, visible
+from keff.answers.parts.statements import Statement, plain, statements
 
 _INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})", re.ASCII)
 _NEGATED = re.compile(r"[\s*_]*(?:not|less|more|greater|fewer|at least|at most)\b", re.IGNORECASE)
@@ -57,7 +55,7 @@ class NumericSpace:
         if _INTEGER.fullmatch(answer):
             return answer
         number = number_of(answer)
-        return None if number is None else numbers.written(number)
+        return None if number is None else notation.written(number)
 
     def correct(self, answer: str, gold: object) -> bool:
         """Return whether the number is within the tolerance of any acceptable one."""
@@ -81,8 +79,8 @@ def number_of(answer: str) -> Fraction | None:
     """Return the number that an answer begins with, after signs and words such as "about"."""
     if _INTEGER.fullmatch(answer):
         return Fraction(int(answer))
-    match = numbers.leading(plain(fold(answer[:2000])).strip())
-    return None if match is None else numbers.value(match)
+    match = notation.leading(plain(fold(answer[:2000])).strip())
+    return None if match is None else notation.value(match)
 
 
 def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:
@@ -92,12 +90,12 @@ def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:
         return None, True
     if _NEGATED.match(payload):
         return None, False
-    match = numbers.leading(payload)
+    match = notation.leading(payload)
     if statement.rule == "####":
         rest = payload[match.end() :] if match else ""
         if match is None or _LIST_ITEM.match(rest.rstrip()) or not _UNIT.fullmatch(rest):
             return None, False
-    exact = match is not None or numbers.begins(payload)
+    exact = match is not None or notation.begins(payload)
     if not exact:
         match = _within(statement.payload, payload)
     if match and truncated and statement.open and match.end() == len(match.string):
@@ -112,23 +110,23 @@ def _within(raw: str, payload: str) -> re.Match[str] | None:
     """
     if match := _bold(raw):
         return match
-    sentence = numbers.first_sentence(payload)
-    amounts = [each for each in numbers.NUMBER.finditer(sentence) if each["currency"]]
-    return amounts[0] if len(amounts) == 1 and numbers.value(amounts[0]) else numbers.last(sentence)
+    sentence = notation.first_sentence(payload)
+    amounts = [each for each in notation.NUMBER.finditer(sentence) if each["currency"]]
+    return amounts[0] if len(amounts) == 1 and notation.value(amounts[0]) else notation.last(sentence)
 
 
 def _bold(line: str) -> re.Match[str] | None:
     """Return the last number that is all of a bold span, units apart."""
     for bold in reversed(_BOLD.findall(line)):
         content = plain(bold)
-        match = numbers.leading(content)
+        match = notation.leading(content)
         if match and _UNIT.fullmatch(content, match.end()):
             return match
     return None
 
 
 def _guess(text: str) -> Extracted | None:
-    text = text[-numbers.TAIL :].rstrip()
+    text = text[-notation.TAIL :].rstrip()
     for tail in (_whole_words(text, _GLANCE), text):
         if number := _last_number(tail):
             return number
@@ -145,7 +143,7 @@ def _last_number(tail: str) -> Extracted | None:
     last_line = tail[tail.rfind("\n") + 1 :]
     if match := _bold(last_line):
         return Extracted(match[0].strip(), "last bold number")
-    match = numbers.last(plain(tail))
+    match = notation.last(plain(tail))
     return None if match is None else Extracted(match[0].strip(), "last number")
 
 

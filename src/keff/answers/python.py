@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from keff.answers.code import CodeSpace
+from keff.answers.literal import parse
 from keff.answers.parts.base import Extracted, same_key
-from keff.answers.parts.syntax import parse
 
 _LOOKS_UP = frozenset(("eval", "exec", "locals", "vars", "globals", "getattr", "__import__", "dir"))
 _PREFIX = "v"

@@ -11,11 +11,9 @@ from typing import ClassVar, Protocol, cast
 
 import pint
 
-from keff.answers.parts import numbers
-from keff.answers.parts.base import Extracted, same_key
-from keff.answers.parts.plain import plain
-from keff.answers.parts.statements import statements
-from keff.answers.parts.visible import fold, visible
+from keff.answers.parts import notation
+from keff.answers.parts.base import Extracted, fold, same_key, visible
+from keff.answers.parts.statements import plain, statements
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 300
@@ -129,7 +127,7 @@ class QuantitySpace:
             if truncated and statement.open:
                 continue
             payload = plain(statement.payload)[: 2 * MOST_CHARACTERS]
-            if amount := _amount(payload, numbers.lead_in(payload)) or _last(payload):
+            if amount := _amount(payload, notation.lead_in(payload)) or _last(payload):
                 return Extracted(amount, statement.rule)
         amount = None if truncated else _last(plain(text[-_TAIL:]))
         return Extracted(amount, "last amount") if amount else None
@@ -157,7 +155,7 @@ class QuantitySpace:
 def _amount(text: str, start: int) -> str | None:
     """Return the amount that stands at ``start``: numbers with their units, one or several in a row."""
     end = start
-    while (number := numbers.UNSCALED.match(text, end)) is not None and numbers.value(number) is not None:
+    while (number := notation.UNSCALED.match(text, end)) is not None and notation.value(number) is not None:
         unit = _unit_at(text, number.end())
         end = unit[1]
         more = _AND.match(text, end)
@@ -170,7 +168,7 @@ def _amount(text: str, start: int) -> str | None:
 
 
 def _has_unit(text: str, at: int) -> bool:
-    number = numbers.UNSCALED.match(text, at)
+    number = notation.UNSCALED.match(text, at)
     return number is not None and bool(_unit_at(text, number.end())[0])
 
 
@@ -192,13 +190,13 @@ def _unit_at(text: str, at: int) -> tuple[str, int]:
 def _last(text: str) -> str | None:
     """Return the last amount with a unit, else the last number."""
     last, end = None, 0
-    for number in numbers.UNSCALED.finditer(text):
+    for number in notation.UNSCALED.finditer(text):
         if number.start() < end:
             continue
         amount = _amount(text, number.start())
         if amount is not None and (number["currency"] or _unit_at(text, number.end())[0]):
             last, end = amount, number.start() + len(amount)
-    number = None if last else numbers.last(text)
+    number = None if last else notation.last(text)
     # With the word behind it: an unknown unit abstains, and is no number without a unit.
     return (_amount(text, number.start()) or number[0].strip()) if number else last
 
@@ -208,11 +206,11 @@ def _read(answer: str) -> str:
     if len(answer) > MOST_CHARACTERS:
         raise _NotAQuantity(f"longer than {MOST_CHARACTERS} characters")
     text = plain(fold(answer)).strip().rstrip(".")
-    at = numbers.lead_in(text)
+    at = notation.lead_in(text)
     total: _Quantity | None = None
     while True:
-        number = numbers.UNSCALED.match(text, at)
-        value = None if number is None else numbers.value(number)
+        number = notation.UNSCALED.match(text, at)
+        value = None if number is None else notation.value(number)
         if number is None or value is None:
             raise _NotAQuantity("no number" if total is None else "a part is not read")
         unit, at = _unit_at(text, number.end())
@@ -221,7 +219,7 @@ def _read(answer: str) -> str:
         if sign or named:
             if rest or total is not None or (unit and not named):
                 raise _NotAQuantity("a price, and more")
-            return f"{numbers.written(value)} {unit or _CURRENCIES.get(sign, sign)}"
+            return f"{notation.written(value)} {unit or _CURRENCIES.get(sign, sign)}"
         part = _base(value, unit or "dimensionless")
         total = part if total is None else _sum(total, part)
         if not rest:
@@ -234,7 +232,7 @@ def _read(answer: str) -> str:
 
 def _written(total: _Quantity) -> str:
     unit = _name(total)
-    amount = numbers.written(Fraction(total.magnitude))
+    amount = notation.written(Fraction(total.magnitude))
     return f"{amount} {unit}" if unit else amount
 
 

@@ -10,9 +10,8 @@ from typing import ClassVar
 import sqlglot
 
 from keff.answers.parts import sql_form
-from keff.answers.parts.base import Extracted, same_key
+from keff.answers.parts.base import MARK, Extracted, fences, same_key, strip_thinking
 from keff.answers.parts.sql_form import NotSql
-from keff.answers.parts.visible import MARK, fences, strip_thinking
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 200_000

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
-from keff.answers.parts import numbers, strict_json
-from keff.answers.parts.base import Extracted, golds, settled
-from keff.answers.parts.plain import plain
-from keff.answers.parts.statements import Statement, statements
-from keff.answers.parts.visible import fold, strip_thinking, visible
+from keff.answers.parts import json_text, notation
+from keff.answers.parts.base import Extracted, fold, golds, settled, strip_thinking, visible
+from keff.answers.parts.statements import Statement, plain, statements
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 2000
@@ -79,7 +77,7 @@ class TextSpace:
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement; else, on whole text, a last line of at most 12 words."""
-        if strict_json.is_document(shown := strip_thinking(text)):
+        if json_text.is_document(shown := strip_thinking(text)):
             # No line of incomplete JSON is the answer.
             document = None if truncated else _document(shown)
             return Extracted(document, "JSON") if document else None
@@ -100,9 +98,7 @@ class TextSpace:
     def key(self, answer: str) -> str | None:
         """Return the normalised span, or canonical JSON; None if nothing is left but whitespace."""
         document = _document(answer)
-        return (
-            strict_json.canonical(strict_json.value_of(document)) if document else normalised(answer) or None
-        )
+        return json_text.canonical(json_text.value_of(document)) if document else normalised(answer) or None
 
     def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer agrees with any of the gold answers."""
@@ -123,8 +119,8 @@ class TextSpace:
 def _document(text: str) -> str | None:
     """Return the JSON object or array that the whole text is; None for any other text."""
     try:
-        return strict_json.unfenced(text) if strict_json.is_document(text) else None
-    except strict_json.NotRead:
+        return json_text.unfenced(text) if json_text.is_document(text) else None
+    except json_text.NotRead:
         return None
 
 
@@ -159,12 +155,12 @@ def _token(token: str) -> str:
         return token
     bare = token.strip("()[]{}\"';:!?").rstrip(".,")
     if (amount := _AMOUNT.fullmatch(bare)) is not None:
-        match = numbers.NUMBER.fullmatch(amount["number"])
-        number = numbers.value(match) if match else None
+        match = notation.NUMBER.fullmatch(amount["number"])
+        number = notation.value(match) if match else None
         if number is not None:
             negative = (amount["sign"] == "-") != (amount["inner"] == "-")
             currency = (amount["currency"] or amount["behind"]).replace("$", "")
-            return f"{amount['bound']}{currency}{numbers.written(-number if negative else number)}"
+            return f"{amount['bound']}{currency}{notation.written(-number if negative else number)}"
     bare = _THOUSANDS.sub(lambda run: run[0].replace(",", ""), bare)
     said = [sign not in _PUNCTUATION or _says(bare, place) for place, sign in enumerate(bare)]
     # In a formula brackets group.
@@ -196,7 +192,7 @@ def _sole_number(key: str) -> str | None:
     """
     first, *units = key.split() or [""]
     digits = any(any(character.isdigit() for character in unit) for unit in units)
-    return first if numbers.NUMBER.fullmatch(first) and len(units) <= 1 and not digits else None
+    return first if notation.NUMBER.fullmatch(first) and len(units) <= 1 and not digits else None
 
 
 def token_f1(answer: str, gold: str) -> float:

@@ -17,8 +17,8 @@ from keff.cli._console import progress_console
 from keff.cli._preflight import is_paid, limits, sample_as_wished, usage
 from keff.cli._sampling import Together, Wishes, report
 from keff.errors import UsageError
-from keff.policies._branches import NAME
 from keff.policy import Policy, parse_policy
+from keff.policy.spec import NAME
 from keff.reading.join import align
 from keff.reading.open import Opening, open_record
 from keff.sampling import RUN_FILE

@@ -1,4 +1,4 @@
-"""What noise, compare and audit print for people."""
+"""What noise, compare, combine and audit print for people."""
 
 from __future__ import annotations
 
@@ -6,11 +6,44 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from keff.analysis.results.audit import SHOWN, Audit
-from keff.analysis.results.comparison import Better, p_text
-from keff.analysis.results.noise import Noise
+from keff.analysis.results.comparison import Better, Pruning, Slot, WeightedVote, p_text, weight_rows
+from keff.analysis.results.estimates import percent
+from keff.analysis.results.scores import SHOWN, Audit, Noise
 from keff.cli._console import result_console, say, tabled, warn
 from keff.plugins import missing_extra
+from keff.stats.branches.covariance import BlockCorrelation
+
+
+def print_slots(slots: Sequence[Slot] | None) -> None:
+    """Print the accuracy and the extraction failures of each template slot."""
+    if slots is None:
+        return
+    rows = [(str(slot.slot), percent(slot.accuracy), percent(slot.extraction_failures)) for slot in slots]
+    tabled(("slot", "accuracy", "no answer"), rows, "template slots")
+
+
+def print_blocks(blocks: BlockCorrelation | None) -> None:
+    """Print c within and between templates, and what they say one template more is worth."""
+    if blocks is None:
+        return
+    within = f"{blocks.within.text()} within a template, " if max(blocks.paths) > 1 else ""
+    line = f"  c {within}{blocks.between.text()} between templates"
+    if within:
+        line += f"; difference {blocks.difference.text('+.2f')}"
+    result_console.print(f"{line} (95%, cluster jackknife)", markup=False)
+
+
+def print_weights(weights: Sequence[WeightedVote] | None, pruning: Sequence[Pruning] | None) -> None:
+    """Print weighted votes and pruning beside equal weights, the best slot and the in-sample oracle."""
+    if weights is None:
+        return
+    head, *rows = weight_rows(weights)
+    tabled(head, rows, "weighted votes")
+    for choice in pruning or ():
+        kept = f"keep slots {list(choice.candidate)}" if choice.adopted else "keep all slots"
+        line = f"  pruning, {choice.rule}: {kept} (nested gain {choice.gain:+.1%} ± {choice.se:.1%})"
+        result_console.print(line, markup=False)
+
 
 # Columns that fit 80 characters; the JSON has all.
 SHOWN_REPEATS = 5

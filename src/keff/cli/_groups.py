@@ -9,8 +9,8 @@ from keff.analysis.decision import Aim
 from keff.analysis.money import Pace
 from keff.analysis.terms import Terms
 from keff.analysis.wanted import slower_of, tariff_of
-from keff.cli import _aim_options as a
-from keff.cli import _read_options as r
+from keff.cli import _options as a
+from keff.cli import _options as r
 from keff.cli._sample_options import named
 from keff.errors import UsageError
 from keff.reading.open import Opening

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from keff import narrow
 from keff.errors import UsageError
 from keff.plan import BranchPlan, Plan
-from keff.protocol.address import base_url
+from keff.protocol.server import base_url
 from keff.sampling.cost import Price, price_of
 
 # Fields of a branch file that a plan calls the same; what else a pilot sets says nothing about serving.

@@ -9,8 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from keff.cli._serve_groups import AccessOptions, BookOptions, PlanOptions, ServerOptions, VoteOptions
-from keff.cli._serve_settings import ServeSettings
+from keff.cli._serve_options import (
+    AccessOptions,
+    BookOptions,
+    PlanOptions,
+    ServerOptions,
+    ServeSettings,
+    VoteOptions,
+)
 from keff.cli._served import key_names
 from keff.errors import UsageError
 from keff.gateway.accounts.accounts import read_accounts
@@ -23,7 +29,7 @@ from keff.gateway.vote.plan_defaults import terms_of
 from keff.gateway.workers.crew import serve_with_workers
 from keff.plan import Plan
 from keff.policy.spec import DEFAULT_CAP, PolicySpec
-from keff.protocol.address import base_url, checked_key
+from keff.protocol.server import base_url, checked_key
 from keff.sampling.cost import Price
 from keff.sampling.cost import price_of as listed_price
 from keff.sampling.verifier import verifier_of

@@ -17,11 +17,10 @@ from rich import progress as rich_progress
 from keff import plugins
 from keff.cli import _console
 from keff.cli._console import progress_console
-from keff.cli._oracle import Oracle
-from keff.cli._sampling import on_cluster, refusals
-from keff.cli._study_jobs import Place, StudyJobs, trusted
+from keff.cli._sampling import Oracle, on_cluster, refusals
+from keff.cli._study_plan import Place, StudyJobs, trusted
 from keff.engine import Engine
-from keff.engines._context import longest
+from keff.engines._local import longest
 from keff.errors import KeffError, RunError, UsageError
 from keff.sampling.cells import CellState, refuse_changes, state, write_note
 from keff.sampling.grid import Cell, ModelEntry, Study

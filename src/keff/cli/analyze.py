@@ -11,14 +11,13 @@ from pathlib import Path
 
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.matching import told
-from keff.analysis.results.estimates import Analysis
-from keff.analysis.results.summary import percent, statements
-from keff.cli import _aim_options as a
-from keff.cli import _read_options as r
-from keff.cli import _write_options as w
+from keff.analysis.results.estimates import Analysis, percent, statements
+from keff.cli import _options as a
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli._console import print_json, say, say_all, tabled, warn
-from keff.cli._grouped import grouped
 from keff.cli._groups import AimOptions, LogOptions, MoneyOptions
+from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.policy.spec import MAX_CAP
 from keff.reading.open import Record

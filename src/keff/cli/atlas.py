@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from keff.analysis.atlas import About, AtlasEntry, measure
-from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _read_options as r
+from keff.cli import _options as a
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli import _write_options as w
 from keff.cli._console import print_json
-from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
+from keff.cli._options import grouped
 from keff.errors import UsageError, unknown
 from keff.plugins import missing_extra
 from keff.reading.open import Record

@@ -11,10 +11,10 @@ import typer
 
 from keff.analysis.arms import open_branches
 from keff.analysis.audit import audit
-from keff.cli import _write_options as w
+from keff.cli import _options as w
 from keff.cli._console import print_json
-from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
+from keff.cli._options import grouped
 
 Logs = Annotated[
     list[str],

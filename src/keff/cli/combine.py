@@ -9,16 +9,16 @@ from pathlib import Path
 
 from keff.analysis.arms import open_arm
 from keff.analysis.combine import Judging, combine_record, read_embeddings
-from keff.analysis.results.combination import GlsR
-from keff.analysis.slot_plan import slot_plan
-from keff.cli import _aim_options as a
+from keff.analysis.plans import slot_plan
+from keff.analysis.results.comparison import GlsR
 from keff.cli import _console
-from keff.cli import _read_options as r
-from keff.cli import _write_options as w
-from keff.cli._arms import print_slots, print_weights
+from keff.cli import _options as a
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli._console import print_json
-from keff.cli._grouped import grouped
+from keff.cli._evals import print_slots, print_weights
 from keff.cli._groups import LogOptions
+from keff.cli._options import grouped
 from keff.reading.several import by_column
 
 

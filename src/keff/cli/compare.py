@@ -10,16 +10,15 @@ from typing import Annotated
 import typer
 
 from keff.analysis.arms import Comparing, compare_all, open_scored
-from keff.analysis.contest import worse_than
 from keff.analysis.results.comparison import Comparison, ScoreComparison
-from keff.cli import _aim_options as a
+from keff.analysis.scores import worse_than
 from keff.cli import _console
-from keff.cli import _write_options as w
-from keff.cli._arms import print_blocks, print_slots, print_weights
+from keff.cli import _options as a
+from keff.cli import _options as w
 from keff.cli._console import print_json
-from keff.cli._evals import pages, print_better
-from keff.cli._grouped import grouped
+from keff.cli._evals import pages, print_better, print_blocks, print_slots, print_weights
 from keff.cli._groups import LogOptions
+from keff.cli._options import grouped
 from keff.errors import UsageError
 
 # Exit code where B is worse, for continuous integration.

@@ -14,10 +14,10 @@ from keff.analysis.atlas import AtlasEntry
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
-from keff.analysis.results.decision_words import first_sentence
 from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.words import first_sentence
+from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli import _write_options as w
 from keff.cli._console import progress_console
 from keff.cli._sampling import Wishes, draw, report
 from keff.cli.analyze import show

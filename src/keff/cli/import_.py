@@ -6,12 +6,12 @@ Once; every other command then reads the run.
 from __future__ import annotations
 
 from keff.cli import _console
-from keff.cli import _read_options as r
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli import _write_options as w
 from keff.cli._console import print_json
-from keff.cli._grouped import grouped
 from keff.cli._groups import COPY, LogOptions
+from keff.cli._options import grouped
 from keff.reading.open import named_part
 from keff.reading.transfer import import_log
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json as jsons
 
 from keff.cli import _console
-from keff.cli import _read_options as r
-from keff.cli import _write_options as w
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli._console import print_json
-from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
+from keff.cli._options import grouped
 from keff.files import whole
 from keff.reading.join import align, joined_rows
 from keff.reading.open import open_record

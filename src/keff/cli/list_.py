@@ -9,7 +9,7 @@ import typer
 
 from keff import plugins
 from keff.cli._console import print_json
-from keff.cli._write_options import Json
+from keff.cli._options import Json
 
 
 class Kinds(StrEnum):

@@ -14,15 +14,15 @@ from keff.analysis.mix.drop import DroppedBranch, dropped_branch
 from keff.analysis.mix.findings import MixFindings, mix_plan
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.study import MixSettings, combine_branches
-from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _read_options as r
+from keff.cli import _options as a
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli import _write_options as w
 from keff.cli._branches import dropped_by
 from keff.cli._console import print_json
-from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
+from keff.cli._options import grouped
 from keff.cli._served import served_plan
 from keff.errors import UsageError
 from keff.plugins import missing_extra

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from keff.analysis.arms import open_scored
-from keff.analysis.noise import noise
-from keff.analysis.results.noise import Noise
-from keff.cli import _write_options as w
+from keff.analysis.results.scores import Noise
+from keff.analysis.scores import noise
+from keff.cli import _options as w
 from keff.cli._console import print_json
-from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
+from keff.cli._options import grouped
 
 Log = Annotated[
     str, typer.Argument(metavar="LOG", help="A run or log with repeats; PATH#SLOTS or PATH#PART.")

@@ -8,13 +8,13 @@ from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.study import MixSettings
 from keff.analysis.results.estimates import Analysis
-from keff.cli import _aim_options as a
+from keff.cli import _options as a
+from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli import _write_options as w
 from keff.cli._branches import draw_branches, read_branches
 from keff.cli._console import progress_console
-from keff.cli._grouped import grouped
 from keff.cli._groups import AimOptions, MoneyOptions
+from keff.cli._options import grouped
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report
 from keff.cli.analyze import analyze_records

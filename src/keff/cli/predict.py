@@ -5,11 +5,11 @@ from __future__ import annotations
 import typer
 
 from keff.analysis.predict import predict
-from keff.cli import _aim_options as a
+from keff.cli import _options as a
+from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli import _write_options as w
 from keff.cli._console import print_json
-from keff.stats.voting.pilot import MOST, PilotDesign
+from keff.stats.voting.choose import MOST, PilotDesign
 
 
 def command(

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from keff import plugins
 from keff.cli import _console
-from keff.cli import _read_options as r
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli import _write_options as w
 from keff.cli._console import print_json
 from keff.cli._groups import opening_of
 from keff.cli._sample_options import parse_pairs

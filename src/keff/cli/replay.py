@@ -13,13 +13,13 @@ from keff.analysis.money import Pace
 from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.results.replay import Replay
 from keff.analysis.wanted import tariff_of
-from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _read_options as r
-from keff.cli import _write_options as w
+from keff.cli import _options as a
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli._console import print_json
-from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions, MoneyOptions
+from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.files import write_text
 from keff.plugins import missing_extra
@@ -111,7 +111,7 @@ def _write(out: Path, replayed: Replay, fixed: FloatArray | None) -> None:
         return
     try:
         figures: Any = importlib.import_module("keff.report.figures")
-        vega: Any = importlib.import_module("keff.report.vega")
+        vega: Any = importlib.import_module("keff.report.figures")
     except ImportError as error:
         raise missing_extra(error, "drawing the figure (or name a .md file)") from error
     vega.save(figures.policies(replayed.policies, fixed), out.with_suffix(""))

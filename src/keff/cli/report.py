@@ -11,12 +11,12 @@ import typer
 
 from keff.analysis.arms import compare
 from keff.analysis.estimates import Settings, analyze
-from keff.cli import _aim_options as a
-from keff.cli import _read_options as r
-from keff.cli import _write_options as w
+from keff.cli import _options as a
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli._console import print_json
-from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions, MoneyOptions
+from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.reading.several import open_records
 from keff.report.write import write_runs

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typer
 
-from keff.cli import _aim_options as a
 from keff.cli import _console
-from keff.cli import _read_options as r
-from keff.cli import _write_options as w
+from keff.cli import _options as a
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli._console import print_json
-from keff.cli._tables import write_all
+from keff.cli._study_plan import write_all
 from keff.paper.reproduce import GET, Reproducing, reproduce
 
 # A screenful: a folder that is not the published one misses everything.

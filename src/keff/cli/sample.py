@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.cli import _aim_options as a
-from keff.cli import _write_options as w
+from keff.cli import _options as a
+from keff.cli import _options as w
 from keff.cli._branches import read_branches, sample_under_policy
 from keff.cli._console import print_json, progress_console
-from keff.cli._grouped import grouped
+from keff.cli._options import grouped
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, check_whole, report
 from keff.errors import UsageError

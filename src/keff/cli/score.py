@@ -9,9 +9,9 @@ from pathlib import Path
 
 from keff import plugins
 from keff.cli import _console
-from keff.cli import _read_options as r
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli import _write_options as w
 from keff.cli._console import print_json
 from keff.errors import UsageError
 from keff.sampling.job import score

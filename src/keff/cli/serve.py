@@ -10,10 +10,10 @@ import json
 import numpy as np
 import typer
 
-from keff.cli import _serve_groups as options
 from keff.cli import _serve_options as o
-from keff.cli._grouped import grouped
-from keff.cli._serve_settings import SetPairs, read_settings
+from keff.cli import _serve_options as options
+from keff.cli._options import grouped
+from keff.cli._serve_options import SetPairs, read_settings
 from keff.plugins import missing_extra
 
 

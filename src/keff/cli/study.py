@@ -11,15 +11,22 @@ from typing import Annotated
 
 import typer
 
-from keff.cli import _aim_options as a
 from keff.cli import _console, _study_run
-from keff.cli import _read_options as r
+from keff.cli import _options as a
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli import _write_options as w
 from keff.cli._console import print_json
-from keff.cli._study_jobs import Place, refuse_undrawable
-from keff.cli._study_plan import confirm, forecast, show_forecast, show_status, status
-from keff.cli._tables import write_all
+from keff.cli._study_plan import (
+    Place,
+    confirm,
+    forecast,
+    refuse_undrawable,
+    show_forecast,
+    show_status,
+    status,
+    write_all,
+)
 from keff.errors import UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report

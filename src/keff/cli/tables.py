@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from keff.cli import _aim_options as a
-from keff.cli import _read_options as r
-from keff.cli import _write_options as w
+from keff.cli import _options as a
+from keff.cli import _options as r
+from keff.cli import _options as w
 from keff.cli._console import print_json
-from keff.cli._grouped import grouped
 from keff.cli._groups import LogOptions
+from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.files import write_text
 from keff.paper.tables import tables

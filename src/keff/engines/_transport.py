@@ -14,14 +14,9 @@ import httpx2
 
 from keff.errors import EngineError
 from keff.narrow import entries, fields
-from keff.protocol.address import Mask
-from keff.protocol.assemble import Assembler
-from keff.protocol.events import DONE, Events, data_of
-from keff.protocol.patience import pause
-from keff.protocol.refusals import Refusal, refusal_of
-from keff.protocol.reply import RepeatedError, choices_of, filtered_response
-from keff.protocol.unpack import ENCODINGS, Body, BodyError
-from keff.protocol.values import decoded
+from keff.protocol.reply import Assembler, RepeatedError, choices_of, filtered_response
+from keff.protocol.server import Mask, Refusal, pause, refusal_of
+from keff.protocol.values import DONE, ENCODINGS, Body, BodyError, Events, data_of, decoded
 
 T = TypeVar("T")
 

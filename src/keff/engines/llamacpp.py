@@ -29,12 +29,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import xllamacpp
 
 from keff.engine import Capabilities
-from keff.engines._context import Need, context_size
-from keff.engines._gguf import locate, sha256
+from keff.engines._local import Need, context_size, locate, sha256
 from keff.errors import EngineError, UsageError
-from keff.protocol.assemble import Assembler
-from keff.protocol.form import chat_body, template_thinking
-from keff.protocol.reply import choices_of, completions
+from keff.protocol.reply import Assembler, choices_of, completions
+from keff.protocol.request import chat_body, template_thinking
 from keff.records import Completion, Message, Sampling
 
 # Tokens of prompt and answer: those of the starter task fit.

@@ -24,11 +24,10 @@ from urllib.parse import urlsplit
 from keff.engine import Capabilities
 from keff.engines._transport import ServerAddress, Transport, UnsupportedError
 from keff.errors import EngineError, UsageError
-from keff.protocol.address import base_url as checked_url
-from keff.protocol.address import checked_key
-from keff.protocol.form import chat_body, effort_thinking, json_object, template_thinking
 from keff.protocol.reply import choices_of, completions
-from keff.protocol.sharing import Sharing
+from keff.protocol.request import Sharing, chat_body, effort_thinking, json_object, template_thinking
+from keff.protocol.server import base_url as checked_url
+from keff.protocol.server import checked_key
 from keff.records import Completion, Message, Sampling
 
 HOSTED = "api.openai.com"

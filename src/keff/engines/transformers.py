@@ -51,10 +51,9 @@ from transformers import (
 from transformers.utils import logging
 
 from keff.engine import Capabilities
-from keff.engines._gguf import locate
-from keff.engines._queue import Queue, Waiting
+from keff.engines._local import Queue, Waiting, locate
 from keff.errors import EngineError, UsageError
-from keff.protocol.tokens import summarize
+from keff.protocol.reply import summarize
 from keff.records import Completion, Message, Sampling
 
 

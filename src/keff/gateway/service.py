@@ -52,9 +52,9 @@ from keff.gateway.vote.shadows import Shadows
 from keff.gateway.vote.vote import Rules, Vote
 from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
-from keff.policy.log_odds import logprob_of
-from keff.protocol.sharing import Sharing
-from keff.protocol.tokens import summarize, token_logprobs
+from keff.policy.weighting import logprob_of
+from keff.protocol.reply import summarize, token_logprobs
+from keff.protocol.request import Sharing
 from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
 

@@ -11,8 +11,7 @@ from keff.errors import LogError
 from keff.log import UTF_16, LogInfo, Tell, is_utf16, unheard
 from keff.logs.parts.columns import Layout, lay_out, parse_columns
 from keff.logs.parts.lines import MOST_BLANK, TOO_BLANK
-from keff.logs.parts.rows import Row
-from keff.logs.parts.tabled import TableLog
+from keff.logs.parts.tabled import Row, TableLog
 from keff.logs.parts.values import optional_text
 from keff.records import Note
 

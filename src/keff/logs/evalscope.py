@@ -10,8 +10,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import Canonical, questions_of, verdict
 from keff.logs.parts.lines import Row, first_row, json_lines
-from keff.logs.parts.tasks import known_task
-from keff.logs.parts.values import inner
+from keff.logs.parts.values import inner, known_task
 from keff.records import Note
 
 

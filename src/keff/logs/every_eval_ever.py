@@ -10,8 +10,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import Canonical, questions_of
 from keff.logs.parts.lines import Row, first_row, json_lines, refusal
-from keff.logs.parts.tasks import known_task
-from keff.logs.parts.values import inner, optional_text
+from keff.logs.parts.values import inner, known_task, optional_text
 from keff.records import Note, stable_hash
 
 FIELDS = ("evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation")

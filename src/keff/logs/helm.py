@@ -10,8 +10,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.lines import whole_json
-from keff.logs.parts.tasks import known_task
-from keff.logs.parts.values import inner, number_or_none, optional_text
+from keff.logs.parts.values import inner, known_task, number_or_none, optional_text
 from keff.narrow import fields, items
 from keff.records import Note
 

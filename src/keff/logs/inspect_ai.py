@@ -11,10 +11,21 @@ from typing import cast
 
 from keff.errors import LogError
 from keff.log import Form, LogInfo, Question, Tell, unheard
-from keff.logs.parts.inspect_file import Sample, by_question, completion, epoch, header, prompt, refusal
-from keff.logs.parts.inspect_score import Scores, configuration, expected, is_whole, options
-from keff.logs.parts.tasks import known_task
-from keff.logs.parts.values import converted, count, gold_of, inner, number_or_none, optional_text
+from keff.logs.parts.inspect_log import (
+    Sample,
+    Scores,
+    by_question,
+    completion,
+    configuration,
+    epoch,
+    expected,
+    header,
+    is_whole,
+    options,
+    prompt,
+    refusal,
+)
+from keff.logs.parts.values import converted, count, gold_of, inner, known_task, number_or_none, optional_text
 from keff.records import Note
 
 # Questions from which it is told what the log's answers are.

@@ -9,8 +9,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Tell
 from keff.logs.parts.columns import Layout, lay_out, parse_columns
 from keff.logs.parts.lines import first_row, json_lines
-from keff.logs.parts.rows import Row, said_by
-from keff.logs.parts.tabled import TableLog
+from keff.logs.parts.tabled import Row, TableLog, said_by
 from keff.logs.parts.values import optional_text
 
 # First lines of formats that have readers of their own.

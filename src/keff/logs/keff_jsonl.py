@@ -23,7 +23,7 @@ from keff.logs.parts.lines import (
     parse,
     quick_rows,
 )
-from keff.logs.parts.rows import by_model, once_each, question_of, said_by
+from keff.logs.parts.tabled import by_model, once_each, question_of, said_by
 
 
 class KeffJsonl:

@@ -10,9 +10,8 @@ from typing import cast
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.parquet import columns_of, is_parquet, rows_of
-from keff.logs.parts.rows import once_each
-from keff.logs.parts.tasks import known_task
-from keff.logs.parts.values import gold_of, optional_text
+from keff.logs.parts.tabled import once_each
+from keff.logs.parts.values import gold_of, known_task, optional_text
 from keff.narrow import items
 
 NAME = re.compile(r"details_(.+?)_\d{4}-\d{2}-\d{2}T[\d.:-]+\.parquet")

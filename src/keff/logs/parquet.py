@@ -12,8 +12,7 @@ from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, only_part
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import Layout, lay_out, parse_columns
 from keff.logs.parts.parquet import columns_of, is_parquet, parts_of, rows_of
-from keff.logs.parts.rows import by_model, once_each, question_of, said_by, unpacked
-from keff.logs.parts.tabled import tabled
+from keff.logs.parts.tabled import by_model, once_each, question_of, said_by, tabled, unpacked
 from keff.logs.parts.values import optional_text
 
 # Columns of frames that have readers of their own.

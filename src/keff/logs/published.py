@@ -13,7 +13,7 @@ from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.lines import Row, first_row, json_lines, lines_of, quick_parse, refusal, torn
-from keff.logs.parts.rows import once_each
+from keff.logs.parts.tabled import once_each
 from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, truth, whole
 from keff.records import AnswerSpace
 

@@ -8,16 +8,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from keff.paper.layout import PaperBenchmark
-from keff.paper.records import ArmSample, align
+from keff.paper.records import ArmSample, PaperBenchmark, align
 from keff.records import Json, Result
 from keff.stats.branches.compare import ArmPlan, arm_draws, compare_arms
 from keff.stats.branches.slots import phi_audit, slot_cv
 from keff.stats.branches.weights import SlotWeighting, judge_weights, oracle_optimism
+from keff.stats.models.betabinomial import majority_prefix
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.choose import k_eff, k_eff_block
 from keff.stats.voting.correlation import anova_c, correlation_matrix, pearson_c, pooled_c
-from keff.stats.voting.diversity import k_eff, k_eff_block
-from keff.stats.voting.majority import majority_prefix
 
 # How an interval of the relative change is made.
 Resampling = Literal["rows", "paired_rho", "paired"]

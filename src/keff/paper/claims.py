@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from keff.paper import layout
+from keff.paper import records
 from keff.paper.records import ArmSample
 from keff.paper.saturation import table1
 from keff.records import Json
-from keff.stats.voting.majority import majority_prefix
+from keff.stats.models.betabinomial import majority_prefix
 
 Row = Mapping[str, Any]
 
@@ -253,7 +253,7 @@ def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> 
     """Return the ranges over Table 4 and Figure 2, where every row of them is there."""
     numbers: dict[str, Json] = {}
     rows = tables.get("table4", [])
-    if len(rows) == len(layout.SERIES):
+    if len(rows) == len(records.SERIES):
         values = {name: [row[name] for row in rows] for name in ADAPTIVE}
         numbers["adaptive_k"] = {
             **{f"{name}_least": _ends(known)[0] for name, known in values.items()},
@@ -263,7 +263,7 @@ def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> 
             ),
         }
     last = [row for row in figures.get("figure2", []) if row["k"] == LARGEST_K]
-    if len(last) == len([series for series in layout.SERIES if series.task == "gsm8k"]):
+    if len(last) == len([series for series in records.SERIES if series.task == "gsm8k"]):
         numbers["held_out"] = {
             f"{name}_{end}": value
             for name in ("bb_error", "binomial_error")
@@ -278,7 +278,7 @@ def from_matrix(table3: Rows, cells: Rows) -> dict[str, Json]:
     change = {row["benchmark"]: row["delta_rho"] for row in table3}
     for domain in ("QA", "Code"):
         own = [row["delta_rho"] for row in table3 if row["domain"] == domain]
-        if len(own) == sum(about.domain == domain for about in layout.BENCHMARKS.values()):
+        if len(own) == sum(about.domain == domain for about in records.BENCHMARKS.values()):
             numbers[f"domain_{domain}"] = {"delta_rho": sum(own) / len(own)}
     for name, benchmarks in RANGES.items():
         if all(benchmark in change for benchmark in benchmarks):
@@ -311,7 +311,7 @@ REFERENCE_VALUES = {
 
 def check_reference(root: Path, samples: Mapping[str, ArmSample]) -> tuple[list[Check], list[str]]:
     """Hold every number of the file that is known against the records; returns checks and problems."""
-    path = layout.find(root, layout.REFERENCE)
+    path = records.find(root, records.REFERENCE)
     if path is None:
         return [], []
     try:

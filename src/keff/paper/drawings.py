@@ -8,7 +8,7 @@ from typing import Any
 
 from keff.paper.reproduce import Reproduction
 from keff.paper.saturation import KS
-from keff.report import figures, vega
+from keff.report import figures
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -24,7 +24,7 @@ def draw(reproduction: Reproduction, out: Path) -> list[Path]:
     template slots.
     """
     specs = _saturation(reproduction) | _matrix(reproduction)
-    return vega.save_all({out / name: spec for name, spec in specs.items()})
+    return figures.save_all({out / name: spec for name, spec in specs.items()})
 
 
 def _saturation(reproduction: Reproduction) -> dict[str, figures.Spec]:

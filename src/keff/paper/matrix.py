@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keff.paper import layout
+from keff.paper import records
 from keff.paper.cell import FLOOR, CellNumbers, MatrixCell, Resampling
-from keff.paper.layout import PaperBenchmark
+from keff.paper.records import PaperBenchmark
 from keff.records import Json
-from keff.stats.branches.association import mann_whitney, pearson_test
+from keff.stats.branches.compare import mann_whitney, pearson_test
 
 CV_SPLIT = 0.225
 MV_SPLIT = 0.3
@@ -279,7 +279,7 @@ def _blocks(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
 
 
 def _domain_order(domain: str) -> tuple[int, str]:
-    return (layout.DOMAINS.index(domain) if domain in layout.DOMAINS else len(layout.DOMAINS)), domain
+    return (records.DOMAINS.index(domain) if domain in records.DOMAINS else len(records.DOMAINS)), domain
 
 
 def _mean(values: Sequence[float | None]) -> float:

@@ -1,4 +1,7 @@
-"""Read the published records into votes, and say everything that is wrong with them at once."""
+"""The published records: models, benchmarks, files, seeds and settings, read into votes.
+
+Whatever is wrong with them is said at once.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,140 @@ import numpy as np
 
 from keff.log import Question
 from keff.logs.published import Published, survey
-from keff.paper import layout
-from keff.paper.layout import Series
 from keff.reading.ballot import ballot
 from keff.reading.open import Opening, reading
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
+
+MODELS = {
+    "qwen05b": "Qwen-0.5B",
+    "qwen7b": "Qwen-7B",
+    "qwen32b": "Qwen-32B",
+    "llama8b": "Llama-8B",
+    "mistral7b": "Mistral-7B",
+    "qwen3_5_9b": "Qwen3.5-9B",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PaperBenchmark:
+    """One row of Table 3: its domain, its name and its answer space there."""
+
+    domain: str
+    label: str
+    space: str
+
+
+BENCHMARKS = {
+    "triviaqa": PaperBenchmark("QA", "TriviaQA", "open text"),
+    "hotpotqa": PaperBenchmark("QA", "HotpotQA", "open text"),
+    "arc_challenge": PaperBenchmark("Sci/MC", "ARC-C", "bounded (4)"),
+    "mmlu": PaperBenchmark("Sci/MC", "MMLU", "bounded (4)"),
+    "hellaswag": PaperBenchmark("Commonsense", "HellaSwag", "bounded (4)"),
+    "winogrande": PaperBenchmark("Commonsense", "WinoGrande", "binary (2)"),
+    "drop": PaperBenchmark("NLU", "DROP", "open text"),
+    "boolq": PaperBenchmark("NLU", "BoolQ", "binary (y/n)"),
+    "mbpp": PaperBenchmark("Code", "MBPP", "code pass/fail"),
+    "cruxeval": PaperBenchmark("Code", "CruxEval", "code pass/fail"),
+    "gsm8k": PaperBenchmark("Math", "GSM8K", "numeric"),
+    "math": PaperBenchmark("Math", "MATH", "numeric"),
+}
+# In the order of Table 8.
+DOMAINS = ("QA", "Sci/MC", "Commonsense", "NLU", "Code", "Math")
+
+SUFFIXES = {
+    "": ("gsm8k", "math"),
+    "_qa": ("hotpotqa",),
+    "_triviaqa": ("triviaqa",),
+    "_arc": ("arc_challenge",),
+    "_mmlu": ("mmlu",),
+    "_mbpp": ("mbpp",),
+    "_cruxeval": ("cruxeval",),
+    "_hellaswag": ("hellaswag",),
+    "_winogrande": ("winogrande",),
+    "_boolq": ("boolq",),
+    "_drop": ("drop",),
+}
+MATRIX_MODELS = ("qwen05b", "qwen7b", "qwen32b", "llama8b", "mistral7b")
+# The paper's five seeds, by which its files are named.
+SEEDS = (42, 123, 456, 789, 1024)
+SC, PT = "sc", "sc_prompttpl"
+
+# Paths per instance of the saturation study.
+SATURATION_K = 32
+# Instances per seed of the saturation study.
+SATURATION_INSTANCES = 100
+# Paths per instance of the model-by-task matrix.
+MATRIX_K = 8
+# Instances per seed of the model-by-task matrix.
+MATRIX_INSTANCES = 50
+# Token limit of the model-by-task matrix.
+MATRIX_TOKENS = 2048
+SAMPLING = {"temperature": 0.7, "top_p": 0.95}
+
+# Rows of the SC and the PT arm where they are not 250.
+PARTIAL = {
+    ("qwen7b", "math"): (226, 100),
+    ("qwen32b", "math"): (235, 100),
+    ("llama8b", "math"): (250, 201),
+    ("qwen7b", "mmlu"): (250, 124),
+    ("qwen32b", "mmlu"): (250, 158),
+    ("qwen7b", "mbpp"): (250, 223),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One saturation file: model, task, seeds, and the token limit of a path."""
+
+    model: str
+    task: str
+    seeds: tuple[int, ...]
+    max_new_tokens: int
+    folder: str = "sc_records"
+
+    @property
+    def file(self) -> str:
+        """The file's path below the folder of records."""
+        return f"{self.folder}/{self.model}_sc_kvar_v2_{self.task}.jsonl"
+
+    @property
+    def name(self) -> str:
+        """Model and task, such as ``qwen7b/gsm8k``."""
+        return f"{self.model}/{self.task}"
+
+
+REASONING = Series("qwen3_5_9b", "gsm8k", SEEDS[:3], 16384, "reasoning_records")
+# In the order of Table 4.
+SERIES = (
+    Series("qwen7b", "gsm8k", SEEDS, 1024),
+    Series("llama8b", "gsm8k", SEEDS, 1024),
+    Series("mistral7b", "gsm8k", SEEDS, 1024),
+    Series("llama8b", "hotpotqa", SEEDS[:3], 512),
+    Series("llama8b", "boolq", SEEDS[:3], 256),
+)
+
+REFERENCE = "reference/kvar_v2_exact_k.csv"
+
+
+def matrix_file(model: str, suffix: str) -> str:
+    """Return a matrix file's path below the folder of records."""
+    return f"capability_matrix/{model}_capgated{suffix}.jsonl"
+
+
+def matrix_files() -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return (file, model, tasks) of the 55 matrix files."""
+    return [
+        (matrix_file(model, suffix), model, tasks)
+        for model in MATRIX_MODELS
+        for suffix, tasks in SUFFIXES.items()
+    ]
+
+
+def find(root: Path, file: str) -> Path | None:
+    """Return where a file of the records is, or None."""
+    path = root / file
+    return path if path.is_file() else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,21 +179,21 @@ class Loaded:
 
 def load_series(root: Path, series: Series) -> Loaded:
     """Read one saturation file and check its shape, seeds and settings."""
-    wanted = {f"{series.task}/{layout.SC}": (layout.SATURATION_INSTANCES, series.seeds)}
-    settings = {**layout.SAMPLING, "max_new_tokens": series.max_new_tokens}
-    return _load(root, series.file, layout.SATURATION_K, wanted, settings)
+    wanted = {f"{series.task}/{SC}": (SATURATION_INSTANCES, series.seeds)}
+    settings = {**SAMPLING, "max_new_tokens": series.max_new_tokens}
+    return _load(root, series.file, SATURATION_K, wanted, settings)
 
 
 def load_matrix(root: Path, file: str, model: str, tasks: Sequence[str]) -> Loaded:
     """Read one matrix file: both arms of its tasks."""
     wanted: dict[str, tuple[int | None, tuple[int, ...]]] = {}
     for task in tasks:
-        partial = layout.PARTIAL.get((model, task), (250, 250))
-        for method, rows in zip((layout.SC, layout.PT), partial, strict=True):
-            full = layout.MATRIX_INSTANCES if rows == len(layout.SEEDS) * layout.MATRIX_INSTANCES else None
-            wanted[f"{task}/{method}"] = (full, layout.SEEDS)
-    settings = {**layout.SAMPLING, "max_new_tokens": layout.MATRIX_TOKENS}
-    return _load(root, file, layout.MATRIX_K, wanted, settings)
+        partial = PARTIAL.get((model, task), (250, 250))
+        for method, rows in zip((SC, PT), partial, strict=True):
+            full = MATRIX_INSTANCES if rows == len(SEEDS) * MATRIX_INSTANCES else None
+            wanted[f"{task}/{method}"] = (full, SEEDS)
+    settings = {**SAMPLING, "max_new_tokens": MATRIX_TOKENS}
+    return _load(root, file, MATRIX_K, wanted, settings)
 
 
 def align(first: ArmSample, second: ArmSample) -> tuple[ArmSample, ArmSample]:
@@ -109,7 +240,7 @@ def _load(
             problems.append(f"{path}: {part} must have K={k} in every line: not used")
         else:
             problems += _check_shape(path, part, rows, *wanted[part])
-            parts[part] = _sample(path, rows, with_answers=k == layout.SATURATION_K)
+            parts[part] = _sample(path, rows, with_answers=k == SATURATION_K)
     problems += [f"{path}: the part {part} is missing" for part in wanted if part not in by_part]
     return Loaded(file, parts, tuple(problems))
 

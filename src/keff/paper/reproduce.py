@@ -16,7 +16,7 @@ import numpy as np
 
 from keff.errors import LogError
 from keff.files import write_text
-from keff.paper import claims, layout, matrix, saturation
+from keff.paper import claims, matrix, records, saturation
 from keff.paper.cell import CellPlace, MatrixCell, measure
 from keff.paper.claims import check_reference
 from keff.paper.page import differences
@@ -81,11 +81,11 @@ def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
     if not root.is_dir():
         raise LogError(f"{root} is not a folder with the published records: {GET}")
     result = Reproduction()
-    files = [series.file for series in (*layout.SERIES, layout.REASONING)]
-    files += [file for file, _, _ in layout.matrix_files()]
-    result.missing = [file for file in files if layout.find(root, file) is None]
-    if layout.find(root, layout.REFERENCE) is None:
-        result.missing.append(layout.REFERENCE)
+    files = [series.file for series in (*records.SERIES, records.REASONING)]
+    files += [file for file, _, _ in records.matrix_files()]
+    result.missing = [file for file in files if records.find(root, file) is None]
+    if records.find(root, records.REFERENCE) is None:
+        result.missing.append(records.REFERENCE)
     samples, cells = _read(root, how, result)  # and the saturation tables, meanwhile
     if not samples and not cells:
         wrong = f"; {len(result.problems)} problems, first: {result.problems[0]}" if result.problems else ""
@@ -137,8 +137,8 @@ def _read(
 
     What the saturation records give is filled in while other processes are still at the matrix.
     """
-    series = [known for known in (*layout.SERIES, layout.REASONING) if layout.find(root, known.file)]
-    matrices = [known for known in layout.matrix_files() if layout.find(root, known[0])]
+    series = [known for known in (*records.SERIES, records.REASONING) if records.find(root, known.file)]
+    matrices = [known for known in records.matrix_files() if records.find(root, known[0])]
     processes = how.processes or min(os.cpu_count() or 1, 8)
     # The largest file first, so that no process is left alone with it at the end.
     series.sort(key=lambda known: -(root / known.file).stat().st_size)
@@ -157,17 +157,17 @@ def _read(
     for some, problems in cells_read:
         cells += some
         result.problems += problems
-    labels = list(layout.BENCHMARKS.values())
+    labels = list(records.BENCHMARKS.values())
     return samples, sorted(cells, key=lambda cell: labels.index(cell.place.benchmark))
 
 
 def _samples(
-    series: Sequence[layout.Series], loaded: Sequence[Loaded], result: Reproduction
+    series: Sequence[records.Series], loaded: Sequence[Loaded], result: Reproduction
 ) -> dict[str, ArmSample]:
     samples: dict[str, ArmSample] = {}
     for known, load in zip(series, loaded, strict=True):
         result.problems += load.problems
-        part = load.parts.get(f"{known.task}/{layout.SC}")
+        part = load.parts.get(f"{known.task}/{records.SC}")
         if part is not None:
             samples[known.name] = part
     return samples
@@ -178,18 +178,18 @@ def _measure(
 ) -> tuple[list[MatrixCell], tuple[str, ...]]:
     load: Loaded = load_matrix(root, file, model, tasks)
     cells: list[MatrixCell] = []
-    order = list(layout.BENCHMARKS)
+    order = list(records.BENCHMARKS)
     for task in tasks:
-        place = CellPlace(layout.MODELS[model], layout.BENCHMARKS[task])
-        rng = np.random.default_rng([how.seed, 3, order.index(task), layout.MATRIX_MODELS.index(model)])
-        arms = [load.parts.get(f"{task}/{method}") for method in (layout.SC, layout.PT)]
+        place = CellPlace(records.MODELS[model], records.BENCHMARKS[task])
+        rng = np.random.default_rng([how.seed, 3, order.index(task), records.MATRIX_MODELS.index(model)])
+        arms = [load.parts.get(f"{task}/{method}") for method in (records.SC, records.PT)]
         if arms[0] is not None and arms[1] is not None:
             cells.append(measure(place, (arms[0], arms[1]), how.replicates, rng))
     return cells, load.problems
 
 
 def _saturation(result: Reproduction, samples: Mapping[str, ArmSample], how: Reproducing) -> None:
-    entries = [_entry(series, samples[series.name]) for series in layout.SERIES if series.name in samples]
+    entries = [_entry(series, samples[series.name]) for series in records.SERIES if series.name in samples]
     gsm8k = [entry for entry in entries if entry.task == TABLE_2]
     if "qwen7b/gsm8k" in samples:
         result.tables["table1"] = saturation.table1(samples["qwen7b/gsm8k"])
@@ -200,15 +200,15 @@ def _saturation(result: Reproduction, samples: Mapping[str, ArmSample], how: Rep
         result.figures["figure2"] = saturation.figure2(gsm8k)
     if entries:
         result.tables["table4"] = saturation.table4(entries, how.replicates, how.seed)
-    sample = samples.get(layout.REASONING.name)
+    sample = samples.get(records.REASONING.name)
     if sample is not None:
         result.tables["table9"] = saturation.table9(sample)
         result.headline["reasoning"] = saturation.reasoning(sample, how.replicates, how.seed)
 
 
-def _entry(series: layout.Series, sample: ArmSample) -> SeriesEntry:
-    about = layout.BENCHMARKS[series.task]
-    return SeriesEntry(layout.MODELS[series.model], f"{about.label} ({about.domain})", sample)
+def _entry(series: records.Series, sample: ArmSample) -> SeriesEntry:
+    about = records.BENCHMARKS[series.task]
+    return SeriesEntry(records.MODELS[series.model], f"{about.label} ({about.domain})", sample)
 
 
 def _matrix(result: Reproduction, cells: Sequence[MatrixCell]) -> None:

@@ -12,22 +12,21 @@ import numpy as np
 from keff.paper.records import ArmSample
 from keff.records import Json
 from keff.stats.branches.compare import c_from_totals, row_sums
-from keff.stats.inference.intervals import interval_c, interval_mean
-from keff.stats.inference.resampling import group_sums, resampled_totals
-from keff.stats.models.betabinomial import majority_beta_binomial
-from keff.stats.scores.runs import cross_run_c
-from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting import choose
-from keff.stats.voting.choose import k_star
-from keff.stats.voting.correlation import anova_c, correctness_agreement, pearson_c, pooled_c, second_order_c
-from keff.stats.voting.diversity import ceiling, k_eff, percent_of_ceiling
-from keff.stats.voting.majority import (
+from keff.stats.influence import cross_run_c
+from keff.stats.intervals import interval_c, interval_mean
+from keff.stats.models.betabinomial import (
     majority_at_k,
     majority_at_k_items,
+    majority_beta_binomial,
     majority_binomial,
     majority_prefix,
     majority_prefix_items,
 )
+from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting import choose
+from keff.stats.voting.choose import ceiling, k_eff, k_star, percent_of_ceiling
+from keff.stats.voting.correlation import anova_c, correctness_agreement, pearson_c, pooled_c, second_order_c
 from keff.stats.voting.plurality import plurality_at_k
 
 # K0 = 4: the paper's pilot.

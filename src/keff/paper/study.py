@@ -16,20 +16,19 @@ import numpy as np
 from keff import plugins
 from keff.errors import KeffError, UsageError
 from keff.log import LogInfo, Question, find_log
-from keff.paper import layout, matrix, saturation
+from keff.paper import matrix, records, saturation
 from keff.paper.cell import CellPlace, MatrixCell, measure
-from keff.paper.layout import PaperBenchmark
-from keff.paper.records import ArmSample, cut_is_wrong, diversity
+from keff.paper.records import ArmSample, PaperBenchmark, cut_is_wrong, diversity
 from keff.paper.reproduce import Reproducing, Reproduction
 from keff.paper.saturation import PILOT_K, SeriesEntry
 from keff.reading.ballot import ballot
 from keff.reading.open import Opening, naming, reading
 from keff.sampling.cells import settings
 from keff.sampling.grid import PAIRED, ArmEntry, Cell, ModelEntry, Study, TaskEntry, cells
-from keff.stats.inference.intervals import interval_c
+from keff.stats.intervals import interval_c
+from keff.stats.models.betabinomial import majority_at_k
+from keff.stats.voting.choose import ceiling, k_eff
 from keff.stats.voting.correlation import anova_c
-from keff.stats.voting.diversity import ceiling, k_eff
-from keff.stats.voting.majority import majority_at_k
 from keff.stats.voting.plurality import plurality_at_k
 
 
@@ -331,7 +330,7 @@ def _label(model: ModelEntry) -> str:
 
 
 def _labels(task: TaskEntry) -> PaperBenchmark:
-    known = layout.BENCHMARKS.get(task.name)
+    known = records.BENCHMARKS.get(task.name)
     if known is not None and plugins.has("task", task.name):
         return known
     return PaperBenchmark(task.domain, task.label or task.name, task.space)

@@ -14,9 +14,9 @@ from keff.paper.records import ArmSample
 from keff.paper.saturation import PILOT_K, SeriesEntry, operating_point, rho
 from keff.reading.open import Record
 from keff.report.tables import Column, Table
-from keff.stats.inference.intervals import interval_c
-from keff.stats.voting.diversity import ceiling, k_eff
-from keff.stats.voting.majority import majority_at_k
+from keff.stats.intervals import interval_c
+from keff.stats.models.betabinomial import majority_at_k
+from keff.stats.voting.choose import ceiling, k_eff
 from keff.stats.voting.plurality import plurality_at_k
 
 Row = Mapping[str, Any]

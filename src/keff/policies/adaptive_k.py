@@ -9,7 +9,7 @@ from keff.policies import fixed
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.inference.intervals import interval_c, majority_fits
+from keff.stats.intervals import interval_c, majority_fits
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_star, k_star_conservative, k_within_probably
 from keff.stats.voting.correlation import pooled_c

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.policies._branches import parts_of
 from keff.policies._table import TablePolicy, lookahead
 from keff.policy import Need, Policy, PolicySpec, Sample, Stop, View, parse_policy
-from keff.policy.spec import MAX_CAP
+from keff.policy.spec import MAX_CAP, parts_of
 
 Keep = Literal["votes", "fresh"]
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.policies._table import beats_half, check_value
+from keff.policies._table import beats_half, check_value, log_rising
 from keff.policy import Need, Policy, Sample, Stop, View, tally
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.models.top_two import log_rising
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.draws import Draws
 

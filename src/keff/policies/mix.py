@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from keff.errors import PolicyError
-from keff.policies._branches import parts_of
 from keff.policy import Need, Policy, Sample, Stop, View
-from keff.policy.spec import MAX_CAP
+from keff.policy.spec import MAX_CAP, parts_of
 
 # Sums of weights this close, as a share of all weight, are a tie: rounding never decides one.
 TIE = 1e-9

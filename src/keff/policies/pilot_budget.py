@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keff.errors import PolicyError
-from keff.policies._table import TablePolicy, check_value
+from keff.policies._table import GENERIC, TablePolicy, check_value, log_rising, top_two_lead
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.models.top_two import GENERIC, log_rising, top_two_lead
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws

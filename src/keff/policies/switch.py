@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View
-from keff.policy.log_odds import Calibrated, leader_of
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.weighting import Calibrated, leader_of
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.draws import Draws, at
 

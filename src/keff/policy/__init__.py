@@ -16,10 +16,18 @@ from typing import Any
 
 from keff import plugins
 from keff.errors import PluginError, PolicyError
-from keff.policy.giving_up import gave_up, giving_up
-from keff.policy.in_flight import InFlight, RunningVote, cancel_running, fly, in_flight, in_flight_of
-from keff.policy.log_odds import Calibrated, LogOddsVote, calibrated, checked_name, with_calibrations
-from keff.policy.over import part_of
+from keff.policy.drawing import (
+    InFlight,
+    InWaves,
+    RunningVote,
+    cancel_running,
+    fly,
+    gave_up,
+    giving_up,
+    in_flight,
+    in_flight_of,
+    in_waves,
+)
 from keff.policy.spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
 from keff.policy.view import (
     Branching,
@@ -35,8 +43,15 @@ from keff.policy.view import (
     WeightKind,
     tally,
 )
-from keff.policy.vote import ConfidenceVote
-from keff.policy.waves import InWaves, in_waves
+from keff.policy.weighting import (
+    Calibrated,
+    ConfidenceVote,
+    LogOddsVote,
+    calibrated,
+    checked_name,
+    part_of,
+    with_calibrations,
+)
 from keff.stats.votes import CONFIDENCE
 from keff.stats.voting.calibration import Calibration
 

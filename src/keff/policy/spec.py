@@ -1,4 +1,4 @@
-"""The grammar of policy strings: ``name``, ``name:value`` or ``name:value,key=value,...``.
+"""The grammar of policy strings: ``name``, ``name:value`` or ``name:value,key=value,...``, and of branches.
 
 Commas and equals signs inside parentheses belong to the value:
 ``cascade:SMALL(lead_k:2,cap=3)/LARGE(fixed:8)`` is one value of the policy ``cascade``. Nothing here makes a
@@ -159,3 +159,34 @@ def _flat(value: str) -> str:
     while (shorter := _INNERMOST.sub("", value)) != value:
         value = shorter
     return value.replace("/", " / ")
+
+
+NAME = re.compile(r"[\w.-]+")
+PART = re.compile(r"([\w.-]+)\(([^()]*)\)")
+
+
+def parts_of(policy: str, value: object) -> list[tuple[str, str]]:
+    """Split ``SMALL(lead_k:2,cap=3)/LARGE(fixed:1)`` into its names and what stands in parentheses.
+
+    Raises PolicyError for anything else, and for a duplicate name.
+    """
+    if not isinstance(value, str) or not value:
+        raise PolicyError(f"{policy} needs its branches: {policy}:SMALL(...)/LARGE(...)")
+    parts: list[tuple[str, str]] = []
+    for text in value.split("/"):
+        match = PART.fullmatch(text.strip())
+        if match is None:
+            raise PolicyError(
+                f"{policy}: write {text!r} as NAME(...), with letters, digits, '_', '.' or '-' in NAME"
+            )
+        parts.append((match[1], match[2]))
+    names = [name for name, _ in parts]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise PolicyError(f"{policy}: duplicate branch {repeated}; a question never returns to a branch")
+    return parts
+
+
+def branch_name(text: str) -> str:
+    """Return a name of a branch made of any text: what does not fit becomes '-'."""
+    return "-".join(NAME.findall(text)) or "branch"

@@ -1,15 +1,125 @@
-"""Read chat responses of OpenAI-compatible servers into completions; pure."""
+"""Read chat responses of OpenAI-compatible servers into completions, whole or in chunks; pure.
+
+How many tokens an answer took: one path in a request, the server's ``usage``. Several paths: the entries of
+each path's log-probabilities, because some servers' usage counts the first path only; what a usage sum holds
+beyond that (hidden thinking)
+is divided by the length of the hidden text. Several paths without log-probabilities: the usage sum divided
+by the length of text. Neither: one token per four characters. A count that cannot be right (negative, a text,
+10^30) is taken as missing, and the completion says that its tokens are an estimate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
 
 from keff.errors import EngineError
-from keff.narrow import entries, fields
-from keff.protocol.refusals import FATAL, PASSING
-from keff.protocol.tokens import Choice, counts_of, reasoning_of, summarize, token_counts, token_logprobs
-from keff.protocol.values import Object, storable, text_of, words
-from keff.records import Completion, FinishReason
+from keff.narrow import entries, fields, items
+from keff.protocol.server import FATAL, PASSING
+from keff.protocol.values import Object, count, is_logprob, storable, text_of, words
+from keff.records import Completion, FinishReason, Logprobs
+
+Choice = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The tokens of one response; ``output`` is None where the server gives no number that can be right.
+
+    ``odd`` says that it gave something else than a number of tokens.
+    """
+
+    prompt: int = 0
+    cached: int = 0
+    output: int | None = None
+    odd: bool = False
+
+
+NOTHING = Counts()
+
+
+def counts_of(usage: object) -> Counts:
+    """Return the counts of a response's ``usage``."""
+    if usage is None:
+        return NOTHING
+    stated = fields(usage)
+    asked, more, gave = (
+        stated.get("prompt_tokens"),
+        stated.get("prompt_tokens_details"),
+        stated.get("completion_tokens"),
+    )
+    reused = None if more is None else fields(more).get("cached_tokens")
+    prompt, cached, output = count(asked), count(reused), count(gave)
+    odd = (
+        not isinstance(usage, dict)
+        or (prompt is None and asked is not None)
+        or (cached is None and reused is not None)
+        or (output is None and gave is not None)
+    )
+    return Counts(prompt or 0, min(cached or 0, prompt or 0), output, odd)
+
+
+def summarize(logprobs: Iterable[float]) -> Logprobs | None:
+    """Summarise the token log-probabilities of one path; None when there are none.
+
+    ``bottom`` is the mean of the lowest tenth, of at least one token. Values that are not finite are left
+    out.
+    """
+    known = sorted(filter(math.isfinite, logprobs))
+    if not known:
+        return None
+    tenth = known[: math.ceil(len(known) / 10)]
+    total = math.fsum(known)
+    return Logprobs(total / len(known), math.fsum(tenth) / len(tenth), total)
+
+
+def token_logprobs(choice: Choice) -> list[float]:
+    """Return the log-probability of each generated token, as far as the server gives them."""
+    content = fields(choice.get("logprobs")).get("content")
+    try:
+        # By far the most of a long answer is this list: no check per entry where it is as it should be.
+        values: list[Any] = [entry["logprob"] for entry in cast("list[Any]", content)]
+    except (TypeError, KeyError):
+        values = [entry.get("logprob") for entry in entries(content)]
+    if set(map(type, values)) == {float} and is_logprob(min(values)) and is_logprob(max(values)):
+        return values
+    return [float(value) for value in values if is_logprob(value)]
+
+
+def token_counts(choices: Sequence[Choice], usage: int | None) -> list[int]:
+    """Return how many tokens each choice took; see the module for the rule."""
+    if len(choices) == 1 and usage is not None:
+        return [usage]
+    counts = [len(token_logprobs(choice)) for choice in choices]
+    hidden = [len(reasoning_of(fields(choice["message"]))) for choice in choices]
+    if all(counts):
+        extra = max(0, (usage or 0) - sum(counts))
+        return [number + more for number, more in zip(counts, apportion(extra, hidden), strict=True)]
+    lengths = [
+        len(text_of(fields(choice["message"]).get("content"))) + more
+        for choice, more in zip(choices, hidden, strict=True)
+    ]
+    return apportion(usage, lengths) if usage is not None else [math.ceil(length / 4) for length in lengths]
+
+
+def reasoning_of(message: Mapping[str, object]) -> str:
+    """Return the hidden thinking that a server keeps apart."""
+    return text_of(message.get("reasoning_content") or message.get("reasoning"))
+
+
+def apportion(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide ``total`` into whole parts in proportion to ``weights`` (equally when they are all zero)."""
+    shares = weights if any(weights) else [1] * len(weights)
+    bounds = [0]
+    for share in shares:
+        bounds.append(bounds[-1] + share)
+    cuts = [total * bound // bounds[-1] for bound in bounds]
+    return [after - before for before, after in pairwise(cuts)]
+
 
 FINISH: dict[str, FinishReason] = {
     "stop": "stop",
@@ -106,3 +216,78 @@ def filtered_response(said: str, n: int) -> Object:
     """Return the response that n paths stand for whose request a content filter stopped."""
     choice = {"message": {"content": "", "refusal": said}, "finish_reason": "content_filter"}
     return {"choices": [{"index": index, **choice} for index in range(n)], "usage": {"completion_tokens": 0}}
+
+
+# More calls of tools in one message are an error of the server.
+MOST_CALLS = 256
+
+
+class Assembler:
+    """Takes chunks and gives the response."""
+
+    def __init__(self) -> None:
+        self._choices: dict[int, Object] = {}
+        self._ends: Counter[int] = Counter()
+        self._head: Object = {}
+        self._usage: object = None
+        self._error: object = None
+
+    def take(self, chunk: Mapping[str, object]) -> None:
+        """Add one chunk; raises EngineError for one that belongs to no path."""
+        self._error = chunk.get("error") or self._error
+        if not self._head:
+            self._head = {name: value for name, value in chunk.items() if name != "choices"}
+        self._usage = chunk.get("usage") or self._usage
+        for part in entries(chunk.get("choices")):
+            index = part.get("index", 0)
+            if not isinstance(index, int):
+                raise EngineError("the server's stream has a malformed choice")
+            empty: Object = {"message": {"content": ""}, "logprobs": {"content": []}}
+            choice = self._choices.setdefault(index, {"index": index, **empty, "finish_reason": None})
+            self._ends[index] += part.get("finish_reason") is not None
+            _add_delta(choice, part)
+
+    def response(self) -> Object:
+        """Return the whole response; raises EngineError when it broke off before a path's end.
+
+        A choice that ends twice is two paths mixed into one: RepeatedError.
+        """
+        if self._error is None and not all(self._ends[index] for index in self._choices):
+            raise EngineError("the server closed the connection in the middle of a path")
+        if max(self._ends.values(), default=0) > 1:
+            raise RepeatedError("the server's stream ends a choice twice")
+        told = {"choices": list(self._choices.values()), "usage": self._usage, "error": self._error}
+        return {**self._head, **told}
+
+
+def _add_delta(choice: Object, part: Mapping[str, object]) -> None:
+    delta = fields(part.get("delta"))
+    message = fields(choice["message"])
+    for name, value in (
+        ("content", text_of(delta.get("content"))),
+        ("reasoning_content", reasoning_of(delta)),
+        ("refusal", words(delta.get("refusal"))),
+    ):
+        if value:
+            message[name] = text_of(message.get(name)) + value
+    for call in entries(delta.get("tool_calls")):
+        _add_call(message, call)
+    # In place: a path of many thousand tokens has as many chunks.
+    items(fields(choice["logprobs"])["content"]).extend(entries(fields(part.get("logprobs")).get("content")))
+    choice["finish_reason"] = part.get("finish_reason") or choice["finish_reason"]
+
+
+def _add_call(message: Object, part: Mapping[str, object]) -> None:
+    """Add a piece of a tool call: its name comes once, its arguments bit by bit."""
+    calls = entries(message.setdefault("tool_calls", []))
+    place = part.get("index", 0)
+    while isinstance(place, int) and len(calls) <= place < MOST_CALLS:
+        calls.append({"type": "function", "function": {"name": "", "arguments": ""}})
+    if not isinstance(place, int) or not 0 <= place < len(calls):
+        raise EngineError("the server's stream has a malformed tool call")
+    message["tool_calls"] = calls
+    call, function, more = calls[place], fields(calls[place].get("function")), fields(part.get("function"))
+    call |= {name: part[name] for name in ("id", "type") if part.get(name)}
+    for name in ("name", "arguments"):
+        function[name] = text_of(function.get(name)) + (words(more.get(name)) or "")
+    call["function"] = function

@@ -1,9 +1,15 @@
-"""JSON of others, read so that whatever comes can be counted, stored and sent on."""
+"""Bytes of others, read so that whatever comes can be counted, stored and sent on: JSON, events, gzip.
+
+Server-sent events are read as chat servers write them: one ``data`` line per event, events divided by an
+empty line. Compressed bodies are unpacked within bounds: 64 KiB of gzip can hold 64 MiB of zeros.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+import zlib
 from typing import TypeAlias, cast
 
 from keff.narrow import entries
@@ -112,3 +118,96 @@ def count(value: object) -> int | None:
 def is_logprob(value: object) -> bool:
     """Return whether a value is a finite log-probability (a rounding error above 0 is allowed)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and LOWEST_LOGPROB <= value <= 1e-3
+
+
+DONE = b"[DONE]"
+_GAP = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+
+
+# Bytes of one event: what is longer is given in pieces, which are no events.
+LONGEST_EVENT = 4 * 2**20
+
+
+class Events:
+    """Cuts bytes into events, as they come; takes time in proportion to the bytes, and bounded memory."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._searched = 0
+
+    def feed(self, part: bytes) -> list[bytes]:
+        """Return the events that are whole now, as they were written, with the empty line that ends each."""
+        self._rest += part
+        events: list[bytes] = []
+        start = 0
+        # An empty line may have begun in what was searched before.
+        for gap in _GAP.finditer(self._rest, max(0, self._searched - 3)):
+            events.append(bytes(self._rest[start : gap.end()]))
+            start = gap.end()
+        if len(self._rest) - start > LONGEST_EVENT:
+            events.append(bytes(self._rest[start:]))
+            start = len(self._rest)
+        del self._rest[:start]
+        self._searched = len(self._rest)
+        return events
+
+    @property
+    def rest(self) -> bytes:
+        """The bytes of an event that has not ended."""
+        return bytes(self._rest)
+
+
+def data_of(event: bytes) -> bytes:
+    """Return the data of an event; empty for a comment."""
+    lines = (line for line in event.splitlines() if line.startswith(b"data:"))
+    return b"\n".join(line[5:].removeprefix(b" ") for line in lines)
+
+
+# What is asked for in ``Accept-Encoding``.
+ENCODINGS = "gzip, deflate"
+
+# Bytes of one answer, unpacked or sent plain.
+LARGEST = 64 * 2**20
+
+# An answer may unpack to so many times its size; the first ``FREE`` bytes may come of anything. JSON with
+# log-probabilities packs 10 to 20 times; a model that repeats one word for ever packs better, but is short.
+RATIO, FREE = 200, 4 * 2**20
+
+
+class BodyError(ValueError):
+    """A body is too large, not what its encoding says, or in an encoding that was not asked for."""
+
+
+class Body:
+    """Gathers the parts of one body, unpacked. Raises BodyError as soon as it is too large."""
+
+    def __init__(self, encoding: str | None, largest: int = LARGEST) -> None:
+        kind = (encoding or "identity").strip().lower()
+        if kind not in ("identity", "gzip", "x-gzip", "deflate"):
+            raise BodyError("it is compressed in a way that was not asked for")
+        self._largest, self._came, self._gave = largest, 0, 0
+        # 32 added to the window size finds out whether a header is gzip's or zlib's.
+        self._inflate = None if kind == "identity" else zlib.decompressobj(zlib.MAX_WBITS + 32)
+
+    def take(self, part: bytes) -> bytes:
+        """Return what a part holds."""
+        self._came += len(part)
+        if self._inflate is None:
+            self._gave += len(part)
+            if self._gave > self._largest:
+                raise BodyError(f"it is larger than {self._largest} bytes")
+            return part
+        room = min(self._largest, max(FREE, RATIO * self._came)) - self._gave
+        try:
+            plain = self._inflate.decompress(part, room + 1)
+        except zlib.error:
+            raise BodyError("it is not compressed as it says") from None
+        self._gave += len(plain)
+        if len(plain) > room:
+            raise BodyError("it unpacks to more than an answer can hold")
+        return plain
+
+    def end(self) -> None:
+        """Check that nothing is missing."""
+        if self._inflate is not None and self._came and not self._inflate.eof:
+            raise BodyError("it was cut short")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from keff.errors import UsageError
 from keff.log import NAMED, LogInfo, Question
-from keff.logs.parts.rows import question_of
+from keff.logs.parts.tabled import question_of
 from keff.reading.ballot import Ballot, Reading
 from keff.reading.open import Record
 from keff.stats.votes import Votes

@@ -17,7 +17,7 @@ from keff.logs.parts.bulk import text_hash
 from keff.logs.parts.coding import Coded
 from keff.logs.parts.values import rating
 from keff.records import Note
-from keff.stats.inference.resampling import numbers_of
+from keff.stats.resampling import numbers_of
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 

@@ -18,7 +18,7 @@ from keff.reading.admit import chosen_paths
 from keff.reading.ballot import Ballot
 from keff.reading.copies import LARGEST, answer_cells, copies
 from keff.records import Note
-from keff.stats.inference.resampling import group_sums
+from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray
 
 # Records are many, and a false alarm refuses a good one: far below 1 in a million.

@@ -26,7 +26,7 @@ from keff.reading.ballot import (
     read_again,
     scored,
 )
-from keff.stats.inference.resampling import numbers_of
+from keff.stats.resampling import numbers_of
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.alike import dense_codes
 

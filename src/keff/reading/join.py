@@ -14,7 +14,7 @@ import numpy as np
 from keff.errors import LogError, UsageError
 from keff.log import Question
 from keff.logs.parts.coding import Coded
-from keff.policies._branches import branch_name
+from keff.policy.spec import branch_name
 from keff.reading.admit import chosen_paths
 from keff.reading.ballot import Ballot, HeldColumns
 from keff.reading.bulk import Lazy

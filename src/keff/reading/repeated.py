@@ -17,8 +17,8 @@ from keff.reading.open import Opening, Record, by_columns, gathered, naming, rec
 from keff.reading.several import logs_in, one_model, parts_of
 from keff.records import Note
 from keff.sampling import RUN_FILE
-from keff.stats.inference.resampling import numbers_of
-from keff.stats.scores.repeats import Repeats
+from keff.stats.repeats import Repeats
+from keff.stats.resampling import numbers_of
 from keff.stats.votes import Votes
 
 # Notes of a record that does not use every repeat of its questions.

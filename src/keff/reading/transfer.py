@@ -14,7 +14,7 @@ from typing import Literal
 from keff.errors import LogError, StoreError, UsageError
 from keff.files import whole
 from keff.log import Log, LogInfo, Question, find_log
-from keff.logs.parts.rows import KNOWN
+from keff.logs.parts.tabled import KNOWN
 from keff.logs.run import BRANCHES, CACHED_TOKENS, CONFIDENCES, PROMPT_TOKENS, SECONDS
 from keff.plugins import missing_extra
 from keff.reading.admit import Admission

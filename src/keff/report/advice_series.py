@@ -8,8 +8,8 @@ from string import ascii_lowercase
 
 import numpy as np
 
+from keff.analysis.results.decision import CurvePoint
 from keff.analysis.results.estimates import Analysis
-from keff.analysis.results.money import CurvePoint
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.records import Interval
 from keff.report.series import Datasets, Row, Rows, ahead_row, limits, plurality_ahead, rounded, shown_ks

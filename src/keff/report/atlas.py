@@ -16,11 +16,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from keff import files
 from keff.analysis.atlas import TODAY, AtlasEntry
-from keff.analysis.results.decision_words import points
+from keff.analysis.results.words import points
 from keff.errors import UsageError
 from keff.records import Interval, Json, Result, number, plain
-from keff.report.figures import Spec, dressed, layer, quantity, series
-from keff.report.vega import save
+from keff.report.figures import Spec, dressed, layer, quantity, save, series
 
 # Points on a side of each panel.
 SIDE = 290

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from keff import files
 from keff.analysis.mix.findings import MixFindings, PlanLine, short
-from keff.analysis.results.decision_words import points
+from keff.analysis.results.words import points
 from keff.records import Interval, number
 from keff.report.template import filled
 

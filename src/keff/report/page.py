@@ -23,15 +23,14 @@ from keff import files
 from keff.analysis.atlas import single
 from keff.analysis.combine import slot_table
 from keff.analysis.results.comparison import Comparison
-from keff.analysis.results.decision_words import points
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.estimates import Limits as Ends
 from keff.analysis.results.replay import Replay
+from keff.analysis.results.words import points
 from keff.reading.open import Record
 from keff.records import Interval
 from keff.report import advice_series, series
-from keff.report.alternatives import alternatives
-from keff.report.headline import Headline, arms_sentence, headline
+from keff.report.headline import Headline, alternatives, arms_sentence, headline
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
 from keff.report.series import fixed, pair, percent, within
 from keff.report.specs import specs

@@ -8,13 +8,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keff.analysis.results.combination import Slot
-from keff.analysis.results.comparison import Comparison
+from keff.analysis.results.comparison import Comparison, Slot
 from keff.analysis.results.estimates import Analysis
 from keff.records import Interval, number
 from keff.stats.models.betabinomial import betabinom_logpmf, majority_curve, majority_limit
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.diversity import k_eff
+from keff.stats.voting.choose import k_eff
 
 
 def percent(value: float | None, digits: int = 1) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 
 from keff.report import vote_charts
-from keff.report.chart import BLUE, GREY, LOW, ORANGE, SHARE, TALL, data, tip
+from keff.report.vote_charts import BLUE, GREY, LOW, ORANGE, SHARE, TALL, data, tip
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportArgumentType=false

@@ -26,7 +26,7 @@ from keff.policy import (
     parse_policy,
     tally,
 )
-from keff.policy.log_odds import logprob_of
+from keff.policy.weighting import logprob_of
 from keff.protocol.reply import choices_of, completions
 from keff.records import AnswerSpace, Completion, Finding, Message, Result
 from keff.sampling.sampler import SLOW_SPACES

@@ -10,7 +10,7 @@ from keff.answers import SLOW_SPACES
 from keff.engine import Engine
 from keff.errors import EngineError, UsageError
 from keff.policy import Policy, Stop, View, cancel_running, in_flight_of
-from keff.protocol.patience import pause
+from keff.protocol.server import pause
 from keff.records import Completion, Item, Path, path_seed
 from keff.sampling.bounded import bounded
 from keff.sampling.orders import Order, Progress, Watch, advised, wanted

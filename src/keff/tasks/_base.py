@@ -1,19 +1,134 @@
-"""What all tasks share: framing a question, and reading, keying and scoring an answer by its answer space."""
+"""What all tasks share: where rows come from, framing a question, reading, keying and scoring an answer."""
 
 from __future__ import annotations
 
+import importlib
+import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
+from pathlib import Path
 from typing import Any, ClassVar
+
+from pydantic_core import from_json
 
 from keff.answers import Extracted, Space, space, why
 from keff.answers.parts.base import golds
 from keff.errors import TaskError
-from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
+from keff.narrow import fields, is_object
+from keff.plugins import missing_extra
+from keff.records import AnswerSpace, Completion, Item, Message, mended, stable_hash
 from keff.task import Located, Row, ScoredText, Task
-from keff.tasks._source import DataSet, check_split, read_file, read_hub
 from keff.tasks._templates import TEMPLATES, read_templates
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A data set on the hub.
+
+    ``split`` is read by default; ``splits`` are all that have labels. ``columns`` are those that a task
+    reads, and that a local file must have. ``licence`` is that of the data. ``large`` data are streamed;
+    others are downloaded once, into the cache of ``datasets``.
+    """
+
+    hub: str
+    config: str
+    split: str
+    splits: tuple[str, ...]
+    columns: tuple[str, ...]
+    licence: str
+    large: bool = False
+
+
+def check_split(name: str, data_set: DataSet, split: str | None) -> str:
+    """Return the split to read; raises TaskError for one without labels."""
+    if split is not None and split not in data_set.splits:
+        raise TaskError(f"{name} has no labelled split {split!r}; there are: {', '.join(data_set.splits)}")
+    return split or data_set.split
+
+
+def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:
+    """Read one split from the hub, in its order.
+
+    Raises PluginError without the ``data`` extra, and TaskError when the hub cannot be reached.
+    """
+    where = f"{data_set.hub} {data_set.config} {split}"
+    try:
+        # Heavy packages are loaded only where their rows are read.
+        datasets: Any = importlib.import_module("datasets")
+    except ImportError as error:
+        raise missing_extra(error, f"reading {data_set.hub} (without --data FILE)") from error
+    try:
+        # Streaming does not download the rest, and keeps nothing.
+        rows = datasets.load_dataset(data_set.hub, data_set.config, split=split, streaming=data_set.large)
+        for index, row in enumerate(rows, start=1):
+            yield Located.at(f"{where}: row {index}", row)
+    except Exception as error:  # network, cache, authentication and format errors have no common class there
+        reason = str(error).split("\n", 1)[0][:200]
+        raise TaskError(
+            f"{where} cannot be read from the hub ({type(error).__name__}: {reason}); "
+            "give a local copy in the same columns with --data FILE.jsonl or FILE.parquet"
+        ) from error
+
+
+def read_file(path: str | Path) -> Iterator[Located]:
+    """Read the rows of a local .jsonl or .parquet file; raises TaskError naming the file and the line."""
+    path = Path(path)
+    if path.suffix not in (".jsonl", ".parquet"):
+        raise TaskError(f"{path}: data files end in .jsonl or .parquet")
+    if not path.is_file():
+        raise TaskError(f"{path}: no such file")
+    return _parquet(path) if path.suffix == ".parquet" else _jsonl(path)
+
+
+def _jsonl(path: Path) -> Iterator[Located]:
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            name = str(path)
+            for number, line in enumerate(lines, start=1):
+                if not line.isspace():
+                    where = f"{name}:{number}"
+                    yield Located.at(where, _object(line, where))
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaskError(f"{path}: cannot be read: {error}") from error
+
+
+def _object(line: str, where: str) -> dict[str, object]:
+    row = _value(line, where)
+    if not is_object(row):
+        raise TaskError(f"{where}: expected a JSON object, found {type(row).__name__}")
+    # Half a surrogate pair, which JSON can escape, can stand in no file, request or database.
+    return fields(mended(row)) if "\\ud" in line.lower() else row
+
+
+def _value(line: str, where: str) -> object:
+    try:
+        return from_json(line)
+    except ValueError:
+        # Four times as fast, it refuses a few values that JSON of Python takes, and says it in other words.
+        pass
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise TaskError(f"{where}: not a JSON line: {error}") from error
+
+
+def _parquet(path: Path) -> Iterator[Located]:
+    try:
+        arrow: Any = importlib.import_module("pyarrow")
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise missing_extra(error, f"reading {path}") from error
+    try:
+        # In batches, so that memory does not grow with the file.
+        with parquet.ParquetFile(path) as file:
+            rows = chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(batch_size=1000))
+            for index, row in enumerate(rows, start=1):
+                yield Located.at(f"{path}: row {index}", row)
+    except (arrow.ArrowException, OSError) as error:
+        raise TaskError(f"{path}: not a readable Parquet file: {error}") from error
 
 
 @lru_cache(maxsize=1024)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from keff.records import Item
 from keff.task import Example, Row
-from keff.tasks._base import Benchmark, text
-from keff.tasks._source import DataSet
+from keff.tasks._base import Benchmark, DataSet, text
 
 
 class CruxEval(Benchmark):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from keff.errors import TaskError
 from keff.records import Item
 from keff.task import Example, Row
-from keff.tasks._base import Benchmark, text
-from keff.tasks._source import DataSet
+from keff.tasks._base import Benchmark, DataSet, text
 
 
 class Gsm8k(Benchmark):

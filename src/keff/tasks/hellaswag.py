@@ -6,8 +6,7 @@ import re
 
 from keff.records import Item
 from keff.task import Example, Row
-from keff.tasks._base import Benchmark, lettered, text
-from keff.tasks._source import DataSet
+from keff.tasks._base import Benchmark, DataSet, lettered, text
 
 _MARKS = re.compile(r"\s*\[(?:header|title|step|substeps)\]\s*")
 

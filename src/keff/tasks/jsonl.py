@@ -17,8 +17,7 @@ from keff.errors import TaskError
 from keff.narrow import entries, is_array
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
 from keff.task import Located, Row, ScoredText
-from keff.tasks._base import SpacedTask, text
-from keff.tasks._source import read_file
+from keff.tasks._base import SpacedTask, read_file, text
 from keff.tasks._templates import read_templates
 from keff.usercode import UserCode
 

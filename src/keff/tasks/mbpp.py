@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from keff import sandbox
-from keff.answers.parts.syntax import parse as parsed
+from keff.answers.literal import parse as parsed
 from keff.errors import SandboxError, TaskError
 from keff.records import Completion, Item, stable_hash
 from keff.task import Example, Row, ScoredText
 from keff.tasks import _code_driver
-from keff.tasks._base import Benchmark, text
+from keff.tasks._base import Benchmark, DataSet, text
 from keff.tasks._code_driver import encode, unhexed
-from keff.tasks._source import DataSet
 
 if TYPE_CHECKING:
     from keff.tasks._code_driver import Node

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from keff.records import AnswerSpace, Item, Message
 from keff.task import Example, Located, Row
-from keff.tasks._base import SpacedTask, lettered
-from keff.tasks._source import read_file
+from keff.tasks._base import SpacedTask, lettered, read_file
 from keff.tasks._templates import read_templates
 
 FILE = Path(__file__).with_name("_starter.jsonl")

@@ -7,8 +7,7 @@ from dataclasses import replace
 from keff.errors import TaskError
 from keff.records import Item
 from keff.task import Example, Row
-from keff.tasks._base import Benchmark, text
-from keff.tasks._source import DataSet
+from keff.tasks._base import Benchmark, DataSet, text
 
 
 class TriviaQa(Benchmark):

@@ -7,8 +7,7 @@ from difflib import SequenceMatcher
 
 from keff.records import Item, stable_hash
 from keff.task import Example, Located, Row
-from keff.tasks._base import Benchmark, lettered, text
-from keff.tasks._source import DataSet
+from keff.tasks._base import Benchmark, DataSet, lettered, text
 
 _TWIN_OVERLAP = 0.6
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keff.analysis.decision.posterior import JointPosterior
-from keff.analysis.replay.rated import chances_of
-from keff.analysis.results.confidences import ConfidenceWorth, ReliabilityPoint
+from keff.analysis.replay.outcomes import chances_of
+from keff.analysis.results.decision import ConfidenceWorth, ReliabilityPoint
 from keff.policy import Policy, confidence_of, parse_policy
 from keff.policy.spec import MAX_CAP
 from keff.records import Interval

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
-from keff.analysis.replay.outcomes import Walks, changed, expectations, run
-from keff.analysis.replay.rated import rated
+from keff.analysis.replay.outcomes import Walks, changed, expectations, rated, run
 from keff.policy import Policy
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, IntArray, Votes

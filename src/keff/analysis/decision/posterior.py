@@ -8,7 +8,7 @@ import numpy as np
 
 from keff.analysis.decision.outcomes import COLUMNS, RuleOutcomes
 from keff.analysis.decision.prior import GENERIC, WIDE_SD, WIDE_WEIGHT, FlipPrice
-from keff.stats.inference.resampling import group_sums, grouped, resampled_totals
+from keff.stats.resampling import group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray
 
 # The Monte Carlo error of a 2.5% quantile is then half a percent of probability.

@@ -18,8 +18,7 @@ from keff.analysis.decision.posterior import (
 from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
 from keff.analysis.money import Rates
 from keff.policy import Policy, parse_policy
-from keff.stats.models.mixture import fit_weights, partition_log_law, simulate, vote_counts
-from keff.stats.models.partitions import GENERIC_WEIGHTS
+from keff.stats.models.mixture import GENERIC_WEIGHTS, fit_weights, partition_log_law, simulate, vote_counts
 from keff.stats.models.plurality_model import Forecaster
 from keff.stats.votes import FloatArray, Votes
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from keff.analysis.replay.outcomes import changed, run
 from keff.policy import Policy, in_flight_of
-from keff.stats.models.partitions import GENERIC_WEIGHTS, prior_shares
+from keff.stats.models.mixture import GENERIC_WEIGHTS, prior_shares
 from keff.stats.votes import FloatArray
 from keff.stats.voting.draws import Draws
 

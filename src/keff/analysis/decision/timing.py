@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.records import Interval
-from keff.stats.time.latency import quantile_change, quantile_ratio, resampled_ratios
+from keff.stats.time import quantile_change, quantile_ratio, resampled_ratios
 from keff.stats.votes import FloatArray, IntArray
 
 SHARES = (0.5, 0.95)

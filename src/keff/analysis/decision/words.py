@@ -8,7 +8,7 @@ from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import written
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice
 from keff.analysis.decision.posterior import JointPosterior
-from keff.analysis.results.decision_words import points
+from keff.analysis.results.words import points
 from keff.records import Interval
 from keff.stats.votes import FloatArray, Votes
 

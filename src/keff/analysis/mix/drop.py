@@ -11,7 +11,7 @@ from keff.analysis.mix.shrink import errors
 from keff.reading.join import Aligned
 from keff.records import Interval
 from keff.stats.branches.weights import weighted_plurality
-from keff.stats.inference.intervals import interval_mean
+from keff.stats.intervals import interval_mean
 from keff.stats.votes import FloatArray
 
 # Questions after which a pilot is looked at. Below 12 a paired standard error is itself too unsure (of 8

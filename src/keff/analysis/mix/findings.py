@@ -11,7 +11,7 @@ from typing import Literal
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.escalation import Escalation
 from keff.analysis.mix.prices import Unit
-from keff.analysis.results.decision_words import points
+from keff.analysis.results.words import points
 from keff.plan import BranchPlan, Plan
 from keff.reading.join import Aligned
 from keff.records import TERMINAL, Finding, Interval, Json, Note, number, plain, text_table

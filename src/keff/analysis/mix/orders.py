@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from keff.policies.cascade import FRESH, Stage
 from keff.reading.join import Aligned
+from keff.stats.time import in_rounds
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.draws import Draws
-from keff.stats.voting.running import in_rounds
 
 Reals = NDArray[np.floating]
 """Single precision where there is a number for each plan and question: their tables fill the memory."""

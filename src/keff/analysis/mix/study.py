@@ -31,8 +31,8 @@ from keff.records import Interval, Note
 from keff.sampling.cost import Price
 from keff.stats.branches.covariance import correlation_intervals
 from keff.stats.branches.deflection import k_eff_of_mix, margin
-from keff.stats.inference.intervals import interval_mean
-from keff.stats.inference.resampling import grouped
+from keff.stats.intervals import interval_mean
+from keff.stats.resampling import grouped
 from keff.stats.votes import FloatArray, IntArray
 
 FEWEST = 16

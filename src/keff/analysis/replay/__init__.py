@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.money import Pace, Rates, Tariff, complete, rates
-from keff.analysis.replay.compare import Fixed, Judged, Rows, item_columns, means_of, with_frontier
+from keff.analysis.replay.compare import (
+    NAMES,
+    Fixed,
+    Judged,
+    Pilot,
+    Refitter,
+    Rows,
+    item_columns,
+    means_of,
+    with_frontier,
+)
 from keff.analysis.replay.drawn import DrawnOrders, PathTokens, drawn_orders
 from keff.analysis.replay.outcomes import (
     PolicyOutcome,
@@ -18,18 +28,17 @@ from keff.analysis.replay.outcomes import (
     at_once,
     expectations,
     joined,
+    rated,
+    reference_of,
     run,
 )
-from keff.analysis.replay.rated import rated
-from keff.analysis.replay.reference import reference_of
-from keff.analysis.replay.refit import NAMES, Pilot, Refitter
-from keff.analysis.results.money import Change, Seconds
+from keff.analysis.results.decision import Change, Seconds
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.records import Interval, Note
-from keff.stats.time.latency import ALONE, Crowding, quantile
+from keff.stats.time import ALONE, Crowding, quantile
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
 from keff.stats.voting.draws import Draws

@@ -1,9 +1,14 @@
-"""What one policy does on recorded paths: expectations of each item over orders of drawing."""
+"""What one policy does on recorded paths: expectations of each item over orders of drawing.
+
+Also the reference, which is what is drawn today, and what rules read of the paths' confidences: checked, and
+calibrated on other questions than they judge.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +16,9 @@ from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy import (
+    Branching,
     ConfidenceVote,
+    Fittable,
     InFlight,
     Policy,
     Sample,
@@ -19,16 +26,80 @@ from keff.policy import (
     Vectorised,
     View,
     Weighting,
+    calibrated,
     confidence_of,
     for_one_model,
     in_flight_of,
+    parse_policy,
 )
-from keff.policy.log_odds import Answering
-from keff.policy.over import Over, part_of
-from keff.stats.time.latency import ALONE, Crowding
-from keff.stats.votes import FloatArray, IntArray
-from keff.stats.voting.draws import Draws, at
-from keff.stats.voting.running import cut, in_rounds
+from keff.policy.spec import MAX_CAP, PolicySpec
+from keff.policy.weighting import Answering, Over, part_of
+from keff.stats.time import ALONE, Crowding, cut, in_rounds
+from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
+from keff.stats.voting.calibrate import cross_fitted
+from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
+
+MOST_RECORDED = 64
+"""Without --now, what is drawn today are the recorded paths, but nobody votes on more than so many."""
+
+
+def reference_of(now: str | None, k: int) -> Policy:
+    """Return what is deployed today: a number of paths, a policy, or (None) the k recorded paths, at most 64.
+
+    A policy that may be written without its cap gets the recorded k. Raises PolicyError for an unknown rule,
+    and for one that no record of one model can replay.
+    """
+    if now is None:
+        return parse_policy(f"fixed:{min(k, MOST_RECORDED)}")
+    text = f"fixed:{now}" if now.strip().isdigit() else now
+    spec = PolicySpec.parse(text)
+    capless = spec.name != "fixed" and "cap" not in spec.options and not isinstance(spec.value, str)
+    policy = parse_policy(spec.with_cap(min(k, MAX_CAP)) if capless else spec)
+    if isinstance(policy, Branching):
+        raise PolicyError(f"--now {text}: a policy over several models cannot be replayed on one of them")
+    if isinstance(policy, Fittable) and not policy.fitted:
+        raise PolicyError(
+            f"--now {text} is fitted to a pilot: name what is deployed, such as its plan's policy"
+        )
+    return policy
+
+
+def rated(votes: Votes, rules: Sequence[Policy]) -> Votes:
+    """Return votes with the confidences that the rules read, and no others.
+
+    Chances and weights of calibrated ones are cross-fitted by clusters, whatever a plan holds. Raises
+    PolicyError where a confidence is not recorded, or cannot be calibrated without gold answers.
+    """
+    named: dict[str, FloatArray] = {}
+    for rule in rules:
+        name = confidence_of(rule)
+        if name is None:
+            continue
+        given = votes.rated.get(name)
+        if given is None:
+            there = f"they have {', '.join(votes.rated)}" if votes.rated else "these records have none"
+            which = "a confidence" if name == CONFIDENCE else f"the confidence {name}"
+            raise PolicyError(f"{rule.spec} needs {which} for each path, and {there}")
+        if name != CONFIDENCE:
+            named[name] = given
+        if calibrated(rule) is not None and name + CHANCE not in named:
+            if votes.correct is None:
+                raise PolicyError(f"{rule.spec} is calibrated on gold answers, and these records have none")
+            named[name + CHANCE], named[name + WEIGHT] = _cross_fitted(votes, name)
+    if named == dict(votes.named):
+        return votes
+    return replace(votes, named=named)
+
+
+def chances_of(votes: Votes, name: str) -> FloatArray:
+    """Return P(right) of each path [n, K] by a confidence, calibrated on the other questions."""
+    return _cross_fitted(votes, name)[0]
+
+
+@lru_cache(maxsize=8)
+def _cross_fitted(votes: Votes, name: str) -> tuple[FloatArray, FloatArray]:
+    # The same folds for every rule and every command, so that they are judged alike.
+    return cross_fitted(votes, votes.rated[name], np.random.default_rng(0))
 
 
 @dataclass(frozen=True)

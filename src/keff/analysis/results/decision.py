@@ -1,4 +1,7 @@
-"""What to draw from now on, against what is drawn today: the object ``decision`` of `keff analyze --json`."""
+"""What to draw from now on: the objects ``decision`` and ``recommendation`` of `keff analyze --json`.
+
+With what things cost and save in dollars and seconds, and what the paths' confidences are worth.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,128 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from keff.records import Finding, Interval, Result, number
+from keff.stats.voting.choose import Recommendation as Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds(Result):
+    """How long a question takes: the median and the 95th percentile, in seconds."""
+
+    p50: Interval | None
+    p95: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Result):
+    """A policy minus ``against``, per question: a saving is negative.
+
+    ``accuracy`` is a difference of shares, ``paths`` of mean paths, ``dollars`` of mean cost; None where
+    unknown.
+    """
+
+    against: str
+    accuracy: Interval | None
+    paths: Interval
+    dollars: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Result):
+    """One step of the recorded curve, from ``paths_from`` to ``paths_to`` paths per question.
+
+    ``points`` is the gain in accuracy (a share), ``dollars`` what the step costs per question, and
+    ``dollars_per_right_answer`` what one more right answer costs: None where the curve does not rise.
+    """
+
+    paths_from: int
+    paths_to: int
+    points: float
+    dollars: float
+    dollars_per_right_answer: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint(Result):
+    """A fixed number of paths on the record: accuracy, mean dollars per question, and the time to answer.
+
+    All paths run at once. None where labels, prices or times are unknown.
+    """
+
+    paths: int
+    accuracy: Interval | None
+    dollars: Interval | None
+    seconds: Seconds | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bill(Result):
+    """What the recommended policy costs at the prices given, in dollars.
+
+    ``model`` is the name under which the price stands, ``per_path`` the mean cost of one path drawn alone,
+    ``per_1000`` that of 1,000 questions and ``for_volume`` that of ``volume`` questions. ``steps`` are those
+    of the recorded curve.
+    """
+
+    model: str
+    per_path: Interval
+    per_1000: Interval | None
+    volume: int | None
+    for_volume: Interval | None
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityPoint(Result):
+    """The mean chance of being right that was given to ``paths`` paths, and the share of them that is."""
+
+    chance: float
+    right: float
+    paths: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceWorth(Result):
+    """What one confidence of the paths tells, and what it is worth.
+
+    ``auc`` is how often the right one of two paths of a question has the higher confidence. ``pays`` says
+    whether ``policy``, the best rule that reads it, is more accurate than rules that do not at the same mean
+    number of paths, by ``gain_at_equal_cost`` (posterior of the decision, calibrated on other questions);
+    False where its AUC is surely close to one half, None where the record does not show it. ``sign`` is -1
+    where lower is better; ``unknown`` paths have none and are ordinary votes. ``reliability`` are
+    cross-fitted chances in up to ten groups of equal size.
+    """
+
+    name: str
+    auc: Interval
+    pays: bool | None
+    gain_at_equal_cost: Interval | None
+    policy: str | None
+    sign: int = 1
+    unknown: int = 0
+    reliability: tuple[ReliabilityPoint, ...] = ()
+
+    def sentence(self, *, several: bool) -> str:
+        """Return it in one sentence, named where there are ``several``."""
+        without = f"; {self.unknown} paths without one are ordinary votes" if self.unknown else ""
+        return f"{self._said(several=several)}{without}."
+
+    def _said(self, *, several: bool) -> str:
+        whose = f"Your confidences {self.name!r}" if several else "Your confidences"
+        about = f"AUC {number(self.auc.value)}"
+        gain = self.gain_at_equal_cost
+        if self.pays is False:
+            return f"{whose} carry nothing here ({about})"
+        if gain is None and self.reliability:
+            worth = "what they are worth is measured up to the recorded number of paths only"
+            return f"{whose} tell right paths from wrong ones ({about}): {worth}"
+        if gain is None:
+            return f"{whose} do not tell right from wrong on so few questions (AUC {self.auc.text()})"
+        turned = ", lower is better" if self.sign < 0 else ""
+        lo, hi = gain.limits or (gain.value, gain.value)
+        points = f"{100 * gain.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}] points at equal cost"
+        verb = "pay" if self.pays else "may pay"
+        return f"{whose} {verb}: {points} ({self.policy}; {about}{turned})"
+
 
 # Whether to vote on several paths, to ask once, or that the record leaves it open.
 VotingVerdict: TypeAlias = Literal["vote", "ask once", "open"]
@@ -105,7 +230,7 @@ class Decision(Finding):
 
     def __str__(self) -> str:
         """Return it in sentences, as ``keff analyze`` prints it."""
-        from keff.analysis.results.decision_words import sentences
+        from keff.analysis.results.words import sentences
 
         return "\n".join(sentences(self))
 
@@ -126,5 +251,76 @@ class Decision(Finding):
                 "paths per question",
                 number(None if self.expected_paths is None else self.expected_paths.value),
             ),
+            ("because", self.because),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class VotingGain(Result):
+    """What the labels say about voting at all, with the ``gain`` of the vote over one path.
+
+    ``chance_positive`` is the posterior chance that it is above 0, ``questions_needed`` how many questions
+    tell one point apart, ``reason`` one sentence. ``most_paths`` is always None since version 0.3.
+    """
+
+    verdict: Verdict
+    gain: Interval | None
+    chance_positive: float | None
+    questions_needed: int | None
+    most_paths: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recommendation(Finding):
+    """The policy to deploy, and what it is expected to do on questions like the pilot's.
+
+    ``k`` is the most paths that it draws. ``expected_plurality`` is an accuracy (None without labels),
+    ``kept`` its share of that at the cap, ``same_answer`` how often the answer is the cap's;
+    ``expected_paths`` and ``expected_tokens`` are means per question, ``expected_cost`` is in units of the
+    cost per path that was stated. ``replayed`` and ``optimism`` are None since 0.3: what a rule keeps is read
+    from one posterior, which is shrunk instead of corrected. ``expected_paths_interval`` is the 95% interval
+    of the mean paths of as many new questions as the pilot has. ``baseline`` is the policy that savings are
+    measured against, and ``change`` what changes from it. ``expected_cost`` is in dollars where prices are
+    given; ``pilot_cost`` is what drawing the record cost, ``pays_back_after`` how many questions save as
+    much, and ``bill`` the rest of the money. ``voting`` is what the labels say about voting at all, with the
+    gain it rests on. None stands for what the record cannot say.
+    """
+
+    verdict: Verdict
+    policy: str
+    k: int
+    expected_plurality: Interval | None
+    kept: Kept | None
+    same_answer: float | None
+    expected_paths: float | None
+    expected_tokens: float | None
+    expected_cost: Interval | None
+    because: str
+    replayed: Interval | None = None
+    optimism: float | None = None
+    expected_paths_interval: Interval | None = None
+    baseline: str | None = None
+    expected_seconds: Seconds | None = None
+    pilot_cost: float | None = None
+    pays_back_after: float | None = None
+    voting: VotingGain | None = None
+    change: Change | None = None
+    bill: Bill | None = None
+
+    def line(self) -> str:
+        """Return verdict, policy and expected paths."""
+        paths = "" if self.expected_paths is None else f", {self.expected_paths:.1f} paths per question"
+        return f"{self.verdict}, {self.policy}{paths}"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return what there is to know about it, one line each."""
+        plurality = self.expected_plurality
+        return [
+            ("recommendation", self.verdict),
+            ("policy", self.policy),
+            ("expected accuracy", "–" if plurality is None else plurality.percent()),
+            ("share kept", "–" if self.kept is None else self.kept.percent()),
+            ("paths per question", number(self.expected_paths)),
             ("because", self.because),
         ]

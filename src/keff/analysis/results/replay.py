@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from keff.analysis.results.decision_words import count, points, reference_words
-from keff.analysis.results.money import Change, Seconds
+from keff.analysis.results.decision import Change, Seconds
+from keff.analysis.results.words import count, points, reference_words
 from keff.records import TERMINAL, Finding, Interval, Note, Result, number, text_table
 
 # What a rule has to keep to be named first: the default of ``keff analyze --retain``.

@@ -1,4 +1,4 @@
-"""Which members of a JSON answer vote, from a JSON schema and the first answers, or from answers alone.
+"""Which members of a JSON answer vote; and text -> vote: the answer, its key, and why it abstains.
 
 A reasoning that is written anew each time, a title that was made up and ``confidence: 0.83`` make every
 answer a vote of its own. Members whose type leaves no wording (numbers, integers, booleans, enumerations,
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
+from typing import TypeVar
 
 from keff import narrow
-from keff.answers.parts import strict_json
-from keff.answers.parts.json_text import MISSING, find, look_up, steps
-from keff.answers.parts.strict_json import ANSWER_MEMBERS, Number
-from keff.answers.parts.visible import strip_thinking
+from keff.answers.parts import json_text
+from keff.answers.parts.base import Explains, Space, strip_thinking
+from keff.answers.parts.json_text import ANSWER_MEMBERS, MISSING, Number, find, look_up, steps
 from keff.errors import TaskError
 
 # So many answers are drawn before a vote is settled: of fewer, those that agree may not be there yet.
@@ -117,8 +119,8 @@ def _decided(questions: Sequence[Sequence[str]], schema: object) -> VotingFields
 def _value(text: str) -> object:
     """Return the JSON value that a text gives as its answer; MISSING when it gives none."""
     try:
-        return strict_json.value_of(find(strip_thinking(text))[0])
-    except strict_json.NotRead:
+        return json_text.value_of(find(strip_thinking(text))[0])
+    except json_text.NotRead:
         return MISSING
 
 
@@ -259,7 +261,7 @@ def _reason(path: str, kind: str, values: Sequence[Sequence[object]], every: Seq
     firsts = [
         [part for value in some[:FIRST] if (part := _part(value, path)) is not MISSING] for some in values
     ]
-    judged = [[strict_json.canonical(part) for part in first] for first in firsts if len(first) == FIRST]
+    judged = [[json_text.canonical(part) for part in first] for first in firsts if len(first) == FIRST]
     return _NEW if 2 * sum(len(set(keys)) < FIRST for keys in judged) < len(judged) else ""
 
 
@@ -291,3 +293,88 @@ def _spec(fields: Sequence[str]) -> str:
     if all(_SIMPLE.fullmatch(field) for field in fields):
         return f"json:fields={','.join(fields)}"
     return f"json:{json.dumps({'fields': list(fields)}, ensure_ascii=False)}"
+
+
+@dataclass(frozen=True, slots=True)
+class VoteCount:
+    """The count of a vote.
+
+    ``counts`` holds the votes of each key in order of first appearance; ``leader`` is the key with most
+    votes, the first seen of those that tie (None: nobody voted); ``ties`` are all keys that hold the top
+    count, the leader first; ``abstentions`` counts missing keys; ``share`` is the leader's part of the
+    votes that were cast, abstentions left out (0.0: nobody voted).
+    """
+
+    counts: Mapping[str, int]
+    leader: str | None
+    ties: tuple[str, ...]
+    abstentions: int
+    share: float
+
+
+def tally(keys: Sequence[str | None]) -> VoteCount:
+    """Count the keys of one item's paths in launch order; None abstains and never wins."""
+    counts = Counter(key for key in keys if key is not None)
+    cast = counts.total()
+    top = max(counts.values(), default=0)
+    ties = tuple(key for key, count in counts.items() if count == top)
+    leader = ties[0] if ties else None
+    return VoteCount(
+        MappingProxyType(dict(counts)), leader, ties, len(keys) - cast, top / cast if cast else 0.0
+    )
+
+
+T = TypeVar("T")
+
+# The rule of a text in which no answer was found.
+ABSTAINED = "no answer"
+
+# So many texts, up to so many characters each, are not read again within one reading.
+REMEMBERED, LONGEST_REMEMBERED = 2**16, 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one text says.
+
+    ``answer`` as written (None: none was found), ``key`` its canonical vote key (None: abstains), ``rule``
+    how the answer was found, or why the text abstains.
+    """
+
+    answer: str | None
+    key: str | None
+    rule: str
+
+
+def read(space: Space, text: str, *, truncated: bool = False) -> Read:
+    """Read a completion: find the answer, take its key, and say by which rule or why not."""
+    extracted = space.extract(text, truncated=truncated)
+    if extracted is None:
+        return Read(None, None, "truncated" if truncated else why(space, text))
+    key = space.key(extracted.answer)
+    if key is None:
+        return Read(extracted.answer, None, why(space, extracted.answer))
+    return Read(extracted.answer, key, extracted.rule)
+
+
+def why(space: Space, text: str) -> str:
+    """Return why a text or an answer abstains, in a few words."""
+    return (space.why(text) if isinstance(space, Explains) else None) or ABSTAINED
+
+
+def last_answer(regex: re.Pattern[str], text: str, truncated: bool = False) -> str | None:
+    """Return the last match of an expression of the user's (group 1, if it has one); thinking is never read.
+
+    On truncated text a match that reaches the end is not used: it may be cut.
+    """
+    text, last = strip_thinking(text), None
+    for match in regex.finditer(text):
+        if match[bool(regex.groups)] and not (truncated and match.end() == len(text)):
+            last = match
+    return None if last is None else last[bool(regex.groups)].strip()
+
+
+def once(function: Callable[[str], T]) -> Callable[[str], T]:
+    """Return the function with a memory of its own: each distinct text is read once."""
+    remembered = lru_cache(maxsize=REMEMBERED)(function)
+    return lambda text: remembered(text) if len(text) <= LONGEST_REMEMBERED else function(text)

@@ -7,12 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from keff.answers.parts import strict_json
-from keff.answers.parts.base import Extracted, Space, golds
-from keff.answers.parts.json_text import find
+from keff.answers.parts import json_text
+from keff.answers.parts.base import Extracted, Space, golds, strip_thinking
+from keff.answers.parts.json_text import NotRead, find
 from keff.answers.parts.statements import statements
-from keff.answers.parts.strict_json import NotRead
-from keff.answers.parts.visible import strip_thinking
 from keff.narrow import is_array
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
@@ -165,7 +163,7 @@ def split(answer: str) -> list[str]:
     """
     text = answer.strip()
     try:
-        value = strict_json.value_of(strict_json.unfenced(text))
+        value = json_text.value_of(json_text.unfenced(text))
     except NotRead:
         value = None
     if value is None and text[:1] in ("[", "{") and text.count(text[0]) > text.count(_ENCLOSED[text[0]]):
@@ -198,4 +196,4 @@ def _without_bullet(line: str) -> str:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else strict_json.canonical(value)
+    return value if isinstance(value, str) else json_text.canonical(value)

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from keff import plugins
-from keff.answers.parts import strict_json
-from keff.answers.parts.base import Extracted, Space, complete
-from keff.answers.parts.strict_json import ANSWER_MEMBERS, NotRead
-from keff.answers.parts.visible import strip_thinking
+from keff.answers.parts import json_text
+from keff.answers.parts.base import Extracted, Space, complete, strip_thinking
+from keff.answers.parts.json_text import ANSWER_MEMBERS, NotRead
 from keff.errors import PluginError, TaskError, UsageError, unknown
 
 _OPTION = re.compile(r"\s*([a-z_]+)\s*=(.*)", re.DOTALL)
@@ -56,13 +55,13 @@ class OfDocuments:
         """Read the member that is the answer, else the document; any other text as the space does."""
         if _OBJECT.search(text) and _DOCUMENT.match(shown := strip_thinking(text)):
             try:
-                document = strict_json.unfenced(shown)
+                document = json_text.unfenced(shown)
             except NotRead:
                 # Words behind a whole document may say what the answer is.
-                if not strict_json.begins_whole(shown):
+                if not json_text.begins_whole(shown):
                     return None
             else:
-                members = {} if truncated else strict_json.members_of(document)
+                members = {} if truncated else json_text.members_of(document)
                 said = (members[name] for name in ANSWER_MEMBERS if name in members)
                 answer = next((each for each in said if self.plain.key(each) is not None), document)
                 return None if truncated else Extracted(answer, "JSON")
@@ -71,7 +70,7 @@ class OfDocuments:
     def key(self, answer: str) -> str | None:
         """Return the key of a value, or the canonical JSON of a document."""
         if _DOCUMENT.match(answer):
-            return strict_json.canonical_json(answer)
+            return json_text.canonical_json(answer)
         return self.plain.key(answer)
 
     def correct(self, answer: str, gold: object) -> bool:

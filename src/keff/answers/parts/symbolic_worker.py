@@ -20,7 +20,7 @@ from typing import Any
 import sympy
 from latex2sympy2_extended import latex2sympy
 
-from keff.answers.parts.latex import normalise
+from keff.answers.parts.notation import normalise
 
 try:
     import resource

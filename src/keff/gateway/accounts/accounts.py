@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from keff.errors import UsageError
 from keff.gateway.http.errors import Problem
-from keff.protocol.address import checked_key
+from keff.protocol.server import checked_key
 
 log = logging.getLogger("keff.gateway")
 

@@ -19,7 +19,7 @@ from keff.gateway.accounts.metering import (
 )
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.metrics import Metrics
-from keff.protocol.tokens import counts_of
+from keff.protocol.reply import counts_of
 from keff.sampling.cost import Price, Usage
 
 log = logging.getLogger("keff.gateway")

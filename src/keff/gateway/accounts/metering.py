@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from keff.narrow import entries, fields, is_array, items
-from keff.protocol.events import Events, data_of
+from keff.protocol.reply import Counts
 from keff.protocol.responses import chat_usage
-from keff.protocol.tokens import Counts
-from keff.protocol.values import Object, count, decoded
+from keff.protocol.values import Events, Object, count, data_of, decoded
 from keff.sampling.cost import Price, Usage, price_of
 
 # Tokens of an answer at the most whose request states no length, while too few answers tell what is usual:

@@ -10,9 +10,8 @@ from typing import cast
 from keff.gateway.options import Reply
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.narrow import fields
-from keff.protocol.responses import response_usage
-from keff.protocol.responses_chat import response_of
-from keff.protocol.tokens import counts_of
+from keff.protocol.reply import counts_of
+from keff.protocol.responses import response_of, response_usage
 from keff.protocol.values import MOST_TOKENS, Object, count, text_of
 from keff.records import stable_hash
 

@@ -11,7 +11,7 @@ from typing import NoReturn, TypedDict, TypeVar, cast
 from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.server import CHAT, RESPONSES, Api
 from keff.narrow import entries, fields, items
-from keff.protocol import responses, responses_chat
+from keff.protocol import responses
 from keff.protocol.values import Object, encoded
 
 # Seconds; more is a mistake of units.
@@ -96,10 +96,10 @@ class Ask:
 
     def as_chat(self) -> Ask:
         """Return a request of Responses as the chat request that asks the same; raises Problem (400)."""
-        if (name := responses_chat.needs_responses(self.body)) is not None:
+        if (name := responses.needs_responses(self.body)) is not None:
             line = f"the upstream has no /responses, and {name} cannot be asked as chat"
             raise Problem(400, line, param=name, code="unsupported_value")
-        body = responses_chat.chat_request(self.body)
+        body = responses.chat_request(self.body)
         return replace(self, body=body, api=CHAT, asked=self.body)
 
     def fill(self) -> list[str]:

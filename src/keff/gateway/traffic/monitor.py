@@ -22,9 +22,8 @@ from keff.plan import Plan, Profile
 from keff.policy import Policy, Sample, View, in_flight_of
 from keff.protocol.values import Object, decoded
 from keff.records import stable_hash
-from keff.stats.drift.alarms import ConformalMartingale, MeanLooks, ShiryaevRoberts
-from keff.stats.drift.drift import stop_score
-from keff.stats.drift.patterns import agreeing_pairs, pattern_code, patterns
+from keff.stats.alarms import ConformalMartingale, MeanLooks, ShiryaevRoberts
+from keff.stats.drift import agreeing_pairs, pattern_code, patterns, stop_score
 from keff.stats.votes import FloatArray, IntArray
 
 log = logging.getLogger("keff.gateway")

@@ -16,7 +16,7 @@ from keff.plan import Profile
 from keff.policy import Policy, Sample, View, parse_policy, tally
 from keff.protocol.values import Object
 from keff.records import Interval
-from keff.stats.drift.patterns import pattern_code, patterns
+from keff.stats.drift import pattern_code, patterns
 
 # Spans of the charts: when there are more, each two become one, so that the whole time is always shown. The
 # first are minutes; after a day they are a quarter of an hour.

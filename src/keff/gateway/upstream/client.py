@@ -18,8 +18,8 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 from keff.errors import UsageError
 from keff.gateway.upstream.connection import BrokenError, Call, Connection
-from keff.protocol.address import is_loopback
-from keff.protocol.unpack import Body, BodyError
+from keff.protocol.server import is_loopback
+from keff.protocol.values import Body, BodyError
 
 # A proxy's answer to CONNECT is a few lines.
 LARGEST_HEAD = 16 * 1024

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 import httptools
 
-from keff.protocol.unpack import LARGEST, BodyError
+from keff.protocol.values import LARGEST, BodyError
 
 # So much of a body is held for who reads it part by part; then the upstream waits.
 HELD = 256 * 1024

@@ -35,10 +35,9 @@ from keff.gateway.upstream.server import CHAT, ClientHeaders, Upstream, Upstream
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import fields
-from keff.protocol.address import hidden
-from keff.protocol.tokens import counts_of
-from keff.protocol.unpack import ENCODINGS
-from keff.protocol.values import Object, decoded
+from keff.protocol.reply import counts_of
+from keff.protocol.server import hidden
+from keff.protocol.values import ENCODINGS, Object, decoded
 
 TRIES = 3
 

@@ -15,14 +15,10 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.client import BROKEN, Client, UnreachableError, limited, plain
 from keff.gateway.upstream.connection import Call
 from keff.narrow import entries, fields
-from keff.protocol.address import Mask
-from keff.protocol.assemble import Assembler
-from keff.protocol.events import DONE, Events, data_of
-from keff.protocol.refusals import UNKNOWN, Refusal, refusal_of
-from keff.protocol.reply import RepeatedError, choices_of
+from keff.protocol.reply import Assembler, RepeatedError, choices_of
 from keff.protocol.responses import chat_usage, choice_of
-from keff.protocol.unpack import ENCODINGS
-from keff.protocol.values import Object, decoded
+from keff.protocol.server import UNKNOWN, Mask, Refusal, refusal_of
+from keff.protocol.values import DONE, ENCODINGS, Events, Object, data_of, decoded
 
 # What a streamed call says at the end of its body.
 STREAMED = b',"stream":true,"stream_options":{"include_usage":true}}'

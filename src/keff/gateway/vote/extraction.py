@@ -39,7 +39,7 @@ from keff.gateway.traffic.metrics import Metrics
 from keff.narrow import fields, items
 from keff.plan import Plan
 from keff.policy import Policy, calibrated, confidence_of
-from keff.policy.log_odds import LOGPROBS
+from keff.policy.weighting import LOGPROBS
 from keff.protocol.reply import finish_reason
 from keff.protocol.values import Object, text_of
 from keff.sampling.verifier import Verifier

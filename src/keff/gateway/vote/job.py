@@ -19,7 +19,7 @@ from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.kinds import Asked
 from keff.gateway.vote.vote import Vote
 from keff.policy import Policy
-from keff.protocol.tokens import counts_of
+from keff.protocol.reply import counts_of
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from keff.errors import LogError
 from keff.log import Question
 from keff.logs.parts.bulk import LISTS, NAMES, OTHERS, TEXTS, Bulk, RowColumns
 from keff.logs.parts.coding import NotPlainError, Texts
-from keff.logs.parts.rows import KNOWN, by_model, question_of, unpacked
+from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
 
 # Rows whose columns are read at once: this bounds the memory of a batch, some megabytes for 8 answers a row.
 COLUMN_BATCH = 16_384

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from keff.records import Interval
-from keff.stats.inference.resampling import group_sums
+from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 # Fewer right or wrong answers than these, in independent questions, make a normal limit hopeless.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.records import Note
-from keff.stats.inference.resampling import MANY_ROWS
+from keff.stats.resampling import MANY_ROWS
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 # As in Votes: no answer could be read.

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri, stdtrit
 
 from keff.records import Interval
-from keff.stats.inference.resampling import cluster_folds
+from keff.stats.resampling import cluster_folds
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.calibration import GRAIN, LIGHTEST, Calibration, flat
 from keff.stats.voting.correlation import anova_c

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.stats.time import Timetable, timetable
 from keff.stats.votes import CONFIDENCE, IntArray, Votes
 from keff.stats.voting.alike import ABSTAINS, dense_codes
-from keff.stats.voting.running import Timetable, timetable
 
 ItemArray = NDArray[Any]
 Mask = NDArray[np.bool_]

@@ -1,0 +1,186 @@
+"""What ``keff noise`` and ``keff audit`` find: how far to trust a score, and suspect gold answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from keff.records import Finding, Interval, Note, Result, number
+
+# Suspects in a table for people; JSON and the page have all of them.
+SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect(Result):
+    """A question whose gold answer is suspect: its branches agree on another one.
+
+    ``share`` of the paths say ``agreed``, in ``branches`` branches the most frequent answer; ``posterior`` is
+    the probability that the gold answer is wrong. ``equal_under`` names an answer space in which the two are
+    equal: then they are one answer that was marked as two.
+    """
+
+    id: str
+    question: str | None
+    gold_answer: str
+    agreed: str
+    share: float
+    branches: int
+    posterior: float
+    equal_under: str | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Audit(Finding):
+    """Suspect gold answers of ``n`` questions, equal ones first, then by ``posterior``.
+
+    ``score`` is the mean over questions and branches as marked, ``score_if_right`` with the agreed answers of
+    all suspects as right. ``ceiling`` is the share of questions that some path of some branch gets right: no
+    vote passes it. ``never_right`` is the rest.
+    """
+
+    n: int
+    suspects: tuple[Suspect, ...]
+    score: Interval
+    score_if_right: Interval
+    ceiling: Interval
+    never_right: float
+    branches: tuple[str, ...]
+    warnings: tuple[Note, ...]
+
+    def line(self) -> str:
+        """Return how many gold answers are suspect, and what the score becomes."""
+        equal = sum(each.equal_under is not None for each in self.suspects)
+        also = f", {equal} of them equal to the answer agreed on" if equal else ""
+        return (
+            f"{len(self.suspects)} of {self.n:,} gold answers are suspect{also}; score "
+            f"{self.score.percent()}, with theirs {self.score_if_right.percent()}; "
+            f"no vote passes {self.ceiling.percent()}"
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the first suspects."""
+        head = ("question", "gold answer", "agreed", "share", "P(gold wrong)", "equal as")
+        return [
+            head,
+            *(
+                (s.id, s.gold_answer, s.agreed, f"{s.share:.0%}", f"{s.posterior:.2f}", s.equal_under or "")
+                for s in self.suspects[:SHOWN]
+            ),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceSplit(Result):
+    """Variance of one answer: between clusters (None without any), between their questions, and repeats."""
+
+    questions: float
+    repeats: float
+    clusters: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLine(Result):
+    """The smallest difference of two models that ``questions`` x ``repeats`` find with 80% power at 5%.
+
+    ``difference`` for new questions like these, ``these_questions`` for a set of these very questions.
+    """
+
+    questions: int
+    repeats: int
+    difference: float
+    these_questions: float
+
+
+@dataclass(frozen=True, slots=True)
+class EqualCost(Result):
+    """The standard error of a score of ``questions`` x ``repeats`` answers, for questions like these."""
+
+    questions: int
+    repeats: int
+    standard_error: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Noise(Finding):
+    """How far to trust the score of ``n`` questions with ``k`` repeats each (at least), on its own ``scale``.
+
+    ``score`` is for questions like these, ``run_to_run_sd`` the standard deviation of the score of one run on
+    these very questions, ``gap_of_two_runs`` what two runs differ by through chance alone in 1 of 20, ``c``
+    the intraclass correlation of repeats. ``pass_at_k`` is the share of questions that one of k answers gets
+    right, ``pass_hat_k`` that all k do, ``flips`` the share whose outcome differs between two runs,
+    ``groups_without_gradient`` the share of groups of G answers that are all right or all wrong: None where
+    scores are graded. With one repeat of each question all but the score is None.
+    """
+
+    n: int
+    k: int
+    clusters: int
+    score: Interval
+    run_to_run_sd: Interval | None
+    gap_of_two_runs: float | None
+    c: Interval | None
+    variance: VarianceSplit | None
+    pass_at_k: Mapping[int, Interval] | None
+    pass_hat_k: Mapping[int, Interval] | None
+    flips: Interval | None
+    groups_without_gradient: Mapping[int, Interval] | None
+    power: tuple[PowerLine, ...]
+    equal_cost: tuple[EqualCost, ...]
+    scale: tuple[float, float]
+    warnings: tuple[Note, ...]
+
+    @property
+    def shares(self) -> bool:
+        """Whether scores are shares, told in percent: on the scale 0 to 1."""
+        return self.scale == (0.0, 1.0)
+
+    def said(self, value: Interval | float | None, *, points: bool = False) -> str:
+        """Return a score in percent, or a difference in points; on other scales as it is."""
+        if value is None:
+            return "–"
+        style = "{:.1f}" if self.shares else "{:.2f}"
+        unit = "" if not self.shares else " points" if points else "%"
+        factor = 100 if self.shares else 1
+        if not isinstance(value, Interval):
+            return style.format(factor * value) + unit
+        limits = value.limits
+        ends = "" if limits is None else " [{}, {}]".format(*(style.format(factor * end) for end in limits))
+        return style.format(factor * value.value) + unit + ends
+
+    def line(self) -> str:
+        """Return the score, and what one run of it is off by."""
+        known = "noise unknown" if self.run_to_run_sd is None else self.said(self.run_to_run_sd, points=True)
+        return f"{self.n} questions x {self.k} repeats, score {self.said(self.score)}, run-to-run sd {known}"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return what people look at first."""
+        rows = [("", "value [95%]"), ("score, for questions like these", self.said(self.score))]
+        if self.run_to_run_sd is None or self.variance is None:
+            return rows
+        rows += [
+            ("standard deviation of one run on these questions", self.said(self.run_to_run_sd, points=True)),
+            ("two runs differ by chance by up to (95%)", self.said(self.gap_of_two_runs, points=True)),
+            ("intraclass correlation c of repeats", "–" if self.c is None else self.c.text()),
+        ]
+        parts = {"clusters": self.variance.clusters, "questions": self.variance.questions}
+        parts["repeats"] = self.variance.repeats
+        total = sum(value or 0.0 for value in parts.values())
+        shared = ", ".join(
+            f"{name} {(value / total if total else 0):.0%}"
+            for name, value in parts.items()
+            if value is not None
+        )
+        rows.append(("variance of one answer", shared))
+        for name, table in (("pass@{}", self.pass_at_k), ("pass^{}", self.pass_hat_k)):
+            rows += [(name.format(k), value.percent()) for k, value in (table or {}).items() if k > 1]
+        if self.flips is not None:
+            rows.append(("questions whose outcome flips between two runs", self.flips.percent()))
+        for size, value in (self.groups_without_gradient or {}).items():
+            rows.append((f"groups of {size} without a gradient", value.percent()))
+        return rows
+
+
+def points(value: float | None, digits: int = 1) -> str:
+    """Return a difference of shares in points, with its sign."""
+    return number(None if value is None else 100 * value, f"+.{digits}f")

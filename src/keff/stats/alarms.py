@@ -1,0 +1,318 @@
+"""Alarms on a stream of scores: conformal, which hold at any time, and by the mean at growing numbers."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keff.narrow import items, number
+from keff.stats.resampling import load_rng, save_rng
+from keff.stats.votes import FloatArray, IntArray
+
+# The numbers of requests at which it looks: 20, 28, 40, 57, 80, ... to ten million.
+LOOKS: IntArray = np.unique(np.round(20 * 2.0 ** (np.arange(39) / 2)).astype(np.int64))
+
+_LOOKS = frozenset(LOOKS.tolist())
+
+# The threshold's own level is then known to .002 at 5%.
+SIMULATIONS = 10_000
+# The variance between items, as a part of all: a pilot never knows its mean exactly.
+LEAST_SHARE = 0.02
+
+# Items of the mean agreement beside those that show a score: one that few items show tells little.
+IMAGINED = 3
+
+# A variance below this share of the whole is rounding, not spread.
+ROUNDING = 1e-9
+
+
+class MeanLooks:
+    """An alarm whose chance of ever being false is about alpha, however long the stream.
+
+    ``pilot`` [items, orders] are the scores of each item of the pilot under several orders of its paths, and
+    ``agreement`` [items] the share of pairs of all paths of the item that agree. A score counts as the mean
+    agreement of the items that show it (three imagined items of the mean agreement beside them; linear
+    between scores; 0 below the least of them and 1 above the largest). The orders are averaged, so that of
+    the pilot's error only that between items is left; a test that takes one order of an item as one request
+    has that within them too.
+
+    At each of ``LOOKS`` the mean of all requests so far is compared with the pilot's, in standard errors of
+    both (Student's t by the pilot's items). The threshold is the 1 - alpha quantile of the largest of all
+    looks under the normal law, which share the pilot's error; it is simulated, always alike. Takes items and
+    requests to be exchangeable. The normal law is an approximation: ``benchmarks.drift`` counts its false
+    alarms. Raises ValueError for fewer than two items.
+    """
+
+    def __init__(self, pilot: ArrayLike, agreement: ArrayLike, alpha: float = 0.05) -> None:
+        shown, whole = np.asarray(pilot, np.float64), np.asarray(agreement, np.float64)
+        if (
+            shown.ndim != 2
+            or len(shown) < 2
+            or not np.all(np.isfinite(shown))
+            or whole.shape != shown.shape[:1]
+        ):
+            raise ValueError("looks at the mean need finite scores [items, orders] of at least two items")
+        if not 0 < alpha < 1:
+            raise ValueError("alpha must lie between 0 and 1")
+        self._scores, self._values = _told(shown, whole)
+        values = np.interp(shown, self._scores, self._values)
+        self._items = len(values)
+        self._mean, self._variance = float(values.mean()), float(values.var())
+        between = float(values.mean(axis=1).var()) / self._variance if self._variance > 0 else 1.0
+        self._pilot_error = max(between, LEAST_SHARE) / (self._items - 1)
+        self.threshold = _threshold(self._pilot_error, alpha)
+        self.seen, self.statistic, self.alarm = 0, 0.0, False
+        self._sum = self._squares = 0.0
+
+    def update(self, score: float) -> Self:
+        """Take the score of the next request and return itself; ValueError when it is not finite."""
+        if not math.isfinite(score):
+            raise ValueError("a drift score must be a finite number")
+        self.seen += 1
+        # Around the pilot's mean, so that sums of many values stay exact.
+        away = _between(score, self._scores, self._values) - self._mean
+        self._sum += away
+        self._squares += away**2
+        if self.seen in _LOOKS:
+            self.statistic = self._standard_errors()
+            self.alarm = self.alarm or self.statistic >= self.threshold
+        return self
+
+    def _standard_errors(self) -> float:
+        """Return how far the means are apart, in standard errors of the normal law.
+
+        The variance is that within both samples, or of both as one where neither varies.
+        """
+        n, size = self.seen, self._items
+        apart = self._sum / n
+        within = (size * self._variance + self._squares - n * apart**2) / (size + n)
+        both = size * n * (apart / (size + n)) ** 2
+        variance = within if within > ROUNDING * both else both
+        if variance <= 0:
+            return 0.0
+        error = math.sqrt(variance * (self._pilot_error + 1 / n))
+        return normal_of_t(abs(apart) / error, size - 1)
+
+    def state(self) -> dict[str, object]:
+        """Return everything as values that JSON can hold."""
+        return {name: getattr(self, name) for name in self.__dict__}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, object]) -> Self:
+        """Return an alarm that goes on exactly where ``state`` was taken; ValueError for another state."""
+        looks = cls([[0.0], [1.0]], [0.0, 1.0])
+        for name, before in list(looks.__dict__.items()):
+            value = state.get(name)
+            if not _alike(value, before):
+                raise ValueError(f"the state of looks at the mean lacks {name}")
+            setattr(looks, name, value)
+        return looks
+
+
+def _between(score: float, scores: list[float], values: list[float]) -> float:
+    """Return ``numpy.interp`` with 0 below and 1 above; ten times as fast for one score."""
+    place = bisect_left(scores, score)
+    if place == len(scores):
+        return 1.0
+    if scores[place] == score:
+        return values[place]
+    if not place:
+        return 0.0
+    share = (score - scores[place - 1]) / (scores[place] - scores[place - 1])
+    return values[place - 1] + share * (values[place] - values[place - 1])
+
+
+def normal_of_t(t: float, df: int) -> float:
+    """Return the standard normal deviate that is as rare as Student's t, for t of 0 or more.
+
+    Hill (1970), Communications of the ACM 13, 617: off by 1.3e-4 at most from 5 degrees of freedom, by 1e-5
+    from 9, in the tails too. By hand because a gateway's process would hold SciPy, 17 MB, for this alone.
+    """
+    a = df - 0.5
+    b, square = 48 * a * a, a * math.log1p(t * t / df)
+    z = math.sqrt(square)
+    last = ((((4 * square + 33) * square + 240) * square + 855) * z) / (
+        10 * b * (b + 0.8 * square * square + 100)
+    )
+    return z + (square + 3) * z / b - last
+
+
+def _alike(value: object, before: object) -> bool:
+    """Return whether a value that came in is of the same kind: a list of numbers, true or false, a number."""
+    if isinstance(before, list):
+        return bool(items(value)) and all(number(part) is not None for part in items(value))
+    return isinstance(value, bool) if isinstance(before, bool) else number(value) is not None
+
+
+def _told(shown: FloatArray, agreement: FloatArray) -> tuple[list[float], list[float]]:
+    """Return the scores that a pilot shows, in order, and the mean agreement of the items that show each."""
+    scores, place = np.unique(shown, return_inverse=True)
+    place = place.reshape(shown.shape).ravel()
+    total = np.bincount(place, np.repeat(agreement, shown.shape[1]))
+    imagined = IMAGINED * shown.shape[1]
+    worth = (total + imagined * agreement.mean()) / (np.bincount(place) + imagined)
+    return scores.tolist(), worth.tolist()
+
+
+def _threshold(pilot_error: float, alpha: float) -> float:
+    """Return the quantile of the largest of all looks, for the pilot's share of the variance."""
+    means, pilots = _simulated()
+    far = np.abs((means - pilots * math.sqrt(pilot_error)) / np.sqrt(pilot_error + 1 / LOOKS)).max(axis=1)
+    return float(np.quantile(far, 1 - alpha))
+
+
+@cache
+def _simulated() -> tuple[FloatArray, FloatArray]:
+    """Return means of standard normal scores at every look [simulations, looks], and of pilots [.., 1]."""
+    rng = np.random.default_rng(0)
+    steps = np.sqrt(np.diff(LOOKS, prepend=0))
+    walk = np.cumsum(rng.standard_normal((SIMULATIONS, len(LOOKS))) * steps, axis=1)
+    return walk / LOOKS, rng.standard_normal((SIMULATIONS, 1))
+
+
+# Slopes of the betting function, below 2 so that no factor is negative; averaged, as none is best.
+BETS = np.array([-1.8, -1.2, -0.6, 0.6, 1.2, 1.8])
+_BETS: list[float] = BETS.tolist()
+# exp of more overflows a double; the alarm has long been raised.
+LARGEST_LOG = 700.0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """After ``seen`` scores: the last conformal p-value ``u``, the statistic, and the alarm (which stays on).
+
+    ``first_alarm`` is the number of scores after which it was raised.
+    """
+
+    seen: int
+    u: float
+    statistic: float
+    alarm: bool
+    first_alarm: int | None
+
+
+class _Stream:
+    """A bag of scores, randomised conformal p-values of new ones, and six bets on them."""
+
+    def __init__(self, pilot: Iterable[float], rng: np.random.Generator, threshold: float) -> None:
+        self._bag: dict[float, int] = {}
+        for score in pilot:
+            self._add(_finite(score))
+        if not self._bag:
+            raise ValueError("a drift alarm needs the pilot's scores")
+        self._rng, self._threshold = rng, threshold
+        # Plain floats: on six numbers they are many times faster than an array.
+        self._log = [0.0] * len(_BETS)
+        self._seen = 0
+        self._first_alarm: int | None = None
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the statistic has ever reached its threshold."""
+        return self._first_alarm is not None
+
+    def update(self, score: float) -> StreamState:
+        """Take the score of the next request; ValueError when it is not finite."""
+        u = self._conformal_p(_finite(score))
+        self._add(float(score))
+        self._seen += 1
+        self._log = [
+            self._bet(old, math.log1p(bet * (u - 0.5))) for old, bet in zip(self._log, _BETS, strict=True)
+        ]
+        statistic = self._statistic()
+        if not self.alarm and statistic >= self._threshold:
+            self._first_alarm = self._seen
+        return StreamState(self._seen, u, statistic, self.alarm, self._first_alarm)
+
+    def state(self) -> dict[str, object]:
+        """Return everything, the generator too, as values that JSON can hold."""
+        return {
+            "bag": [[score, count] for score, count in self._bag.items()],
+            "threshold": self._threshold,
+            "log": list(self._log),
+            "seen": self._seen,
+            "first_alarm": self._first_alarm,
+            "rng": save_rng(self._rng),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return a stream that goes on exactly where ``state`` was taken."""
+        stream = cls.__new__(cls)
+        stream._bag = {float(score): int(count) for score, count in state["bag"]}
+        stream._rng, stream._threshold = load_rng(state["rng"]), float(state["threshold"])
+        stream._log = [float(value) for value in state["log"]]
+        stream._seen, stream._first_alarm = state["seen"], state["first_alarm"]
+        return stream
+
+    def _conformal_p(self, score: float) -> float:
+        """Return (#above + U (#equal + 1)) / (size + 1): uniform and independent while nothing changes."""
+        above = sum(count for other, count in self._bag.items() if other > score)
+        equal = self._bag.get(score, 0) + 1
+        return (above + float(self._rng.random()) * equal) / (sum(self._bag.values()) + 1)
+
+    def _add(self, score: float) -> None:
+        self._bag[score] = self._bag.get(score, 0) + 1
+
+    def _bet(self, log: float, log_gain: float) -> float:
+        raise NotImplementedError
+
+    def _statistic(self) -> float:
+        raise NotImplementedError
+
+
+class ConformalMartingale(_Stream):
+    """An alarm whose chance of ever being false is at most alpha, however long the stream.
+
+    ``pilot`` are scores of the pilot's requests, such as ``patterns.agreeing_pairs(m)[codes]``; ``update``
+    takes the same score of each new request, in order. The bag is the pilot and all that was seen; wealth is
+    the mean over lambda in {+-0.6, +-1.2, +-1.8} of the product of 1 + lambda (u - 1/2), a martingale while
+    pilot and stream are exchangeable, and 1/alpha is reached with chance at most alpha (Ville). Slow to
+    see a change after a long quiet time: use ``ShiryaevRoberts`` for those. Ties are broken by ``rng``.
+    """
+
+    def __init__(self, pilot: Iterable[float], rng: np.random.Generator, alpha: float = 0.05) -> None:
+        if not 0 < alpha < 1:
+            raise ValueError("alpha must lie between 0 and 1")
+        super().__init__(pilot, rng, 1.0 / alpha)
+
+    def _bet(self, log: float, log_gain: float) -> float:
+        return log + log_gain
+
+    def _statistic(self) -> float:
+        return math.fsum(math.exp(min(log, LARGEST_LOG)) for log in self._log) / len(_BETS)
+
+
+class ShiryaevRoberts(_Stream):
+    """An alarm for late changes, with at least ``run_length`` requests on average before a false one.
+
+    R = (R + 1)(1 + lambda (u - 1/2)) for each lambda of ``ConformalMartingale``, averaged; the mean over
+    lambda of the bets themselves would be 1 and see nothing. Alarms at ``run_length``. False alarms do come
+    in the end: restart with a fresh object after each.
+    """
+
+    def __init__(self, pilot: Iterable[float], rng: np.random.Generator, run_length: float = 2000) -> None:
+        if not run_length >= 1:
+            raise ValueError("the mean run length to a false alarm must be at least 1")
+        super().__init__(pilot, rng, float(run_length))
+
+    def _bet(self, log: float, log_gain: float) -> float:
+        # Kept as log(1 + R), which starts at zero and never overflows.
+        new = log + log_gain
+        return max(new, 0.0) + math.log1p(math.exp(-abs(new)))
+
+    def _statistic(self) -> float:
+        return math.fsum(math.expm1(min(log, LARGEST_LOG)) for log in self._log) / len(_BETS)
+
+
+def _finite(score: float) -> float:
+    if not math.isfinite(score):
+        raise ValueError("a drift score must be a finite number")
+    return float(score)

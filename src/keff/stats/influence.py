@@ -1,0 +1,285 @@
+"""What intervals of c are made from: influence, standard errors, runs, plausible beta-binomial fits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit, ndtri
+
+from keff.stats.models.betabinomial import betabinom_logpmf, log_likelihood, majority_curve
+from keff.stats.models.learned import LAW_SD
+from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
+from keff.stats.voting.correlation import pooled_from_hist, pooled_from_sums, unbias
+
+
+def cross_run_c(votes: Votes) -> float:
+    """Return c over pairs of paths of one item from different runs.
+
+    Rows that share a cluster are taken as repeats of one item. (J - p^2) / (p(1-p)) with J the share of
+    right-right among pairs of paths from different rows of a cluster. The within-run companion is
+    ``pooled_c``, which is what a deployment meets; both agree up to noise when a run has no effect of its
+    own. NaN when no cluster repeats, or when all is right or wrong.
+    """
+    return float(cross_from_totals(run_sums(votes).sum(axis=0), votes.k))
+
+
+def run_sums(votes: Votes) -> FloatArray:
+    """Return per cluster [G, 5]: rows R, sum S, sum S^2, (sum S)^2 - sum S^2, R(R-1)."""
+    s = votes.counts.astype(np.float64)
+    rows = group_sums(np.stack([np.ones_like(s), s, s * s], axis=1), votes.cluster_ids, votes.n_clusters)
+    crossed = np.square(rows[:, 1]) - rows[:, 2]
+    return np.column_stack([rows, crossed, rows[:, 0] * (rows[:, 0] - 1)])
+
+
+def cross_from_totals(totals: FloatArray, k: int) -> FloatArray:
+    """Return the cross-run c [...] from totals [5, ...] of ``run_sums``; NaN without repeats."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = totals[1] / (totals[0] * k)
+        return (totals[3] / (totals[4] * k * k) - p * p) / (p * (1 - p))
+
+
+@dataclass(frozen=True, slots=True)
+class InfluenceSummary:
+    """Counts and first-order facts about c.
+
+    ``hist`` N_0..N_K; ``items`` rows; ``units`` independent clusters; ``p`` mean accuracy; ``pooled`` and
+    ``adjusted`` c; ``se`` its standard error from influence values, summed within clusters; ``effective``
+    the number of independent items that would give the same standard error of c. All NaN but ``p`` when
+    every path is right or wrong. ``sums`` [G, 3] are rows, sum of S and sum of S^2 of each cluster, None
+    when no cluster repeats.
+    """
+
+    hist: IntArray
+    items: int
+    units: int
+    p: float
+    pooled: float
+    adjusted: float
+    se: float
+    effective: float
+    sums: FloatArray | None = None
+
+    @property
+    def k(self) -> int:
+        """Paths per item."""
+        return self.hist.size - 1
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether every path is right, or every path wrong."""
+        return self.p in (0.0, 1.0)
+
+    @property
+    def scarce(self) -> bool:
+        """Whether fewer than ten units' worth of right or of wrong answers make a normal limit hopeless."""
+        return self.units * min(self.p, 1 - self.p) < 10
+
+
+def summarise(source: Votes | ArrayLike) -> InfluenceSummary:
+    """Return the summary of votes, or of a count histogram of independent items.
+
+    Raises ValueError for one path or one item.
+    """
+    hist = as_hist(source)
+    k, n = hist.size - 1, int(hist.sum())
+    if k < 2 or n < 2:
+        raise ValueError("correlation needs at least two paths per item and at least two items")
+    p, pooled = float(hist @ np.arange(k + 1)) / (n * k), float(pooled_from_hist(hist))
+    if not isinstance(source, Votes) or source.n_clusters == n:
+        se = float(standard_error(hist, p, pooled))
+        return InfluenceSummary(hist, n, n, p, pooled, float(unbias(pooled, n, k)), se, float(n))
+    return _clustered(source, hist, p, pooled)
+
+
+def influence(k: int, p: ArrayLike, c: ArrayLike) -> FloatArray:
+    """Return the influence on c of an item with s = 0..K correct paths [..., K+1], up to its mean.
+
+    [w - (2p + c(1-2p)) u] / (p(1-p)) with u = s/K and w = s(s-1)/(K(K-1)).
+    """
+    p, c = np.asarray(p, float)[..., None], np.asarray(c, float)[..., None]
+    s = np.arange(k + 1, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (s * (s - 1) / (k * (k - 1)) - (2 * p + c * (1 - 2 * p)) * s / k) / (p * (1 - p))
+
+
+def standard_error(hist: ArrayLike, p: ArrayLike, c: ArrayLike) -> FloatArray:
+    """Return the standard error of c [...] for histograms [..., K+1] of independent items."""
+    weights = np.asarray(hist, float)
+    n = weights.sum(axis=-1)
+    values = influence(weights.shape[-1] - 1, p, c)
+    mean = np.sum(weights * values, axis=-1) / n
+    spread = np.sum(weights * np.square(values - mean[..., None]), axis=-1)
+    return np.sqrt(spread / (n * (n - 1)))
+
+
+def model_variance(k: int, p: float, c: FloatArray) -> FloatArray:
+    """Return the variance of the influence of one item under the beta-binomial with mean p, at each c [m]."""
+    law = np.exp(betabinom_logpmf(k, p, c))
+    values = influence(k, p, c)
+    mean = np.sum(law * values, axis=-1, keepdims=True)
+    return np.sum(law * np.square(values - mean), axis=-1)
+
+
+def _clustered(votes: Votes, hist: IntArray, p: float, pooled: float) -> InfluenceSummary:
+    n, k, units = votes.n, votes.k, votes.n_clusters
+    sums = run_sums(votes)
+    values, s = influence(k, p, pooled)[votes.counts], votes.counts / k
+    ids = votes.cluster_ids
+    se = math.sqrt(_squared_totals(values, ids, units)) / n
+    deviation = s - s.mean()
+    spread = _squared_totals(s, ids, units)
+    independent = n * float(deviation @ deviation) / spread if spread > 0 else float(n)
+    adjusted = float(unbias(pooled, np.clip(independent, units, n), k))
+    return InfluenceSummary(
+        hist, n, units, p, pooled, adjusted, se, _effective(sums, p, adjusted, k), sums[:, :3]
+    )
+
+
+def _squared_totals(values: FloatArray, ids: IntArray, units: int) -> float:
+    """Return the sum of squares of cluster totals about the mean, times G/(G-1)."""
+    totals = np.bincount(ids, weights=values - values.mean(), minlength=units)
+    return float(totals @ totals) * units / max(units - 1, 1)
+
+
+def _effective(sums: FloatArray, p: float, c: float, k: int) -> float:
+    """Return how many independent items would give c the same standard error, between n/R and n.
+
+    The model's variance with rows of a cluster independent, and with them as further paths of one item, mixed
+    by how far paths correlate across rows. Steadier than a ratio of observed variances when p is extreme.
+    """
+    rows, repeats = float(sums[:, 0].sum()), float(np.square(sums[:, 0]).sum() / sums[:, 0].sum())
+    if not 0 < p < 1 or repeats <= 1:
+        return rows
+    cross = float(cross_from_totals(sums.sum(axis=0), k))
+    shared = min(max(cross / c, 0.0), 1.0) if c > 0 else 1.0
+    at = np.array([min(max(c, 0.0), 0.999)])
+    apart = float(model_variance(k, p, at)[0])
+    together = repeats * float(model_variance(round(k * repeats), p, at)[0])
+    return rows * apart / ((1 - shared) * apart + shared * max(together, apart))
+
+
+P_CELLS, C_CELLS = 111, 100
+# logit of .99993: no workload is told from this by a pilot.
+WIDEST_LOGIT = 9.5
+# Cells of the grid with less posterior mass change no quantile.
+NEGLIGIBLE = 1e-9
+_NORMAL: FloatArray = np.asarray(ndtri((np.arange(21) + 0.5) / 21), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """Weighted pairs (p, c) that a record leaves plausible; ``p``, ``c`` and ``weight`` are [m]."""
+
+    p: FloatArray
+    c: FloatArray
+    weight: FloatArray
+
+    def majority(self, k_max: int) -> FloatArray:
+        """Return the beta-binomial majority curve of every pair [m, k_max]."""
+        return majority_curve(k_max, self.p, self.c)
+
+    def majority_interval(self, values: ArrayLike, k: int, level: float = 0.95) -> tuple[float, float]:
+        """Return the interval of the majority of ``k`` paths, whose fitted ``values`` [m] are given.
+
+        Each is spread by the law's own error, normal on the logit scale with a standard deviation of
+        ``stats.learned.LAW_SD`` for each unit of 1 - 2/k: one and two paths fix the accuracy alone.
+        """
+        spread = LAW_SD * max(1 - 2 / k, 0.0)
+        share = np.clip(np.asarray(values, np.float64), 1e-12, 1 - 1e-12)
+        if spread == 0:
+            return self.interval(share, level)
+        shifted = expit(logit(share)[:, None] + spread * _NORMAL)
+        return Fits(
+            np.repeat(self.p, _NORMAL.size),
+            np.repeat(self.c, _NORMAL.size),
+            np.repeat(self.weight, _NORMAL.size),
+        ).interval(shifted.ravel(), level)
+
+    def interval(self, values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
+        """Return the equal-tailed interval of a quantity that takes ``values`` [m] at the pairs."""
+        value, back = np.unique(np.asarray(values, float), return_inverse=True)
+        weight = np.bincount(back, weights=self.weight)
+        if value.size == 1:
+            return float(value[0]), float(value[0])
+        middle = (np.cumsum(weight) - 0.5 * weight) / weight.sum()
+        lo, hi = np.interp([(1 - level) / 2, (1 + level) / 2], middle, value)
+        return float(lo), float(hi)
+
+
+def bayes_fits(summary: InfluenceSummary) -> Fits:
+    """Return the posterior of (p, c) on a grid, with Jeffreys' prior for p and a uniform one for c in [0, 1].
+
+    111 values of logit p by 100 of arcsin sqrt c, on a box that closes in on the mass. Repeated clusters
+    temper the likelihood to the effective number of items. All right or all wrong still bounds p. At c = 0
+    the lower limit is positive by construction: no test of c = 0. For up to about 8 paths; beyond, the
+    beta-binomial likelihood is not robust to other laws of difficulty.
+    """
+    box = (-WIDEST_LOGIT, WIDEST_LOGIT, 0.0, np.pi / 2)
+    for _ in range(8):
+        closer = _support(box, _posterior(summary, box)[2])
+        if (closer[1] - closer[0]) * (closer[3] - closer[2]) > 0.5 * (box[1] - box[0]) * (box[3] - box[2]):
+            break
+        box = closer
+    p, c, mass = _posterior(summary, box)
+    keep = mass > NEGLIGIBLE
+    return Fits(p[keep], c[keep], mass[keep] / float(mass[keep].sum()))
+
+
+def bootstrap_fits(summary: InfluenceSummary, rng: np.random.Generator, reps: int = 2000) -> Fits:
+    """Return moment fits of ``reps`` resamples of the independent units, c clipped to [0, 1].
+
+    Units are count bins when no cluster repeats (cost independent of n), else clusters. A resample that is
+    all right or all wrong counts as c = 1.
+    """
+    n, first, second = resampled_sums(summary, rng, reps)
+    k = summary.k
+    independent = n * summary.effective / summary.items
+    c = unbias(pooled_from_sums(n, first, second, k), independent, k)
+    c = np.clip(np.where(np.isnan(c), 1.0, c), 0.0, 1.0)
+    return Fits(first / (n * k), c, np.full(reps, 1.0 / reps))
+
+
+def resampled_sums(
+    summary: InfluenceSummary, rng: np.random.Generator, reps: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return items, sum of S and sum of S^2 in ``reps`` resamples of the units, each [reps]."""
+    if summary.sums is not None:
+        n, first, second = resampled_totals(summary.sums, reps, rng)
+        return n, first, second
+    hist, s = resampled_hist(summary, rng, reps), np.arange(summary.k + 1, dtype=np.float64)
+    return hist.sum(axis=1), hist @ s, hist @ (s * s)
+
+
+def resampled_hist(summary: InfluenceSummary, rng: np.random.Generator, reps: int) -> FloatArray:
+    """Return count histograms [reps, K+1] of resampled independent items, without going through the items."""
+    return rng.multinomial(summary.items, summary.hist / summary.items, reps).astype(np.float64)
+
+
+_Box = tuple[float, float, float, float]
+
+
+def _posterior(summary: InfluenceSummary, box: _Box) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return p, c and unnormalised mass on a grid [P_CELLS, C_CELLS] over logit p and arcsin sqrt c."""
+    scale = summary.effective / summary.items
+    logit, angle = _midpoints(box[0], box[1], P_CELLS)[:, None], _midpoints(box[2], box[3], C_CELLS)[None, :]
+    p, c = np.broadcast_arrays(1 / (1 + np.exp(-logit)), np.square(np.sin(angle)))
+    log = scale * log_likelihood(summary.hist, p, c) + 0.5 * np.log(p * (1 - p)) + np.log(np.sin(2 * angle))
+    return p, c, np.asarray(np.exp(log - log.max()), np.float64)
+
+
+def _support(box: _Box, mass: FloatArray) -> _Box:
+    """Return the part of the box that holds mass, one cell wider."""
+    return (*_range(box[0], box[1], mass.sum(axis=1)), *_range(box[2], box[3], mass.sum(axis=0)))
+
+
+def _range(low: float, high: float, mass: FloatArray) -> tuple[float, float]:
+    inside, cell = np.flatnonzero(mass > 1e-7 * mass.sum()), (high - low) / mass.size
+    return max(low, low + (int(inside[0]) - 1) * cell), min(high, low + (int(inside[-1]) + 2) * cell)
+
+
+def _midpoints(low: float, high: float, cells: int) -> FloatArray:
+    return low + (high - low) * (np.arange(cells) + 0.5) / cells

@@ -1,0 +1,180 @@
+"""Reliability over several answers: pass@k, pass^k, outcomes that flip, gold answers that may be wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+
+from keff.records import Interval
+from keff.stats.repeats import Repeats, own_variances, share, wilson
+from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.votes import FloatArray, IntArray
+
+# Quantiles of the share of wrong gold answers before looking: Beta(1, 29), with the mean (3.3%) and range
+# (0.2 to 10%) of ten public test sets (Northcutt et al. 2021, "Pervasive label errors in test sets").
+WRONG: FloatArray = np.asarray(1 - (1 - (np.arange(50) + 0.5) / 50) ** (1 / 29))
+
+# Cells of a lead from 0 to 1.
+STEPS = 100
+
+# Standard deviation of the kernel that smooths leads; half of it changes posteriors by a few points.
+WIDTH = 0.1
+
+
+def posterior_wrong(lead: FloatArray) -> FloatArray:
+    """Return the posterior [n] that each gold answer is wrong, from how far another answer leads it [n].
+
+    ``lead`` is the share of paths with the most frequent other answer less that with the gold one, -1 to 1.
+    Where marking is right, leads have a density f; where the gold answer is wrong and the other is right,
+    they have its mirror image. What is seen is h(s) = (1 - w) f(s) + w f(-s), so that f(-s) = ((1 - w) h(-s)
+    - w h(s)) / (1 - 2w), and the posterior at lead s is w f(-s) / h(s), at most 1: how many more questions
+    are answered right as firmly than are answered otherwise, weighed with w, averaged over what w may be
+    (``WRONG``). h is smoothed by a normal kernel (``WIDTH``). Branches that share their errors raise h(s),
+    and so are not taken for independent witnesses.
+    """
+    cell = np.rint((lead + 1) * STEPS).astype(np.int64)
+    grid = np.arange(2 * STEPS + 1)
+    kernel = np.exp(-0.5 * ((grid[:, None] - grid) / (WIDTH * STEPS)) ** 2)
+    seen = kernel @ np.bincount(cell, minlength=grid.size)
+    w = WRONG[:, None]
+    mirrored = np.maximum((1 - w) * seen[::-1] - w * seen, 0.0) / (1 - 2 * w)
+    found = np.minimum(w * mirrored / np.maximum(seen, 1e-9), 1.0).mean(axis=0)
+    return np.asarray(found[cell], np.float64)
+
+
+def unsolved_yet(solved: FloatArray) -> tuple[float, float]:
+    """Return how many questions without a right path more paths would solve, and its standard deviation.
+
+    From the right paths of each question [n]: the second-order jackknife of species counts, 2 f1 - f2
+    (Burnham and Overton 1978), f1 questions with one right path and f2 with two, at least Chao's bound
+    f1 (f1 - 1) / (2 (f2 + 1)) and at most all that have none.
+    """
+    once, twice = float(np.sum(solved == 1)), float(np.sum(solved == 2))
+    more = max(2 * once - twice, once * (once - 1) / (2 * (twice + 1)))
+    return min(more, float(np.sum(solved == 0))), float(np.sqrt(4 * once + twice))
+
+
+# As for other intervals: 2.5% quantiles from 25 resamples.
+REPLICATES = 1000
+
+# Standard deviation of what the beta-binomial law errs in logit pass^k, for each doubling of k beyond the
+# repeats. 57 recorded workloads say .067 to .095 by the draw of trials (``python -m benchmarks.repeats``):
+# the larger is taken; without any one family .080 to .107.
+BEYOND_SD = 0.095
+
+
+def chance_all(right: FloatArray, count: IntArray, k: int) -> FloatArray:
+    """Return the chance [n] that k of a question's answers, drawn without replacement, are all right.
+
+    C(S, k) / C(m, k): unbiased for theta^k. Needs m >= k.
+    """
+    s, m = np.asarray(right, np.float64), np.asarray(count, np.float64)
+    top = np.maximum(s - k, 0)
+    log = gammaln(s + 1) - gammaln(top + 1) - gammaln(m + 1) + gammaln(m - k + 1)
+    return np.where(s >= k, np.exp(log), 0.0)
+
+
+def moment(p: ArrayLike, c: ArrayLike, k: int) -> FloatArray:
+    """Return E(theta^k) of the beta law with mean p and intraclass correlation c, which may be arrays.
+
+    The product of (p(1-c) + jc) / (1 + (j-1)c) over j < k: p^k at c = 0, p at c = 1.
+    """
+    p, c = np.asarray(p, np.float64), np.clip(np.nan_to_num(np.asarray(c, np.float64)), 0.0, 1.0)
+    out = np.array(p, np.float64)
+    for j in range(1, k):
+        out = out * (p * (1 - c) + j * c) / (1 + (j - 1) * c)
+    return out
+
+
+def all_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
+    """Return pass^k: the share of questions like these that k answers in a row would all get right.
+
+    Exact and unbiased up to the least number m of repeats. Beyond, pass^m times the ratio of the k-th and the
+    m-th moment of the beta law with the mean and correlation of the repeats; its variance adds that of a
+    cluster bootstrap and what the law erred on left-out recorded generations (``BEYOND_SD``). Needs scores of
+    0 and 1.
+    """
+    return _moment_interval(repeats, k, level, ("right",))
+
+
+def any_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
+    """Return pass@k: the share of questions that at least one of k answers gets right; as ``all_right``."""
+    wrong = _moment_interval(repeats, k, level, ("wrong",))
+    lo, hi = (None if x is None else 1 - x for x in (wrong.hi, wrong.lo))
+    return Interval(1 - wrong.value, lo, hi, wrong.method)
+
+
+def without_gradient(repeats: Repeats, size: int, level: float = 0.95) -> Interval:
+    """Return the share of groups of ``size`` answers to a question that are all right or all wrong.
+
+    E[theta^G + (1 - theta)^G]: such a group has no spread of rewards, so no gradient where rewards are
+    centred within groups. As ``all_right``.
+    """
+    return _moment_interval(repeats, size, level, ("right", "wrong"))
+
+
+EXACT, BEYOND = "unbiased; Wilson, clustered", "beta-binomial beyond the repeats; Wilson, clustered"
+
+
+def _moment_interval(repeats: Repeats, k: int, level: float, ends: Sequence[str]) -> Interval:
+    m = min(k, repeats.k)
+    kinds, times, back = _kinds(repeats)
+    counted = {"right": kinds.right, "wrong": kinds.count - kinds.right}
+    parts = [chance_all(counted[end], kinds.count, m) for end in ends]
+    if k <= repeats.k:
+        found = share(np.sum(parts, axis=0)[back], repeats, level)
+        return Interval(found.value, found.lo, found.hi, EXACT)
+    own = own_variances(repeats)
+    inside = np.bincount(back, own, times.size) / times
+    rows = [np.ones(times.size), kinds.mean, kinds.mean**2, inside / kinds.count, *parts, inside]
+    totals = np.stack(rows, axis=1)
+    whole = (times @ totals)[:, None]
+    rng = np.random.default_rng(0)
+    if repeats.units == repeats.n:
+        drawn = resampled_totals(totals, REPLICATES, rng, times) if repeats.n > 1 else whole
+    else:
+        drawn = resampled_totals(group_sums(totals[back], repeats.ids, repeats.units), REPLICATES, rng)
+    value, each = np.zeros(1), np.zeros(drawn.shape[1])
+    for place, end in enumerate(ends):
+        value = value + _extended(whole, place, end, m, k)
+        each = each + _extended(drawn, place, end, m, k)
+    at = float(np.clip(value[0], 0.0, 1.0))
+    law = BEYOND_SD * math.log2(k / m) * at * (1 - at)
+    lo, hi = wilson(at, float(np.var(each)) + law**2, repeats.units, level)
+    return Interval(at, lo, hi, BEYOND)
+
+
+@lru_cache(maxsize=2)
+def _kinds(repeats: Repeats) -> tuple[Repeats, IntArray, IntArray]:
+    """Return one question of each kind [u] (right, repeats), how many there are, and the kind of each [n]."""
+    name = repeats.count * (int(repeats.count.max()) + 1) + repeats.right.astype(np.int64)
+    _, first, back, times = np.unique(name, return_index=True, return_inverse=True, return_counts=True)
+    return repeats.take(first), times.astype(np.int64), back.ravel()
+
+
+def _extended(totals: FloatArray, part: int, end: str, m: int, k: int) -> FloatArray:
+    """Return E(theta^k) (or of 1 - theta) [B] from totals [., B]: n, mean, mean^2, s^2/m, parts, s^2."""
+    n, mean, square, noise, inside = totals[0], totals[1], totals[2], totals[3], totals[-1]
+    p = mean / n
+    between = (square / n - p * p) * n / np.maximum(n - 1, 1) - noise / n
+    total = between + inside / n
+    c = np.where(total > 0, between / np.where(total > 0, total, 1.0), 1.0)
+    p = p if end == "right" else 1 - p
+    seen, law = totals[4 + part] / n, moment(p, c, m)
+    return seen * np.where(law > 0, moment(p, c, k) / np.where(law > 0, law, 1.0), 0.0)
+
+
+def flips(repeats: Repeats, level: float = 0.95) -> Interval:
+    """Return the share of questions whose outcome differs between two runs, E[2 theta (1 - theta)].
+
+    Needs scores of 0 and 1, and two repeats of every question.
+    """
+    some = np.flatnonzero(repeats.several)
+    kept = repeats.take(some, None if repeats.clusters is None else repeats.clusters[some])
+    found = share(np.clip(2 * repeats.variances, 0.0, 1.0), kept, level)
+    return Interval(found.value, found.lo, found.hi, EXACT)

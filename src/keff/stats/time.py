@@ -1,0 +1,265 @@
+"""Time to answer: quantiles with limits, how paths slow each other down, and the running vote in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keff.records import Interval
+from keff.stats.resampling import clustered_se, group_sums, resampled_totals
+from keff.stats.votes import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Crowding:
+    """How long a unit of recorded work takes, by how many paths run at this moment.
+
+    Recorded seconds are those of a path among ``slots`` that run all the time. While ``running`` of them run
+    each takes ``alone + (1 - alone) (running - 1) / (slots - 1)`` of that: a step of a batch costs a fixed
+    part, for the weights are read once for all, and a part for each path in it. ``alone`` is 1 where paths do
+    not notice each other, 1 / slots where they share out a fixed speed. More than ``slots`` never run.
+    """
+
+    slots: int
+    alone: float = 1.0
+
+    def pace(self, running: IntArray) -> FloatArray:
+        """Return the seconds that a recorded second takes while so many run."""
+        return self.alone + (1 - self.alone) * (running - 1) / max(self.slots - 1, 1)
+
+
+# A server on which paths neither wait for nor notice each other.
+ALONE = Crowding(2**16)
+
+
+# So many values between the least and the greatest stand for the law of the times in the bootstrap.
+GRID = 400
+
+# From so many clusters on, so many values near the quantile are enough: within twenty standard errors.
+MANY_GROUPS, NEAR = 20_000, 64
+
+# The quantile of the normal law that leaves 2.5% above.
+NORMAL_95 = 1.959964
+
+
+def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: int = 500) -> Interval:
+    """Return a quantile of the times to answer [n, R] of n questions over R orders of drawing.
+
+    Every question weighs the same. The limits are 95% percentile limits over resampled clusters [n], None
+    with fewer than two, and of 20,000 clusters or more those of Woodruff, which need no resamples; the orders
+    of one question stay together, for its paths are alike in length.
+    """
+    value = float(np.quantile(times, share))
+    groups = int(clusters.max()) + 1
+    if groups < 2:
+        return Interval(value, None, None, "replayed courses")
+    if groups >= MANY_GROUPS:
+        # Woodruff (JASA 1952): the limits of the share below the value, turned into times.
+        half = NORMAL_95 * clustered_se((times <= value).mean(axis=1), clusters)
+        lo, hi = np.quantile(times, [max(share - half, 0.0), min(share + half, 1.0)]).tolist()
+        return Interval(value, lo, hi, "replayed courses, Woodruff")
+    grid = np.unique(np.quantile(times, _shares(share, groups), method="inverted_cdf"))
+    below = _reached(times, grid) / times.shape[1]
+    units = group_sums(np.hstack([np.ones((len(below), 1)), below]), clusters, groups)
+    totals = resampled_totals(units, replicates, np.random.default_rng(0))
+    reached = totals[1:] >= share * totals[0] - 1e-9
+    spread = grid[reached.argmax(axis=0)]
+    lo, hi = np.quantile(spread, [0.025, 0.975])
+    return Interval(
+        value, min(float(lo), value), max(float(hi), value), "replayed courses, cluster_bootstrap"
+    )
+
+
+def quantile_change(times: FloatArray, today: FloatArray, share: float, clusters: IntArray) -> Interval:
+    """Return a quantile of ``times`` [n, R] minus that of ``today`` [n, R], with 95% limits.
+
+    The limits are for as many new questions: deviations of resampled clusters times the root of two.
+    """
+    value = float(np.quantile(times, share) - np.quantile(today, share))
+    if int(clusters.max()) < 1:
+        return Interval(value, None, None, "replayed courses")
+    mine, other = _resampled_pair(times, today, share, clusters)
+    return _of_new(value, value + 2**0.5 * (mine - other - value))
+
+
+def quantile_ratio(times: FloatArray, today: FloatArray, share: float, clusters: IntArray) -> Interval:
+    """Return a quantile of ``times`` [n, R] as a part of that of ``today`` [n, R], with 95% limits.
+
+    The limits are for as many new questions: deviations of the logarithm times the root of two.
+    """
+    value = float(np.quantile(times, share) / max(float(np.quantile(today, share)), 1e-12))
+    if int(clusters.max()) < 1:
+        return Interval(value, None, None, "replayed courses")
+    drawn = np.log(np.maximum(resampled_ratios(times, today, share, clusters), 1e-12))
+    middle = np.log(max(value, 1e-12))
+    return _of_new(value, np.exp(middle + 2**0.5 * (drawn - middle)))
+
+
+def resampled_ratios(times: FloatArray, today: FloatArray, share: float, clusters: IntArray) -> FloatArray:
+    """Return the ratio of the quantiles of two rules in resamples of the clusters [S]."""
+    mine, other = _resampled_pair(times, today, share, clusters)
+    return mine / np.maximum(other, 1e-12)
+
+
+def _resampled_pair(
+    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, replicates: int = 500
+) -> tuple[FloatArray, FloatArray]:
+    """Return a quantile of both times to answer [n, R] in the same resamples of the clusters, each [S]."""
+    groups = int(clusters.max()) + 1
+    both = (times, today)
+    grids = [np.unique(np.quantile(each, _shares(share, groups), method="inverted_cdf")) for each in both]
+    below = [_reached(each, grid) / each.shape[1] for each, grid in zip(both, grids, strict=True)]
+    units = group_sums(np.hstack([np.ones((len(times), 1)), *below]), clusters, groups)
+    totals = resampled_totals(units, replicates, np.random.default_rng(0))
+    reached = totals[1:] >= share * totals[0] - 1e-9
+    split = grids[0].size
+    return grids[0][reached[:split].argmax(axis=0)], grids[1][reached[split:].argmax(axis=0)]
+
+
+def _of_new(value: float, drawn: FloatArray) -> Interval:
+    """Return a value with the central 95% of draws."""
+    lo, hi = np.quantile(drawn, [0.025, 0.975])
+    return Interval(
+        value, min(float(lo), value), max(float(hi), value), "replayed courses, as many new questions"
+    )
+
+
+def _shares(share: float, groups: int) -> FloatArray:
+    """Return the shares whose quantiles the bootstrap looks at."""
+    if groups < MANY_GROUPS:
+        return np.linspace(0, 1, GRID)
+    wide = 10 / groups**0.5
+    near: FloatArray = np.linspace(max(share - wide, 0.0), min(share + wide, 1.0), NEAR, dtype=np.float64)
+    return np.concatenate([near, [1.0]])
+
+
+def _reached(times: FloatArray, grid: FloatArray) -> IntArray:
+    """Return how many of the times [n, R] of each question are at most each value of ``grid`` [G], [n, G]."""
+    n, size = len(times), grid.size
+    place = np.searchsorted(grid, times, side="left") + np.arange(n)[:, None] * (size + 1)
+    counts = np.bincount(place.ravel(), minlength=n * (size + 1)).reshape(n, size + 1)
+    return counts[:, :size].cumsum(axis=1)
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """When each of ``cap`` paths starts and ends if the vote never stops, [m, cap] by launch position.
+
+    ``width`` paths run at once and the next starts when one ends. In units of recorded work (seconds, else
+    tokens): all paths in flight slow each other down alike, so the order of events does not depend on the
+    speed. ``arrival`` [m, cap] are the launch positions in the order of ending; of equals the first launched.
+    """
+
+    start: FloatArray
+    end: FloatArray
+    arrival: IntArray
+    width: int
+
+    def counted(self, *, arrival: bool) -> IntArray:
+        """Return the event (from 0) at which the n-th vote counts [m, cap]: paths in order, n from 1.
+
+        On arrival the n-th event is the n-th vote; in launch order a vote waits for all launched before it.
+        """
+        courses, cap = self.end.shape
+        if arrival:
+            return np.broadcast_to(np.arange(cap, dtype=np.int64), (courses, cap))
+        event = np.empty((courses, cap), np.int64)
+        np.put_along_axis(event, self.arrival, np.arange(cap, dtype=np.int64)[None], axis=1)
+        return np.maximum.accumulate(event, axis=1)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Courses [m] whose vote stopped.
+
+    ``time`` until then, ``launched`` paths, and ``ran`` [m, cap], the share of its work that each path had
+    done by then: 1 ended, between 0 and 1 cancelled, 0 never launched.
+    """
+
+    time: FloatArray
+    launched: IntArray
+    ran: FloatArray
+
+
+def timetable(work: NDArray[Any], in_flight: int) -> Timetable:
+    """Lay out the paths of many courses: ``work`` [m, cap] by launch position, ``in_flight`` at once.
+
+    Ties: of paths that end at the same moment the first launched is heard first, and the next path starts
+    when it is. ``work`` must be finite and not negative.
+    """
+    runs = np.asarray(work, np.float64)
+    courses, cap = runs.shape
+    width = min(in_flight, cap)
+    start = np.zeros_like(runs)
+    if width == 1:
+        start[:, 1:] = runs[:, :-1].cumsum(axis=1)
+    elif width < cap:
+        busy: FloatArray = runs[:, :width].copy()
+        rows: IntArray = np.arange(courses, dtype=np.int64)
+        for path in range(width, cap):
+            place = busy.argmin(axis=1)
+            start[:, path] = busy[rows, place]
+            busy[rows, place] += runs[:, path]
+    end = start + runs
+    return Timetable(start, end, end.argsort(axis=1, kind="stable").astype(np.int64), width)
+
+
+def cut(table: Timetable, event: IntArray, crowding: Crowding = ALONE) -> Cut:
+    """Stop every course at its ``event`` [m] (from 0), the ending of a path, and cancel what still runs.
+
+    ``crowding`` says how long a unit of work takes by how many paths run; paths beyond its slots queue, so
+    make the timetable for at most as many in flight.
+    """
+    courses, cap = table.end.shape
+    ends = np.take_along_axis(table.end, table.arrival, axis=1)
+    rows: IntArray = np.arange(courses, dtype=np.int64)
+    now = ends[rows, event]
+    launched = np.minimum(cap, table.width + event)
+    # Before event j as many paths run as were launched and have not ended: the same in every course.
+    running = np.minimum(table.width, cap - np.arange(cap, dtype=np.int64))
+    clock = (np.diff(ends, axis=1, prepend=0.0) * crowding.pace(running)).cumsum(axis=1)
+    length = table.end - table.start
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ran = np.where(length > 0, (now[:, None] - table.start) / length, 1.0)
+    begun = np.arange(cap, dtype=np.int64) < launched[:, None]
+    return Cut(clock[rows, event], launched, np.where(begun, np.clip(ran, 0.0, 1.0), 0.0))
+
+
+def in_rounds(
+    ahead: NDArray[Any], work: NDArray[Any] | None = None, crowding: Crowding = ALONE
+) -> tuple[IntArray, IntArray, FloatArray | None]:
+    """Follow a rule that draws in rounds: where every course stops [m], after how many rounds, and when.
+
+    ``ahead`` [m, cap + 1] is what the rule asks for after each number of paths, 0 to stop. A round ends with
+    its slowest path; its paths run at once, as many as there are slots.
+    """
+    at, rounds = np.zeros(len(ahead), np.int64), np.zeros(len(ahead), np.int64)
+    times = None if work is None else np.zeros(len(ahead))
+    going = np.arange(len(ahead))
+    while len(going):
+        step = ahead[going, at[going]]
+        going, step = going[step > 0], step[step > 0].astype(np.int64)
+        if work is not None and times is not None:
+            times[going] += _round_times(work, going, at[going], step, crowding)
+        at[going] += step
+        rounds[going] += 1
+    return at, rounds, times
+
+
+def _round_times(
+    work: NDArray[Any], rows: IntArray, start: IntArray, size: IntArray, crowding: Crowding
+) -> FloatArray:
+    """Return how long a round of ``size`` paths from ``start`` takes in each row of ``work`` [m, cap]."""
+    times = np.zeros(len(rows))
+    for width in np.unique(size):
+        some = np.flatnonzero(size == width)
+        window = work[rows[some, None], start[some, None] + np.arange(int(width))]
+        if crowding.slots >= width and crowding.alone == 1:
+            times[some] = window.max(axis=1)
+            continue
+        table = timetable(window, crowding.slots)
+        times[some] = cut(table, np.full(len(some), width - 1), crowding).time
+    return times
