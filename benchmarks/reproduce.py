@@ -25,6 +25,7 @@ from keff.paper import records
 from keff.paper.drawings import draw
 from keff.paper.records import load_matrix, load_series
 from keff.paper.reproduce import Reproducing, reproduce, write
+from keff.report.vega import converter
 from published_records import write_all
 
 REPLICATES = 10_000
@@ -86,10 +87,11 @@ def main() -> None:
         write_all(root)
         size = sum(file.stat().st_size for file in root.rglob("*.jsonl")) / 1e6
         begun, cpu = time.perf_counter(), time.process_time()
-        found = reproduce(root, Reproducing(REPLICATES))
-        computed = time.perf_counter() - begun
-        write(found, root / "out")
-        draw(found, root / "out")
+        with converter() as save_all:
+            found = reproduce(root, Reproducing(REPLICATES))
+            computed = time.perf_counter() - begun
+            write(found, root / "out")
+            draw(save_all, found, root / "out")
         wall = time.perf_counter() - begun
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = time.process_time() - cpu + children.ru_utime + children.ru_stime

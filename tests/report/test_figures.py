@@ -10,7 +10,7 @@ import pytest
 
 from keff.report import figures
 
-vega = pytest.importorskip("keff.report.figures", reason="pip install keff[report]")
+vega = pytest.importorskip("keff.report.vega", reason="pip install keff[report]")
 alt = pytest.importorskip("altair")
 
 BB = [
@@ -43,7 +43,8 @@ FIGURES: dict[str, figures.Spec] = {
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, bytes]]:
     """Every figure as SVG and PDF, drawn in a process of their own."""
     folder = tmp_path_factory.mktemp("figures")
-    files = vega.save_all({folder / name: spec for name, spec in FIGURES.items()})
+    with vega.converter() as save_all:
+        files = save_all({folder / name: spec for name, spec in FIGURES.items()})
     assert [file.name for file in files] == [f"{name}.{kind}" for name in FIGURES for kind in vega.KINDS]
     return {
         name: ((folder / f"{name}.svg").read_text("utf-8"), (folder / f"{name}.pdf").read_bytes())

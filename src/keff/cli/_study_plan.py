@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -32,22 +34,29 @@ from keff.sampling.rates import read_rates
 from keff.task import Task, select
 from keff.usercode import UNSAFE, without_code
 
+Draw = Callable[[Reproduction, Path], list[Path]]
 
-def write_all(reproduction: Reproduction, out: Path, *, figures: bool) -> list[Path]:
-    """Write tables, numbers and figures; raises UsageError where the folder cannot be written."""
+
+@contextmanager
+def drawing(*, figures: bool) -> Generator[Draw]:
+    """Start what draws, while others compute; raises PluginError that says what to install."""
+    if not figures:
+        yield lambda _reproduction, _out: []
+        return
     try:
-        return write(reproduction, out) + (_draw(reproduction, out) if figures else [])
-    except OSError as error:
-        raise UsageError(f"{out}: {error.strerror or error}: name another folder with -o") from None
-
-
-def _draw(reproduction: Reproduction, out: Path) -> list[Path]:
-    """Write the figures; raises PluginError that says what to install."""
-    try:
-        draw: Any = importlib.import_module("keff.paper.drawings").draw
+        drawings: Any = importlib.import_module("keff.paper.drawings")
     except ImportError as error:
         raise missing_extra(error, "drawing figures (or give --no-figures)") from error
-    return draw(reproduction, out)
+    with drawings.vega.converter() as save_all:
+        yield partial(drawings.draw, save_all)
+
+
+def write_all(reproduction: Reproduction, out: Path, draw: Draw) -> list[Path]:
+    """Write tables, numbers and figures; raises UsageError where the folder cannot be written."""
+    try:
+        return write(reproduction, out) + draw(reproduction, out)
+    except OSError as error:
+        raise UsageError(f"{out}: {error.strerror or error}: name another folder with -o") from None
 
 
 # Reasons that a refusal names.

@@ -58,7 +58,7 @@ def _told(entry: AtlasEntry) -> str:
 
 
 # Questions before the first look at what they say, and between looks.
-FIRST, MORE = 32, 16
+FIRST, MORE = 24, 8
 
 SETTLED = ("vote", "ask once")
 
@@ -74,7 +74,8 @@ def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
         job = replace(wishes, n=size).job()
         report(job, draw(job), json=False)
         record = open_record(wishes.run, Opening(texts=True))
-        estimates = analyze(record, Settings(seed=wishes.seed, aim=Aim()))
+        # How long a path takes here, where all share two cores, says nothing of a server.
+        estimates = analyze(record, Settings(seed=wishes.seed, aim=Aim(slower=None)))
         # The next round takes as long for each question as those before.
         late = (time.monotonic() - begun) * (1 + MORE / size) > PATIENCE
         if estimates.decision.verdict in SETTLED or size == most or late:
@@ -100,7 +101,16 @@ def command(
             f"Asking SmolLM2-135M-Instruct questions {k} times each, on this machine, until it is decided "
             "whether votes pay: two minutes or so, three at most on two cores."
         )
-    wishes = Wishes(task="starter", run=run, engine="llamacpp", model=model, n=n, k=k, seed=seed)
+    wishes = Wishes(
+        task="starter",
+        run=run,
+        engine="llamacpp",
+        engine_option=["logprobs=false"],
+        model=model,
+        n=n,
+        k=k,
+        seed=seed,
+    )
     record, estimates = decided(wishes, n)
     make_plan(record, estimates).write(run / "plan.json")
     show([(record, estimates)], json=json)

@@ -12,7 +12,7 @@ from keff.cli import _options as a
 from keff.cli import _options as r
 from keff.cli import _options as w
 from keff.cli._console import print_json
-from keff.cli._study_plan import write_all
+from keff.cli._study_plan import drawing, write_all
 from keff.paper.reproduce import GET, Reproducing, reproduce
 
 # A screenful: a folder that is not the published one misses everything.
@@ -28,8 +28,9 @@ def command(
     json: w.Json = False,
 ) -> None:
     """Reproduce what the records allow."""
-    reproduction = reproduce(folder, Reproducing(replicates, seed))
-    files = write_all(reproduction, out, figures=figures)
+    with drawing(figures=figures) as draw:
+        reproduction = reproduce(folder, Reproducing(replicates, seed))
+        files = write_all(reproduction, out, draw)
     if json:
         print_json(reproduction.numbers() | {"files": [str(file) for file in files]})
         return

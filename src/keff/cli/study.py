@@ -20,6 +20,7 @@ from keff.cli._console import print_json
 from keff.cli._study_plan import (
     Place,
     confirm,
+    drawing,
     forecast,
     refuse_undrawable,
     show_forecast,
@@ -94,8 +95,9 @@ def command(
 def _report(
     study: Study, how: Reproducing, root: Path, out: Path | None, *, figures: bool, json: bool
 ) -> None:
-    result = report(study, how, root)
-    files = write_all(result, out or root / "report", figures=figures)
+    with drawing(figures=figures) as draw:
+        result = report(study, how, root)
+        files = write_all(result, out or root / "report", draw)
     for line in (*(f"missing: {name}" for name in result.missing), *result.problems):
         _console.warn(line)
     if json:

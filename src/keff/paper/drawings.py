@@ -8,7 +8,7 @@ from typing import Any
 
 from keff.paper.reproduce import Reproduction
 from keff.paper.saturation import KS
-from keff.report import figures
+from keff.report import figures, vega
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -16,7 +16,7 @@ Rows = Sequence[Mapping[str, Any]]
 MOST_LINES = 6
 
 
-def draw(reproduction: Reproduction, out: Path) -> list[Path]:
+def draw(save_all: vega.SaveAll, reproduction: Reproduction, out: Path) -> list[Path]:
     """Write every figure that the rows allow, as PDF and SVG with the same bytes on every run.
 
     Figure 2 (calibration) and Figure 3 (answer diversity) of the paper; the saturation curve with its
@@ -24,7 +24,7 @@ def draw(reproduction: Reproduction, out: Path) -> list[Path]:
     template slots.
     """
     specs = _saturation(reproduction) | _matrix(reproduction)
-    return figures.save_all({out / name: spec for name, spec in specs.items()})
+    return save_all({out / name: spec for name, spec in specs.items()})
 
 
 def _saturation(reproduction: Reproduction) -> dict[str, figures.Spec]:

@@ -1,25 +1,12 @@
-"""Figures for papers as Vega-Lite specifications, and as vector PDF and SVG: the same bytes on every run.
-
-As a program (``python -m keff.report.figures``) it reads ``{"stem": specification}`` in JSON and writes all.
-"""
-
-# pyright: reportMissingTypeStubs=false
+"""Figures for papers as Vega-Lite specifications; ``vega`` writes them."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import vl_convert
-
 from keff.analysis.results.replay import ReplayRow
-from keff.files import whole
 from keff.stats.votes import FloatArray
 
 Row = Mapping[str, Any]
@@ -329,58 +316,3 @@ def dressed(spec: Spec, orient: str = "bottom") -> Spec:
     """Return a specification in the look that all figures share."""
     config = CONFIG | {"legend": CONFIG["legend"] | {"orient": orient}}
     return {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", **spec, "config": config}
-
-
-KINDS = ("pdf", "svg")
-
-
-def save_all(specs: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
-    """Write every figure by its stem, in a process of its own; returns the files.
-
-    The converter's engine keeps some 80 MB, which would come on top of what the caller holds.
-    """
-    told = json.dumps({str(stem): spec for stem, spec in specs.items()}, allow_nan=False)
-    subprocess.run([sys.executable, "-m", __name__], input=told, text=True, encoding="utf-8", check=True)
-    return [file for stem in specs for file in files_of(stem)]
-
-
-def files_of(stem: Path, kinds: Sequence[str] = KINDS) -> list[Path]:
-    """Return the files of a figure."""
-    return [stem.with_name(f"{stem.name}.{kind}") for kind in kinds]
-
-
-def save(spec: Mapping[str, Any], stem: Path, kinds: Sequence[str] = KINDS) -> list[Path]:
-    """Write ``stem.pdf`` and ``stem.svg``, or one of them; returns the files."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    svg = _renumbered(vl_convert.vegalite_to_svg(dict(spec)))
-    written = {"pdf": lambda: _in_order(vl_convert.svg_to_pdf(svg)), "svg": lambda: svg.encode("utf-8")}
-    files = files_of(stem, kinds)
-    for file, kind in zip(files, kinds, strict=True):
-        with whole(file) as draft:
-            draft.write_bytes(written[kind]())
-    return files
-
-
-def _renumbered(svg: str) -> str:
-    """Number the ids of gradients and clips from 0: the converter counts them on from figure to figure."""
-    ids = {
-        name: f"mark{place}" for place, name in enumerate(dict.fromkeys(re.findall(r' id="([^"]+)"', svg)))
-    }
-    return re.sub(r'( id="|url\(#)([^")]+)', lambda found: found[1] + ids.get(found[2], found[2]), svg)
-
-
-def _in_order(pdf: bytes) -> bytes:
-    """Sort the entries of resource dictionaries, which the converter writes in the order of a hash table.
-
-    No byte is added or taken away, so the offsets of objects still hold.
-    """
-
-    def sort(found: re.Match[bytes]) -> bytes:
-        return found[1] + b"".join(sorted(found[2].splitlines(keepends=True)))
-
-    return re.sub(rb"(/\w+ <<\n)((?:[ ]+/\w+ \d+ 0 R\n)+)", sort, pdf)
-
-
-if __name__ == "__main__":
-    for name, drawn in json.load(sys.stdin).items():
-        save(drawn, Path(name))

@@ -254,7 +254,11 @@ def draws_by(
     """Return ``arm_draws`` for each of some estimators of c, all from the same resamples."""
     parts = [[row_sums(arm, estimator) for estimator in estimators] for arm in (first, second)]
     sums, others = (np.concatenate(part, axis=1) for part in parts)
-    if plan.design == "rows":
+    if plan.design == "rows" and len(sums) == len(others):
+        # The next resample of as many rows is independent of this one, and drawing takes longest.
+        joint = resampled_totals(np.concatenate([sums, others], axis=1), plan.replicates, rng)
+        totals = [joint[: sums.shape[1]], np.roll(joint[sums.shape[1] :], 1, axis=1)]
+    elif plan.design == "rows":
         totals = [resampled_totals(units, plan.replicates, rng) for units in (sums, others)]
     else:
         groups = _groups(first, second)
