@@ -110,7 +110,7 @@ def _write(out: Path, replayed: Replay, fixed: FloatArray | None) -> None:
         write_text(out, markdown(replayed))
         return
     try:
-        figures: Any = importlib.import_module("keff.report.vega")
+        figures: Any = importlib.import_module("keff.report.figures")
         vega: Any = importlib.import_module("keff.report.vega")
     except ImportError as error:
         raise missing_extra(error, "drawing the figure (or name a .md file)") from error
