@@ -112,3 +112,24 @@ def test_each_text_is_read_once() -> None:
     reading = once(lambda text: seen.append(text) or len(text))
     assert [reading(text) for text in ("a", "bb", "a", "a")] == [1, 2, 1, 1]
     assert seen == ["a", "bb"]
+
+
+@pytest.mark.parametrize("name", ["list", "set"])
+def test_a_list_is_the_member_that_is_the_answer_of_an_object(name: str) -> None:
+    held, keys = space(f"{name}:inner=numeric"), set[str | None]()
+    for answer in (
+        '{"answer": 42}',
+        '```json\n{"reasoning": "1 and 2", "answer": [42]}\n```',
+        "Final answer: [42]",
+    ):
+        found = held.extract(answer)
+        assert found is not None
+        keys.add(held.key(found.answer))
+    assert len(keys) == 1 and None not in keys
+    assert held.extract('{"answer": [42') is None, "cut off"
+    named, others = space(f"{name}:inner=text"), '{"a", "b"}'
+    told = named.extract(others)
+    assert told is not None and named.key(told.answer) == named.key('["a", "b"]'), (
+        "a set in braces is no object"
+    )
+    assert named.key('[{"a": 1}, {"a": 1}]') == space(f"{name}:inner=text").key('[{"a": 1}, {"a": 1}]')

@@ -49,3 +49,30 @@ def test_the_majority_object_is_returned(serve: Callable[..., Rig], space: str) 
         right += json.loads(text) == documents(request)[0]
         assert reply.model_extra["keff"]["votes"][reply.model_extra["keff"]["answer"]] == 3
     assert right == request + 1
+
+
+WHICH = [{"role": "user", "content": "Which?"}]
+OPTIONS = "Which?\n" + "\n".join(f"{each}. {each}-word" for each in "ABCDEFGHIJ")
+
+
+@pytest.mark.parametrize("text", ["The answer is ({}).", '{{"reasoning": "I think of A.", "answer": "{}"}}'])
+def test_a_plan_of_options_reads_all_letters_that_a_prompt_lists(
+    serve: Callable[..., Rig], text: str
+) -> None:
+    script = Script(answer=lambda _, seed: text.format("GGI"[seed % 3]))
+    rig = serve(script, plan=make_plan("fixed:3", space="choice"))
+    asked = {"model": "stub", "messages": [{"role": "user", "content": OPTIONS}], "seed": 0}
+    assert rig.post(asked).json()["keff"]["votes"] == {"G": 2, "I": 1}
+    told = rig.post(asked | {"messages": WHICH}).json()["keff"]
+    assert "G" not in told["votes"], "without a list of options only A to E are labels"
+
+
+def test_a_plan_of_options_reads_the_labels_of_a_schema(serve: Callable[..., Rig]) -> None:
+    said = ("refund", "Refund", "cancel")
+    script = Script(answer=lambda _, seed: json.dumps({"why": f"{seed}", "answer": said[seed]}))
+    rig = serve(script, plan=make_plan("fixed:3", space="choice", config=None))
+    members = {"why": {"type": "string"}, "answer": {"enum": ["refund", "cancel"]}}
+    schema = {"name": "x", "schema": {"type": "object", "properties": members}}
+    form = {"type": "json_schema", "json_schema": schema}
+    asked = {"model": "stub", "messages": WHICH, "seed": 0, "response_format": form}
+    assert rig.post(asked).json()["keff"]["votes"] == {"refund": 2, "cancel": 1}

@@ -17,12 +17,21 @@ from keff.answers.parts.fields import (
     voting_fields,
     why,
 )
-from keff.answers.parts.json_text import canonical_json, is_document, only_object
-from keff.answers.parts.spec import LETTERS, from_command_line, names, of_unknown_options, space
+from keff.answers.parts.json_text import ANSWER_MEMBERS, canonical_json, is_document, only_object
+from keff.answers.parts.spec import (
+    LETTERS,
+    choice_of,
+    from_command_line,
+    names,
+    of_unknown_options,
+    options_listed,
+    space,
+)
 from keff.answers.parts.workers import key_spec, limited, settle, trust, warm
 
 __all__ = [
     "ABSTAINED",
+    "ANSWER_MEMBERS",
     "LETTERS",
     "SLOW_SPACES",
     "Extracted",
@@ -31,6 +40,7 @@ __all__ = [
     "VoteCount",
     "VotingFields",
     "canonical_json",
+    "choice_of",
     "from_command_line",
     "golds",
     "is_document",
@@ -41,6 +51,7 @@ __all__ = [
     "of_unknown_options",
     "once",
     "only_object",
+    "options_listed",
     "proposed_fields",
     "read",
     "schema_of",

@@ -37,6 +37,7 @@ from keff.gateway.vote.extraction import (
     PathReading,
     Reader,
     ReadingThreads,
+    labelled,
     lacking,
     ratings,
     reader_asked,
@@ -178,7 +179,7 @@ class Service:
         rules = self._rules(job)
         # Only a rule that keeps paths in flight cancels any: what they cost until then is counted.
         streams = rules.in_flight > 1 or in_flight_of(job.policy) is not None
-        reading = None if job.reader is None else AnswerReading(job.reader, self.pool)
+        reading = None if job.reader is None else AnswerReading(labelled(job.reader, job.ask.view), self.pool)
         # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
         greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
         shares = {} if self.board is None or greedy else self.board.shares

@@ -103,6 +103,14 @@ def text_of(content: object) -> str:
     return "".join(text for part in entries(content) if isinstance(text := part.get("text"), str))
 
 
+def question_of(messages: object) -> str:
+    """Return the text of the last message of the user; empty without one."""
+    said = (
+        text_of(each.get("content")) for each in reversed(entries(messages)) if each.get("role") == "user"
+    )
+    return next(said, "")
+
+
 def count(value: object) -> int | None:
     """Return a number of tokens as an integer.
 

@@ -28,6 +28,7 @@ from keff.policy import (
 )
 from keff.policy.weighting import logprob_of
 from keff.protocol.reply import choices_of, completions
+from keff.protocol.values import question_of
 from keff.records import AnswerSpace, Completion, Finding, Message, Result
 from keff.sampling.sampler import SLOW_SPACES
 
@@ -164,7 +165,11 @@ async def self_consistency(
         request["model"] = request["model"] or await _only_model(client)
         talk = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
         return await _PathsOfQuestion(
-            client, rule, of_unknown_options(space), in_flight, {"messages": talk, **request}
+            client,
+            rule,
+            of_unknown_options(space, question_of(talk)),
+            in_flight,
+            {"messages": talk, **request},
         ).run()
     except openai.OpenAIError as error:
         raise EngineError(f"the server failed: {error}") from error

@@ -12,7 +12,9 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, cast
 
 from keff import plugins
@@ -23,18 +25,23 @@ from keff.errors import PluginError, TaskError, UsageError, unknown
 
 _OPTION = re.compile(r"\s*([a-z_]+)\s*=(.*)", re.DOTALL)
 _TABLE = "table"
-# The options of a choice where its question does not tell them.
+# The options of a choice where its question does not tell them: "I" is a word more often than an option.
 LETTERS = ("A", "B", "C", "D", "E")
 # Spaces whose answers are one value, of which a JSON document may hold many.
 ONE_VALUE = frozenset({"numeric", "choice", "binary", "math", "date", "quantity", "label"})
+# Characters at the end of a question in which its options are looked for.
+LONGEST_QUESTION = 20_000
+_LISTED = re.compile(r"^[ \t]*\(?([A-Z])[).:]\s", re.M)
 _OBJECT = re.compile(r'\{\s*"')
 _DOCUMENT = re.compile(r'(?i)\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?(?:\[\s*)?\{\s*"')
+# Of spaces with several values: there an array is the answer itself, and ``{"a", "b"}`` a set.
+_NAMED = re.compile(r'(?i)\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?\{\s*"(?:[^"\\]|\\.)*+"\s*:')
 # Characters of a synonym table, which becomes a part of the spec.
 LARGEST_TABLE = 1_000_000
 
 
 class OfDocuments:
-    """A space of one value that also reads replies which are JSON objects, or arrays of them.
+    """A space that also reads replies which are JSON objects, or (where it has one value) arrays of them.
 
     Its value is the member that is called the answer, where the space has a key for it; else the document
     votes as a whole, so that two objects never agree because some number or letter in them does. What begins
@@ -42,7 +49,7 @@ class OfDocuments:
     """
 
     def __init__(self, plain: Space) -> None:
-        self.plain = plain
+        self.plain, self._document = plain, _DOCUMENT if plain.name in ONE_VALUE else _NAMED
         self.name, self.closed, self.contract = plain.name, plain.closed, plain.contract
 
     def __getattr__(self, name: str) -> Any:
@@ -53,7 +60,7 @@ class OfDocuments:
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the member that is the answer, else the document; any other text as the space does."""
-        if _OBJECT.search(text) and _DOCUMENT.match(shown := strip_thinking(text)):
+        if _OBJECT.search(text) and self._document.match(shown := strip_thinking(text)):
             try:
                 document = json_text.unfenced(shown)
             except NotRead:
@@ -69,7 +76,7 @@ class OfDocuments:
 
     def key(self, answer: str) -> str | None:
         """Return the key of a value, or the canonical JSON of a document."""
-        if _DOCUMENT.match(answer):
+        if self._document.match(answer):
             return json_text.canonical_json(answer)
         return self.plain.key(answer)
 
@@ -93,7 +100,7 @@ def space(spec: str, **options: object) -> Space:
         raise TaskError(unknown("answer space", name, names()))
     try:
         made = complete(plugins.load("space", name, **given, **options), name)
-        return OfDocuments(made) if name in ONE_VALUE else made
+        return OfDocuments(made) if name in ONE_VALUE | {"list", "set"} else made
     except PluginError as error:
         # A missing package is no wrong spec: its line says what to install.
         raise (error if error.__cause__ else TaskError(f"answer {error}")) from error.__cause__
@@ -101,12 +108,23 @@ def space(spec: str, **options: object) -> Space:
         raise TaskError(f"answer space {name}: {error}") from error
 
 
-def of_unknown_options(spec: str) -> Space:
-    """Return the space that reads texts of questions whose options nobody states: ``choice`` has A to E.
+def of_unknown_options(spec: str, question: str = "") -> Space:
+    """Return the space that reads texts of questions whose options nobody states apart.
 
-    Not more: "I" is a word more often than an option.
+    ``choice`` has A to E, or the letters of the options that the question lists where these are more.
     """
-    return space(spec, labels=LETTERS) if spec == "choice" else space(spec)
+    return choice_of(options_listed(question)) if spec == "choice" else space(spec)
+
+
+def options_listed(question: str) -> tuple[str, ...]:
+    """Return the letters of the options that a question lists, from A on, each on a line of its own."""
+    return tuple(takewhile(set(_LISTED.findall(question[-LONGEST_QUESTION:])).__contains__, ascii_uppercase))
+
+
+@lru_cache(maxsize=256)
+def choice_of(labels: tuple[str, ...]) -> Space:
+    """Return the space of these labels; of A to E where these are fewer letters."""
+    return space("choice", labels=LETTERS if set(labels) <= set(LETTERS) else labels)
 
 
 @lru_cache(maxsize=256)

@@ -27,22 +27,6 @@ class BrokenError(ConnectionError):
     """A connection ended in the middle of an answer, or what came over it is not HTTP."""
 
 
-class Carrier(Protocol):
-    """What brings the answer of a call."""
-
-    def abort(self) -> None:
-        """Close at once."""
-        ...
-
-    def pause(self) -> None:
-        """Read no more for now."""
-        ...
-
-    def go_on(self) -> None:
-        """Read on."""
-        ...
-
-
 class Call:
     """One call: its status and headers (names in lower case) once they came, and its body as it comes."""
 
@@ -51,7 +35,7 @@ class Call:
         self.method, self._loop, self._ended = method, loop, ended
         self._parts: list[bytes] = []
         self._size, self._most = 0, HELD
-        self._connection: Carrier | None = None
+        self._connection: Connection | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._over = self._whole = False
@@ -101,7 +85,7 @@ class Call:
         if not self._over:
             self.fail(BrokenError(GIVEN_UP))
 
-    def carried(self, connection: Carrier) -> None:
+    def carried(self, connection: Connection) -> None:
         """Take the connection whose next answer is this call's."""
         self._connection = connection
         if self._over:

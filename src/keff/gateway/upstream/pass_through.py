@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from keff.gateway.accounts.billing import no_price
 from keff.gateway.accounts.metering import (
@@ -42,19 +41,7 @@ from keff.protocol.values import ENCODINGS, Object, decoded
 TRIES = 3
 
 
-class Sink(Protocol):
-    """Where the response goes."""
-
-    async def begin(self, status: int, kind: str, more: Mapping[str, str], size: int | None = None) -> None:
-        """Send the status and the headers."""
-        ...
-
-    async def part(self, body: bytes, *, last: bool = False) -> None:
-        """Send one part of the body."""
-        ...
-
-
-async def relay(service: Service, job: RequestJob, sink: Sink) -> None:
+async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
     """Relay a streamed call; a call that fails before its first byte is made again, within the deadline."""
     until = asyncio.get_running_loop().time() + service.deadline(job)
     options: Object = {**(job.ask.stream_options or {}), "include_usage": True}
@@ -66,7 +53,9 @@ async def relay(service: Service, job: RequestJob, sink: Sink) -> None:
         # Without its options where a server does not know them: then the events are counted.
         more = {"stream": True, "stream_options": options if metered else job.ask.stream_options}
         try:
-            await _relayed(service, job, sink, {name: value for name, value in more.items() if value}, until)
+            await _relayed(
+                service, job, exchange, {name: value for name, value in more.items() if value}, until
+            )
             return
         except UpstreamError as error:
             service.metrics.count("keff_upstream_failures_total")
@@ -80,7 +69,7 @@ async def relay(service: Service, job: RequestJob, sink: Sink) -> None:
 
 
 async def _relayed(
-    service: Service, job: RequestJob, sink: Sink, more: Mapping[str, object], until: float
+    service: Service, job: RequestJob, exchange: Exchange, more: Mapping[str, object], until: float
 ) -> None:
     body = job.body(0, 1)[:-1] + b"," + json.dumps(more).encode()[1:]
     headers = job.headers if job.span is None else {**job.headers, **job.span.headers()}
@@ -96,7 +85,7 @@ async def _relayed(
         job.stop, job.paths, job.drawn = "off", 1, 1
         meter = EventMeter(pass_usage=job.ask.include_usage)
         try:
-            await _streamed(response, sink, meter)
+            await _streamed(response, exchange, meter)
             service.metrics.count("keff_paths_total", became="relayed")
             if job.first is not None:
                 service.metrics.count("keff_branch_paths_total", branch=job.first.name)
@@ -107,18 +96,18 @@ async def _relayed(
                 job.hidden_prompts += 1
 
 
-async def _streamed(response: Call, sink: Sink, meter: EventMeter) -> None:
+async def _streamed(response: Call, exchange: Exchange, meter: EventMeter) -> None:
     kind = response.headers.get("content-type", "text/event-stream")
-    await sink.begin(200, kind, {"cache-control": "no-cache", "x-accel-buffering": "no"})
+    await exchange.begin(200, kind, {"cache-control": "no-cache", "x-accel-buffering": "no"})
     try:
         async for part in response.parts():
             if passed := meter.feed(part):
-                await sink.part(passed)
-        await sink.part(meter.rest(), last=True)
+                await exchange.part(passed)
+        await exchange.part(meter.rest(), last=True)
     except OSError:
         line = "the upstream closed the connection in the middle of its answer"
         broken = Problem(502, line, code="upstream_failed")
-        await sink.part(b"\n\n" + stream.failure(broken), last=True)
+        await exchange.part(b"\n\n" + stream.failure(broken), last=True)
 
 
 PREFIX = "/v1"

@@ -14,19 +14,23 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any, TypeVar, cast
 
 from keff import plugins
 from keff.answers import (
+    ANSWER_MEMBERS,
+    LETTERS,
     SLOW_SPACES,
     Space,
     canonical_json,
+    choice_of,
     last_answer,
     limited,
     names,
     of_unknown_options,
+    options_listed,
     read,
     schema_of,
     space,
@@ -41,7 +45,7 @@ from keff.plan import Plan
 from keff.policy import Policy, calibrated, confidence_of
 from keff.policy.weighting import LOGPROBS
 from keff.protocol.reply import finish_reason
-from keff.protocol.values import Object, text_of
+from keff.protocol.values import Object, question_of, text_of
 from keff.sampling.verifier import Verifier
 from keff.stats.votes import CONFIDENCE
 from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, settle_verifier, without_code
@@ -176,6 +180,19 @@ def reader_asked(name: str | None, named: Sequence[str], tool_ignore: frozenset[
     except KeffError as error:
         raise Problem(400, str(error)[:300], param="keff.fields" if named else "keff.answer_space") from None
     return Reader(made, tool_ignore=tool_ignore)
+
+
+def labelled(reader: Reader, view: Mapping[str, object]) -> Reader:
+    """Return the reader with the labels that a request states, where its space leaves them open.
+
+    Those of an enumeration in its schema, or of the options in its last message.
+    """
+    if reader.space.name != "choice" or getattr(reader.space, "labels", None) != LETTERS:
+        return reader
+    members = fields(fields(schema_of(view.get("response_format"))).get("properties"))
+    stated = [str(each) for name in ANSWER_MEMBERS for each in items(fields(members.get(name)).get("enum"))]
+    labels = tuple(stated) or options_listed(question_of(view.get("messages")))
+    return replace(reader, space=choice_of(labels))
 
 
 def lacking(reader: Reader | None, view: Mapping[str, object]) -> list[str]:

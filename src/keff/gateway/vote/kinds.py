@@ -19,7 +19,9 @@ from keff.answers import (
     Space,
     VotingFields,
     canonical_json,
+    choice_of,
     only_object,
+    options_listed,
     space,
     strip_thinking,
     voting_fields,
@@ -27,14 +29,12 @@ from keff.answers import (
 from keff.gateway.vote.extraction import PathReading, tool_key
 from keff.narrow import entries, fields, items
 from keff.protocol.reply import finish_reason
-from keff.protocol.values import Object, text_of
+from keff.protocol.values import Object, question_of, text_of
 
 Kind = Literal["tool", "json", "numeric", "choice", "binary", "text"]
 
 # Of kinds that read the same number of paths, the first is taken: the one with the shortest answers.
 ORDER: tuple[Kind, ...] = ("tool", "json", "numeric", "choice", "binary", "text")
-
-MANY_LETTERS = (*LETTERS, "F", "G", "H", "I", "J")
 
 # A JSON object that stands in a text: it votes where most of the first paths hold one with the same members.
 OBJECT = "object"
@@ -65,7 +65,6 @@ CLEAR: Mapping[str, frozenset[str]] = {
 _CONTRACT = re.compile(r"final answer\s?[:\"'*]|\banswer\s?:\s?[<\[{]|####|\\boxed|<answer>", re.I)
 _NUMBER = re.compile(r"\bhow (?:many|much|old|long|far)\b|\b(?:calculate|compute|evaluate)\b", re.I)
 _BINARY = re.compile(r"\b(?:yes or no|true or false|yes/no|true/false)\b", re.I)
-_OPTION = re.compile(r"^[ \t]*\(?([A-J])[).:]\s", re.M)
 _DATE = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b|\d[:-]\d", re.I)
 _DIGITS = re.compile(r"\d[\d.,]*(?:\s?/\s?\d+)?")
 _MATHEMATICS = re.compile(r"[\d\\^=]")
@@ -80,14 +79,14 @@ _AT_ONCE = re.compile(
 class Asked:
     """What a prompt says of its answer: JSON or a contract, or which kinds its question has.
 
-    ``many``: it lists options beyond E.
+    ``options`` are the letters of those that it lists.
     """
 
     as_json: bool = False
     contract: bool = False
     kinds: frozenset[str] = frozenset()
     tools: bool = False
-    many: bool = False
+    options: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -99,10 +98,9 @@ def asked(body: Mapping[str, object]) -> Asked:
     """Return what a request says of its answer."""
     as_json = str(fields(body.get("response_format")).get("type")).startswith("json")
     messages = cast("list[Object]", body["messages"])
-    users = [text_of(message.get("content"))[-TAIL:] for message in messages if message["role"] == "user"]
     system = [text_of(message.get("content"))[-TAIL:] for message in messages if message["role"] != "user"]
-    question = users[-1] if users else ""
-    options = set(_OPTION.findall(question))
+    question = question_of(messages)
+    options, question = options_listed(question), question[-TAIL:]
     kinds = {
         "numeric": _NUMBER.search(question) is not None,
         "binary": _BINARY.search(question) is not None,
@@ -113,7 +111,7 @@ def asked(body: Mapping[str, object]) -> Asked:
         any(_CONTRACT.search(text) for text in (question, *system[:1])),
         frozenset(kind for kind, is_asked in kinds.items() if is_asked),
         bool(body.get("tools")),
-        len(options) > 1 and max(options, default="") > LETTERS[-1],
+        options,
     )
 
 
@@ -130,11 +128,9 @@ class KindReader:
 
     def __init__(self, tool_ignore: frozenset[str] = frozenset()) -> None:
         self._ignored = tool_ignore
-        # Not for all requests: "I" is a word more often than an option.
-        self._many = space("choice", labels=MANY_LETTERS)
         self._spaces: dict[str, Space] = {
             "numeric": space("numeric"),
-            "choice": space("choice", labels=LETTERS),
+            "choice": choice_of(LETTERS),
             "binary": space("binary"),
             "text": space("text"),
         }
@@ -170,7 +166,8 @@ class KindReader:
         read = {OBJECT: found[0]} if found is not None and whole else {}
         span = self._spaces["text"].extract(text, truncated=truncated)
         for kind, how in self._spaces.items():
-            how = self._many if kind == "choice" and about.many else how
+            # Not for all requests: "I" is a word more often than an option.
+            how = choice_of(about.options) if kind == "choice" else how
             told = span if kind == "text" else how.extract(text, truncated=truncated)
             if told is None or not _counts(kind, told, span, shown, about):
                 continue
