@@ -24,7 +24,7 @@ from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import OwnBooks
 from keff.gateway.traffic.live import Views
 from keff.gateway.traffic.monitor import Monitor
-from keff.gateway.upstream.server import Address
+from keff.gateway.upstream.answer import Address
 from keff.plan import Plan, Profile
 from thread_server import serving
 

@@ -23,7 +23,7 @@ from keff.cli._serving import policy_of
 from keff.errors import UsageError
 from keff.gateway.deployment import POLICY
 from keff.gateway.traffic.monitor import by_stops
-from keff.gateway.upstream.server import Answer, UpstreamError
+from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.vote import Rules, Vote
 from keff.plan import Profile

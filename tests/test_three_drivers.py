@@ -26,7 +26,7 @@ from keff.analysis.replay.outcomes import drive, run
 from keff.answers import space
 from keff.engines.recorded import Recorded
 from keff.errors import EngineError
-from keff.gateway.upstream.server import Answer, UpstreamError
+from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.outcome import Drawn
 from keff.gateway.vote.vote import Rules, Vote

@@ -18,7 +18,7 @@ pytest.importorskip("httptools", reason="the gateway's vote needs httptools: pip
 from branch_rig import PATHS, SPECS, TICK, replayed, votes
 from keff.analysis.mix.orders import BranchOrders, Orders
 from keff.analysis.mix.search import replay_cascade, replay_mix
-from keff.gateway.upstream.server import Answer, UpstreamError
+from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.vote import Rules, Vote
 from keff.policies.cascade import Cascade

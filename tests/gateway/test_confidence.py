@@ -143,7 +143,7 @@ def test_a_plan_whose_confidence_nobody_gives_is_refused(
     policy: str, fields: dict[str, Any], error: type[Exception], says_so: str
 ) -> None:
     from keff.gateway.deployment import Deployment, policy_of
-    from keff.gateway.upstream.server import Address
+    from keff.gateway.upstream.answer import Address
 
     deployment = Deployment(plan=make_plan(policy, **fields), address=Address(url="http://localhost:1/v1"))
     with pytest.raises(error, match=says_so):

@@ -17,8 +17,9 @@ from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION, Rig, gateway
 from keff.gateway.options import Options
-from keff.gateway.upstream.fleet import FAILURES, TOGETHER, Fleet
-from keff.gateway.upstream.server import Address
+from keff.gateway.upstream.answer import Address
+from keff.gateway.upstream.fleet import TOGETHER, Fleet
+from keff.gateway.upstream.server import FAILURES
 
 UNREACHABLE = "http://127.0.0.1:9/v1"
 

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from gateway_rig import Rig, gateway
-from keff.gateway.upstream.fleet import FAILURES
-from keff.gateway.upstream.server import Address
+from keff.gateway.upstream.answer import Address
+from keff.gateway.upstream.server import FAILURES
 from keff.gateway.vote import vote
 from keff.plan import BranchPlan, Plan
 from raw_server import http, raw_server

@@ -12,8 +12,8 @@ from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION, Rig, gateway
 from keff.gateway.options import Options
-from keff.gateway.upstream.fleet import FAILURES, LONGEST_REST, REST, CircuitBreaker, Watched
-from keff.gateway.upstream.server import Address, UpstreamError
+from keff.gateway.upstream.answer import Address, UpstreamError
+from keff.gateway.upstream.server import FAILURES, LONGEST_REST, REST, CircuitBreaker, Upstream
 from keff.protocol.server import Refusal
 
 UNREACHABLE = "http://127.0.0.1:9/v1"
@@ -77,7 +77,7 @@ def test_what_cannot_be_reached_is_no_request_s_fault() -> None:
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 429])
 def test_a_refusal_says_nothing_of_other_requests(status: int) -> None:
     """Refused prompts, models, keys and rates say nothing of other requests; the gateway's own key does."""
-    server, keyed = Watched(Address(url=UNREACHABLE)), Watched(Address(url=UNREACHABLE, key="own"))
+    server, keyed = Upstream(Address(url=UNREACHABLE)), Upstream(Address(url=UNREACHABLE, key="own"))
     for each in (server, keyed):
         each.health.tried(None)
         for request in range(2 * FAILURES):
@@ -88,7 +88,7 @@ def test_a_refusal_says_nothing_of_other_requests(status: int) -> None:
 
 
 def test_paths_of_one_request_are_one_request() -> None:
-    server = Watched(Address(url=UNREACHABLE))
+    server = Upstream(Address(url=UNREACHABLE))
     server.health.tried(None)
     for seed in range(9):
         server._noted(error(500), b'{"messages":["x"],"n":2,"seed":%d}' % seed, {})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.gateway.http.errors import Problem
-from keff.gateway.upstream.server import Answer, UpstreamError
+from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.vote import Rules, Vote
 from keff.policy import Policy, Stop, View, parse_policy

@@ -24,9 +24,9 @@ from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, saved
 from keff.gateway.traffic.savings import Baseline, GatewayChange
 from keff.gateway.traffic.spans import Tracer
 from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic, first_draw
+from keff.gateway.upstream.answer import Address
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import ServedBranches, Site, board_of
-from keff.gateway.upstream.server import Address
 from keff.gateway.vote.extraction import check_rated, reader_of
 from keff.gateway.vote.kinds import KindReader
 from keff.gateway.vote.plan_defaults import PlanTerms, terms_of

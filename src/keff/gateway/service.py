@@ -29,9 +29,9 @@ from keff.gateway.traffic.live import States
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.savings import Baseline
 from keff.gateway.traffic.spans import Tracer
+from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches, shown_path
-from keff.gateway.upstream.server import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.vote.extraction import (
     AnswerReading,
     PathReading,

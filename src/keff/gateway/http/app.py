@@ -21,8 +21,8 @@ from keff.gateway.http.exchange import ACCOUNT, JSON, Receive, Scope, Send
 from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
 from keff.gateway.traffic.live import LIVE, METRICS, OPERATOR, PLAN, POLICY, Viewer
+from keff.gateway.upstream.answer import UpstreamError
 from keff.gateway.upstream.pass_through import passes
-from keff.gateway.upstream.server import UpstreamError
 from keff.gateway.vote.chat import RESPONSES, Chat
 from keff.narrow import entries
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypedDict, TypeVar, cast
 
 from keff.gateway.http.errors import Problem
-from keff.gateway.upstream.server import CHAT, RESPONSES, Api
+from keff.gateway.upstream.answer import CHAT, RESPONSES, Api
 from keff.narrow import entries, fields, items
 from keff.protocol import responses
 from keff.protocol.values import Object, encoded

@@ -14,7 +14,7 @@ from keff.errors import UsageError
 from keff.gateway.accounts.accounts import Account
 from keff.gateway.http.errors import Gone, Problem
 from keff.gateway.options import Options
-from keff.gateway.upstream.server import NOBODY, ClientHeaders
+from keff.gateway.upstream.answer import NOBODY, ClientHeaders
 from keff.protocol.server import is_loopback
 
 Receive = Callable[[], Awaitable[MutableMapping[str, object]]]

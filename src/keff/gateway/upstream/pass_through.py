@@ -28,9 +28,10 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import Exchange, until_gone
 from keff.gateway.http.security import check_type, received
 from keff.gateway.service import Service
+from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.upstream.client import BROKEN, limited
 from keff.gateway.upstream.connection import Call
-from keff.gateway.upstream.server import CHAT, ClientHeaders, Upstream, UpstreamError, broken
+from keff.gateway.upstream.server import Upstream, broken
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import fields

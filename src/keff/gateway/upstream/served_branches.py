@@ -14,8 +14,8 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.http.reply import winner
 from keff.gateway.options import BranchDown
 from keff.gateway.traffic.metrics import Metrics
+from keff.gateway.upstream.answer import Address, ClientHeaders, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
-from keff.gateway.upstream.server import Address, ClientHeaders, UpstreamError
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.plan_defaults import SYSTEM_ROLES
 from keff.narrow import is_array

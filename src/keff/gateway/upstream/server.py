@@ -1,190 +1,124 @@
-"""The server that draws the paths: pooled connections, bytes in, choices out."""
+"""One server that draws paths: its calls, and whether it may be asked."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import re
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
-from http import HTTPStatus
 from typing import cast
 
 from keff.errors import EngineError
-from keff.gateway.http.errors import Problem
+from keff.gateway.upstream.answer import (
+    CHAT,
+    NOBODY,
+    Address,
+    Answer,
+    Api,
+    ClientHeaders,
+    Headers,
+    StreamedPath,
+    UpstreamError,
+)
 from keff.gateway.upstream.client import BROKEN, Client, UnreachableError, limited, plain
 from keff.gateway.upstream.connection import Call
-from keff.narrow import entries, fields
-from keff.protocol.reply import Assembler, RepeatedError, choices_of
-from keff.protocol.responses import chat_usage, choice_of
-from keff.protocol.server import UNKNOWN, Mask, Refusal, refusal_of
-from keff.protocol.values import DONE, ENCODINGS, Events, Object, data_of, decoded
+from keff.narrow import fields
+from keff.protocol.reply import RepeatedError
+from keff.protocol.responses import chat_usage
+from keff.protocol.server import UNKNOWN, Mask, refusal_of
+from keff.protocol.values import ENCODINGS, Object, decoded, encoded
+
+# Requests that differ and failed in a row after which a trial decides whether a server is down.
+FAILURES = 3
+
+# Seconds between two trials of a server: at first, and at most while it is down (they double).
+REST, LONGEST_REST = 5.0, 60.0
+
+# Where no other server is up, the next trial may follow after so many times what the last one took: at once
+# on a connection that is refused, after the full rest where a server hangs, so that few requests wait for it.
+ALONE = 10
+
+# So long a trial may take.
+TRIAL_SECONDS = 5.0
+
+# What a trial asks: nothing of a client's, which may be what brings a server to fail.
+TRIAL: Object = {"messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 1}
+
+# What differs between the calls of one request.
+_PLACE = re.compile(rb',"(?:n|seed)":-?\d+')
+
+KEYS = ("authorization", "api-key", "x-api-key")
+
+
+@dataclass(slots=True)
+class CircuitBreaker:
+    """Whether a server may be asked.
+
+    Requests that fail make a trial due once enough of them differ: one prompt on which servers fail says
+    nothing of others, however often it is asked. The trial, a request of the gateway's own, decides.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    why: str = ""
+    down: bool = False
+    _failed: set[int] = field(default_factory=set[int])
+    _unreachable: int = 0
+    _rest: float = REST
+    _until: float = field(default=-math.inf)
+    _alone: float = field(default=-math.inf)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a trial: of a server that fails, or that rested."""
+        asked = self.down or len(self._failed) + self._unreachable >= FAILURES
+        return asked and self.clock() >= self._until
+
+    @property
+    def due_alone(self) -> bool:
+        """Whether it is time for a trial where no other server is up."""
+        return self.due or (self.down and self.clock() >= self._alone)
+
+    def answered(self) -> None:
+        """Note that a request came back."""
+        if not self.down:
+            self._failed.clear()
+            self._unreachable = 0
+
+    def failed(self, error: UpstreamError, request: int) -> None:
+        """Note a request that failed; what cannot be reached at all, no request brings about."""
+        self.why = str(error)
+        self._unreachable += error.unreachable
+        self._failed.add(request)
+
+    def tried(self, failure: str | None, took: float = 0.0) -> None:
+        """Take what a trial came to, why it failed or None, and how many seconds it took."""
+        self._failed.clear()
+        self._unreachable = 0
+        self.down, self.why = failure is not None, failure or ""
+        self._until = self.clock() + self._rest
+        self._alone = self.clock() + ALONE * took
+        self._rest = min(2 * self._rest, LONGEST_REST) if self.down else REST
+
 
 # What a streamed call says at the end of its body.
 STREAMED = b',"stream":true,"stream_options":{"include_usage":true}}'
-
-KNOWN_STATUSES = frozenset(HTTPStatus)
 JSON_TYPE = "application/json"
 TOLD_BACK = "x-ratelimit-"
 # Listing models is a small request: a server that takes longer is not ready.
 MODELS_SECONDS = 10.0
-Headers = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where the upstream is: its base URL (with ``/v1``), the gateway's own key there, limits and times.
-
-    ``more`` are other servers of the same models and key. ``path_seconds`` bound one call from its start to
-    its last byte. ``ca_file`` holds certificates that are trusted beside the system's.
-    """
-
-    url: str
-    more: tuple[str, ...] = ()
-    key: str = field(default="", repr=False)
-    connections: int = 512
-    path_seconds: float = 600.0
-    connect_seconds: float = 5.0
-    ca_file: str = ""
-
-    @property
-    def urls(self) -> tuple[str, ...]:
-        """The base URLs of all servers."""
-        return (self.url, *self.more)
-
-
-@dataclass(frozen=True, slots=True)
-class ClientHeaders:
-    """What a client sent that the upstream gets too.
-
-    Its key (where the gateway has none), and some headers.
-    """
-
-    keys: Headers = field(default_factory=dict[str, str], repr=False)
-    headers: Headers = field(default_factory=dict[str, str])
-    query: str = ""
-
-    def at(self, *, trusted: bool) -> ClientHeaders:
-        """Return the caller as a server gets to know it: without its key where that may not go there."""
-        return self if trusted else replace(self, keys={})
-
-
-NOBODY = ClientHeaders()
-
-
-class UpstreamError(Exception):
-    """One upstream call failed.
-
-    ``refusal`` is what it answered (status 0: nothing over HTTP). ``transient`` says whether the same call
-    may work later, ``repeated`` that it gave one path twice, ``unreachable`` that no connection could be
-    made; ``usage`` is what a useless answer was billed at.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        refusal: Refusal | None = None,
-        *,
-        transient: bool = True,
-        repeated: bool = False,
-        unreachable: bool = False,
-        usage: object = None,
-    ) -> None:
-        super().__init__(message)
-        self.refusal = refusal or Refusal(0, message)
-        self.transient, self.repeated, self.usage = transient, repeated, usage
-        self.unreachable = unreachable
-
-    @property
-    def status(self) -> int:
-        """The HTTP status, or 0."""
-        return self.refusal.status
-
-    @property
-    def lacks_path(self) -> bool:
-        """Whether the server knows no such path, rather than no such model."""
-        unknown = self.status in (404, 405, 501)
-        return unknown and "model" not in f"{self.refusal.code} {self.refusal.message}".lower()
-
-    def problem(self) -> Problem:
-        """Return what the client is told: its own faults as the upstream said them, all else as 502."""
-        said = self.refusal
-        if said.status == 429:
-            wait = None if said.wait is None else {"retry-after": f"{max(1, round(said.wait))}"}
-            return Problem(
-                429, said.message, code=said.code or "upstream_rate_limit", kind=said.kind, headers=wait
-            )
-        if self.transient or not 400 <= said.status < 500:
-            return Problem(502, f"the upstream failed: {self}", code="upstream_failed")
-        status = said.status if said.status in KNOWN_STATUSES else 400
-        return Problem(
-            status, said.message, code=said.code or "upstream_refused", kind=said.kind, param=said.param
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One of the two ways to ask for a path: its address below the base, and how its answers are read.
-
-    ``read`` gives the choices in the words of chat, and what else the answer says (``usage`` in the words of
-    chat too); it raises EngineError.
-    """
-
-    path: str
-    read: Callable[[Object], tuple[list[Object], Object]]
-
-
-def _chat(body: Object) -> tuple[list[Object], Object]:
-    return [dict(choice) for choice in choices_of(body)], body
-
-
-def _response(body: Object) -> tuple[list[Object], Object]:
-    usage = chat_usage(body.get("usage"))
-    return [choice_of(body)], {"usage": usage, "model": body.get("model"), "response": body}
-
-
-CHAT, RESPONSES = Api("/chat/completions", _chat), Api("/responses", _response)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One upstream response: the choices, in order of their indices, the whole body, and its rate limits."""
-
-    choices: list[Object]
-    body: Object
-    limits: Headers = field(default_factory=dict[str, str])
-
-
-class StreamedPath:
-    """A streamed answer as it comes: ``began`` with its first bytes, and some ``tokens`` so far.
-
-    A token is an event with words, or an entry of log-probabilities where an event has several.
-    """
-
-    def __init__(self) -> None:
-        self._events, self._parts = Events(), Assembler()
-        self.began, self.tokens = False, 0
-
-    def feed(self, part: bytes) -> None:
-        """Take some bytes; raises ValueError and EngineError for what is no stream of a path."""
-        self.began = True
-        for event in self._events.feed(part):
-            data = data_of(event)
-            if not data or data == DONE:
-                continue
-            chunk = fields(decoded(data))
-            self._parts.take(chunk)
-            for choice in entries(chunk.get("choices")):
-                spoke = any(value for name, value in fields(choice.get("delta")).items() if name != "role")
-                self.tokens += max(int(spoke), len(entries(fields(choice.get("logprobs")).get("content"))))
-
-    def response(self) -> Object:
-        """Return the whole answer; raises EngineError where it broke off."""
-        return self._parts.response()
 
 
 class Upstream:
-    """Calls one server. ``start`` and ``close`` belong to one event loop."""
+    """Calls one server, whose health is known: calls that fail for different requests bring about a trial.
+
+    The trial shows the key of the call that brought it about, which is the gateway's own or the client's:
+    without one, a server that wants keys would refuse it, and that says nothing. ``start`` and ``close``
+    belong to one event loop.
+    """
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -192,6 +126,9 @@ class Upstream:
             address.url, address.connections, address.connect_seconds, address.path_seconds, address.ca_file
         )
         self._chat = self.client.target(CHAT.path)
+        self.health = CircuitBreaker()
+        self.trial: asyncio.Task[None] | None = None
+        self._model: object = None
 
     @property
     def path_seconds(self) -> float:
@@ -204,6 +141,8 @@ class Upstream:
 
     async def close(self) -> None:
         """Close the pool."""
+        if self.trial is not None:
+            self.trial.cancel()
         await self.client.close()
 
     def headers(self, caller: ClientHeaders) -> dict[str, str]:
@@ -232,11 +171,17 @@ class Upstream:
 
         ``streamed``: as a stream, which it takes, so that what came of a path that is cancelled is known.
         """
-        if streamed is not None:
-            return await self._streamed(body, headers, query, streamed)
-        target = self._chat if api is CHAT and not query else self.client.target(api.path, query)
-        response, raw = await self._whole("POST", target, headers, body)
-        return self._answer(parsed(raw), _limits(response.headers), headers, api)
+        try:
+            if streamed is not None:
+                answer = await self._streamed(body, headers, query, streamed)
+            else:
+                target = self._chat if api is CHAT and not query else self.client.target(api.path, query)
+                response, raw = await self._whole("POST", target, headers, body)
+                answer = self._answer(parsed(raw), _limits(response.headers), headers, api)
+        except UpstreamError as error:
+            raise self._noted(error, body, headers) from None
+        self.health.answered()
+        return answer
 
     async def _whole(
         self, method: str, target: str, headers: Headers, body: bytes = b""
@@ -255,19 +200,18 @@ class Upstream:
         return response, raw
 
     async def _streamed(self, body: bytes, headers: Headers, query: str, path: StreamedPath) -> Answer:
-        async with Upstream.relay(self, body[:-1] + STREAMED, headers, query) as response:
-            try:
-                async for part in response.parts():
-                    path.feed(part)
-            except BROKEN as error:
-                raise broken(error) from None
-            except EngineError as error:
-                raise UpstreamError(str(error), transient=error.transient) from None
-            try:
-                whole = path.response()
-            except EngineError as error:
-                repeated = isinstance(error, RepeatedError)
-                raise UpstreamError(str(error), transient=error.transient, repeated=repeated) from None
+        response = await self._opened(body[:-1] + STREAMED, headers, query)
+        try:
+            async for part in response.parts():
+                path.feed(part)
+            whole = path.response()
+        except BROKEN as error:
+            raise broken(error) from None
+        except EngineError as error:
+            repeated = isinstance(error, RepeatedError)
+            raise UpstreamError(str(error), transient=error.transient, repeated=repeated) from None
+        finally:
+            response.close()
         return self._answer(whole, _limits(response.headers), headers, CHAT)
 
     def refusal(self, status: int, raw: bytes, headers: Headers, sent: Headers) -> UpstreamError:
@@ -301,31 +245,34 @@ class Upstream:
         self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT
     ) -> AsyncGenerator[Call]:
         """Open a streamed call and give its response; raises UpstreamError when that is not a stream."""
+        try:
+            response = await self._opened(body, headers, query, api)
+        except UpstreamError as error:
+            raise self._noted(error, body, headers) from None
+        self.health.answered()
+        try:
+            yield response
+        finally:
+            response.close()
+
+    async def _opened(self, body: bytes, headers: Headers, query: str, api: Api = CHAT) -> Call:
         asked = {**headers, "accept-encoding": "identity"}
         try:
             response = await self.client.request("POST", self.client.target(api.path, query), asked, body)
         except BROKEN as error:
             raise broken(error) from None
+        if _is_stream(response):
+            return response
         try:
-            raw = b"" if _is_stream(response) else await self._read(response)
-            if response.status != 200:
-                raise self.refusal(response.status, raw, response.headers, headers)
-            if not _is_stream(response):
-                raise self._unstreamed(raw, headers)
-            yield response
-        finally:
-            response.close()
-
-    @staticmethod
-    async def _read(response: Call) -> bytes:
-        try:
-            return await limited(response)
+            raw = await limited(response)
         except BROKEN as error:
             raise broken(error) from None
-
-    def _unstreamed(self, raw: bytes, sent: Headers) -> UpstreamError:
-        reason = refusal_of(200, raw, {}, self._mask(sent)).message
-        return UpstreamError("its answer is not a stream of events" if reason == UNKNOWN else reason)
+        finally:
+            response.close()
+        if response.status != 200:
+            raise self.refusal(response.status, raw, response.headers, headers)
+        reason = refusal_of(200, raw, {}, self._mask(headers)).message
+        raise UpstreamError("its answer is not a stream of events" if reason == UNKNOWN else reason)
 
     async def call(
         self, method: str, path: str, headers: Headers, body: bytes, query: str = ""
@@ -336,10 +283,51 @@ class Upstream:
         except BROKEN as error:
             raise broken(error) from None
 
+    def own(self, headers: Headers) -> dict[str, str]:
+        """Return the headers of a call to this server, without the key of another."""
+        kept = {name: value for name, value in headers.items() if name.lower() not in KEYS}
+        return kept | self.keys(ClientHeaders())
+
+    def try_again(self, headers: Headers, *, alone: bool = False) -> None:
+        """Begin a trial where one is due; it shows the key of these headers."""
+        if (self.health.due_alone if alone else self.health.due) and (
+            self.trial is None or self.trial.done()
+        ):
+            self.trial = asyncio.create_task(self._tried(headers))
+
+    def _noted(self, error: UpstreamError, body: bytes, headers: Headers) -> UpstreamError:
+        if serves_nobody(error.status):
+            self.health.failed(error, hash(_PLACE.sub(b"", body)))
+            if self.health.due and not self.health.down:
+                with contextlib.suppress(ValueError):
+                    self._model = fields(decoded(body)).get("model")
+                self.try_again(headers)
+        return error
+
+    async def _tried(self, headers: Headers) -> None:
+        """Ask for one token, and let that decide; a refusal of a prompt is an answer too."""
+        named = {} if self._model is None else {"model": self._model}
+        failure, begun = None, time.monotonic()
+        try:
+            async with asyncio.timeout(TRIAL_SECONDS):
+                _, response = await self.call("POST", CHAT.path, headers, encoded({**named, **TRIAL}))
+                status = response.status
+                response.close()
+        except TimeoutError:
+            failure = "it did not answer in time"
+        except UpstreamError as error:
+            failure = str(error)
+        else:
+            # A key that is refused, of whichever client, does not say that what was down serves others again.
+            keyless = status in (401, 403) and (self.health.down or bool(self.address.key))
+            if serves_nobody(status) or keyless:
+                failure = f"it answers with HTTP {status}"
+        self.health.tried(failure, time.monotonic() - begun)
+
     async def ready(self) -> bool:
         """Return whether the server answers."""
         try:
-            await Upstream.models(self, NOBODY)
+            await self.models(NOBODY)
         except UpstreamError as error:
             return 400 <= error.status < 500
         return True
@@ -355,6 +343,15 @@ class Upstream:
             raise broken(error) from None
         parsed(raw)
         return raw
+
+
+def serves_nobody(status: int) -> bool:
+    """Return whether a status says that a server serves nobody; 0: nothing over HTTP, or our key refused.
+
+    What a request brought about itself (a prompt, a model or a client's key that is refused) says nothing
+    about others.
+    """
+    return status in (0, 408) or status >= 500
 
 
 def broken(error: Exception) -> UpstreamError:

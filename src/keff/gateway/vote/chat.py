@@ -20,7 +20,7 @@ from keff.gateway.http.stream import response_events, response_failure
 from keff.gateway.service import Service
 from keff.gateway.traffic.spans import Fact
 from keff.gateway.upstream import pass_through
-from keff.gateway.upstream.server import CHAT, ClientHeaders, UpstreamError
+from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob
 from keff.protocol.values import Object, sendable
 

@@ -12,9 +12,10 @@ from keff.gateway.accounts.billing import RequestSpending
 from keff.gateway.http.request import Ask
 from keff.gateway.traffic.savings import Baseline, Spent, longest_of
 from keff.gateway.traffic.spans import Fact, TraceSpan
-from keff.gateway.upstream.fleet import Fleet, Watched
+from keff.gateway.upstream.answer import NOBODY, Answer, ClientHeaders, StreamedPath, UpstreamError
+from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger
-from keff.gateway.upstream.server import NOBODY, Answer, ClientHeaders, StreamedPath, UpstreamError
+from keff.gateway.upstream.server import Upstream
 from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.kinds import Asked
 from keff.gateway.vote.vote import Vote
@@ -55,9 +56,9 @@ class RequestJob(RequestSpending):
     baseline: Baseline | None = None
     tab: BranchLedger | None = None
     first: Branch | None = None
-    homes: dict[Fleet, Watched] = field(default_factory=dict[Fleet, Watched])
+    homes: dict[Fleet, Upstream] = field(default_factory=dict[Fleet, Upstream])
 
-    def home(self, fleet: Fleet) -> Watched:
+    def home(self, fleet: Fleet) -> Upstream:
         """Return the server of a fleet that draws the paths of this request, as long as it can."""
         if fleet not in self.homes:
             self.homes[fleet] = fleet.home()

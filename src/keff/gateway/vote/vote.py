@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from keff.gateway.http.errors import Problem
 from keff.gateway.options import FreeText
-from keff.gateway.upstream.server import Answer, UpstreamError
+from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.kinds import SETTLED, Settlement, holds
 from keff.gateway.vote.outcome import Cause, Drawn, Outcome, cut_short
 from keff.policy import Policy, RunningVote, Stop, View, cancel_running, fly, gave_up, in_flight_of

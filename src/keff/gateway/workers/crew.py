@@ -27,7 +27,7 @@ from keff.gateway.server import listeners, log_to_stderr, run, shown_url, steady
 from keff.gateway.traffic.ledger import OwnBooks
 from keff.gateway.traffic.live import Numbers, States, TrafficTerms, Views
 from keff.gateway.traffic.metrics import Labels, Metrics, series
-from keff.gateway.upstream.server import Address
+from keff.gateway.upstream.answer import Address
 from keff.gateway.workers.worker import Link, Note, RemoteBooks, Staff, enter, unpacked
 from keff.narrow import fields
 from keff.protocol.values import Object
