@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Literal
 
 from keff.analysis.mix.drop import DroppedBranch
@@ -203,55 +202,77 @@ class MixFindings(Finding):
         ]
         return [("branch", "accuracy", f"{self.cost_unit} per path", "adds", *names), *found]
 
+    @property
+    def worth_line(self) -> str:
+        """From which worth of a right answer the recommended plan pays, in words."""
+        if self.pays_from is None:
+            return "A plan of one branch is cheaper and as accurate on these questions."
+        if self.pays_from <= 0:
+            return "No plan of one branch is cheaper."
+        worth = self.amount(self.pays_from)
+        return f"It pays where a right answer is worth {worth} or more; below, a cheaper branch alone does."
+
+    @property
+    def pilot_line(self) -> str:
+        """What the recorded paths cost and when the plan has saved that, in words."""
+        cost = f"The recorded paths of this pilot cost {self.amount(self.pilot_cost)}"
+        if self.pays_back is None:
+            return f"{cost}."
+        return f"{cost}; against the best single branch's plan that is saved in {self.pays_back:,} questions."
+
+    @property
+    def ceiling_line(self) -> str:
+        """What no vote can pass, in words."""
+        share = self.ceiling.percent()
+        return f"No vote can pass {share}: on the other questions no path of any branch is right."
+
     def statements(self, width: int = TERMINAL, *, verbose: bool = False) -> Iterator[str]:
-        """Yield what ``keff mix`` prints; ``verbose`` adds the plan for each worth of a right answer."""
+        """Yield what ``keff mix`` prints; ``verbose`` adds the comparison with the cheap single plan."""
         advice = self.advice
         yield self.headline
         yield f"{advice.verdict[0].upper()}{advice.verdict[1:]}: {advice.plan.policy}"
         yield f"{advice.because}."
         if math.isfinite(advice.cost_ratio.value):
             yield f"Accuracy {advice.accuracy.percent()}, corrected for the choice on this pilot."
-        if math.isfinite(advice.cost_ratio.value) and advice.plan.policy != self.best_single.policy:
-            yield self._against(
-                "the best single branch's plan",
-                self.best_single,
-                advice.cost_ratio,
-                advice.accuracy_difference,
-            )
+            if advice.plan.policy != self.best_single.policy:
+                held = advice.cost_ratio, advice.accuracy_difference
+                yield self._against("the best single branch's plan", self.best_single, *held)
             if verbose:
-                yield self._against(
-                    "the cheapest single plan as good", self.cheap_single, *advice.against_cheap
-                )
-        if self.pays_from is None:
-            yield "One branch alone is cheaper and as accurate on this pilot."
-        else:
-            worth = self.amount(self.pays_from)
-            yield f"Worth more than any cheaper single plan from {worth} per right answer."
-        for line, after in zip_longest(self.by_worth, self.by_worth[1:]) if verbose else ():
-            till = "" if after is None else f" to {self.amount(after.worth)}"
-            yield f"From {self.amount(line.worth)}{till} per right answer: {line.plan.policy}"
-        back = "" if self.pays_back is None else f", which the plan saves in {self.pays_back:,} questions"
-        yield f"The recorded paths cost {self.amount(self.pilot_cost)}{back}."
-        head, *body = self.rows()
-        title = f"{len(self.branches)} branches on {self.n} shared questions; correlation of two paths, c"
-        yield "\n" + text_table(head, body, width, title)
-        yield f"\nNo vote passes {self.ceiling.percent()}: on the others no path of any branch is right."
-        plans = [
-            (
-                plan.policy + ("  <- recommended" if plan.policy == advice.plan.policy else ""),
-                plan.accuracy.percent(),
-                short(plan.cost.value),
-            )
-            for plan in self.frontier
-        ]
-        title = "The frontier: no other plan is both cheaper and more accurate here"
-        yield "\n" + text_table(("policy", "accuracy", f"{self.cost_unit} per question"), plans, width, title)
+                near = "the cheapest single branch's plan within a standard error of it"
+                yield self._against(near, self.cheap_single, *advice.against_cheap)
+        yield self.worth_line
+        yield self.pilot_line
         for dropped in self.dropped:
             yield (
                 f"{dropped.name} was dropped after {dropped.questions} questions: "
                 f"{points(dropped.difference)} points against {dropped.by} there, "
                 f"at {dropped.cost_ratio:.3g} times its cost."
             )
+        yield from self._tables(width)
+
+    def _tables(self, width: int) -> Iterator[str]:
+        """Yield the tables of the branches, and of the plans on the frontier or taken at some worth."""
+        head, *body = self.rows()
+        title = f"{len(self.branches)} branches on {self.n} shared questions; correlation of two paths, c"
+        yield "\n" + text_table(head, body, width, title)
+        yield f"\n{self.ceiling_line}"
+        from_worth: dict[str, str] = {}
+        for line in self.by_worth:
+            from_worth.setdefault(line.plan.policy, self.amount(line.worth))
+        held = {plan.policy: plan for plan in (*self.frontier, *(line.plan for line in self.by_worth))}
+        taken = self.advice.plan.policy
+        plans = [
+            (
+                plan.policy + ("  <- recommended" if plan.policy == taken else ""),
+                plan.accuracy.percent(),
+                short(plan.cost.value),
+                from_worth.get(plan.policy, ""),
+            )
+            for plan in sorted(held.values(), key=lambda plan: plan.cost.value)
+        ]
+        head = ("policy", "accuracy", f"{self.cost_unit} per question", "from")
+        title = "The frontier, and from which worth of a right answer a plan is taken"
+        yield "\n" + text_table(head, plans, width, title)
 
     @staticmethod
     def _against(what: str, plan: PlanLine, ratio: Interval, difference: Interval) -> str:
