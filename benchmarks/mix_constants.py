@@ -38,10 +38,10 @@ from keff.stats.votes import FloatArray
 
 MARGINS = (0.0, 0.5, 1.0, 1.5, 2.0, 1e9)
 GRID = {
-    "unseen": (0.003, 0.006, 0.009),
+    "unseen": (0.0, 0.003, 0.006),
     "own": (0.01, 0.015, 0.02),
-    "slack": (0.004, 0.006, 0.008),
-    "spread": (0.03, 0.04, 0.05),
+    "slack": (0.0, 0.002, 0.004, 0.006),
+    "spread": (0.02, 0.03, 0.04),
 }
 DROPS = (0.5, 0.75, 1.0, 1.5, 2.0)
 DEAREST = 0.75
@@ -53,9 +53,13 @@ FLOOR = 0.15
 def outcome(pilots: Sequence[Pilot], law: Law) -> FloatArray:
     """Return cost over A's, gain over A in points, and its mean error, of the default's rule."""
     best = [by_default(pilot).best for pilot in pilots]
-    taken = [
+    expected = [
         cheapest_expected(p.table.plans, p.table.accuracy, p.table.mean_cost, p.ids, place, law)
         for p, place in zip(pilots, best, strict=True)
+    ]
+    taken = [
+        place if p.rule.gambles(at, place) else at
+        for p, at, place in zip(pilots, expected, best, strict=True)
     ]
     paid, paid_best = (
         np.mean([p.paid[at] for p, at in zip(pilots, places, strict=True)]) for places in (taken, best)

@@ -116,16 +116,16 @@ def plans(accuracy: list[list[float]], cost: list[float]) -> PlanTable:
 
 
 def test_baselines_are_the_best_single_plan_and_the_cheapest_near_it() -> None:
-    half = [1.0] * 100 + [0.0] * 100
-    near = [0.0] * 6 + [1.0] * 94 + [0.0] * 95 + [1.0] * 5
-    every = np.arange(200)
+    half = [1.0] * 200 + [0.0] * 200
+    near = [0.0] * 30 + [1.0] * 170 + [0.0] * 171 + [1.0] * 29
+    every = np.arange(400)
     choice = choose(plans([half, near], [1e4, 1.0]), every, MixAim())
     assert (choice.best, choice.cheap, choice.taken) == (0, 1, 1)
     # Beside a branch that is far off the same difference is more likely to be real.
-    apart = choose(plans([half, near, [0.0] * 200], [1e4, 1.0, 0.1]), every, MixAim())
+    apart = choose(plans([half, near, [0.0] * 400], [1e4, 1.0, 0.1]), every, MixAim())
     assert (apart.best, apart.cheap, apart.taken) == (0, 1, 0)
     # On 40 questions near may lose ten points, whatever it saves: the default does not gamble.
-    few = np.r_[0:4, 6:22, 150:167, 197:200]
+    few = np.r_[0:4, 40:56, 200:217, 397:400]
     assert choose(plans([half, near], [1e4, 1.0]).take(few), np.arange(len(few)), MixAim()).taken == 0
 
 
@@ -474,8 +474,8 @@ def test_dropping_errs_as_seldom_as_stated() -> None:
             count += any(looks)
         return count / pilots
 
-    # In the long run .09, .025 and .97 (benchmarks/mix_constants.py); two standard errors of 150 pilots.
-    assert dropped(0.6, 0.65) < 0.14 and dropped(0.6, 0.7) < 0.06
+    # In the long run .10, .02 and .97 (benchmarks/mix_constants.py); two standard errors of 150 pilots.
+    assert dropped(0.6, 0.65) < 0.15 and dropped(0.6, 0.7) < 0.05
     assert dropped(0.7, 0.5) > 0.9
 
 

@@ -168,7 +168,13 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
     stems = dict(
         zip((record.path for record in records), own_parts([Path(r.path).stem for r in records]), strict=True)
     )
-    ballots = [part for record in records for part in _branches_of(record, stems[record.path])]
+    # Branches of one model, two prompts of it say, are told apart by their files.
+    models = Counter(record.info.model for record in records)
+    ballots = [
+        part
+        for record in records
+        for part in _branches_of(record, stems[record.path], alone=models[record.info.model] == 1)
+    ]
     if len(ballots) < least:
         raise UsageError("one branch only: give a record for each branch, or one with several models")
     check_spaces(ballots)
@@ -204,13 +210,16 @@ def own_parts(stems: Sequence[str]) -> list[str]:
     return [stem[begin:] or stem for stem in stems]
 
 
-def _branches_of(record: Record, stem: str) -> list[tuple[str, str | None, Ballot]]:
-    """Return the branches of one record: those that its columns name, its slots, or the record itself."""
+def _branches_of(record: Record, stem: str, *, alone: bool) -> list[tuple[str, str | None, Ballot]]:
+    """Return the branches of one record: those that its columns name, its slots, or the record itself.
+
+    ``alone``: no other record is of its model, whose name is then that of the branch.
+    """
     held = record.ballot
     columns = _columns(record)
     if columns is None:
         model = record.info.model
-        return [(branch_name(model or stem), model, held)]
+        return [(branch_name((alone and model) or stem), model, held)]
     branches: list[tuple[str, str | None, Ballot]] = []
     for name in dict.fromkeys(columns):
         places = [place for place, own in enumerate(columns) if own == name]

@@ -32,11 +32,11 @@ class Law:
 
     first: float = 0.3
     last: float = 0.2
-    unseen: float = 0.006
+    unseen: float = 0.003
     own: float = 0.015
-    spread: float = 0.04
+    spread: float = 0.03
     worth: float = 4.0
-    slack: float = 0.006
+    slack: float = 0.002
 
 
 LAW = Law()
