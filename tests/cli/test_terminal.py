@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pty
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 
 import how_many
 from command_line import keff
-from keff.cli._console import ResultConsole
+from keff.cli import _console
 from keff.records import FOLDED, text_table
 
 pytestmark = pytest.mark.slow
@@ -208,9 +207,9 @@ def test_the_shell_completes_commands_and_their_options(typed: str, offered: set
 def test_a_pipe_has_80_columns_unless_columns_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     for columns, width in (("", 80), ("60", 60), ("200", 200)):
         monkeypatch.setenv("COLUMNS", columns)
-        assert ResultConsole(file=io.StringIO()).width == width
+        assert _console.width() == width
     monkeypatch.delenv("COLUMNS")
-    assert ResultConsole(file=io.StringIO()).width == 80
+    assert _console.width() == 80
 
 
 def test_what_python_prints_is_what_the_terminal_shows(tmp_path: Path) -> None:
@@ -228,3 +227,33 @@ def test_what_python_prints_is_what_the_terminal_shows(tmp_path: Path) -> None:
         assert " ".join(shown.split()) in " ".join(str(found).split())
         assert found.line() == str(found).split("\n")[0]
         assert "<table>" in found._repr_html_() and len(repr(found)) < 300
+
+
+def test_an_analysis_begins_without_what_it_does_not_need(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    rows = ({"id": i, "gold_answer": "1", "all_answers": ["1", str(i % 3)]} for i in range(12))
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code = (
+        "import atexit, sys; from keff.cli import main; "
+        f"sys.argv = ['keff', 'analyze', '--epsilon', '0.02', {str(log)!r}]; "
+        "loaded = lambda: print(*{'rich', 'asyncio', 'scipy.special._orthogonal'} & sys.modules.keys()); "
+        "atexit.register(loaded); main()"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "questions" in shown
+    assert shown.splitlines()[-1] == ""
+
+
+def test_what_is_not_compiled_in_scipy_special_is_there_when_it_is_asked_for() -> None:
+    code = (
+        "from keff.cli._start import only_compiled; only_compiled(); "
+        "from scipy.special import ndtri, logsumexp; from scipy.optimize import nnls; "
+        "import scipy.special as s; print(ndtri(0.5), logsumexp([0.0]), s.roots_legendre(1)[1][0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0.0", "0.0", "2.0"]
+
+
+def test_a_terminal_obeys_nothing_that_a_record_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    _console.say("a\x1b[2Jb\x07c\x9b31m", 0)
+    assert capsys.readouterr().out == "a[2Jbc31m\n"

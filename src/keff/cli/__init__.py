@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
-from keff.cli._start import FEW_COLLECTIONS, UNUSED, postpone
+from keff.cli._start import FEW_COLLECTIONS, UNUSED, as_given, only_compiled, postpone
 from keff.errors import KeffError, UsageError
 
 # In the order of ``keff --help``; each is the file of the same name in this folder.
@@ -60,7 +60,19 @@ def _stub() -> None:
     """Stand in the help for a command whose module is not wanted in this process."""
 
 
-class _GroupedHelp(TyperCommand):
+class _QuickStart:
+    """A command whose parameters are taken as they are given."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters."""
+        return list(map(as_given, cast("Any", super()).get_params(ctx)))
+
+
+class _Commands(_QuickStart, TyperGroup):
+    """All commands."""
+
+
+class _GroupedHelp(_QuickStart, TyperCommand):
     """A command whose help shows what matters first, and the rest under the heading of its group."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -96,6 +108,7 @@ def build(arguments: list[str]) -> typer.Typer:
     """Make the app with the one command that ``arguments`` name, and stubs for the help of the others."""
     app = typer.Typer(
         name="keff",
+        cls=_Commands,
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -123,6 +136,7 @@ def build(arguments: list[str]) -> typer.Typer:
         function: Callable[..., None] = _stub
         if command == named:
             postpone(UNUSED)
+            only_compiled()
             function = importlib.import_module(f"keff.cli.{_module(command)}").command
         # A service is set up by its environment: every flag of serve is also a variable.
         settings = {"auto_envvar_prefix": "KEFF"} if command == "serve" else None

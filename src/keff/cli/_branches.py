@@ -13,7 +13,7 @@ from pathlib import Path
 from keff import files
 from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.prices import path_costs
-from keff.cli._console import progress_console
+from keff.cli._console import note
 from keff.cli._preflight import is_paid, limits, sample_as_wished, usage
 from keff.cli._sampling import Together, Wishes, report
 from keff.errors import UsageError
@@ -148,11 +148,9 @@ def _drop_beaten(going: Mapping[str, Wishes], size: int, prices: Mapping[str, Pr
         return  # a resumed pilot is past this look
     for name, by in beaten(group, path_costs(group, prices).paths).items():
         files.write_text(going[name].run / DROPPED, json.dumps({"by": by, "questions": size}) + "\n")
-        progress_console.print(
+        note(
             f"{name} is dropped after {size} questions: {by} is cheaper and more accurate "
-            "(--keep-all draws it on)",
-            markup=False,
-            soft_wrap=True,
+            "(--keep-all draws it on)"
         )
 
 

@@ -6,11 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from shutil import get_terminal_size
 from textwrap import wrap
-
-from rich.console import Console, ConsoleDimensions
+from typing import TYPE_CHECKING, TextIO
 
 from keff.records import TERMINAL, plain, text_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def print_json(value: Mapping[str, object]) -> None:
@@ -28,55 +31,68 @@ def _nobody_reads() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# Progress, warnings and logs.
-progress_console = Console(stderr=True, highlight=False)
+# What text may not hold: a terminal would obey it.
+_CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
-class ResultConsole(Console):
-    """The result of a command; a reader that has seen enough, such as ``head``, is no failure."""
+def width() -> int:
+    """Return how wide results are: as COLUMNS says now, else as the terminal; a file or a pipe has 80."""
+    wide = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return get_terminal_size((TERMINAL, 25)).columns if wide else TERMINAL
 
-    @property
-    def size(self) -> ConsoleDimensions:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """As wide as COLUMNS says now, else as the terminal; a file or a pipe has 80."""
-        told, (width, height) = os.environ.get("COLUMNS", ""), super().size
-        if told.isdigit():
-            return ConsoleDimensions(int(told), height)
-        return ConsoleDimensions(width if self.is_terminal else TERMINAL, height)
 
-    def on_broken_pipe(self) -> None:
-        """Print no more, and go on."""
-        self.quiet = True
+def console(*, stderr: bool = False) -> Console:
+    """Return what draws tables and progress; made when it is wanted, for it takes a tenth of the start."""
+    from rich.console import Console
+
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            _nobody_reads()
+
+    return Quiet(stderr=stderr, highlight=False, width=None if stderr else width())
+
+
+def _put(text: str, file: TextIO, *, bold: bool = False) -> None:
+    """Print text; a reader that has seen enough, such as ``head``, is no failure."""
+    text = text.translate(_CONTROLS)
+    if bold and file.isatty() and os.environ.get("TERM") != "dumb":
+        text = f"\x1b[1m{text}\x1b[0m"
+    try:
+        print(text, file=file, flush=True)
+    except BrokenPipeError:
         _nobody_reads()
 
 
-# The result of a command, for people.
-result_console = ResultConsole(highlight=False)
-
-
-def say(text: str, indent: int = 2, *, style: str = "") -> None:
+def say(text: str, indent: int = 2, *, bold: bool = False) -> None:
     """Print one statement: wrapped at words on a terminal, or where COLUMNS is set, else one line.
 
     A text of several lines is a table, and printed as it is.
     """
-    if (result_console.is_terminal or "COLUMNS" in os.environ) and "\n" not in text:
-        lines = wrap(text, result_console.width - indent, break_long_words=False, break_on_hyphens=False)
+    if (sys.stdout.isatty() or "COLUMNS" in os.environ) and "\n" not in text:
+        lines = wrap(text, width() - indent, break_long_words=False, break_on_hyphens=False)
     else:
         lines = text.split("\n")
     for line in lines or [""]:
-        result_console.print((" " * indent + line).rstrip(), style=style, markup=False, soft_wrap=True)
+        _put((" " * indent + line).rstrip(), sys.stdout, bold=bold)
 
 
 def say_all(statements: Iterable[str]) -> None:
     """Print statements and tables, the first of them bold: what was decided, or found."""
     for place, statement in enumerate(statements):
-        say(statement, 0, style="" if place else "bold")
+        say(statement, 0, bold=not place)
 
 
 def tabled(head: Sequence[str], body: Sequence[Sequence[str]], title: str = "") -> None:
     """Print a table, an empty line before it: the first column is text, the others are numbers."""
-    say("\n" + text_table(head, body, result_console.width, title), 0)
+    say("\n" + text_table(head, body, width(), title), 0)
 
 
 def warn(line: str) -> None:
     """Print one warning line on stderr."""
-    progress_console.print(f"warning: {line}", markup=False, soft_wrap=True)
+    note(f"warning: {line}")
+
+
+def note(line: str) -> None:
+    """Print one line on stderr: progress, warnings, what was written where."""
+    _put(line, sys.stderr)

@@ -9,7 +9,7 @@ from typing import Any
 from keff.analysis.results.comparison import Better, Pruning, Slot, WeightedVote, p_text, weight_rows
 from keff.analysis.results.estimates import percent
 from keff.analysis.results.scores import SHOWN, Audit, Noise
-from keff.cli._console import result_console, say, tabled, warn
+from keff.cli._console import say, tabled, warn
 from keff.plugins import missing_extra
 from keff.stats.branches.covariance import BlockCorrelation
 
@@ -30,7 +30,7 @@ def print_blocks(blocks: BlockCorrelation | None) -> None:
     line = f"  c {within}{blocks.between.text()} between templates"
     if within:
         line += f"; difference {blocks.difference.text('+.2f')}"
-    result_console.print(f"{line} (95%, cluster jackknife)", markup=False)
+    say(f"{line} (95%, cluster jackknife)", 0)
 
 
 def print_weights(weights: Sequence[WeightedVote] | None, pruning: Sequence[Pruning] | None) -> None:
@@ -42,7 +42,7 @@ def print_weights(weights: Sequence[WeightedVote] | None, pruning: Sequence[Prun
     for choice in pruning or ():
         kept = f"keep slots {list(choice.candidate)}" if choice.adopted else "keep all slots"
         line = f"  pruning, {choice.rule}: {kept} (nested gain {choice.gain:+.1%} ± {choice.se:.1%})"
-        result_console.print(line, markup=False)
+        say(line, 0)
 
 
 # Columns that fit 80 characters; the JSON has all.
@@ -59,7 +59,7 @@ def pages() -> Any:
 
 def print_noise(path: str, found: Noise) -> None:
     """Print how far a score can be trusted: the score, its noise, and the table of power."""
-    result_console.print(path, style="bold", markup=False, soft_wrap=True)
+    say(path, 0, bold=True)
     say(
         f"{found.n:,} questions x {found.k} repeats"
         + (f" in {found.clusters} clusters" if found.clusters < found.n else "")

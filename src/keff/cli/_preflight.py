@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from keff import plugins
-from keff.cli._console import progress_console
+from keff.cli._console import console
 from keff.cli._sampling import Together, Wishes, draw
 from keff.errors import RunError, UsageError
 from keff.sampling.cost import FREE, Price, Usage, price_of
@@ -141,7 +141,8 @@ def confirm(job: Job, wishes: Wishes, spending: Spending) -> None:
     probe = draw(replace(job, chosen=items[:PROBE_ITEMS]))
     if probe.done == 0:
         return
-    progress_console.print(_table(probe, len(items) * job.order.k, time.monotonic() - begun, spending.price))
+    table = _table(probe, len(items) * job.order.k, time.monotonic() - begun, spending.price)
+    console(stderr=True).print(table)
     if not typer.confirm("Continue?", err=True):
         raise typer.Exit(1)
 

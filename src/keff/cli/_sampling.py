@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from keff import plugins
 from keff.cli import _options as r
 from keff.cli import _sample_options as s
-from keff.cli._console import print_json, progress_console
+from keff.cli._console import console, note, print_json
 from keff.cli._sample_options import parse_pairs
 from keff.engine import Engine
 from keff.engines._local import longest
@@ -304,7 +304,7 @@ def report(job: Job, drawn: orders.Progress, *, json: bool) -> None:
         line += f"; {told}" if (told := job.verifier.told()) else ""
     if drawn.stopped:
         line += f"; stopped: {drawn.stopped}"
-    progress_console.print(line, markup=False, soft_wrap=True)
+    note(line)
 
 
 def refusals(refused: Mapping[str, str]) -> str:
@@ -348,7 +348,7 @@ def _bar(*, transient: bool) -> Progress:
         TextColumn("{task.fields[rate]}"),
         TextColumn("{task.fields[notes]}"),
         TimeRemainingColumn(compact=True),
-        console=progress_console,
+        console=console(stderr=True),
         transient=transient,
     )
 

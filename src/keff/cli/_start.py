@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 # scipy.special asks numpy for everything that it holds: these take as long to import as numpy itself.
 UNUSED = ("numpy.f2py", "numpy.testing", "numpy.ma")
@@ -26,3 +30,60 @@ def postpone(names: Sequence[str]) -> None:
         loader.exec_module(module)
         package, _, own = name.rpartition(".")
         setattr(sys.modules[package], own, module)
+
+
+class _Special(ModuleType):
+    """scipy.special as far as it is compiled; the first other name that is asked for loads all of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        spec = self.__spec__
+        if name.startswith("__") or spec is None or spec.loader is None:
+            raise AttributeError(name)
+        self.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue]
+        spec.loader.exec_module(self)
+        return getattr(self, name)
+
+
+def only_compiled() -> None:
+    """Let scipy.special begin with its compiled functions.
+
+    What it holds besides, and the rewriting of all its docstrings, takes as long to import as numpy.
+    """
+    name, inner = "scipy.special", "scipy.special._ufuncs"
+    spec = None if name in sys.modules else find_spec(name)
+    if spec is None:
+        return
+    module = module_from_spec(spec)
+    module.__class__ = _Special
+    sys.modules[name] = module
+    try:
+        compiled = import_module(inner)
+        vars(module).update({each: getattr(compiled, each) for each in compiled.__all__})
+    except (ImportError, AttributeError):  # another SciPy: as it is
+        del sys.modules[name]
+
+
+def as_given(parameter: Any) -> Any:
+    """Return a parameter of the command line that takes texts, paths and defaults without pydantic.
+
+    typer imports it to convert each of them, a sixth of the start; numbers that are given still go
+    through it.
+    """
+    if "process_value" in vars(parameter):
+        return parameter
+    kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    convert: Callable[[Any, Any], Any] = parameter.process_value
+
+    def process_value(ctx: Any, value: Any) -> Any:
+        if value is None and not parameter.required:
+            value = () if parameter.multiple or parameter.nargs == -1 else None
+        elif value is not None and kind is Path:
+            value = Path(value)
+        elif value and kind == list[Path] and not isinstance(value, str):
+            value = list(map(Path, value))
+        elif kind is None or type(value) is not kind:
+            return convert(ctx, value)
+        return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
+
+    parameter.process_value = process_value
+    return parameter

@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 
 from keff import plugins, sandbox
-from keff.cli._console import result_console
+from keff.cli._console import console, say
 from keff.cli._preflight import is_paid
 from keff.cli._sampling import Wishes, load_task
 from keff.engine import Engine
@@ -236,7 +236,7 @@ def show_status(rows: Sequence[Row]) -> None:
         paths = f"{sum(cell['paths'] for cell in cells):,}/{sum(cell['wanted'] for cell in cells):,}"
         tokens = f"{sum(cell['tokens'] for cell in cells):,}"
         table.add_row(model, task, *map(str, counts), paths, tokens)
-    result_console.print(table)
+    console().print(table)
 
 
 def forecast(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> list[Row]:
@@ -344,9 +344,9 @@ def show_forecast(rows: Sequence[Row]) -> None:
         counts = (str(row[name]) for name in ("cells", "to_draw"))
         sums = (f"{row[name]:,}" for name in ("paths", "tokens"))
         table.add_row(row["model"], *counts, *sums, row["tokens_are"], dollars, hours)
-    result_console.print(table)
+    console().print(table)
     if any(row["hours"] is None and row["paths"] for row in rows):
-        result_console.print("Hours need a measured rate: draw one cell first (--only model=...,task=...).")
+        say("Hours need a measured rate: draw one cell first (--only model=...,task=...).", 0)
 
 
 def _table(*headers: str) -> Table:

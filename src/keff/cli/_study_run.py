@@ -16,7 +16,7 @@ from rich import progress as rich_progress
 
 from keff import plugins
 from keff.cli import _console
-from keff.cli._console import progress_console
+from keff.cli._console import console
 from keff.cli._sampling import Oracle, on_cluster, refusals
 from keff.cli._study_plan import Place, StudyJobs, trusted
 from keff.engine import Engine
@@ -42,7 +42,7 @@ class StudyProgressBar:
             rich_progress.TextColumn("{task.fields[rate]}"),
             rich_progress.TimeRemainingColumn(compact=True),
             rich_progress.TextColumn("{task.fields[cell]}", markup=False),
-            console=progress_console,
+            console=console(stderr=True),
         )
 
     def __enter__(self) -> Self:
@@ -264,6 +264,4 @@ def check(outcomes: Sequence[CellOutcome], file: Path) -> None:
         raise RunError(
             f"{len(wrong)} of {len(outcomes)} runs are incomplete: run the same command to continue"
         )
-    _console.progress_console.print(
-        f"all {len(outcomes)} runs are complete: keff study report {file}", markup=False, soft_wrap=True
-    )
+    _console.note(f"all {len(outcomes)} runs are complete: keff study report {file}")

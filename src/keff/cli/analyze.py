@@ -95,7 +95,7 @@ def _show_people(analyses: list[tuple[Record, Analysis]], *, verbose: bool) -> N
         return
     for record, analysis in analyses:
         if len(analyses) > 1:
-            say(record.path, 0, style="bold")
+            say(record.path, 0, bold=True)
         _print_summary(record, analysis, verbose=verbose)
 
 

@@ -70,7 +70,7 @@ def command(
         print_json({"entries": entries, "files": [str(file) for file in files]})
         return
     for entry in lines:
-        _console.result_console.print(_line(entry), markup=False, soft_wrap=True)
+        _console.say(_line(entry), 0)
     for file in files:
         typer.echo(str(file))
 

@@ -43,7 +43,7 @@ def command(
     if json:
         print_json(combined.to_dict())
         return
-    _console.result_console.print(f"{path}: {combined.n} items x {combined.k} paths", markup=False)
+    _console.say(f"{path}: {combined.n} items x {combined.k} paths", 0)
     if combined.slots is None:
         rated = any(row.scheme.startswith(("confidence", "log odds of")) for row in combined.weights)
         what = "weigh paths by confidence, or equally" if rated else "equal weights are the answer"
@@ -51,14 +51,14 @@ def command(
     print_slots(combined.slots)
     if record.branches and not record.branches[0].startswith("column "):
         named = ", ".join(f"{place} {name}" for place, name in enumerate(record.branches))
-        _console.result_console.print(f"  slots: {named}", markup=False, soft_wrap=True)
+        _console.say(f"  slots: {named}", 0)
     print_weights(combined.weights, combined.pruning)
     for found in combined.k_eff:
         line = f"  K_eff of {combined.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
-        _console.result_console.print(line, markup=False)
+        _console.say(line, 0)
     if combined.oracle_optimism is not None:
         line = f"  equal slots alone make the in-sample oracle look {combined.oracle_optimism:+.2%} better"
-        _console.result_console.print(line, markup=False)
+        _console.say(line, 0)
     if combined.gls_r is not None:
         _print_gls_r(combined.gls_r)
 
@@ -67,7 +67,7 @@ def _print_gls_r(result: GlsR) -> None:
     kept = "equal weights kept" if result.ridge is None else f"ridge {result.ridge:g}"
     risks = f"{result.held_out_risk:.4g} against {result.held_out_risk_uniform:.4g}"
     line = f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
-    _console.result_console.print(line, markup=False)
+    _console.say(line, 0)
     weights = ", ".join(f"{weight:.3f}" for weight in result.weights)
     negative = " (a negative one has no vote)" if min(result.weights) < 0 else ""
-    _console.result_console.print(f"  its weights: {weights}{negative}", markup=False)
+    _console.say(f"  its weights: {weights}{negative}", 0)

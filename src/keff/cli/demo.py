@@ -18,7 +18,7 @@ from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import first_sentence
 from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli._console import progress_console
+from keff.cli._console import note
 from keff.cli._sampling import Wishes, draw, report
 from keff.cli.analyze import show
 from keff.errors import PluginError
@@ -32,7 +32,7 @@ def write_report_if_possible(runs: Sequence[tuple[Record, Analysis]], file: Path
     try:
         write_runs(runs, file)
     except PluginError as error:
-        progress_console.print(f"No report page: {error}", markup=False, soft_wrap=True)
+        note(f"No report page: {error}")
         return False
     return True
 
@@ -129,4 +129,4 @@ def command(
 
 
 def _say(line: str) -> None:
-    progress_console.print(line, markup=False, soft_wrap=True)
+    note(line)

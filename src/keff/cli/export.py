@@ -41,4 +41,4 @@ def command(
         print_json({"file": str(file), "items": done.questions, "paths": done.paths})
     else:
         line = f"{file}: {done.questions} items and {done.paths} paths"
-        _console.progress_console.print(line, markup=False, soft_wrap=True)
+        _console.note(line)

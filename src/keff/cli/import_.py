@@ -33,4 +33,4 @@ def command(
         print_json({"run": str(run), "items": done.questions, "paths": done.paths})
     else:
         line = f"{run}: {done.questions} items and {done.paths} paths from {log}"
-        _console.progress_console.print(line, markup=False, soft_wrap=True)
+        _console.note(line)

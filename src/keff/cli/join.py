@@ -39,4 +39,4 @@ def command(
         print_json({"out": str(out), "n": group.n, "branches": paths_of, "warnings": notes})
         return
     shown = ", ".join(f"{branch.name} ({branch.votes.k} paths)" for branch in group.branches)
-    _console.progress_console.print(f"{out}: {group.n} questions, {shown}", markup=False, soft_wrap=True)
+    _console.note(f"{out}: {group.n} questions, {shown}")

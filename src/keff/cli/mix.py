@@ -35,7 +35,7 @@ from keff.sampling.price_table import read_prices
 
 def print_mix(mixed: MixFindings, *, verbose: bool = False) -> None:
     """Print the recommendation, then branches, correlations and the frontier."""
-    _console.say_all(mixed.statements(_console.result_console.width, verbose=verbose))
+    _console.say_all(mixed.statements(_console.width(), verbose=verbose))
     for note in mixed.warnings:
         _console.warn(note.message)
 

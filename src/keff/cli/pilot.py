@@ -12,7 +12,7 @@ from keff.cli import _options as a
 from keff.cli import _options as w
 from keff.cli import _sample_options as s
 from keff.cli._branches import draw_branches, read_branches
-from keff.cli._console import progress_console
+from keff.cli._console import note
 from keff.cli._groups import AimOptions, MoneyOptions
 from keff.cli._options import grouped
 from keff.cli._preflight import sample_as_wished
@@ -85,16 +85,10 @@ def _most(now: str) -> int:
 
 def say_beyond(analysis: Analysis) -> None:
     """Say what savings are against, and what 32 paths would add, which was not measured."""
-    progress_console.print(
-        f"Today is taken to be {analysis.k} paths, as measured: say what you draw with --now K.",
-        markup=False,
-        soft_wrap=True,
-    )
+    note(f"Today is taken to be {analysis.k} paths, as measured: say what you draw with --now K.")
     ahead = None if analysis.predicted is None else (analysis.predicted.plurality or {}).get(BEYOND)
     if ahead is not None and analysis.plurality is not None and analysis.k < BEYOND:
-        progress_console.print(
+        note(
             f"{BEYOND} paths would be right on {ahead.percent()} (predicted, not measured), "
-            f"{analysis.k} are on {analysis.plurality[analysis.k]:.1%}.",
-            markup=False,
-            soft_wrap=True,
+            f"{analysis.k} are on {analysis.plurality[analysis.k]:.1%}."
         )

@@ -82,9 +82,9 @@ def show_judged(path: Path, opening: Opening, bench: JudgeOptions, *, json: bool
         print_json({**judged.to_dict(), "dollars": dollars})
         return
     for line in lines(judged, dollars):
-        _console.result_console.print(line, markup=False, soft_wrap=True)
+        _console.say(line, 0)
     if bench.out is not None:
-        _console.result_console.print(f"written: keff analyze {bench.out}", markup=False, soft_wrap=True)
+        _console.say(f"written: keff analyze {bench.out}", 0)
 
 
 def _space(path: Path, opening: Opening) -> str | None:
@@ -172,27 +172,22 @@ def command(
 
 
 def _print(seen: Survey) -> None:
-    out = _console.result_console
     what = "texts" if seen.whole else "recorded answers"
     agree = "" if seen.agreement is None else f"; two of a question agree {seen.agreement:.0%} of the time"
-    out.print(
-        f"{seen.read} of {seen.texts} {what} read as {seen.space}{agree}",
-        markup=False,
-        soft_wrap=True,
-    )
+    _console.say(f"{seen.read} of {seen.texts} {what} read as {seen.space}{agree}", 0)
     for rule, count in seen.rules.items():
-        out.print(f"  {count:>8}  {rule}", markup=False, soft_wrap=True)
+        _console.say(f"{count:>8}  {rule}")
     table = Table(box=None, pad_edge=False)
     for header in ("question", "rule", "answer", "key", "end of the text"):
         table.add_column(header, overflow="ellipsis", no_wrap=True)
     for each in seen.sample:
         table.add_row(*map(_cell, (each.id, each.rule, each.answer, each.key, each.end)))
-    out.print()
-    out.print(table, markup=False)
+    _console.say("", 0)
+    _console.console().print(table)
     if seen.endings:
-        out.print("\nnot read, the most frequent ends:", markup=False)
+        _console.say("\nnot read, the most frequent ends:", 0)
         for end, count in seen.endings.items():
-            out.print(f"  {count:>8}  {end!r}", markup=False, soft_wrap=True)
+            _console.say(f"{count:>8}  {end!r}")
 
 
 def _cell(text: str | None) -> Text:

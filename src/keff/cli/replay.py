@@ -87,7 +87,7 @@ def _show(replayed: Replay, *, json: bool) -> None:
     if json:
         print_json(replayed.to_dict())
         return
-    _console.say_all(replayed.statements(_console.result_console.width))
+    _console.say_all(replayed.statements(_console.width()))
     for note in replayed.warnings:
         _console.warn(note.message)
 

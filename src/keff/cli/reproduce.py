@@ -46,4 +46,4 @@ def command(
         _console.warn(f"{len(reproduction.missing)} files are missing: {GET}")
     agree = sum(check.agrees for check in reproduction.checks)
     line = f"{agree} of {len(reproduction.checks)} printed numbers agree; see {out / 'differences.md'}"
-    _console.progress_console.print(line, markup=False, soft_wrap=True)
+    _console.note(line)

@@ -10,7 +10,7 @@ from pathlib import Path
 from keff.cli import _options as a
 from keff.cli import _options as w
 from keff.cli._branches import read_branches, sample_under_policy
-from keff.cli._console import print_json, progress_console
+from keff.cli._console import note, print_json
 from keff.cli._options import grouped
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, check_whole, report
@@ -43,4 +43,4 @@ def _sample_branches(wishes: Wishes, files: list[Path], *, json: bool) -> None:
         line = f"{wishes.run / name}: {own.done} paths drawn, {own.kept} kept from before"
         if own.stopped:
             line += f"; stopped: {own.stopped}"
-        progress_console.print(line, markup=False, soft_wrap=True)
+        note(line)

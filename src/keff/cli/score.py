@@ -48,7 +48,7 @@ def command(
         print_json({"run": str(run), "scored": total, "task": task.name, "version": task.version})
     else:
         line = f"{run}: {total} paths scored under {task.name} version {task.version}; nothing was drawn"
-        _console.progress_console.print(line, markup=False, soft_wrap=True)
+        _console.note(line)
 
 
 def _trusted(run: Path, recorded: Stamp | None, scorer: str | None, *, changed: bool) -> UserCode | None:

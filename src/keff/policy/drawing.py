@@ -18,11 +18,10 @@ runs is cancelled.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +32,9 @@ from keff.policy.view import Branching, Everywhere, Policy, Sample, Stop, Vector
 from keff.policy.weighting import Answering, Calibrated, Over, WeighingAsRule, part_of
 from keff.stats.votes import IntArray
 from keff.stats.voting.draws import Draws
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 def everywhere(rule: Policy, draws: Draws, how: str) -> NDArray[Any]:
@@ -338,6 +340,8 @@ async def fly(
     async def path(place: int) -> None:
         await draw(place)
 
+    import asyncio  # a replay needs no event loop
+
     while vote.stop is None:
         for place in vote.launch():
             running[asyncio.create_task(path(place))] = place
@@ -351,6 +355,8 @@ async def fly(
 
 async def cancel_running(running: dict[asyncio.Task[None], int]) -> int:
     """Cancel what still runs, wait for its end, and return how many paths were cancelled."""
+    import asyncio
+
     tasks = list(running)
     running.clear()
     if open_ := [task for task in tasks if task.cancel()]:

@@ -165,6 +165,8 @@ def _effective(sums: FloatArray, p: float, c: float, k: int) -> float:
 P_CELLS, C_CELLS = 111, 100
 # logit of .99993: no workload is told from this by a pilot.
 WIDEST_LOGIT = 9.5
+# Values between the limits of a quantity are told apart by so many bins before they are sorted.
+BINS = 2**12
 # Cells of the grid with less posterior mass change no quantile.
 NEGLIGIBLE = 1e-9
 _NORMAL: FloatArray = np.asarray(ndtri((np.arange(21) + 0.5) / 21), np.float64)
@@ -201,13 +203,25 @@ class Fits:
 
     def interval(self, values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
         """Return the equal-tailed interval of a quantity that takes ``values`` [m] at the pairs."""
-        value, back = np.unique(np.asarray(values, float), return_inverse=True)
-        weight = np.bincount(back, weights=self.weight)
-        if value.size == 1:
-            return float(value[0]), float(value[0])
-        middle = (np.cumsum(weight) - 0.5 * weight) / weight.sum()
-        lo, hi = np.interp([(1 - level) / 2, (1 + level) / 2], middle, value)
-        return float(lo), float(hi)
+        value, weight = np.asarray(values, np.float64), self.weight
+        low, high = float(value.min()), float(value.max())
+        if low == high:
+            return low, high
+        # All of them need not be sorted: those of the bin that holds a limit, and of its neighbours, do.
+        bins = ((value - low) * (BINS / (high - low))).astype(np.int32)
+        mass: FloatArray = np.bincount(bins, weight).astype(np.float64)
+        filled: list[int] = np.flatnonzero(mass).tolist()
+        upto = np.cumsum(mass)
+        limits: list[float] = []
+        for share in ((1 - level) / 2, (1 + level) / 2):
+            at = int(np.searchsorted(upto[filled], share * float(upto[-1])))
+            first, last = filled[max(at - 1, 0)], filled[min(at + 1, len(filled) - 1)]
+            near = (bins >= first) & (bins <= last)
+            kinds, back = np.unique(value[near], return_inverse=True)
+            own = np.bincount(back, weight[near])
+            middle = upto[first] - mass[first] + np.cumsum(own) - 0.5 * own
+            limits += map(float, np.interp([share * float(upto[-1])], middle, kinds))
+        return limits[0], limits[1]
 
 
 def bayes_fits(summary: InfluenceSummary) -> Fits:

@@ -236,16 +236,23 @@ def in_rounds(
     ``ahead`` [m, cap + 1] is what the rule asks for after each number of paths, 0 to stop. A round ends with
     its slowest path; its paths run at once, as many as there are slots.
     """
-    at, rounds = np.zeros(len(ahead), np.int64), np.zeros(len(ahead), np.int64)
-    times = None if work is None else np.zeros(len(ahead))
-    going = np.arange(len(ahead))
-    while len(going):
-        step = ahead[going, at[going]]
-        going, step = going[step > 0], step[step > 0].astype(np.int64)
+    courses, side = ahead.shape
+    at, rounds = np.zeros(courses, np.int64), np.zeros(courses, np.int64)
+    times = None if work is None else np.zeros(courses)
+    asked, done = ahead.ravel(), 0
+    going: IntArray = np.arange(courses, dtype=np.int64)
+    start: IntArray = going * side
+    place: IntArray = start.copy()
+    while going.size:
+        step: IntArray = asked.take(place).astype(np.int64)
+        if (ended := step <= 0).any():
+            stopped, rest = going[ended], ~ended
+            at[stopped], rounds[stopped] = (place - start)[ended], done
+            going, start, place, step = going[rest], start[rest], place[rest], step[rest]
         if work is not None and times is not None:
-            times[going] += _round_times(work, going, at[going], step, crowding)
-        at[going] += step
-        rounds[going] += 1
+            times[going] += _round_times(work, going, place - start, step, crowding)
+        place += step
+        done += 1
     return at, rounds, times
 
 

@@ -37,9 +37,9 @@ def _centre(
 ) -> FloatArray:
     """Minimise objective - weight * sum log(rows @ x - floor) by damped Newton steps."""
     ridge = 1e-14 * np.eye(x.size)
+    slack = rows @ x - floor
+    value, slope, curve = objective(x)
     for _ in range(60):
-        slack = rows @ x - floor
-        value, slope, curve = objective(x)
         slope = slope - weight * (1 / slack) @ rows
         curve = curve + weight * (rows / slack[:, None] ** 2).T @ rows
         scale = 1 / np.sqrt(np.diag(curve))
@@ -48,24 +48,20 @@ def _centre(
         if gain < 0.1 * weight:
             break
         change = rows @ step
-        shrinking = change < 0
-        length = min(1.0, 0.99 * float(np.min(-slack[shrinking] / change[shrinking], initial=np.inf)))
+        length = min(1.0, 0.99 * float(np.min(-slack[change < 0] / change[change < 0], initial=np.inf)))
         before = value - weight * float(np.log(slack).sum())
-        while length > 1e-9 and not _falls(objective, rows, floor, x + length * step, (before, weight)):
+        while length > 1e-9:
+            there = x + length * step
+            beyond = rows @ there - floor
+            if beyond.min() > 0:
+                value, slope, curve = objective(there)
+                if value - weight * float(np.log(beyond).sum()) < before:
+                    break
             length /= 2
-        if length <= 1e-9:
+        else:
             break
-        x = x + length * step
+        x, slack = there, beyond
     return x
-
-
-def _falls(
-    objective: Objective, rows: FloatArray, floor: FloatArray, x: FloatArray, than: tuple[float, float]
-) -> bool:
-    slack = rows @ x - floor
-    if slack.min() <= 0:
-        return False
-    return objective(x)[0] - than[1] * float(np.log(slack).sum()) < than[0]
 
 
 def simplex_prices(m: FloatArray, b: FloatArray, law: FloatArray, unmatched: float) -> FloatArray:

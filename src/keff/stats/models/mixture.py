@@ -53,13 +53,6 @@ class Simulated:
     draws: Draws
     shares: FloatArray
 
-    def share_of_leader(self) -> FloatArray:
-        """Return the true share of the running leader after 0..cap paths [n, R, cap + 1]; 0 for none."""
-        leader = self.draws.tallies.leader.astype(np.int64)
-        named = self.shares.shape[2]
-        share = np.take_along_axis(self.shares, np.clip(leader, 0, named - 1), axis=2)
-        return np.where((leader >= 0) & (leader < named), share, 0.0)
-
 
 def prior_shares(weights: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
     """Draw the answer shares of ``count`` new questions [count, A], nothing being known of them."""
