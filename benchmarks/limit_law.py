@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from benchmarks.plurality_beyond_pilot import SHARED, pilot, read
 
-from keff.report.figures import figure, layer, quantity, save, series
+from keff.report.figures import figure, layer, quantity, series
+from keff.report.vega import save
 from keff.stats.models.plurality_model import diversity_order, fit_outage, predict_plurality
 from keff.stats.voting.plurality import plurality_at_k
 

@@ -19,7 +19,8 @@ from keff.analysis.atlas import TODAY, AtlasEntry
 from keff.analysis.results.words import points
 from keff.errors import UsageError
 from keff.records import Interval, Json, Result, number, plain
-from keff.report.figures import Spec, dressed, layer, quantity, save, series
+from keff.report.figures import Spec, dressed, layer, quantity, series
+from keff.report.vega import save
 
 # Points on a side of each panel.
 SIDE = 290
