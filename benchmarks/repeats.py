@@ -19,20 +19,20 @@ import numpy as np
 from benchmarks.families import RECORDED, Record, records
 from benchmarks.scale import keff, write_jsonl
 
-from keff.stats import reliability
-from keff.stats.better import paired
-from keff.stats.reliability import (
-    BEYOND_SD,
-    all_right,
-    chance_all,
-    moment,
-)
+from keff.stats import scores
 from keff.stats.repeats import (
     Repeats,
     components,
     quantiles,
     run_to_run,
     score,
+)
+from keff.stats.scores import (
+    BEYOND_SD,
+    all_right,
+    chance_all,
+    moment,
+    paired,
 )
 from keff.stats.votes import FloatArray, IntArray
 
@@ -96,7 +96,7 @@ def pass_powers(workloads: list[Record], turns: int, rng: np.random.Generator) -
         for _ in range(turns):
             repeats = few(y, TRIALS, rng)
             # What the law errs is taken from the other data sets.
-            reliability.BEYOND_SD = left.get(record.data_set, BEYOND_SD)
+            scores.BEYOND_SD = left.get(record.data_set, BEYOND_SD)
             found = all_right(repeats, AHEAD)
             p = float(repeats.mean.mean())
             spread = components(repeats)
@@ -111,7 +111,7 @@ def pass_powers(workloads: list[Record], turns: int, rng: np.random.Generator) -
             lo, hi = other.limits or (0.0, 0.0)
             hits["new questions"].append(lo <= truth <= hi)
             by_family.setdefault(record.data_set, []).append(lo <= truth <= hi)
-    reliability.BEYOND_SD = BEYOND_SD
+    scores.BEYOND_SD = BEYOND_SD
     print("\n| pass^8 from 4 trials | RMSE, points | bias, points |\n|---|---|---|")
     for name, values in errors.items():
         off = 100 * np.array(values)

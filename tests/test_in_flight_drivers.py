@@ -28,8 +28,7 @@ from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.vote import Rules, Vote
 from keff.plan import Profile
 from keff.policy import parse_policy
-from keff.protocol.request import Sharing
-from keff.protocol.server import Refusal
+from keff.protocol.server import Refusal, Sharing
 from keff.sampling.sampler import refuse_arrival
 from keff.stats.voting.draws import Draws
 

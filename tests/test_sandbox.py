@@ -159,10 +159,10 @@ def test_nothing_outlives_its_killed_parent() -> None:
     """A scorer that is killed takes its jails with it."""
     mark = (8 << 20) + 2 * os.getpid() + 1
     program = (
-        "from keff.sandbox import Limits, _preflight\n"
+        "from keff.sandbox import Limits, _process\n"
         "import threading, time\n"
         f"limits = Limits(seconds=60, file_bytes={mark})\n"
-        "threading.Thread(target=_preflight._run, args=('import time; time.sleep(60)', b'', limits),"
+        "threading.Thread(target=_process._run, args=('import time; time.sleep(60)', b'', limits),"
         " kwargs={'unsafe': False}).start()\n"
     )
     scorer = subprocess.Popen([sys.executable, "-c", program])

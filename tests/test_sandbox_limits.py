@@ -15,7 +15,7 @@ import pytest
 from keff import sandbox
 from keff.errors import SandboxError
 from keff.plugins import load
-from keff.sandbox import Limits, _files, _jail, _preflight
+from keff.sandbox import Limits, _jail, _process
 from sandbox_rig import GOLD, SHORT, mbpp, needs_bwrap
 
 pytestmark = pytest.mark.slow
@@ -28,9 +28,9 @@ def test_only_the_interpreter_its_library_and_loader_are_visible() -> None:
         "print(json.dumps([os.path.join(at, name) for at, _, names in os.walk('/') for name in names]))"
     )
     files = json.loads(sandbox.run(source, limits=Limits(output=4 << 20)).stdout)
-    allowed = (str(_files.library()), "/dev/", "/etc/ld.so.cache")
+    allowed = (str(_jail.library()), "/dev/", "/etc/ld.so.cache")
     others = {file for file in files if not file.startswith(allowed)}
-    assert others <= {_files.python(), *_files.shared_libraries()}
+    assert others <= {_jail.python(), *_jail.shared_libraries()}
     assert not [file for file in files if "-packages/" in file]
 
 
@@ -64,7 +64,7 @@ def test_a_jail_that_is_slow_to_start_is_given_its_time(
     slow.write_text(f'#!/bin/sh\nsleep 1\nexec {real} "$@"\n')
     slow.chmod(0o755)
     sandbox.preflight()
-    monkeypatch.setattr(_preflight.shutil, "which", lambda _: str(slow))
+    monkeypatch.setattr(_process.shutil, "which", lambda _: str(slow))
     assert sandbox.run("print('here')", limits=Limits(seconds=0.5)).stdout == b"here\n"
 
 
@@ -102,7 +102,7 @@ def test_how_a_program_ended_is_told() -> None:
 def test_without_bubblewrap_code_is_refused_with_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_preflight.shutil, "which", lambda _: None)
+    monkeypatch.setattr(_process.shutil, "which", lambda _: None)
     sandbox.preflight.cache_clear()
     with pytest.raises(SandboxError, match="apt-get install bubblewrap") as refused:
         mbpp().correct("def f(x): return x * x", GOLD)
@@ -119,7 +119,7 @@ def test_a_bwrap_that_does_not_start_is_an_error_not_a_wrong_answer(
     broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     broken.chmod(0o755)
     sandbox.preflight()
-    monkeypatch.setattr(_preflight.shutil, "which", lambda _: str(broken))
+    monkeypatch.setattr(_process.shutil, "which", lambda _: str(broken))
     with pytest.raises(SandboxError, match="No permissions to create new namespace"):
         mbpp().correct("def f(x): return x * x", GOLD)
 
@@ -148,7 +148,7 @@ def test_preflight_finds_a_hole(monkeypatch: pytest.MonkeyPatch, let: tuple[str,
             del line[at : at + 2]
         return _unsealed(line) if "files" in let else line
 
-    monkeypatch.setattr(_preflight, "command", holed)
+    monkeypatch.setattr(_process, "command", holed)
     sandbox.preflight.cache_clear()
     with pytest.raises(SandboxError, match=reported):
         sandbox.run("pass")

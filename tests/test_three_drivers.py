@@ -31,8 +31,7 @@ from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.outcome import Drawn
 from keff.gateway.vote.vote import Rules, Vote
 from keff.policy import Policy, Stop, parse_policy, tally
-from keff.protocol.request import Sharing
-from keff.protocol.server import Refusal
+from keff.protocol.server import Refusal, Sharing
 from keff.records import Completion, Item, Logprobs, Message, Sampling, path_seed, stable_hash
 from keff.sampling.job import Job, execute
 from keff.sampling.sampler import Order, launch_view

@@ -24,8 +24,7 @@ from keff.gateway.vote.vote import Rules, Vote
 from keff.policies.cascade import Cascade
 from keff.policies.mix import Mix
 from keff.policy import Policy, parse_policy
-from keff.protocol.request import Sharing
-from keff.protocol.server import Refusal
+from keff.protocol.server import Refusal, Sharing
 
 GOLD = "11"
 MORE = (

@@ -12,7 +12,7 @@ from keff.errors import UsageError
 from keff.log import LogInfo, Question
 from keff.reading.ballot import ballot
 from keff.reading.open import Opening, Record, open_record, reading
-from keff.stats.reliability import WRONG, posterior_wrong, unsolved_yet
+from keff.stats.scores import WRONG, posterior_wrong, unsolved_yet
 
 
 def logs(seed: int, n: int = 200, wrong: float = 0.05, k: int = 8) -> tuple[list[Record], np.ndarray]:

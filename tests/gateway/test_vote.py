@@ -17,8 +17,7 @@ from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.vote import Rules, Vote
 from keff.policy import Policy, Stop, View, parse_policy
-from keff.protocol.request import Sharing
-from keff.protocol.server import Refusal
+from keff.protocol.server import Refusal, Sharing
 
 pytestmark = pytest.mark.anyio
 KEYS = ("7", "8", None)

@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keff.errors import UsageError
-from keff.protocol.request import ODD, Sharing
 from keff.protocol.server import (
     LONGEST,
     LONGEST_ASKED,
+    ODD,
     UNKNOWN,
     Mask,
+    Sharing,
     asked_wait,
     base_url,
     checked_key,

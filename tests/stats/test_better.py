@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keff.stats.better import holm, paired, sign_flips
 from keff.stats.repeats import Repeats
+from keff.stats.scores import holm, paired, sign_flips
 
 
 def scores(y, clusters=None) -> Repeats:

@@ -9,14 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keff.stats.reliability import (
-    all_right,
-    any_right,
-    chance_all,
-    flips,
-    moment,
-    without_gradient,
-)
 from keff.stats.repeats import (
     Repeats,
     components,
@@ -26,6 +18,14 @@ from keff.stats.repeats import (
     score,
     wilson,
     within,
+)
+from keff.stats.scores import (
+    all_right,
+    any_right,
+    chance_all,
+    flips,
+    moment,
+    without_gradient,
 )
 from keff.stats.votes import Votes
 from keff.stats.voting.correlation import anova_c

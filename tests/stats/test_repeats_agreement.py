@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keff.stats.better import holm, paired
-from keff.stats.reliability import chance_all, moment
 from keff.stats.repeats import (
     Repeats,
     clustered_variance,
@@ -19,6 +17,7 @@ from keff.stats.repeats import (
     quantiles,
     wilson,
 )
+from keff.stats.scores import chance_all, holm, moment, paired
 
 
 def graded(seed: int, n: int = 40, m: int = 5) -> np.ndarray:

@@ -13,9 +13,9 @@ from keff.analysis.results.scores import Audit, Suspect
 from keff.errors import UsageError
 from keff.reading.open import Record
 from keff.records import Interval, Note
-from keff.stats.reliability import posterior_wrong, unsolved_yet
 from keff.stats.repeats import clustered_variance, wilson
 from keff.stats.resampling import numbers_of
+from keff.stats.scores import posterior_wrong, unsolved_yet
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 # A branch right this often is strong: most of its paths alone make a gold answer suspect.

@@ -18,8 +18,6 @@ from keff.analysis.results.scores import EqualCost, Noise, PowerLine, VarianceSp
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
-from keff.stats.better import holm, paired
-from keff.stats.reliability import all_right, any_right, flips, without_gradient
 from keff.stats.repeats import (
     Components,
     Repeats,
@@ -30,6 +28,7 @@ from keff.stats.repeats import (
     run_to_run,
     score,
 )
+from keff.stats.scores import all_right, any_right, flips, holm, paired, without_gradient
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.columns import column_test
 

@@ -1,24 +1,37 @@
 """Sample and report a grid of models, tasks, arms, seeds.
 
 The grid is a TOML file: run samples it, status says how far it is, report makes tables and figures.
+
+One engine per model draws all its cells, and a list at the end says what failed.
 """
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from types import TracebackType
+from typing import Annotated, Any, Self
 
 import typer
+from rich import progress as rich_progress
 
-from keff.cli import _console, _study_run
+from keff import plugins
+from keff.cli import _console
 from keff.cli import _options as a
 from keff.cli import _options as r
 from keff.cli import _options as w
 from keff.cli import _sample_options as s
-from keff.cli._console import print_json
+from keff.cli._console import console, print_json
+from keff.cli._sampling import Oracle, on_cluster, refusals
 from keff.cli._study_plan import (
     Place,
+    StudyJobs,
     confirm,
     drawing,
     forecast,
@@ -26,14 +39,259 @@ from keff.cli._study_plan import (
     show_forecast,
     show_status,
     status,
+    trusted,
     write_all,
 )
-from keff.errors import UsageError
+from keff.engine import Engine
+from keff.engines._local import longest
+from keff.errors import KeffError, RunError, UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
+from keff.sampling.cells import CellState, refuse_changes, state, write_note
 from keff.sampling.chosen import choose
-from keff.sampling.grid import Study, cells, read_study
+from keff.sampling.grid import Cell, ModelEntry, Study, cells, read_study
+from keff.sampling.job import Job
+from keff.sampling.orders import Progress
+from keff.sampling.pool import JobResult, draw_all
 from keff.sampling.price_table import read_prices
+from keff.sampling.rates import add_rate
+
+
+class StudyProgressBar:
+    """A context manager; ``model`` adds a bar for one model."""
+
+    def __init__(self) -> None:
+        self._bar = rich_progress.Progress(
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(),
+            rich_progress.TextColumn("{task.completed}/{task.total} paths"),
+            rich_progress.TextColumn("{task.fields[cells]}"),
+            rich_progress.TextColumn("{task.fields[rate]}"),
+            rich_progress.TimeRemainingColumn(compact=True),
+            rich_progress.TextColumn("{task.fields[cell]}", markup=False),
+            console=console(stderr=True),
+        )
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def model(self, name: str, cells: int, paths: int) -> Callable[[str, int, int, int], None]:
+        """Add a model's bar and return what updates it: the cell, cells begun, paths held, tokens drawn."""
+        bar = self._bar.add_task(name, total=paths, cells=f"0/{cells} cells", rate="", cell="loading")
+        begun = time.monotonic()
+
+        def told(cell: str, opened: int, held: int, tokens: int) -> None:
+            rate = f"{tokens / max(time.monotonic() - begun, 1e-9):,.0f} tokens/s"
+            self._bar.update(bar, completed=held, cells=f"{opened}/{cells} cells", rate=rate, cell=cell)
+
+        return told
+
+
+@dataclass(slots=True)
+class CellOutcome:
+    """One cell after a session: its paths before and now, failed attempts, and the error that ended it."""
+
+    cell: Cell
+    kept: int = 0
+    drawn: int = 0
+    failed: int = 0
+    complete: bool = False
+    error: str | None = None
+
+    def row(self) -> dict[str, object]:
+        """Return the cell as ``--json`` shows it."""
+        row: dict[str, object] = {"run": str(self.cell.folder), "cell": self.cell.name}
+        row |= {"kept_before": self.kept, "drawn": self.drawn, "failed": self.failed}
+        return row | {"complete": self.complete} | ({"error": self.error} if self.error else {})
+
+
+def run(place: Place, grid: Sequence[Cell]) -> list[CellOutcome]:
+    """Draw what every cell still owes, model by model; what fails is in the outcomes and stops nothing else.
+
+    Raises UsageError, before anything is drawn, when cells have paths under other settings.
+    """
+    for task in {cell.task.name: cell.task for cell in grid}.values():
+        trusted(place, task)
+    refuse_changes(place.study, grid)
+    outcomes = [CellOutcome(cell) for cell in grid]
+    made = StudyJobs(place)
+    with StudyProgressBar() as bar:
+        for model, group in groupby(outcomes, key=lambda outcome: outcome.cell.model):
+            owing = list(_owing(place.study, list(group)))
+            if owing:
+                _draw_model(place, model, made, owing, bar)
+    return outcomes
+
+
+def _owing(study: Study, outcomes: Sequence[CellOutcome]) -> Iterator[tuple[CellOutcome, CellState]]:
+    """Yield the cells that are not complete; the others are told from their stores alone."""
+    for outcome in outcomes:
+        try:
+            held = state(study, outcome.cell)
+        except KeffError as error:
+            outcome.error = str(error)
+            continue
+        outcome.kept = held.paths
+        outcome.complete = held.stage in ("complete", "record")
+        if not outcome.complete:
+            yield outcome, held
+
+
+def _draw_model(
+    place: Place,
+    model: ModelEntry,
+    made: StudyJobs,
+    owing: Sequence[tuple[CellOutcome, CellState]],
+    bar: StudyProgressBar,
+) -> None:
+    """Draw all cells of a model on one engine."""
+    ready: list[tuple[CellOutcome, Job]] = []
+    unmade: Any = None  # the engine of all jobs, which is made when their prompts are known
+    for outcome, _ in owing:
+        try:
+            ready.append((outcome, made.job(outcome.cell, unmade)))
+        except KeffError as error:
+            outcome.error = str(error)
+    if not ready:
+        return
+    jobs = [job for _, job in ready]
+    owed = sum(len(job.items()) * job.order.k for job in jobs)
+    watch = _Watch(place, [outcome for outcome, _ in ready], bar.model(model.name, len(jobs), owed))
+    try:
+        drawn = _supervised(_engine(place, model, jobs), jobs, watch.tell)
+    except Stopped:
+        raise
+    except KeffError as error:
+        drawn = [JobResult(error=error) for _ in jobs]
+    finally:
+        add_rate(place.runs, model.name, watch.tokens, watch.paths, watch.seconds)
+    for (outcome, job), result in zip(ready, drawn, strict=True):
+        _settle(place.study, outcome, job, result)
+
+
+def _settle(study: Study, outcome: CellOutcome, job: Job, result: JobResult) -> None:
+    """Write down what became of a cell, in its outcome and in its folder."""
+    if result.progress is not None:
+        progress = result.progress
+        outcome.kept, outcome.drawn, outcome.failed = progress.kept, progress.done, progress.failed
+        whole = progress.total is None and not progress.failed
+        outcome.complete = whole or progress.kept + progress.done == len(job.items()) * job.order.k
+        write_note(study, outcome.cell, complete=outcome.complete)
+        if progress.refused:
+            outcome.error = refusals(progress.refused)
+    if result.error is not None:
+        outcome.error = str(result.error)
+
+
+class _Watch:
+    """Follows the cells of one model: their notes, the bar, and what the engine gives per second."""
+
+    def __init__(self, place: Place, outcomes: Sequence[CellOutcome], told: Callable[..., None]) -> None:
+        self._place, self._outcomes, self._told = place, outcomes, told
+        self._counts: dict[int, tuple[int, int, int]] = {}
+        self._begun: float | None = None
+        self._last = 0.0
+
+    @property
+    def paths(self) -> int:
+        """Paths drawn in this session."""
+        return sum(done for done, _, _ in self._counts.values())
+
+    @property
+    def tokens(self) -> int:
+        """Tokens drawn in this session."""
+        return sum(tokens for _, tokens, _ in self._counts.values())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the first cell's opening to the last path."""
+        return 0.0 if self._begun is None else self._last - self._begun
+
+    def tell(self, place: int, progress: Progress) -> None:
+        """Take the counts of one cell."""
+        outcome = self._outcomes[place]
+        self._last = time.monotonic()
+        if self._begun is None:
+            self._begun = self._last
+        if place not in self._counts:
+            write_note(self._place.study, outcome.cell, complete=False)
+        outcome.kept, outcome.drawn, outcome.failed = progress.kept, progress.done, progress.failed
+        self._counts[place] = progress.done, progress.tokens, progress.kept
+        held = self.paths + sum(kept for _, _, kept in self._counts.values())
+        self._told(outcome.cell.name, len(self._counts), held, self.tokens)
+
+
+def _engine(place: Place, model: ModelEntry, jobs: Sequence[Job]) -> Engine:
+    """Make one engine for all jobs of a model: it must take the longest prompt and answer of any of them."""
+    given: dict[str, object] = {"model": model.model, "base_url": model.base_url, **model.options}
+    takes = plugins.options("engine", model.engine)
+    if "oracle" in takes and "oracle" not in given:
+        asked = [(job.task, job.items(), job.order.slots) for job in jobs]
+        given["oracle"] = {name: told for args in asked for name, told in Oracle(*args).items()}
+    if "prompts" in takes and "n_ctx" not in given:
+        given["prompts"] = longest(
+            job.task.messages(item, slot) for job in jobs for item in job.items() for slot in job.order.slots
+        )
+        given["max_tokens"] = max(job.sampling.max_tokens for job in jobs)
+    options = {name: value for name, value in given.items() if value is not None}
+    if place.on is not None:
+        return on_cluster(place.on, place.workers, model.engine, options)
+    if place.workers is not None:
+        raise UsageError("--workers goes with --on ray")
+    return plugins.load("engine", model.engine, **options)
+
+
+def _supervised(
+    engine: Engine, jobs: Sequence[Job], watch: Callable[[int, Progress], None]
+) -> list[JobResult]:
+    """Draw all jobs in an event loop; Ctrl-C and SIGTERM keep what was received."""
+    return asyncio.run(_until_signal(engine, [replace(job, engine=engine) for job in jobs], watch))
+
+
+async def _until_signal(
+    engine: Engine, jobs: Sequence[Job], watch: Callable[[int, Progress], None]
+) -> list[JobResult]:
+    work = asyncio.ensure_future(draw_all(engine, jobs, watch))
+    loop = asyncio.get_running_loop()
+    signals = signal.SIGINT, signal.SIGTERM
+    for name in signals:
+        loop.add_signal_handler(name, work.cancel)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        raise Stopped(
+            "stopped; every path that was received is kept: run the same command to continue"
+        ) from None
+    finally:
+        for name in signals:
+            loop.remove_signal_handler(name)
+
+
+class Stopped(RunError):
+    """The user ended the study: no other model begins."""
+
+
+def check(outcomes: Sequence[CellOutcome], file: Path) -> None:
+    """Say what comes next, or list what failed and raise RunError."""
+    wrong = [outcome for outcome in outcomes if not outcome.complete]
+    by_error: dict[str, list[str]] = {}
+    for outcome in wrong:
+        why = outcome.error or f"{outcome.failed} attempts failed"
+        by_error.setdefault(why, []).append(outcome.cell.name)
+    for why, names in by_error.items():
+        more = f" and {len(names) - 1} more cells" if len(names) > 1 else ""
+        _console.warn(f"{names[0]}{more}: {why}")
+    if wrong:
+        raise RunError(
+            f"{len(wrong)} of {len(outcomes)} runs are incomplete: run the same command to continue"
+        )
+    _console.note(f"all {len(outcomes)} runs are complete: keff study report {file}")
 
 
 class Actions(StrEnum):
@@ -86,10 +344,10 @@ def command(
             return
         if not yes:
             confirm(place, grid, table)
-        done = _study_run.run(place, grid)
+        done = run(place, grid)
         if json:
             print_json({"study": study.name, "runs": [outcome.row() for outcome in done]})
-        _study_run.check(done, file)
+        check(done, file)
 
 
 def _report(

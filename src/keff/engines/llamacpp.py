@@ -32,7 +32,7 @@ from keff.engine import Capabilities
 from keff.engines._local import Need, context_size, locate, sha256
 from keff.errors import EngineError, UsageError
 from keff.protocol.reply import Assembler, choices_of, completions
-from keff.protocol.request import chat_body, template_thinking
+from keff.protocol.server import chat_body, template_thinking
 from keff.records import Completion, Message, Sampling
 
 # Tokens of prompt and answer: those of the starter task fit.

@@ -25,9 +25,15 @@ from keff.engine import Capabilities
 from keff.engines._transport import ServerAddress, Transport, UnsupportedError
 from keff.errors import EngineError, UsageError
 from keff.protocol.reply import choices_of, completions
-from keff.protocol.request import Sharing, chat_body, effort_thinking, json_object, template_thinking
+from keff.protocol.server import (
+    Sharing,
+    chat_body,
+    checked_key,
+    effort_thinking,
+    json_object,
+    template_thinking,
+)
 from keff.protocol.server import base_url as checked_url
-from keff.protocol.server import checked_key
 from keff.records import Completion, Message, Sampling
 
 HOSTED = "api.openai.com"

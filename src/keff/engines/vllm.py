@@ -33,7 +33,7 @@ from vllm import LLM, SamplingParams
 from keff.engine import Capabilities
 from keff.errors import EngineError, UsageError
 from keff.protocol.reply import finish_reason, summarize
-from keff.protocol.request import json_object, template_thinking
+from keff.protocol.server import json_object, template_thinking
 from keff.records import Completion, Message, Sampling
 
 T = TypeVar("T")

@@ -35,7 +35,7 @@ from keff.gateway.vote.shadows import Shadows
 from keff.plan import Plan
 from keff.plugins import missing_extra
 from keff.policy import Policy
-from keff.protocol.request import Sharing
+from keff.protocol.server import Sharing
 from keff.records import stable_hash
 from keff.sampling.verifier import Verifier
 

@@ -55,7 +55,7 @@ from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
 from keff.policy.weighting import logprob_of
 from keff.protocol.reply import summarize, token_logprobs
-from keff.protocol.request import Sharing
+from keff.protocol.server import Sharing
 from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
 

@@ -2,8 +2,7 @@
 
 One place for both, and no network in it.
 
-Requests (``form``), addresses and keys (``address``), answers (``values``, ``tokens``, ``reply``,
-``assemble``), errors (``refusals``), waiting (``patience``), several paths in one request (``sharing``),
-server-sent events (``events``) and compressed bodies (``unpack``). The engine moves the bytes by httpx, the
-gateway by httptools.
+JSON, events and compressed bodies of others (``values``), then addresses, keys, requests and refusals
+(``server``), answers and their tokens (``reply``), and the Responses API in the words of chat
+(``responses``). The engine moves the bytes by httpx, the gateway by httptools.
 """

@@ -1,4 +1,4 @@
-"""Another server: where it is, which key it takes, what it says when it refuses, and how long to wait.
+"""Another server: what it is asked, where it is, its key, what it says when it refuses, how long to wait.
 
 Addresses and keys are checked at the start, and never shown. A refusal becomes one line without keys, and
 says whether asking again may help.
@@ -7,11 +7,12 @@ says whether asking again may help.
 from __future__ import annotations
 
 import ipaddress
+import json
 import math
 import random
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -20,7 +21,82 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from keff.errors import UsageError
 from keff.narrow import fields
-from keff.protocol.values import decoded, storable, words
+from keff.protocol.values import Object, decoded, storable, words
+from keff.records import Message, Sampling
+
+
+def json_object(given: str | Mapping[str, object] | None, option: str) -> Object:
+    """Return an option that is a JSON object, given as text or as a mapping; raises UsageError otherwise."""
+    try:
+        read: object = json.loads(given) if isinstance(given, str) else dict(given or {})
+    except ValueError as error:
+        raise UsageError(f"{option} is not JSON: {error}") from None
+    if not isinstance(read, dict):
+        raise UsageError(f"{option} must be a JSON object")
+    return cast("Object", read)
+
+
+def chat_body(messages: Sequence[Message], sampling: Sampling, n: int) -> Object:
+    """Return the fields of a chat request that every OpenAI-compatible server knows."""
+    body: Object = {
+        "messages": [dict(message) for message in messages],
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "seed": sampling.seed,
+    }
+    if n > 1:
+        body["n"] = n
+    if sampling.stop:
+        body["stop"] = list(sampling.stop)
+    return body
+
+
+def template_thinking(budget: int | None) -> Object:
+    """Return the field by which open servers switch thinking on or off in the chat template.
+
+    It takes no number: ``max_tokens`` bounds thinking and answer together.
+    """
+    return {} if budget is None else {"chat_template_kwargs": {"enable_thinking": budget > 0}}
+
+
+def effort_thinking(budget: int | None) -> Object:
+    """Return the hosted servers' ``reasoning_effort`` for a token budget.
+
+    0 is none, up to 2,048 low, up to 8,192 medium, beyond that high.
+    """
+    if budget is None:
+        return {}
+    levels = ((0, "none"), (2048, "low"), (8192, "medium"))
+    return {"reasoning_effort": next((level for most, level in levels if budget <= most), "high")}
+
+
+# Answers in a row with too few paths, or with one twice, after which a server is taken to share no requests:
+# one may be a passing fault, and the paths that it lacks are asked for again either way.
+ODD = 3
+
+
+class Sharing:
+    """The most paths per request.
+
+    Lowered when the server refuses ``n``, or ignores it several times in a row.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._odd_in_row = 0
+
+    def refused(self, n: int) -> None:
+        """Note that the server refused n paths and gave one to the same request."""
+        self.most = min(self.most, (n + 1) // 2 if n > 2 else 1)
+
+    def came(self, n: int, paths: int) -> None:
+        """Note that so many of n paths came; a path that came twice counts as none."""
+        if n == 1:
+            return
+        self._odd_in_row = self._odd_in_row + 1 if paths < n else 0
+        if self._odd_in_row >= ODD:
+            self.most = 1
+
 
 SHOWN = "***"
 

@@ -22,7 +22,7 @@ from keff.narrow import is_array
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
 from keff.policy import Branching, Policy
-from keff.protocol.request import Sharing
+from keff.protocol.server import Sharing
 from keff.protocol.values import encoded
 from keff.records import Json
 from keff.sampling.cost import Price, Usage

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from keff.errors import PlanError
 from keff.narrow import fields
 from keff.plan import Plan
-from keff.protocol.request import effort_thinking, template_thinking
+from keff.protocol.server import effort_thinking, template_thinking
 from keff.protocol.values import Object
 from keff.sampling.manifest import Config
 

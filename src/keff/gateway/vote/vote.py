@@ -15,8 +15,7 @@ from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.kinds import SETTLED, Settlement, holds
 from keff.gateway.vote.outcome import Cause, Drawn, Outcome, cut_short
 from keff.policy import Policy, RunningVote, Stop, View, cancel_running, fly, gave_up, in_flight_of
-from keff.protocol.request import Sharing
-from keff.protocol.server import pause
+from keff.protocol.server import Sharing, pause
 
 # Paths that say whether a text has an answer, at least: one without may be an accident.
 FEWEST_READ = 2

@@ -158,18 +158,11 @@ def gain_over_uniform(sigma: ArrayLike, gains: ArrayLike | None = None) -> float
     """Return 1 - optimal risk / risk of equal weights, in [0, 1): the share of risk that GLS removes.
 
     Equal weights are scaled to be unbiased, w = 1/(1'g). The paper's Corollary 4.7; zero exactly where
-    ``uniform_is_optimal``. Raises ValueError as ``gls_weights``, and when the gains sum to zero.
+    Sigma 1 is proportional to g (for g = 1: equal row sums). Raises ValueError as ``gls_weights``, and when
+    the gains sum to zero.
     """
     matrix, g = _checked(sigma, gains)
     return 1.0 - gls_risk(matrix, g) / risk(unbiased_uniform(g), matrix)
-
-
-def uniform_is_optimal(sigma: ArrayLike, gains: ArrayLike | None = None, rtol: float = 1e-9) -> bool:
-    """Return whether equal weights are optimal: Sigma 1 proportional to g (for g = 1, equal row sums)."""
-    matrix, g = _checked(sigma, gains)
-    rows = matrix.sum(axis=1)
-    across = rows - g * (rows @ g) / (g @ g)
-    return bool(np.linalg.norm(across) <= rtol * np.linalg.norm(rows))
 
 
 def unbiased_uniform(gains: ArrayLike) -> FloatArray:
