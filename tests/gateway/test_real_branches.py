@@ -15,8 +15,7 @@ from keff.policy import parse_policy
 
 pytestmark = pytest.mark.integration
 
-# Enough for "The answer is 12.", and the test stays short.
-TOKENS = 6
+TOKENS = 10
 PROMPTS = {
     "terse": "Answer with a number only.",
     "adding": "You add numbers. Reply with: The answer is <number>.",
@@ -29,7 +28,7 @@ def drawn(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan
     from real_server import real_base_url
 
     folder = tmp_path_factory.mktemp("branches")
-    rows = [{"id": f"q{i}", "question": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(1, 17)]
+    rows = [{"id": f"q{i}", "question": f"Say the number {i}.", "answer": str(i)} for i in range(1, 17)]
     (folder / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
     files: list[object] = []
     for (name, system), temperature in zip(PROMPTS.items(), (0.7, 1.0), strict=True):
