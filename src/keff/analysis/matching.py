@@ -23,6 +23,7 @@ FLOOR = 0.1
 # With fewer questions that have two answers (or two right ones), nothing is said about their reading.
 LEAST_QUESTIONS = 5
 
+# Questions shown as examples, and characters of a key: what a terminal can show.
 EXAMPLES, LONGEST_KEY = 5, 200
 
 # Questions that are looked at for fields of JSON, and fields that are named with the reason.

@@ -231,6 +231,7 @@ def _filled(values: FloatArray | None) -> FloatArray | None:
     return np.where(known, values, means[:, None])
 
 
+# Bills are told per question and per so many.
 THOUSAND = 1000
 
 

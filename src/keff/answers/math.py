@@ -13,6 +13,7 @@ from keff.answers.parts.base import Extracted, fold, golds, last_match, settled,
 from keff.answers.parts.notation import MEASURED, TAIL, is_words, normalise
 from keff.answers.parts.statements import Statement, plain, statements
 
+# Parts of parts that are taken apart, such as tuples in a set: a hostile text can nest more.
 DEEPEST = 4
 
 _DECIMAL = re.compile(r"-?(?:\d{1,300}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,300})?", re.ASCII)

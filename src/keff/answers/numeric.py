@@ -15,6 +15,7 @@ from keff.answers.parts.statements import Statement, plain, statements
 _INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})", re.ASCII)
 _NEGATED = re.compile(r"[\s*_]*(?:not|less|more|greater|fewer|at least|at most)\b", re.IGNORECASE)
 _BOUND = re.compile(r"[\s*_]*(?:[a-zA-Z]\s*)?(?:[>≤≥]|<(?![^<>\n]{1,80}>))")
+# Characters at the end that are read first: most answers stand there, and long texts take long.
 _GLANCE = 160
 _BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
 _UNIT = re.compile(r"[\s%°]*(?:(?:[a-zA-Z²³^/.'’-]{1,20})[\s.,!]*){0,6}[\s.!)}\]\"'$]*")

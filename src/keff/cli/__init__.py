@@ -151,6 +151,7 @@ RENAMED = {
     "--budget-mean": "--budget (90% sure)",
     "--allow-mismatch": "the default",
     "--part": "PATH#PART",
+    "--answer-regex": "--task-option answer_regex=REGEX",
     "--threshold": "--format NAME:threshold=T",
     **dict.fromkeys(("--dataset", "--setting", "--source", "--url", "--licence"), "--about NAME=VALUE"),
     **{

@@ -109,14 +109,6 @@ TemplateFile = Annotated[
         "--template", help='TOML file with templates = ["...", "..."], one per slot.', rich_help_panel=MODEL
     ),
 ]
-AnswerRegex = Annotated[
-    str | None,
-    typer.Option(
-        "--answer-regex",
-        help="The last match (group 1) is the answer (your own questions).",
-        rich_help_panel=MODEL,
-    ),
-]
 Scorer = Annotated[
     str | None,
     typer.Option(

@@ -161,7 +161,6 @@ class Wishes:
     answer_key: r.AnswerKey = None
     system: s.System = None
     template: s.TemplateFile = None
-    answer_regex: s.AnswerRegex = None
     scorer: s.Scorer = None
     task_option: s.TaskOptions = None
     verifier: s.VerifierFunction = None
@@ -202,7 +201,6 @@ class Wishes:
             "answer_space": r.reading_of(self.answer_space, self.answer_key),
             "system": self.system,
             "template": self.template and str(self.template.resolve()),
-            "answer_regex": self.answer_regex,
             "scorer": self.scorer,
             "unsafe_exec": self.unsafe_exec or None,
             **parse_pairs(self.task_option, "--task-option"),

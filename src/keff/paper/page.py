@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from keff.paper import sections
 from keff.paper.sections import Numbers, beside_print, listed, number, percent, section, span, table
 
+# Half of a 95% interval in standard errors.
 NORMAL_95 = 1.96
 HEADS = ("median width", "quartiles", "withheld")
 # Widths that differ by less than this share are called the same: they rest on random draws.

@@ -35,6 +35,7 @@ PILOT_K = 4
 HELD_OUT_SEED = 2026
 # The paper's K_max.
 K_MAX = 32
+# The paper's K* is neither clipped nor capped in its tables.
 UNCAPPED = 10**9
 
 
@@ -113,11 +114,13 @@ def ratio(part: float, whole: float) -> float:
     return float(part) / float(whole) if whole else math.nan
 
 
+# As the paper's tables have them, so that each number stands beside its own.
 KS = (4, 8, 16, 32)
 EPSILONS = (0.01, 0.025, 0.05, 0.1)
 PILOTS = (25, 50, 100, 200)
 # Simulated pilots per size: the spread of K* is then known to 3%.
 PILOT_REPLICATES = 500
+# 100 questions of 4 paths: the paper's pilot, which the savings have to repay.
 PILOT_PATHS = 400
 # The paper states costs per thousand queries.
 QUERIES = 1000

@@ -283,8 +283,8 @@ def checked_name(name: object) -> str:
     raise PolicyError(f"confidence is the name of one, letters, digits, dots and dashes, not {name!s:.40}")
 
 
+# Confidences that an engine gives, by name; the usual one is the mean.
 LOGPROBS = {"logprob_mean": "mean", "logprob_bottom": "bottom", "logprob_total": "total"}
-"""Confidences that an engine gives, by name; the usual one is the mean."""
 
 
 def logprob_of(summary: Logprobs | None, name: str | None) -> float:

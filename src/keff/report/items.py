@@ -17,6 +17,7 @@ from keff.records import stable_hash
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.alike import dense_codes
 
+# Characters shown: a page of a thousand questions must stay one that a browser opens.
 LONGEST_ANSWER, LONGEST_QUESTION, LONGEST_TEXT = 160, 1200, 4000
 
 # Bytes that a row takes at least: of more rows than fit at that size it is known that not all do.

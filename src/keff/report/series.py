@@ -47,6 +47,7 @@ INDEPENDENT = "majority, if paths were independent"
 # Lines of the saturation chart, in the order of the legend.
 SERIES = (PLURALITY, PLURALITY_AHEAD, MAJORITY, MAJORITY_MODEL, INDEPENDENT)
 
+# More points lie on each other, and more bars are thinner than their gaps.
 MOST_POINTS, MOST_BINS = 24, 21
 
 

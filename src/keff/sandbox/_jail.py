@@ -197,6 +197,7 @@ CONDITIONAL: dict[tuple[int, int], dict[int, tuple[int, ...]]] = {
 }
 
 
+# The user that owns nothing, by convention of every Linux distribution.
 NOBODY = 65534
 
 _Line = tuple[int, int, int, int]

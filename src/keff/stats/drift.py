@@ -93,6 +93,7 @@ def _partitions(total: int, largest: int) -> list[Pattern]:
     ]
 
 
+# Draws at a time: few first, for most batches end early; not more than memory holds lightly.
 FIRST_CHUNK, LARGEST_CHUNK = 500, 50_000
 # Hits at which a p-value is known to a seventh of itself (1/sqrt(50)).
 ENOUGH = 50

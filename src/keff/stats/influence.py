@@ -156,12 +156,14 @@ def _effective(sums: FloatArray, p: float, c: float, k: int) -> float:
         return rows
     cross = float(cross_from_totals(sums.sum(axis=0), k))
     shared = min(max(cross / c, 0.0), 1.0) if c > 0 else 1.0
+    # The model's variance is that of a proper law: at c = 1 it has none.
     at = np.array([min(max(c, 0.0), 0.999)])
     apart = float(model_variance(k, p, at)[0])
     together = repeats * float(model_variance(round(k * repeats), p, at)[0])
     return rows * apart / ((1 - shared) * apart + shared * max(together, apart))
 
 
+# Cells of the grid: quantiles are interpolated between them, and finer ones cost time alone.
 P_CELLS, C_CELLS = 111, 100
 # logit of .99993: no workload is told from this by a pilot.
 WIDEST_LOGIT = 9.5
@@ -169,6 +171,7 @@ WIDEST_LOGIT = 9.5
 BINS = 2**12
 # Cells of the grid with less posterior mass change no quantile.
 NEGLIGIBLE = 1e-9
+# A normal distribution as 21 values of equal weight, at the middles of its quantiles.
 _NORMAL: FloatArray = np.asarray(ndtri((np.arange(21) + 0.5) / 21), np.float64)
 
 
@@ -191,6 +194,7 @@ class Fits:
         ``stats.learned.LAW_SD`` for each unit of 1 - 2/k: one and two paths fix the accuracy alone.
         """
         spread = LAW_SD * max(1 - 2 / k, 0.0)
+        # The logit of a certain majority is infinite.
         share = np.clip(np.asarray(values, np.float64), 1e-12, 1 - 1e-12)
         if spread == 0:
             return self.interval(share, level)
@@ -291,6 +295,7 @@ def _support(box: _Box, mass: FloatArray) -> _Box:
 
 
 def _range(low: float, high: float, mass: FloatArray) -> tuple[float, float]:
+    # The finer grid covers what holds nearly all of the mass; its tails move no quantile of 95%.
     inside, cell = np.flatnonzero(mass > 1e-7 * mass.sum()), (high - low) / mass.size
     return max(low, low + (int(inside[0]) - 1) * cell), min(high, low + (int(inside[-1]) + 2) * cell)
 

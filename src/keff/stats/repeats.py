@@ -240,6 +240,7 @@ def within(repeats: Repeats) -> Within | None:
     variance = max(float(np.sum(each**2 - square)), 0.0) / n**2
     varied = each[each > 0]
     typical = float(varied.mean()) if varied.size else float(np.max(_most(count)))
+    # Repeats that agree by chance leave no variance: a thousandth of a typical one keeps limits finite.
     return Within(value, max(variance, (value * typical / n) * 1e-3), typical / n, n)
 
 
@@ -353,6 +354,7 @@ def icc_interval(repeats: Repeats, level: float = 0.95) -> Interval | None:
     m = 1 / float(np.mean(1 / repeats.count[some]))
     total = _between(repeats) + float(own.mean())
     se = math.sqrt(clustered_variance(((1 - c) * square - c * own) / total, repeats.ids))
+    # Inside the range of an intraclass correlation, whose ends have no variance.
     bounded = min(max(c, -0.99 / max(m - 1, 1e-9)), 1 - 1e-9)
     z = 0.5 * math.log((1 + (m - 1) * bounded) / (1 - bounded))
     slope = m / (2 * (1 - bounded) * (1 + (m - 1) * bounded))

@@ -52,6 +52,7 @@ def posterior_wrong(lead: FloatArray) -> FloatArray:
     seen = kernel @ np.bincount(cell, minlength=grid.size)
     w = WRONG[:, None]
     mirrored = np.maximum((1 - w) * seen[::-1] - w * seen, 0.0) / (1 - 2 * w)
+    # A share that nobody has needs no posterior, only a divisor.
     found = np.minimum(w * mirrored / np.maximum(seen, 1e-9), 1.0).mean(axis=0)
     return np.asarray(found[cell], np.float64)
 
@@ -273,6 +274,7 @@ def sign_flips(totals: FloatArray) -> tuple[float, bool]:
     characteristic function; of terms that share no such grid ``DRAWS`` signs are drawn. Not for more than
     ``FEW`` terms that are not 0.
     """
+    # A cluster without a difference is the same under both signs.
     terms = np.abs(totals[np.abs(totals) > 1e-12])
     if terms.size == 0:
         return 1.0, True
@@ -303,6 +305,7 @@ def _grid(terms: FloatArray) -> float | None:
     smallest = float(terms.min())
     for part in range(1, 65):
         step = smallest / part
+        # Means of few repeats are multiples of a small step, which rounding hides in the last digits only.
         if float(np.max(np.abs(terms / step - np.rint(terms / step)))) < 1e-6:
             return step
     return None

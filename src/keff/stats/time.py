@@ -90,6 +90,7 @@ def quantile_ratio(times: FloatArray, today: FloatArray, share: float, clusters:
 
     The limits are for as many new questions: deviations of the logarithm times the root of two.
     """
+    # A rule that takes no time at all, as in a record of zeros, has a finite ratio.
     value = float(np.quantile(times, share) / max(float(np.quantile(today, share)), 1e-12))
     if int(clusters.max()) < 1:
         return Interval(value, None, None, "replayed courses")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Node = list[Any]
     """A value as [kind, content]: its content is text, or a list of nodes."""
 
+# Elements of a result that are reported: an endless generator must end.
 MOST_ELEMENTS = 10_000
 
 

@@ -178,6 +178,7 @@ if TYPE_CHECKING:
 Gold = Mapping[str, Sequence[str]]
 
 _DRIVER = Path(_code_driver.__file__).read_text("utf-8")
+# A longer key is its hash: keys are compared, never read, and stand in every row.
 _LONGEST_KEY = 200
 
 

@@ -9,6 +9,7 @@ from keff.records import Item, stable_hash
 from keff.task import Example, Located, Row
 from keff.tasks._base import Benchmark, DataSet, lettered, text
 
+# Twins differ in the word that turns the answer and little else.
 _TWIN_OVERLAP = 0.6
 
 

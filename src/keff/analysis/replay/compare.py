@@ -16,6 +16,7 @@ from keff.stats.intervals import interval_mean
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Kind, Votes
 
+# Of every interval, as everywhere in keff.
 LEVEL = 0.95
 METHOD = "cluster_bootstrap"
 

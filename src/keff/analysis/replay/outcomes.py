@@ -39,8 +39,8 @@ from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
 from keff.stats.voting.calibrate import cross_fitted
 from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
 
+# Without --now, what is drawn today are the recorded paths, but nobody votes on more than so many.
 MOST_RECORDED = 64
-"""Without --now, what is drawn today are the recorded paths, but nobody votes on more than so many."""
 
 
 def reference_of(now: str | None, k: int) -> Policy:

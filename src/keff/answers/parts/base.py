@@ -16,6 +16,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from keff.errors import PluginError
 
+# Rewriting ends where a text is seen again; this bounds what a text can make of it that never is.
 MOST_ROUNDS = 8
 
 

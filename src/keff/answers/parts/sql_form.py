@@ -30,6 +30,7 @@ Tree: TypeAlias = Any
 MOST_CHARACTERS = 20_000
 # Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 20
+# The height of a tree of statements, for Python's stack holds the walk over it.
 HIGHEST = 60
 
 _STATEMENTS = (exp.Query, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Alter)

@@ -320,4 +320,5 @@ def is_whole(sample: Sample, score: Mapping[str, object]) -> bool | None:
     return True if len(text.split()) > MOST_WORDS or "\n" in text else None
 
 
+# A completion of more words that stands in a score as its answer was kept whole; fewer may be the answer.
 MOST_WORDS = 8

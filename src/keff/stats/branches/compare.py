@@ -345,6 +345,7 @@ def _mean_standardised(totals: NDArray[Any]) -> FloatArray:
     n, mean, pairs, square = totals
     shift = (mean / n) ** 2
     left = square / n - shift
+    # Where all scores are equal there is no variance to share, and the correlation is undefined.
     return np.where(left > 1e-12, (pairs / n - shift) / np.where(left > 1e-12, left, 1.0), np.nan)
 
 

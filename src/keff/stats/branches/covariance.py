@@ -98,6 +98,7 @@ def correlation_intervals(
     if units > 2:
         _, variance, latent = _covariance(_Sums(*parts), k, units - 1)
         scale = np.sqrt(variance[:, :, None] * variance[:, None, :])
+        # Fisher's z of a correlation of 1 is infinite.
         z = np.arctanh(np.clip(_divided(latent, scale), -1 + 1e-9, 1 - 1e-9))
     error = np.sqrt((units - 1) / units * np.square(z - z.mean(axis=0)).sum(axis=0))
     half = float(stdtrit(units - 1, (1 + level) / 2)) * error
@@ -212,6 +213,7 @@ def _interval(c: float, half: float, possible: tuple[float, float], *, scarce: b
     if scarce or not np.isfinite(half):
         lo, hi = (None if not np.isfinite(limit) else float(limit) for limit in possible)
         return Interval(float(c), lo, hi, RANGE)
+    # Fisher's z of a correlation of 1 is infinite.
     centre = float(np.arctanh(np.clip(c, -1 + 1e-9, 1 - 1e-9)))
     return Interval(float(c), float(np.tanh(centre - half)), float(np.tanh(centre + half)), JACKKNIFE)
 

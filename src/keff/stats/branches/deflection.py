@@ -154,6 +154,7 @@ def allocate(law: Margin, cost: ArrayLike, budget: float, k_max: ArrayLike) -> A
 
 def _enumerate(law: Margin, cost: FloatArray, budget: float, most: IntArray) -> IntArray:
     every = np.array(list(product(*(range(limit + 1) for limit in most))), np.int64)
+    # A mix that costs exactly the budget is within it, whatever its sum rounds to.
     every = every[every @ cost <= budget * (1 + 1e-12)]
     return every[int(np.argmax(deflections(law, every)))]
 
@@ -182,6 +183,7 @@ def _fill(law: Margin, cost: FloatArray, budget: float, most: IntArray, k: IntAr
         if not can.size:
             return k
         d2 = deflections(law, k + np.eye(len(k), dtype=np.int64)[can])
+        # A branch that is free comes first.
         best = int(np.argmax((d2 - now) / np.maximum(cost[can], 1e-300)))
         k[can[best]] += 1
         now = float(d2[best])
@@ -200,6 +202,8 @@ def _exchange(law: Margin, cost: FloatArray, budget: float, most: IntArray, k: I
                 for start in (fewer, *_with_one_more(fewer, drop, cost, budget, most)):
                     other = _fill(law, cost, budget, most, start)
                     d2 = float(deflections(law, other)[0])
+                    # Allocations that differ by rounding only keep the first, so that an answer does not hang
+                    # on the machine.
                     if d2 > best * (1 + 1e-9):
                         k, best, improved = other, d2, True
     return k

@@ -102,9 +102,11 @@ def answer_diversity(votes: Votes) -> FloatArray:
     return (new & (ordered >= 0)).sum(axis=1) / votes.k
 
 
+# Enough that Plackett's integral is exact to rounding for equal thresholds: its integrand is smooth.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
 # Near -1 the quadrature in rho loses digits; Owen's T does not.
 OWEN_BELOW = -0.9
+# A bound, not a tuning: the bracket closes well before, but rounding may keep it from settling.
 NEWTON_STEPS = 100
 
 
@@ -146,6 +148,7 @@ def rho_d_from_c(c: float, p: float) -> float:
         slope = math.exp(-h * h / (1.0 + math.sin(angle))) / (2.0 * math.pi * scale) if angle > low else 0.0
         step = angle - error / slope if slope > 0 else math.nan
         guess = step if low < step < high else 0.5 * (low + high)
+        # One unit of rounding: no further step can improve it.
         if abs(guess - angle) <= 1e-15 * abs(guess):
             break
         angle = guess
@@ -214,6 +217,7 @@ class OneFactorCopula:
         An even grid whose step follows the width of the turn in the factor converges like exp(-1/step^2);
         41 Gauss-Hermite nodes err by 0.03 at a strong correlation.
         """
+        # Independent slots would make it infinite.
         width = math.sqrt((1.0 - self.rho_d) / max(self.rho_d, 1e-3))
         z = np.linspace(-REACH, REACH, 2 * math.ceil(REACH / min(0.2, 0.2 * width)) + 1)
         masses = np.exp(-0.5 * z * z)

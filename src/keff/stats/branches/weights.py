@@ -238,6 +238,7 @@ def _fisher(votes: Votes, ridge: float) -> FloatArray:
         return np.zeros(votes.k)
     sigma = sigma + ridge * float(np.trace(sigma)) / votes.k * np.eye(votes.k)
     spectrum = np.linalg.eigvalsh(sigma)
+    # Below it the inverse is rounding, and weights would be noise.
     if not spectrum[0] > 1e-12 * spectrum[-1]:
         raise ValueError("the covariance of slots is singular: Fisher weights need a ridge, such as 0.01")
     return np.maximum(0.0, np.linalg.solve(sigma, 2.0 * mean - 1.0))
@@ -333,6 +334,7 @@ def _favourite(votes: Votes, plan: SubsetPlan) -> Subset:
         scores = fit_copula(votes).majorities(subsets)
     else:
         scores = np.array([float(subset_credit(votes, subset, plan.rule).mean()) for subset in subsets])
+    # Subsets that are equal up to rounding are tied, and the last, the largest, is taken.
     best = np.flatnonzero(scores >= scores.max() - 1e-12)
     return subsets[int(best[-1])]
 

@@ -59,6 +59,7 @@ def log_ways(k: int, j: IntArray) -> FloatArray:
 THETA: FloatArray = np.sin(np.linspace(0.0, np.pi / 2, 31)) ** 2
 # How wrong answers scatter: near 0 they agree, at 20 they rarely meet.
 SCATTER: FloatArray = np.array([0.1, 0.4, 1.0, 2.5, 6.0, 20.0])
+# The law of theta and that of g are fitted in turn, so many times.
 FITTING_ROUNDS = 6
 
 
@@ -204,6 +205,7 @@ def _beta_laws() -> FloatArray:
     edges = np.r_[0.0, np.sin((angle[1:] + angle[:-1]) / 2) ** 2, 1.0]
     a, b = (mean * (1 - c) / c).ravel(), ((1 - mean) * (1 - c) / c).ravel()
     laws = np.diff(betainc(a[:, None], b[:, None], edges), axis=1)
+    # A law may put nothing into a cell; its logarithm must stay finite.
     return np.maximum(laws, 1e-300)
 
 

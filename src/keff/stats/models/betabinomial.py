@@ -147,6 +147,7 @@ def _check(k: int, p: FloatArray, c: FloatArray) -> None:
         raise ValueError("the number of paths must be at least 1")
     if not np.all((p >= 0) & (p <= 1)) or not np.all(c <= 1):
         raise ValueError("the beta-binomial needs 0 <= p <= 1 and c <= 1, without NaN")
+    # Prentice's bound itself is admissible, however it was rounded.
     if np.any(c < prentice_bound(k, p) * (1 + 1e-12)):
         raise ValueError(f"c is below the least correlation that {k} such paths can have: use max(c, 0)")
 

@@ -36,6 +36,7 @@ def _centre(
     objective: Objective, rows: FloatArray, floor: FloatArray, x: FloatArray, weight: float
 ) -> FloatArray:
     """Minimise objective - weight * sum log(rows @ x - floor) by damped Newton steps."""
+    # Keeps the Hessian of a flat direction solvable; far below what a step can see.
     ridge = 1e-14 * np.eye(x.size)
     slack = rows @ x - floor
     value, slope, curve = objective(x)
@@ -48,8 +49,10 @@ def _centre(
         if gain < 0.1 * weight:
             break
         change = rows @ step
+        # Short of the wall by 1%: on it the logarithm is infinite.
         length = min(1.0, 0.99 * float(np.min(-slack[change < 0] / change[change < 0], initial=np.inf)))
         before = value - weight * float(np.log(slack).sum())
+        # Halved until the value falls; a shorter step would change nothing that is printed.
         while length > 1e-9:
             there = x + length * step
             beyond = rows @ there - floor
@@ -80,6 +83,7 @@ def simplex_prices(m: FloatArray, b: FloatArray, law: FloatArray, unmatched: flo
         prices = gain[basis] @ inverse
         excess = gain - prices @ columns
         enter = int(np.argmax(excess))
+        # No column improves by more than rounding: the simplex is done.
         if excess[enter] < 1e-9:
             break
         direction, amount = inverse @ columns[:, enter], np.maximum(inverse @ law, 0.0)
@@ -142,6 +146,7 @@ class _Dual:
 
 def _limits(dual: _Dual, k: int) -> tuple[float, float]:
     lo, hi = -_upper(dual, k, -1.0), _upper(dual, k, 1.0)
+    # Where the counts fix the law both sides are one number, and rounding may cross them.
     if lo > hi + 1e-6:
         raise ValueError(
             "no mixing law has these counts: give a level, so that their sampling error is allowed"

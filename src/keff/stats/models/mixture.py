@@ -96,6 +96,7 @@ def posterior_shares(
 
 def _dirichlet(mass: FloatArray, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draw one Dirichlet a row; a parameter of 0 gives a share of 0."""
+    # Gamma draws of tiny shape underflow to 0, and a row of zeros has no shares.
     draws = np.where(mass > 0, np.maximum(rng.standard_gamma(np.maximum(mass, 1e-9)), 1e-300), 0.0)
     return draws / draws.sum(axis=1, keepdims=True)
 

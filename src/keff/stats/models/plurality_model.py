@@ -212,6 +212,7 @@ class Forecaster:
 
     def _least_error(self, k: int) -> float:
         """Return an error for the gain where resamples do not differ: that of items as the model has them."""
+        # Resamples that hardly differ would claim certainty: the model says then how far items spread.
         return self.model.spread(k) / max(self.units - 1, 1) ** 0.5 if self.modelled.std() < 1e-3 else 0.0
 
     def unshaped(self, k: int) -> tuple[float, float]:

@@ -12,24 +12,25 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.calibration import GRAIN, LIGHTEST, Calibration, flat
 from keff.stats.voting.correlation import anova_c
 
+# Places at which a calibration is written down: what lies between neighbours is a straight line.
 KNOTS = 33
-"""Places at which a calibration is written down: what lies between neighbours is a straight line."""
 
+# Prior standard deviation of a slope: log odds of being right for one logit of the rank. A score that ranks
+# nine of ten pairs right has a slope of about 2.
 SLOPE_SD = 2.0
-"""Prior standard deviation of a slope: log odds of being right for one logit of the rank. A score that ranks
-nine of ten pairs right has a slope of about 2."""
 
+# Least and largest evidence of an ordinary vote, in nats: where paths of a question repeat each other, the
+# formula for independent ones leaves this range, and weights would follow confidence alone, or not at all.
 ORDINARY = (1.0, 4.0)
-"""Least and largest evidence of an ordinary vote, in nats: where paths of a question repeat each other, the
-formula for independent ones leaves this range, and weights would follow confidence alone, or not at all."""
 
+# Pairs of a question at most, or hardly more: further ones repeat what these say.
 PAIRS = 64
-"""Pairs of a question at most, or hardly more: further ones repeat what these say."""
 
+# Folds of the cross-fitting, and Newton steps at most.
 FOLDS = 5
 STEPS = 30
+# Pairs of paths that are compared at a time.
 BLOCK = 2**22
-"""Pairs of paths that are compared at a time."""
 
 
 def within_auc(votes: Votes, confidences: FloatArray) -> Interval:
@@ -205,6 +206,7 @@ def _logistic(
         slope = x.T @ (weight * (y - p)) - prior @ found
         bend = (x * (weight * p * (1 - p))[:, None]).T @ x + prior
         step = np.linalg.solve(bend, slope)
+        # Newton's first step can overshoot where all chances are near 0 or 1.
         found = found + np.clip(step, -2, 2)
         if np.abs(step).max() < 1e-9:
             break

@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from keff.stats.votes import FloatArray
 
+# Weights are whole multiples of 1/1024, so that sums are exact in single precision: equal sums tie, in
+# whatever order votes came.
 GRAIN = 1024
-"""Weights are whole multiples of 1/1024, so that sums are exact in single precision: equal sums tie, in
-whatever order votes came."""
 
+# A path that is hardly ever right still answers where no other path does.
 LIGHTEST = 1 / 16
-"""A path that is hardly ever right still answers where no other path does."""
 
 
 @dataclass(frozen=True, slots=True)
