@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypedDict, TypeVar, cast
 
+import jiter
+
 from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import CHAT, RESPONSES, Api
 from keff.narrow import entries, fields, items
@@ -214,13 +216,21 @@ def with_contract(messages: list[Object], contract: str) -> list[Object]:
 
 def _json_object(raw: bytes) -> Object:
     try:
-        body: object = DECODER.decode(raw.decode())
+        body = _decoded(raw)
     except (ValueError, RecursionError) as error:
         line = "is too deeply nested" if isinstance(error, RecursionError) else f"is not JSON: {error}"
         raise Problem(400, f"the request body {line}"[:300]) from None
     if not isinstance(body, dict):
         raise Problem(400, "the request body must be a JSON object")
     return cast("Object", body)
+
+
+def _decoded(raw: bytes) -> object:
+    try:
+        return jiter.from_json(raw, allow_inf_nan=False, cache_mode="keys")
+    except ValueError:
+        # Python's own reader has the last word, and says what is wrong.
+        return DECODER.decode(raw.decode())
 
 
 def _check_messages(messages: object) -> None:

@@ -22,7 +22,7 @@ from keff.gateway.traffic.spans import Fact
 from keff.gateway.upstream import pass_through
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob
-from keff.protocol.values import Object, sendable
+from keff.protocol.values import Object, encoded, sendable
 
 log = logging.getLogger("keff.gateway")
 
@@ -189,7 +189,7 @@ class Chat:
         for name in job.stale if job is not None else ():
             metrics.count("keff_stale_total", by=1, differs=name if name.isidentifier() else "other")
         if log.isEnabledFor(logging.INFO):
-            log.info(json.dumps(log_line(exchange, seconds, priced=self.service.priced)))
+            log.info(encoded(log_line(exchange, seconds, priced=self.service.priced)).decode())
 
     def _settle(self, account: Account, exchange: Exchange) -> None:
         """Enter what a request cost its account, and give back the rest of what was reserved."""

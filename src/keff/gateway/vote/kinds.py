@@ -53,6 +53,9 @@ TAIL = 4000
 # Words: of a reply that is one line around a number, of one that is itself the answer, of a stated text.
 LONGEST_LINE, LONGEST_TEXT, LONGEST_SPAN = 12, 5, 12
 
+# Lines at the end of a text that may be an option, empty ones among them, and the characters that show it.
+LAST_LINES, LABELLED = 8, 60
+
 STATED = frozenset({"boxed", "####", "tag", "marker", "verdict"})
 # The rules of ``keff.answers`` that leave no doubt that a text holds an answer.
 CLEAR: Mapping[str, frozenset[str]] = {
@@ -165,10 +168,15 @@ class KindReader:
         whole = found is not None and (behind is None or behind.rule not in STATED)
         read = {OBJECT: found[0]} if found is not None and whole else {}
         span = self._spaces["text"].extract(text, truncated=truncated)
+        is_line = _is_line(shown, LONGEST_TEXT)
         for kind, how in self._spaces.items():
             # Not for all requests: "I" is a word more often than an option.
             how = choice_of(about.options) if kind == "choice" else how
-            told = span if kind == "text" else how.extract(text, truncated=truncated)
+            # Of a long text a guess at an option that nobody asked for does not count: it is not made.
+            stated = truncated or not (is_line or kind in about.kinds or kind == "numeric")
+            told = span if kind == "text" else how.extract(text, truncated=stated)
+            if told is None and kind == "choice" and stated and not truncated:
+                told = how.extract("\n".join(line[:LABELLED] for line in shown.split("\n")[-LAST_LINES:]))
             if told is None or not _counts(kind, told, span, shown, about):
                 continue
             key = how.key(told.answer)
@@ -187,8 +195,8 @@ def _counts(kind: str, told: Extracted, span: Extracted | None, shown: str, abou
     if told.rule in CLEAR[kind] or kind in about.kinds:
         return True
     if kind == "numeric":
-        return "\n" not in shown and len(shown.split()) <= LONGEST_LINE and _is_number(shown)
-    return "\n" not in shown and len(shown.split()) <= LONGEST_TEXT
+        return _is_line(shown, LONGEST_LINE) and _is_number(shown)
+    return _is_line(shown, LONGEST_TEXT)
 
 
 def _is_number(text: str) -> bool:
@@ -197,7 +205,11 @@ def _is_number(text: str) -> bool:
 
 
 def _is_bare(shown: str) -> bool:
-    return "\n" not in shown and len(shown.split()) <= LONGEST_TEXT and not shown.endswith(("?", "!"))
+    return _is_line(shown, LONGEST_TEXT) and not shown.endswith(("?", "!"))
+
+
+def _is_line(shown: str, words: int) -> bool:
+    return "\n" not in shown and len(shown.split(maxsplit=words)) <= words
 
 
 def holds(readings: Mapping[str, str]) -> bool:
