@@ -10,9 +10,11 @@ import os
 import re
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 from io import StringIO
 from itertools import accumulate
 from pathlib import Path
@@ -32,6 +34,12 @@ MINUTE = (
     "keff analyze answers.jsonl --now 8",
     "keff replay answers.jsonl fixed:8 lead_k:2,cap=8 --cap 8 --now 8",
 )
+# Of the text chunk of a PNG, neither compressed nor in a language.
+KEYWORD = b"Description\0\0\0\0\0"
+# Every word that stands above the picture's end.
+SHOWN = """height => [...document.querySelectorAll("h1, h2, p, li, .tiles *, svg text")]
+    .filter(e => !e.children.length && e.checkVisibility() && e.getBoundingClientRect().bottom <= height)
+    .map(e => e.textContent.trim()).filter(Boolean).join("\\n")"""
 COLUMNS = 80
 # Seconds between two commands, to read by.
 PAUSE = 4.0
@@ -88,16 +96,16 @@ def recording(shown: list[tuple[str, float]]) -> str:
     return svg.replace("</style>", PLAYED.lstrip("\n"), 1)
 
 
-def main(record: Path) -> None:
-    """Write first-minute.svg, report-light.png and report-dark.png."""
-    (ASSETS / "first-minute.svg").write_text(recording(minute(record)), "utf-8")
+def shots(record: Path, themes: tuple[str, ...] = ("light", "dark")) -> dict[str, bytes]:
+    """Return the top of the record's page by theme, as a PNG that holds in words what it shows."""
     # Not needed by who only wants the recording.
     from playwright.sync_api import sync_playwright
 
+    drawn: dict[str, bytes] = {}
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = keff.write_report(record, Path(folder) / "report.html", SETTINGS)
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        for theme in ("light", "dark"):
+        for theme in themes:
             size = {"width": WIDTH, "height": 900}
             page = browser.new_context(viewport=size, color_scheme=theme).new_page()  # type: ignore[arg-type]
             page.goto(page_file.as_uri())
@@ -105,10 +113,30 @@ def main(record: Path) -> None:
             page.eval_on_selector(".about", f"e => e.textContent = {TITLE!r}")
             end = page.locator("[data-chart=gain]").bounding_box()
             assert end is not None
-            height = end["y"] + end["height"] + 8
-            page.set_viewport_size({"width": WIDTH, "height": int(height)})
-            page.screenshot(path=ASSETS / f"report-{theme}.png")
+            height = int(end["y"] + end["height"] + 8)
+            page.set_viewport_size({"width": WIDTH, "height": height})
+            drawn[theme] = described(page.screenshot(), page.evaluate(SHOWN, height))
         browser.close()
+    return drawn
+
+
+def described(png: bytes, text: str) -> bytes:
+    """Return a PNG with a text in it, before the chunk that ends it (12 bytes)."""
+    body = b"iTXt" + KEYWORD + text.encode()
+    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    return png[:-12] + chunk + png[-12:]
+
+
+def description(png: bytes) -> str:
+    """Return the text that ``described`` wrote."""
+    return png.partition(b"iTXt" + KEYWORD)[2][:-16].decode()
+
+
+def main(record: Path) -> None:
+    """Write first-minute.svg, report-light.png and report-dark.png."""
+    (ASSETS / "first-minute.svg").write_text(recording(minute(record)), "utf-8")
+    for theme, png in shots(record).items():
+        (ASSETS / f"report-{theme}.png").write_bytes(png)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -32,17 +33,14 @@ def test_the_demo_ends_in_a_decision_that_its_plan_holds(
     monkeypatch.setattr("keff.engines.llamacpp._cores", lambda: 1)
     assert smollm2.exists()
     run = tmp_path / "demo-run"
-    done = keff("demo", "--run", run, "--n", 6, "--k", 2)
+    done = keff("demo", "--run", run)
     assert done.returncode == 0, done.stderr
-    policy = Plan.read(run / "plan.json").policy
-    assert policy in done.stdout
+    assert re.search(r"^(Vote|Ask once): ", done.stdout, re.MULTILINE), done.stdout
+    assert Plan.read(run / "plan.json").policy in done.stdout
     told = done.stderr.splitlines()
     assert sum(" per question." in line and "keeps" in line for line in told) == 5
     (decision,) = [line for line in told if line.startswith("Decision: ")]
-    assert decision.endswith(".")
-    again = keff("demo", "--run", run, "--n", 6, "--k", 2, "--json")
-    assert json.loads(again.stdout)["recommendation"]["policy"] == policy
-    assert "Beside it" not in again.stderr
+    assert decision.removeprefix("Decision: ") == done.stdout.splitlines()[0]
 
 
 @pytest.mark.slow
@@ -51,7 +49,7 @@ def test_recorded_demos_end_in_a_decision(file: Path) -> None:
     """What ``keff demo --seed S`` had drawn when it ended, on two cores that had other work."""
     record = open_record(file)
     assert (record.ballot.votes.n - FIRST) % MORE == 0 and record.ballot.votes.k == 8
-    decision = analyze(record, Settings(aim=Aim())).decision
+    decision = analyze(record, Settings(aim=Aim(slower=None))).decision
     assert decision.verdict in SETTLED
     # Nobody is told to draw 8 paths instead of 8.
     assert "+0% tokens" not in first_sentence(decision)

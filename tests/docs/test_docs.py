@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -203,6 +204,23 @@ def test_the_recording_shows_what_the_commands_print_now() -> None:
     file = script.ASSETS / "first-minute.svg"
     made, kept = (re.findall(r"<text[^>]*>([^<]*)</text>", svg) for svg in (drawn, file.read_text("utf-8")))
     assert kept == made, f"run python scripts/write_pictures.py {RECORD}"
+
+
+def test_the_pictures_show_what_the_page_says_now() -> None:
+    pytest.importorskip("playwright.sync_api")
+    script = module("write_pictures")
+    if not RECORD.exists() or not shutil.which("chromium"):
+        pytest.skip("no recorded generations beside this checkout, or no chromium")
+    (drawn,) = script.shots(RECORD, ("light",)).values()
+    for theme in ("light", "dark"):
+        kept = (script.ASSETS / f"report-{theme}.png").read_bytes()
+        told = script.description(kept)
+        assert told and told == script.description(drawn), f"run python scripts/write_pictures.py {RECORD}"
+
+
+def test_the_newest_changes_are_read_in_two_minutes() -> None:
+    newest = (REPO / "CHANGELOG.md").read_text("utf-8").partition("\n## ")[2].partition("\n## ")[0]
+    assert newest.rstrip().count("\n") < 60
 
 
 def test_the_examples_show_every_way_in() -> None:

@@ -99,7 +99,7 @@ def command(
     if not run.exists():
         _say(
             f"Asking SmolLM2-135M-Instruct questions {k} times each, on this machine, until it is decided "
-            "whether votes pay: two minutes or so, three at most on two cores."
+            "whether votes pay: a minute or two on two cores, three at most."
         )
     wishes = Wishes(
         task="starter",

@@ -31,6 +31,7 @@ import xllamacpp
 from keff.engine import Capabilities
 from keff.engines._local import Need, context_size, locate, sha256
 from keff.errors import EngineError, UsageError
+from keff.narrow import entries, fields
 from keff.protocol.reply import Assembler, choices_of, completions
 from keff.protocol.server import chat_body, template_thinking
 from keff.records import Completion, Message, Sampling
@@ -126,10 +127,18 @@ class _Answer:
     def __init__(self) -> None:
         self.parts = Assembler()
         self.stop = threading.Event()
+        self.tokens: dict[int, int] = {}
+        self._ended = 0
 
     def take(self, chunk: dict[str, object]) -> bool:
         """Add one chunk; True asks the server to stop."""
         self.parts.take(chunk)
+        for part in entries(chunk.get("choices")):
+            if part.get("finish_reason"):
+                self._ended = int(str(part["index"]))
+        # The usage that follows the end of a path is that path's own.
+        if used := fields(chunk.get("usage")):
+            self.tokens[self._ended] = int(str(used["completion_tokens"]))
         return self.stop.is_set()
 
 
@@ -185,7 +194,8 @@ class LlamaCpp:
             self._running.discard(answer)
         try:
             response = answer.parts.response()
-            return completions(response, choices_of(response), time.perf_counter() - begun)
+            drawn = completions(response, choices_of(response), time.perf_counter() - begun)
+            return [replace(one, tokens=answer.tokens.get(index, one.tokens)) for index, one in enumerate(drawn)]
         except EngineError as error:
             line = f"engine llamacpp: {error}"
             raise EngineError(line, transient=error.transient, refused=error.refused) from None

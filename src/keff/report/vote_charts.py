@@ -81,7 +81,7 @@ def gain() -> Any:
             x=at, y=accuracy, tooltip=advice
         ),
         *_labels("ends", PATHS, accuracy, dy=18, color=BLUE),
-        *_labels("chosen", at, accuracy, dy=-16, color=ORANGE),
+        *_labels("chosen", at, accuracy, dy=-26, color=ORANGE),
     ).properties(height=TALL)
 
 
