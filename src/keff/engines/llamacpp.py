@@ -195,7 +195,9 @@ class LlamaCpp:
         try:
             response = answer.parts.response()
             drawn = completions(response, choices_of(response), time.perf_counter() - begun)
-            return [replace(one, tokens=answer.tokens.get(index, one.tokens)) for index, one in enumerate(drawn)]
+            return [
+                replace(one, tokens=answer.tokens.get(index, one.tokens)) for index, one in enumerate(drawn)
+            ]
         except EngineError as error:
             line = f"engine llamacpp: {error}"
             raise EngineError(line, transient=error.transient, refused=error.refused) from None
