@@ -206,6 +206,34 @@ def test_patterns_give_what_questions_give() -> None:
     assert all_of_them.mean(all_of_them.loss)[0] == pytest.approx(one.mean(one.loss)[0], abs=0.004)
 
 
+def test_what_the_orders_of_few_patterns_leave_unknown_is_stated() -> None:
+    """Fair coins show nine patterns, and every rule is right half of the time: a loss seen is the orders'."""
+    coins = np.random.default_rng(4).integers(0, 2, (20_000, 8))
+    votes, rules = Votes(coins, 1 - coins), [parse_policy("curtailed:cap=3"), parse_policy("lead_k:2,cap=8")]
+    off = []
+    for seed in range(30):
+        seen = replayed(votes, rules, FIXED, None, np.random.default_rng(seed))
+        assert seen.counts is not None and seen.loss is not None and seen.orders_error is not None
+        assert np.all(seen.orders_error[:2] < 0.003) and seen.orders_error[-1] == 0
+        off.append(seen.mean(seen.loss)[:2] / seen.orders_error[:2])
+    assert np.all(np.std(off, axis=0) == pytest.approx(1.0, abs=0.45))
+
+
+@pytest.mark.usefixtures("coarse")
+def test_a_gain_is_stated_as_wide_as_its_pilot_leaves_it() -> None:
+    """Coins are unlike recorded workloads, and the interval of their gain holds 0 all the same."""
+    rules, held = chain(8), []
+    for seed in range(40):
+        coins = np.random.default_rng([seed, 1]).integers(0, 2, (50, 8))
+        seen = replayed(Votes(coins, 1 - coins), rules, FIXED, None, np.random.default_rng(seed))
+        known = posterior_of(seen, generic_ratios((*rules, FIXED)), 8)
+        stated, drawn = known.stated_gain(len(rules)), known.gain(len(rules))
+        assert stated.mean() == pytest.approx(drawn.mean()) and stated.std() >= drawn.std() * (1 - 1e-9)
+        low, high = np.quantile(stated, [0.025, 0.975])
+        held.append(low <= 0 <= high)
+    assert np.mean(held) >= 0.85  # 40 pilots: 95% are 38, and 34 or fewer come in 2% of runs
+
+
 def test_the_posterior_joins_what_was_measured_with_what_is_usual() -> None:
     """With many questions the measured loss rules; with few, B lies between it and the price of the flips."""
     rng = np.random.default_rng(5)

@@ -206,7 +206,7 @@ def _voting(
 ) -> VotingGain:
     if choice is None or known is None or known.level is None:
         return VotingGain(verdict, None, None, None, None, decision.because)
-    draws = known.gain(choice.rule)
+    draws = known.stated_gain(choice.rule)
     lo, hi = np.quantile(draws, [0.025, 0.975])
     gain = Interval(choice.gain, float(lo), float(hi), "posterior of the gain over one path")
     return VotingGain(verdict, gain, 1 - choice.hurts, decision.questions_needed, None, decision.because)

@@ -26,7 +26,9 @@ SHORT = 16
 """Longer orders cost more and leave less unknown each, so there are fewer of them."""
 
 BY_PATTERN = 3_000
-"""Of more questions each pattern of votes is played once, and tokens follow the mean of their question."""
+"""Of more questions each pattern of votes is played, and tokens follow the mean of their question. Orders
+are shared out by the questions of a pattern: of two answers there are nine patterns, and a thousand orders of
+each left half a point unknown."""
 
 TIMED_PATHS = 80_000
 """Paths in the random orders over all questions on which rules are timed, 10,000 orders of 8: that leaves a
@@ -46,7 +48,8 @@ class RuleOutcomes:
     labels. ``rise`` [rows] is by how much the answer of all paths but one agrees more often with that one
     than another path does: an unbiased, label-free measure of what a vote adds, 0 on average where paths are
     fair coins. ``apart`` [rows] are the dollars that the prompts of the reference add where each of its
-    paths is a request of its own.
+    paths is a request of its own. ``orders_error`` [C] is the standard error of the mean loss that comes from
+    the orders, where rows are patterns: those of one question are part of what differs between questions.
     """
 
     specs: tuple[str, ...]
@@ -60,6 +63,7 @@ class RuleOutcomes:
     clusters: IntArray
     counts: IntArray | None = None
     apart: FloatArray | None = None
+    orders_error: FloatArray | None = None
 
     @property
     def questions(self) -> int:
@@ -83,8 +87,11 @@ class RuleOutcomes:
             return np.hstack([mine[:, :-1], added[:, :-1], mine[:, -1:]])
 
         joined = {name: join(name) for name in ("paths", "flips", "loss", "tokens", "dollars")}
+        error, added = self.orders_error, len(others.specs) - 1
+        if error is not None:  # the others follow questions, each in orders of its own
+            error = np.concatenate([error[:-1], np.zeros(added), error[-1:]])
         specs = (*self.specs[:-1], *others.specs)
-        return replace(self, specs=specs, **joined)  # type: ignore[arg-type]
+        return replace(self, specs=specs, orders_error=error, **joined)  # type: ignore[arg-type]
 
     def mean(self, values: FloatArray) -> FloatArray:
         """Return the mean over questions of values by row [rows, ...]."""
@@ -110,16 +117,19 @@ def replayed(
     rules = (*rules, reference)
     votes = rated(votes, rules)
     many = votes.n > BY_PATTERN and not any("confidence" in rule.needs for rule in rules)
-    some = one_of_each(votes) if many else votes
     cap = max(policy.cap for policy in rules)
     in_all = ORDERS_IN_ALL * min(1.0, (SHORT / cap) ** 0.5)
+    same = alike(votes)
+    # The pattern of each row of orders: a question's, or a pattern as often as it has questions.
+    rows = same.back
+    if many:
+        times = np.ceil(same.counts * in_all / (FEWEST_ORDERS * votes.n)).astype(np.int64)
+        rows = np.repeat(np.arange(times.size), times)
+    some = one_of_each(votes).take(rows) if many else votes
     draws = permuted(some, cap, int(np.clip(in_all / some.n, FEWEST_ORDERS, MOST_ORDERS)), rng)
-    exact = None
-    if votes.correct is not None:
-        exact = plurality_at_k_patterns(votes)
-        exact = exact if many else exact[alike(votes).back]
-    found = played(votes, draws, rules, rates, exact, alike(votes).back if many else None)
-    return found.expanded(alike(votes).back, votes.cluster_ids) if by_question else found
+    exact = None if votes.correct is None else plurality_at_k_patterns(votes)[rows]
+    found = played(votes, draws, rules, rates, exact, rows if many else None)
+    return found.expanded(same.back, votes.cluster_ids) if by_question else found
 
 
 def timed(
@@ -155,14 +165,14 @@ def played(
     rules: Sequence[Policy],
     rates: Rates | None,
     exact: FloatArray | None = None,
-    back: IntArray | None = None,
+    patterns: IntArray | None = None,
     walks: Sequence[Walks] | None = None,
 ) -> RuleOutcomes:
     """Play rules along orders of drawing, the last of them the reference; ``walks`` where they were already.
 
-    ``exact`` [rows, K] is the plurality accuracy at 1..K paths, None where accuracy is not known; ``back``
-    [n] the row of each question where rows are patterns. Tokens follow the mean of a question where the
-    orders hold none.
+    ``exact`` [rows, K] is the plurality accuracy at 1..K paths, None where accuracy is not known;
+    ``patterns`` [rows] the vote pattern of each row of orders, ascending, where rows are no questions. Tokens
+    follow the mean of a question where the orders hold none.
     """
     walks = walks or [run(rule, draws) for rule in rules]
     each = [expectations(walk, draws, draws.cap) for walk in walks]
@@ -170,18 +180,24 @@ def played(
     requests = np.stack([outcome.rounds for outcome in each], axis=1)
     flips = np.stack([_mean(changed(walk, walks[-1], draws)) for walk in walks], axis=1)
     loss, right = (None, None) if exact is None else _losses(rules, walks, draws, exact)
-    rise, clusters, counts = _rise(votes if back is None else one_of_each(votes)), votes.cluster_ids, None
-    if back is not None:
+    rise, clusters = _rise(votes if patterns is None else one_of_each(votes)), votes.cluster_ids
+    counts = orders_error = None
+    if patterns is not None:
+        same = alike(votes)
+        if loss is not None:
+            orders_error = _orders_error(loss, patterns, same.counts)
+        paths, requests, flips = (_by_pattern(each, patterns) for each in (paths, requests, flips))
+        loss, right = (None if each is None else _by_pattern(each, patterns) for each in (loss, right))
         if votes.n_clusters == votes.n and votes.tokens is None and rates is None:
-            counts, clusters = alike(votes).counts, np.arange(len(paths), dtype=np.int64)
+            counts, clusters = same.counts, np.arange(len(paths), dtype=np.int64)
         else:
-            paths, requests, flips, rise = (values[back] for values in (paths, requests, flips, rise))
-            loss, right = (None if values is None else values[back] for values in (loss, right))
+            paths, requests, flips, rise = (each[same.back] for each in (paths, requests, flips, rise))
+            loss, right = (None if each is None else each[same.back] for each in (loss, right))
     tokens = None
     if votes.tokens is not None:
         known = [outcome.tokens for outcome in each if outcome.tokens is not None]
         tokens = paths * votes.tokens.mean(axis=1)[:, None]
-        if back is None and known:
+        if patterns is None and known:
             tokens = np.stack(known, axis=1)
     return RuleOutcomes(
         tuple(rule.spec for rule in rules),
@@ -195,7 +211,28 @@ def played(
         clusters,
         counts,
         None if rates is None else rates.prompts_apart(paths[:, -1], requests[:, -1]),
+        orders_error,
     )
+
+
+def _by_pattern(values: FloatArray, patterns: IntArray) -> FloatArray:
+    """Return the mean [u, ...] of the rows [rows, ...] of each pattern."""
+    sums: FloatArray = np.add.reduceat(values, np.flatnonzero(np.diff(patterns, prepend=-1)))
+    times = np.bincount(patterns)
+    return sums / times.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def _orders_error(loss: FloatArray, patterns: IntArray, counts: IntArray) -> FloatArray:
+    """Return the standard error [C] of the mean of ``loss`` [rows, C] from its rows within patterns.
+
+    A pattern that has one row is taken to vary as the others do: of large records those are rare ones.
+    """
+    times = np.bincount(patterns)[:, None]
+    within = np.square(loss - _by_pattern(loss, patterns)[patterns])
+    spread = _by_pattern(within, patterns) * times / np.maximum(times - 1, 1)
+    spread[times[:, 0] == 1] = within.sum(axis=0) / max(len(loss) - times.size, 1)
+    share = counts[:, None] / counts.sum()
+    return np.sqrt((np.square(share) * spread / times).sum(axis=0))
 
 
 def _losses(

@@ -66,8 +66,9 @@ class JointPosterior:
     as the pilot has; row s of both belongs together. ``gain_variance`` is that of the gain of the reference
     over one path from question to question. ``shown`` is the evidence of this pilot
     alone for a vote, in standard errors: the measured gain plus the label-free ``rise`` of agreement, both 0
-    on average where paths are fair coins (None without labels). ``run_variance`` [C] is that of the change of
-    accuracy from one run of a rule and one of the reference over the pilot's questions to two others.
+    on average where paths are fair coins (None without labels). ``gain_error`` [C] is the standard error of
+    the measured gain of each rule over one path (0 without labels). ``run_variance`` [C] is the variance of
+    the change of accuracy from one run of a rule and one of the reference over these questions to two others.
     """
 
     specs: tuple[str, ...]
@@ -77,6 +78,7 @@ class JointPosterior:
     questions: int
     gain_variance: float
     shown: float | None
+    gain_error: FloatArray
     run_variance: FloatArray
 
     @property
@@ -110,6 +112,17 @@ class JointPosterior:
         """Return the draws [S] of the gain of a vote over one path; for one path of the reference."""
         voting = rule if rule != self.single else len(self.specs) - 1
         return self.population.loss[:, self.single] - self.population.loss[:, voting]
+
+    def stated_gain(self, rule: int) -> FloatArray:
+        """Return draws [S] of that gain for an interval: as wide as what the pilot alone leaves open.
+
+        What other workloads show moves its middle. That they also make it narrower holds for workloads like
+        them only: of fair coins, intervals of 95% held the truth in 66 to 84% of pilots.
+        """
+        voting = rule if rule != self.single else len(self.specs) - 1
+        drawn = self.gain(rule)
+        wider = float(self.gain_error[voting]) / max(float(drawn.std()), 1e-12)
+        return drawn.mean() + (drawn - drawn.mean()) * max(wider, 1.0)
 
 
 def posterior_of(
@@ -146,6 +159,7 @@ def posterior_of(
         seen.questions,
         lost.gain_variance,
         lost.shown,
+        lost.gain_error,
         _run_variance(seen),
     )
 
@@ -172,12 +186,13 @@ def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, rng: np.ra
 
 @dataclass(frozen=True)
 class _Losses:
-    """Losses ``drawn`` [S, C], what as many new questions add to them, and the case for a vote."""
+    """Losses ``drawn`` [S, C], what new questions add, the case for a vote, and its measured error."""
 
     drawn: FloatArray
     noise: FloatArray
     gain_variance: float
     shown: float | None
+    gain_error: FloatArray
 
 
 def _losses(
@@ -194,13 +209,15 @@ def _losses(
     single, mean_flips = seen.specs.index("fixed:1"), flips.mean(axis=0)
     once = float(mean_flips[single])
     if seen.loss is None:
-        return _Losses(law.drawn(flips, rng), np.zeros_like(flips), LEAST_VARIANCE * once, None)
+        nothing = np.zeros_like(flips)
+        return _Losses(law.drawn(flips, rng), nothing, LEAST_VARIANCE * once, None, nothing[0])
     measured, variance = seen.mean(seen.loss), first["loss"].var(axis=0)
+    orders = 0.0 if seen.orders_error is None else np.square(seen.orders_error)
     least = LEAST_VARIANCE * mean_flips / groups
     # A rule that reads a confidence may change answers as freely as one path does.
     spread = (SPREAD_DEEP + SPREAD_ONE * np.nan_to_num(ratios, nan=1.0)) * mean_flips / groups
-    extra = np.sqrt(np.maximum(spread - variance, 0.0))
-    unsure = np.maximum(least, variance)
+    extra = np.sqrt(np.maximum(spread - variance, orders))
+    unsure = np.maximum(least, variance + orders)
     raw = first["loss"] + extra * _centred(rng)
     loss = law.shrunk(raw, measured, unsure, flips, mean_flips, single, rng)
     noise = other["loss"] - measured + extra * _centred(rng)
@@ -208,7 +225,8 @@ def _losses(
     shown = float(evidence.mean()) / max(float(evidence.std()), LEAST_ERROR / groups)
     usual = USUAL_QUESTIONS * USUAL_VARIANCE * once
     gain_variance = (float(variance[single]) * groups**2 + usual) / (groups + USUAL_QUESTIONS)
-    return _Losses(loss, noise, gain_variance, shown)
+    gain_error = (first["loss"][:, [single]] - first["loss"]).std(axis=0)
+    return _Losses(loss, noise, gain_variance, shown, gain_error)
 
 
 def _column(seen: RuleOutcomes, name: str) -> FloatArray:

@@ -124,6 +124,7 @@ def _against(
         new=cut(known.new, new, luck),
         gain_variance=pilot.gain_variance,
         shown=pilot.shown,
+        gain_error=np.full(last + 1, pilot.gain_error[-1]),
         run_variance=np.full(last + 1, pilot.run_variance[-1]),
     )
 
