@@ -51,6 +51,7 @@ def audit(records: Sequence[Record]) -> Audit:
         raise UsageError("there is nothing to audit: give a log")
     branches = [_rivals(record) for record in records]
     ids = list(dict.fromkeys(name for each in branches for name in each))
+    # A branch that is never right has still a voice, or records of such branches alone would have none.
     weights = [max(record.ballot.votes.p, 0.01) for record in records]
     strong = [record.ballot.votes.p >= STRONG for record in records]
     lead = np.zeros(len(ids))
@@ -204,6 +205,7 @@ def ceiling(solved: FloatArray, clusters: IntArray) -> Interval:
     lo, hi = _mean((solved > 0).astype(np.float64), clusters).limits or (None, None)
     if hi is not None:
         more, spread = unsolved_yet(solved)
+        # Two independent errors: of the share seen, and of what is still unsolved.
         reach = math.hypot(hi - value, 1.96 * spread / solved.size)
         hi = min(max(hi, value + more / solved.size + reach), 1.0)
     return Interval(value, lo, hi, "Wilson, clustered; jackknife above")

@@ -140,6 +140,7 @@ def _shares(slots: Sequence[int], weights: Sequence[float]) -> tuple[Share, ...]
     return tuple(
         Share(f"slot-{slot}", int(np.sum((column == slot) & (weight > 0))), float(f"{total / top:.2g}"))
         for slot, total in sums.items()
+        # Less would be written as 0 beside the largest, and costs paths all the same.
         if total / top >= 0.005
     )
 

@@ -148,6 +148,7 @@ def _equal_cost(repeats: Repeats, spread: Components, wide: float) -> tuple[Equa
 
 def _notes(scored: RepeatedScores, spread: Components | None) -> list[Note]:
     repeats, notes = scored.repeats, list[Note]()
+    # Limits by the t distribution rest on a variance of fewer clusters than that.
     if repeats.units < 10:
         notes.append(
             Note("few_questions", f"only {repeats.units} independent questions: intervals are rough")

@@ -206,9 +206,7 @@ def table4(entries: Sequence[SeriesEntry], replicates: int, seed: int) -> Rows:
     return rows
 
 
-def adaptive_k(
-    sample: ArmSample, replicates: int, rng: np.random.Generator, epsilon: float = 0.025
-) -> dict[str, Json]:
+def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> dict[str, Json]:
     """Return one row of Table 4 (all but the names).
 
     K* is not capped, as in the paper. Where it passes the paths that were drawn, nothing can be said of its
@@ -216,6 +214,8 @@ def adaptive_k(
     """
     votes = sample.votes
     c = rho(votes, PILOT_K)
+    # As Table 4 has it.
+    epsilon = 0.025
     star = operating_point(c, epsilon)
     at = min(star, votes.k) - 1
     first = majority_prefix(votes)

@@ -16,6 +16,7 @@ def policy(value: float | None = 3, *, cap: int = DEFAULT_CAP) -> Policy:
     ConSol's default SPRT and mSPRT (arXiv 2503.17587) are ``lead_k:3``. Between two answers with shares p
     and q the error without a cap is 1 / (1 + (p/q)^k).
     """
+    # A lead above the largest cap (256) can never be reached.
     lead = check_value("lead_k", value, 0, 257, whole=True)
     spec = format_spec("lead_k", lead, cap=check_cap("lead_k", cap))
     return BoundedTable(spec, cap, partial(_leads, lead))

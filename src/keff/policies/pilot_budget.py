@@ -32,7 +32,7 @@ class VotePrior:
     w: float
 
 
-def fit_prior(pilot: Votes, generic: tuple[float, float] = GENERIC) -> VotePrior:
+def fit_prior(pilot: Votes) -> VotePrior:
     """Fit (a, w) by maximum likelihood to the folded top-two counts of an unlabelled pilot.
 
     Adds ``PSEUDO_ITEMS`` questions of the generic prior. Searches a fixed grid, so that near-equal pilots
@@ -46,7 +46,7 @@ def fit_prior(pilot: Votes, generic: tuple[float, float] = GENERIC) -> VotePrior
     np.add.at(seen, (last.v1[:, 0, -1].astype(int), last.v2[:, 0, -1].astype(int)), 1.0)
     seen[0, 0] = 0
     v2 = np.arange(size // 2 + 1)
-    seen[size - v2, v2] += PSEUDO_ITEMS * np.exp(_log_law(size, *generic)[size - v2, v2])
+    seen[size - v2, v2] += PSEUDO_ITEMS * np.exp(_log_law(size, *GENERIC)[size - v2, v2])
     score = (seen * _log_law(size, A_GRID[:, None], W_GRID)).sum(axis=(2, 3))
     a, w = np.unravel_index(int(score.argmax()), score.shape)
     return VotePrior(float(A_GRID[a]), float(W_GRID[w]))

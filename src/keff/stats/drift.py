@@ -167,6 +167,7 @@ def stop_score(keys: Sequence[Hashable | None], stop: int | None, most: int) -> 
     n = most if stop is None else stop
     votes = Counter(key for key in keys[:n] if key is not None)
     share = max(votes.values(), default=0) / max(n, 1)
+    # Below 1, so that no share makes up for a path.
     return 0.9 * share - (most + 1 if stop is None else stop)
 
 

@@ -237,6 +237,7 @@ def bayes_fits(summary: InfluenceSummary) -> Fits:
     beta-binomial likelihood is not robust to other laws of difficulty.
     """
     box = (-WIDEST_LOGIT, WIDEST_LOGIT, 0.0, np.pi / 2)
+    # A box shrinks to half at each step, or the loop ends: eight leave a few thousandths of the plane.
     for _ in range(8):
         closer = _support(box, _posterior(summary, box)[2])
         if (closer[1] - closer[0]) * (closer[3] - closer[2]) > 0.5 * (box[1] - box[0]) * (box[3] - box[2]):

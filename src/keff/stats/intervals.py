@@ -43,6 +43,8 @@ def hybrid_wilson(summary: InfluenceSummary, level: float) -> Limits:
     lowest = float(prentice_bound(k, summary.p))
     around = min(max(centre, lowest), 1.0)
     own = model_variance(k, summary.p, np.array([around]))[0] / max(summary.effective - 1, 1)
+    # Tenths of a standard error around the estimate, where limits of any usual level lie, and all of the rest
+    # coarsely, for a hull that reaches further.
     near = around + math.sqrt(max(float(own), summary.se**2)) * np.linspace(-12, 12, 241)
     grid = np.unique(np.clip(np.concatenate([np.linspace(lowest, 1, 601), near, [around]]), lowest, 1.0))
     variance = np.maximum(model_variance(k, summary.p, grid) / max(summary.effective - 1, 1), summary.se**2)
@@ -88,7 +90,9 @@ def bca(summary: InfluenceSummary, level: float, rng: np.random.Generator, reps:
     spread = float(summary.hist @ np.square(values))
     if spread == 0:
         return None, None, (_NO_SPREAD,)
+    # The acceleration of Efron's BCa, from the skewness of the influence values.
     bend = float(summary.hist @ values**3) / (6 * spread**1.5)
+    # Draws that equal the estimate count half: with few questions many do.
     below = float(np.mean(0.5 + 0.5 * np.sign(summary.adjusted - drawn)))
     shift = float(ndtri(min(max(below, 1 / reps), 1 - 1 / reps)))
     limits: list[float] = []
@@ -128,6 +132,7 @@ def _z_slope(k: int, c: ArrayLike) -> FloatArray:
 
 
 def _from_z(k: int, z: float) -> float:
+    # Beyond it the exponential overflows, and c is 1 to the last digit.
     ratio = math.exp(2 * min(z, 300.0))
     return (ratio - 1) / (ratio + k - 1)
 

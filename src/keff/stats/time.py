@@ -106,7 +106,7 @@ def resampled_ratios(times: FloatArray, today: FloatArray, share: float, cluster
 
 
 def _resampled_pair(
-    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, replicates: int = 500
+    times: FloatArray, today: FloatArray, share: float, clusters: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return a quantile of both times to answer [n, R] in the same resamples of the clusters, each [S]."""
     groups = int(clusters.max()) + 1
@@ -114,7 +114,7 @@ def _resampled_pair(
     grids = [np.unique(np.quantile(each, _shares(share, groups), method="inverted_cdf")) for each in both]
     below = [_reached(each, grid) / each.shape[1] for each, grid in zip(both, grids, strict=True)]
     units = group_sums(np.hstack([np.ones((len(times), 1)), *below]), clusters, groups)
-    totals = resampled_totals(units, replicates, np.random.default_rng(0))
+    totals = resampled_totals(units, 500, np.random.default_rng(0))
     reached = totals[1:] >= share * totals[0] - 1e-9
     split = grids[0].size
     return grids[0][reached[:split].argmax(axis=0)], grids[1][reached[split:].argmax(axis=0)]
@@ -132,6 +132,7 @@ def _shares(share: float, groups: int) -> FloatArray:
     """Return the shares whose quantiles the bootstrap looks at."""
     if groups < MANY_GROUPS:
         return np.linspace(0, 1, GRID)
+    # Ten standard errors of a share, at its most: no resample's quantile lies outside.
     wide = 10 / groups**0.5
     near: FloatArray = np.linspace(max(share - wide, 0.0), min(share + wide, 1.0), NEAR, dtype=np.float64)
     return np.concatenate([near, [1.0]])

@@ -123,6 +123,7 @@ def replay(
     prices = None if settings.tariff is None else rates(votes, settings.model, settings.tariff)
     recorded = RecordedPaths.of(votes, [*rules, *drawn], settings.cap or min(32, votes.k), rng, prices)
     recorded.now, recorded.crowding = now, settings.crowding
+    # A pilot of the usual size, or half of a smaller record.
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
     rows = [recorded.judge(rule, settings.replicates, pilot) for rule in rules]
     return Replay(

@@ -111,6 +111,7 @@ def _midranks(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _normal_tails(u: FloatArray, tied: FloatArray, n1: int, n2: int) -> tuple[FloatArray, FloatArray]:
     total = n1 + n2
+    # The variance of a rank sum, less what ties take from it; then half a rank as continuity correction.
     spread = n1 * n2 / 12 * (total + 1 - tied / (total * (total - 1)))
     with np.errstate(divide="ignore", invalid="ignore"):
         below = (u - n1 * n2 / 2 + 0.5) / np.sqrt(spread)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,13 +55,11 @@ def gls_r_weights(embeddings: ArrayLike, ridge: float, gains: ArrayLike | None =
 def choose_ridge(
     embeddings: ArrayLike,
     rng: np.random.Generator,
-    gains: ArrayLike | None = None,
-    ridges: Sequence[float] = RIDGES,
     folds: int = 5,
 ) -> RidgeChoice:
     """Choose the ridge of GLS-R by held-out w' Sigma w over folds of problems, against uniform weights.
 
-    ``embeddings`` [T, K, D]; ``gains`` [K] default to ones. The held-out value contains the variance of the
+    ``embeddings`` [T, K, D]. The held-out value contains the variance of the
     answers themselves, the same for all unbiased weights, so differences are differences of risk. Equal
     weights stay unless the best ridge beats them by more than one standard error. A ridge whose training
     matrix is singular in a fold is left out. Raises ValueError for fewer than two problems a fold.
@@ -71,26 +68,24 @@ def choose_ridge(
     problems, k = e.shape[:2]
     if problems < 2 * folds or folds < 2:
         raise ValueError(f"{problems} problems are too few for {folds} folds of at least two")
-    uniform = unbiased_uniform(np.ones(k) if gains is None else gains)
+    uniform = unbiased_uniform(np.ones(k))
     parts = np.array_split(rng.permutation(problems), folds)
     tests = [slot_covariance(e[part]) for part in parts]
     trains = [slot_covariance(np.delete(e, part, axis=0)) for part in parts]
     plain = np.array([risk(uniform, test) for test in tests])
-    fits = {ridge: _held_out(trains, tests, ridge, gains) for ridge in (*ridges, np.inf)}
+    fits = {ridge: _held_out(trains, tests, ridge) for ridge in (*RIDGES, np.inf)}
     ridge = min(fits, key=lambda r: float(np.nan_to_num(fits[r].mean(), nan=np.inf)))
     difference = fits[ridge] - plain
     se = float(difference.std(ddof=1) / np.sqrt(folds))
     held_out = (float(fits[ridge].mean()), float(plain.mean()), se)
     if float(difference.mean()) < -se:
-        return RidgeChoice(ridge, _ridge_weights(slot_covariance(e), ridge, gains), *held_out)
+        return RidgeChoice(ridge, _ridge_weights(slot_covariance(e), ridge, None), *held_out)
     return RidgeChoice(None, uniform, *held_out)
 
 
-def _held_out(
-    trains: list[FloatArray], tests: list[FloatArray], ridge: float, gains: ArrayLike | None
-) -> FloatArray:
+def _held_out(trains: list[FloatArray], tests: list[FloatArray], ridge: float) -> FloatArray:
     try:
-        fitted = [_ridge_weights(train, ridge, gains) for train in trains]
+        fitted = [_ridge_weights(train, ridge, None) for train in trains]
     except ValueError:
         return np.full(len(tests), np.nan)
     return np.array([risk(w, test) for w, test in zip(fitted, tests, strict=True)])

@@ -219,6 +219,7 @@ class OneFactorCopula:
         """
         # Independent slots would make it infinite.
         width = math.sqrt((1.0 - self.rho_d) / max(self.rho_d, 1e-3))
+        # Steps of a fifth of what is narrower: the density, or the turn of a slot from wrong to right.
         z = np.linspace(-REACH, REACH, 2 * math.ceil(REACH / min(0.2, 0.2 * width)) + 1)
         masses = np.exp(-0.5 * z * z)
         shifted = self.thresholds[:, None] + math.sqrt(self.rho_d) * z
@@ -245,6 +246,7 @@ def fit_copula(votes: Votes) -> OneFactorCopula:
     low, high = 0.0, STRONGEST
     if not joint(low) <= target <= joint(high):
         return OneFactorCopula(h, low if target < joint(low) else high, True)
+    # 50 halvings of the unit interval: the last digit of a double.
     for _ in range(50):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if joint(middle) < target else (low, middle)

@@ -199,6 +199,7 @@ def likelihood(right: IntArray, wrong: IntArray, distinct: IntArray) -> FloatArr
 
 def _beta_laws() -> FloatArray:
     """Return beta laws over THETA [m, theta], for a grid of means and intraclass correlations."""
+    # Even in the angle, as THETA is; finer laws are not told apart by pilots of some hundred questions.
     mean = np.sin(np.linspace(0.1, np.pi / 2 - 0.1, 24))[:, None] ** 2
     c = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96])
     angle = np.linspace(0.0, np.pi / 2, THETA.size)
@@ -220,8 +221,10 @@ def _answering(abstained: IntArray, counts: FloatArray, k: int) -> tuple[FloatAr
 
     Shared prior by moments.
     """
+    # Half an imagined path, divided evenly: a pilot without abstentions does not promise that none will come.
     p = (float(counts @ abstained) + 0.25) / (float(counts.sum()) * k + 0.5)
     inflation = k * _variance(abstained / k, counts) / (p * (1 - p))
+    # Moments of few questions leave the range of a correlation, at whose ends a beta law has no size.
     c = min(max((inflation - 1) / (k - 1), 0.02), 0.98)
     size = (1 - c) / c
     silent = abstained.astype(np.float64)

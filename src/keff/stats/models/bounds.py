@@ -24,6 +24,7 @@ def minimise(objective: Objective, rows: FloatArray, floor: FloatArray, start: F
 
     Log-barrier Newton, optimal to about GAP; where rounding stops it sooner, x is still feasible.
     """
+    # The weight of the barrier falls thirtyfold a round: few rounds, each with few Newton steps.
     x, weight = start, 0.1
     while True:
         x = _centre(objective, rows, floor, x, weight)
@@ -40,12 +41,14 @@ def _centre(
     ridge = 1e-14 * np.eye(x.size)
     slack = rows @ x - floor
     value, slope, curve = objective(x)
+    # A bound on the steps, which rounding can keep from ending; the point stays feasible.
     for _ in range(60):
         slope = slope - weight * (1 / slack) @ rows
         curve = curve + weight * (rows / slack[:, None] ** 2).T @ rows
         scale = 1 / np.sqrt(np.diag(curve))
         step = -scale * np.linalg.solve(curve * scale[:, None] * scale + ridge, slope * scale)
         gain = -float(slope @ step)
+        # Nearer to the centre is no use: the next round moves it.
         if gain < 0.1 * weight:
             break
         change = rows @ step
@@ -78,6 +81,7 @@ def simplex_prices(m: FloatArray, b: FloatArray, law: FloatArray, unmatched: flo
     gain = np.r_[np.full(2 * cells, -unmatched), m]
     basis = np.arange(cells)
     prices = gain[basis]
+    # A simplex can cycle at ties; some pivots for each cell are many more than it takes.
     for _ in range(60 * cells):
         inverse = np.linalg.inv(columns[:, basis])
         prices = gain[basis] @ inverse
@@ -156,6 +160,7 @@ def _limits(dual: _Dual, k: int) -> tuple[float, float]:
 
 def _upper(dual: _Dual, k: int, sign: float) -> float:
     degree = max(k, dual.k0)
+    # A polynomial of this degree turns within about 1/sqrt(degree) of the angle; 200 points on each turn.
     theta = _theta(int(200 * (2 + math.sqrt(degree))))
     proposed = dual.find(sign * _majority(k, theta), _bernstein(dual.k0, theta))
 
@@ -171,6 +176,7 @@ def _greatest(polynomial: Callable[[FloatArray], FloatArray], degree: int) -> fl
     In the angle it is a trigonometric polynomial of that degree, whose second derivative Bernstein's
     inequality bounds by degree^2 times its half range; at a maximum the slope is zero.
     """
+    # Bernstein's inequality is useless below a few cells for each degree, and exact enough at 512.
     cells = min(512 * degree, max(FINEST, 8 * degree))
     values = polynomial(_theta(cells))
     bend = (degree * math.pi / cells) ** 2 / 8

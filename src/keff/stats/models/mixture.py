@@ -136,12 +136,12 @@ def _log_law(
     return np.where(size > 0, new - gammaln(theta + np.maximum(size, 1)) + gammaln(theta + 1) + each, 0.0)
 
 
-def fit_weights(log_law: FloatArray, prior: FloatArray, rounds: int = 200) -> FloatArray:
+def fit_weights(log_law: FloatArray, prior: FloatArray) -> FloatArray:
     """Return the component weights by EM, ``prior`` being pseudo-questions of each component."""
     weights = prior / prior.sum()
     kinds, times = np.unique(log_law, axis=0, return_counts=True)
     law = np.exp(kinds - kinds.max(axis=1, keepdims=True))
-    for _ in range(rounds):
+    for _ in range(200):
         share = law * weights
         share *= (times / share.sum(axis=1))[:, None]
         weights = prior + share.sum(axis=0)

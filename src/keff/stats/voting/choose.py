@@ -73,9 +73,10 @@ def k_within_probably(curves: FloatArray, weights: FloatArray, delta: float, sur
     return int(np.argmax(chance >= sure - 1e-12)) + 1
 
 
-def net_cost(k: int, k_max: int = 32, pilot_k: int = 4) -> float:
+def net_cost(k: int, k_max: int = 32) -> float:
     """Return (K + K0)/K_max, the paths of a query and its pilot as a share of the full budget (Table 4)."""
-    return (k + pilot_k) / k_max
+    # The paper's pilot has K0 = 4 paths of each question.
+    return (k + 4) / k_max
 
 
 def amortised_cost(k: int, queries: int, k_max: int = 32, pilot_paths: int = 400) -> float:
@@ -213,6 +214,7 @@ def pilot_design(p: float, c: float) -> PilotDesign:
     if not (0 < p < 1 and 0 < c < 1):
         raise ValueError("a pilot is designed for an accuracy and a correlation between 0 and 1")
     constant, _, pairs = _parts(p, c)
+    # Numbers of paths that people draw in pilots.
     shown = np.array([2, 3, 4, 6, 8, 12, 16])
     ks = np.arange(2, MOST + 1)
     cost = ks * variance_of_c(p, c, ks)

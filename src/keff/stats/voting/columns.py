@@ -141,6 +141,7 @@ def _units(votes: Votes) -> tuple[IntArray, IntArray | None]:
 
     Of many independent items with few paths the kinds are all rows of 0 and 1.
     """
+    # Worth it where each kind stands for sixteen rows or more.
     k, every = votes.k, votes.n_clusters == votes.n >= NORMAL_ROWS and 2**votes.k * 16 <= votes.n
     if every:
         counts = np.zeros(2**k, np.int64)

@@ -208,6 +208,7 @@ def random_orders(uniform: NDArray[np.float32], cap: int) -> NDArray[np.intp]:
     and its place below them.
     """
     k = uniform.shape[-1]
+    # 8 bits are left below the 24 of a random number: room for the place of one of 256 paths.
     kind = np.uint32 if k <= 256 else np.uint64
     below = kind(np.iinfo(kind).bits - 24)
     keys = (uniform * np.float32(2**24)).astype(kind)
@@ -228,6 +229,7 @@ def _tallies(draws: Draws) -> Tallies:
     """Count some items at a time: what is counted in goes through the cache, not through memory."""
     n, repeats, cap = draws.codes.shape
     shape = (n, repeats, cap + 1)
+    # The narrowest that holds the cap: these tables fill the memory.
     count_type = np.float32 if draws.weights is not None else np.uint8 if cap < 256 else np.uint16
     v1: ItemArray = np.empty(shape, count_type)
     v2: ItemArray = np.empty(shape, count_type)

@@ -173,6 +173,7 @@ def once(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
     Rows too wide to be written as one number are taken to differ.
     """
     width = rows.shape[1]
+    # One number of 64 bits, sign and rounding of the logarithm apart.
     if width * np.log2(k + 1) > 62:
         return np.arange(len(rows)), np.arange(len(rows))
     number = rows @ (k + 1) ** np.arange(width, dtype=np.int64)
