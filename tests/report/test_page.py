@@ -108,7 +108,7 @@ def test_every_chart_is_drawn_and_nothing_goes_wrong(opened: Loaded, plain: Path
     width = page.locator("[data-chart=saturation] svg").bounding_box()["width"]
     assert width == page.locator("[data-chart=gain] svg").bounding_box()["width"]
     assert page.locator("[data-chart=difficulty] .mark-rect path").count() == 9
-    assert plain.stat().st_size < 1_500_000
+    assert plain.stat().st_size < 700_000
     assert page.locator("h2").first.is_visible()
     assert page.locator(".tiles .value").count() == 2
 

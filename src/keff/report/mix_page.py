@@ -19,7 +19,7 @@ from keff.report.template import filled
 # The palette of the other figures, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7f7f7f")
 
-WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM = 900.0, 440.0, 60.0, 190.0, 20.0, 50.0
+WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM = 900.0, 450.0, 60.0, 190.0, 40.0, 50.0
 # Round ticks that an axis of this length carries without crowding.
 TICKS = 5
 # Pixels between labels: the height of a line of small type.
@@ -200,7 +200,7 @@ def _choice(plan: PlanLine, scales: Scales) -> Markup:
 def _label(name: str, x: float, y: float, fill: str) -> Markup:
     shown = name if len(name) <= 24 else f"{name[:23]}…"
     return Markup('<text x="{:.1f}" y="{:.1f}" fill="{}" class="name">{}</text>').format(
-        x + 9, y + 4, fill, shown
+        x + 15, y + 4, fill, shown
     )
 
 

@@ -200,7 +200,7 @@ class MixFindings(Finding):
             )
             for branch, row in zip(self.branches, self.c_between, strict=True)
         ]
-        return [("branch", "accuracy", f"{self.cost_unit} per path", "adds", *names), *found]
+        return [("branch", "accuracy", f"cost, {self.cost_unit}", "adds", *names), *found]
 
     @property
     def worth_line(self) -> str:
