@@ -48,8 +48,7 @@ from keff.errors import KeffError, RunError, UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
 from keff.sampling.cells import CellState, refuse_changes, state, write_note
-from keff.sampling.chosen import choose
-from keff.sampling.grid import Cell, ModelEntry, Study, cells, read_study
+from keff.sampling.grid import Cell, ModelEntry, Study, cells, choose, read_study
 from keff.sampling.job import Job
 from keff.sampling.orders import Progress
 from keff.sampling.pool import JobResult, draw_all

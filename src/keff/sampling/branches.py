@@ -11,9 +11,8 @@ from keff.engine import Engine
 from keff.errors import PolicyError
 from keff.policy import Branching, Policy, Sample, Stop, View
 from keff.records import Item
-from keff.sampling.bounded import bounded
 from keff.sampling.orders import Order, Progress
-from keff.sampling.sampler import PREPARED, Session, launch_view
+from keff.sampling.sampler import PREPARED, Session, bounded, launch_view
 from keff.sampling.store import Run
 from keff.task import Task
 

@@ -12,7 +12,6 @@ from keff.errors import EngineError, UsageError
 from keff.policy import Policy, Stop, View, cancel_running, in_flight_of
 from keff.protocol.server import pause
 from keff.records import Completion, Item, Path, path_seed
-from keff.sampling.bounded import bounded
 from keff.sampling.orders import Order, Progress, Watch, advised, wanted
 from keff.sampling.selection import Selection
 from keff.sampling.store import OwedPaths, Run
@@ -67,6 +66,38 @@ def refuse_arrival(policy: Policy) -> None:
 
 def _unwatched(_: Progress) -> None:
     """Nobody watches."""
+
+
+async def bounded(units: Iterator[Callable[[], asyncio.Future[None]]], limit: int) -> None:
+    """Run units, at most ``limit`` at once; the first that fails cancels the others and is raised."""
+    room = asyncio.Semaphore(limit)
+    running: set[asyncio.Future[None]] = set()
+    failures: list[BaseException] = []
+
+    def end(unit: asyncio.Future[None]) -> None:
+        running.discard(unit)
+        if not unit.cancelled() and (error := unit.exception()):
+            failures.append(error)
+        room.release()
+
+    async def find_room() -> None:
+        await room.acquire()
+        if failures:
+            raise failures[0]
+
+    try:
+        for start in units:
+            await find_room()
+            unit = start()
+            running.add(unit)
+            unit.add_done_callback(end)
+        for _ in range(limit):
+            await find_room()
+    finally:
+        left = list(running)
+        for unit in left:
+            unit.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 class Session:
