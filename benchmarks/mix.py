@@ -1,6 +1,6 @@
 """What `keff mix` chooses from pilots of recorded branches, judged on the questions outside each pilot.
 
-    python -m benchmarks.mix [DATA] [--pilots 8] [--questions 100] [--paths 4] [--equal] [--only NAME]
+    python -m benchmarks.mix [DATA] [--pilots 8] [--seeds 100 500] [--questions 100] [--paths 4] [--equal]
 
 Fourteen groups of six families. A pilot is 100 questions (half of a smaller record) and 4 paths of every
 branch; single branches and cascades of two are compared. Worth is counted in median costs of a path; regret
@@ -124,9 +124,9 @@ def _path(row: dict[str, float], equal: bool) -> float:
 class Pilot:
     """What a pilot shows of every plan, and their accuracy [P] and cost [P] on the other questions.
 
-    ``gain_error`` [P] is the standard error of the difference to A there. ``on_all`` and ``paid_on_all`` [P]
-    are the accuracy and cost on all questions, the pilot's too. ``part`` holds the pilot's paths, which cost
-    ``costs``.
+    ``gain_error`` [P] is the standard error of the difference to A there. ``on_all`` [2, P] are accuracy and
+    cost on all questions, the pilot's too, ``in_full`` [2, P] those on the pilot's questions by all recorded
+    paths. ``part`` holds the pilot's paths, which cost ``costs``.
     """
 
     table: PlanTable
@@ -136,7 +136,7 @@ class Pilot:
     paid: FloatArray
     gain_error: FloatArray
     on_all: FloatArray
-    paid_on_all: FloatArray
+    in_full: FloatArray
     part: Aligned
     costs: tuple[FloatArray, ...]
 
@@ -179,15 +179,16 @@ def plans_of(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:
     return [*singles(orders, names), *pairs(orders, names)]
 
 
-def pilots_of(group: Aligned, table: dict[str, Price], count: int, questions: int, paths: int) -> list[Pilot]:
-    """Return random pilots of a group, each judged on the questions that it leaves."""
+def pilots_of(
+    group: Aligned, table: dict[str, Price], seeds: Sequence[int], questions: int, paths: int
+) -> list[Pilot]:
+    """Return random pilots of a group, one for each seed, each judged on the questions that it leaves."""
     costs = path_costs(group, table).paths
     everything = draw_orders(group, costs, MOST_PATHS, np.random.default_rng(7))
     whole = {plan.spec: plan for plan in plans_of(everything, group.names)}
     unit = float(np.median([cost.mean() for cost in costs]))
     return [
-        _pilot(group, table, whole, unit, np.random.default_rng(100 + number), (questions, paths))
-        for number in range(count)
+        _pilot(group, table, whole, unit, np.random.default_rng(seed), (questions, paths)) for seed in seeds
     ]
 
 
@@ -212,11 +213,12 @@ def _pilot(
     best = int(np.argmax(np.where(shown.single, shown.mean_accuracy, -1)))
     error = (accuracy - accuracy[best]).std(axis=1) / np.sqrt(len(rest))
     ids = np.unique(part.clusters, return_inverse=True)[1]
-    every, spent = (
-        np.array([float(getattr(whole[plan.spec], name).mean(dtype=np.float64)) for plan in shown.plans])
-        for name in ("accuracy", "cost")
-    )
-    return Pilot(shown, ids, unit, accuracy.mean(axis=1), paid, error, every, spent, part, costs)
+    on_all, in_full = (
+        np.array([[getattr(whole[plan.spec], name)[rows].mean(dtype=np.float64) for plan in shown.plans]
+                  for name in ("accuracy", "cost")])
+        for rows in (slice(None), drawn)
+    )  # fmt: skip
+    return Pilot(shown, ids, unit, accuracy.mean(axis=1), paid, error, on_all, in_full, part, costs)
 
 
 Known = dict[Group, list[Pilot]]
@@ -250,7 +252,12 @@ def by_default(pilot: Pilot) -> PlanChoice:
 
 def best_on_all(pilot: Pilot, worth: float) -> int:
     """Return the plan that is best on all questions of the group, the pilot's too."""
-    return int(np.argmax(worth * pilot.on_all - pilot.paid_on_all))
+    return int(np.argmax(worth * pilot.on_all[0] - pilot.on_all[1]))
+
+
+def best_in_full(pilot: Pilot, worth: float) -> int:
+    """Return the plan that is best on the pilot's questions by all their recorded paths."""
+    return int(np.argmax(worth * pilot.in_full[0] - pilot.in_full[1]))
 
 
 def holding(pilot: Pilot, _: float) -> int:
@@ -273,6 +280,7 @@ def print_regret(known: Known) -> None:
         "1 error, as now": at_margin(1),
         "as now, after dropping": Pilot.after_dropping,
         "best on all questions": best_on_all,
+        "best on the pilot's questions, all paths": best_in_full,
         "oracle of one branch": best_in_truth,
         "oracle that holds A's accuracy": holding,
         "default": lambda pilot, _: by_default(pilot).taken,
@@ -385,6 +393,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, nargs="?", default=SHARED)
     parser.add_argument("--pilots", type=int, default=8)
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[100, 500], help="so many pilots from each on"
+    )
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--paths", type=int, default=4)
     parser.add_argument("--equal", action="store_true", help="all prices equal")
@@ -397,7 +408,8 @@ def main() -> None:
     for group in groups(given.data):
         if given.only in group.name:
             aligned = read(given.data, group)
-            known[group] = pilots_of(aligned, prices(given.equal), given.pilots, given.questions, given.paths)
+            seeds = [first + number for first in given.seeds for number in range(given.pilots)]
+            known[group] = pilots_of(aligned, prices(given.equal), seeds, given.questions, given.paths)
     print_default(known)
     print_regret(known)
     print_claims(known)

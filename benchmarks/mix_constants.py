@@ -185,7 +185,7 @@ def main() -> None:
         print(f"skipped: {given.data} is not there")
         return
     known = {
-        group: pilots_of(read(given.data, group), prices(), given.pilots, 100, 4)
+        group: pilots_of(read(given.data, group), prices(), range(100, 100 + given.pilots), 100, 4)
         for group in groups(given.data)
     }
     print_margins(known)

@@ -397,6 +397,9 @@ def test_records_that_are_read_wrongly_are_refused_or_named() -> None:
     )
     one = replace(aligned, branches=(wrong, aligned.branches[1]))
     assert "never_right" in [note.code for note in combine_branches(one, MixSettings(cap=4)).warnings]
+    silent = replace(wrong, votes=replace(wrong.votes, answers=np.full((30, 4), -1)))
+    mute = replace(aligned, branches=(silent, aligned.branches[1]))
+    assert "never_answers" in [note.code for note in combine_branches(mute, MixSettings(cap=4)).warnings]
     with pytest.raises(UsageError, match="answer-space"):
         combine_branches(replace(aligned, branches=(wrong, wrong)), MixSettings(cap=4))
 
