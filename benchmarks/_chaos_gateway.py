@@ -9,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 
 from benchmarks._chaos import SECRET, Tally
 from benchmarks._faults import Server, running
+from benchmarks.gateway import listening
 
 AT_ONCE = 24
 SECONDS = 60.0
@@ -266,13 +266,8 @@ def serving(folder: Path, upstream: str, *more: str) -> Iterator[Gateway]:
     env = os.environ | {"CHAOS_KEY": SECRET, "CHAOS_ADMIN": SECRET + "-admin"}
     with log.open("wb") as errors:
         process = subprocess.Popen(command, stderr=errors, stdout=errors, env=env, cwd=folder)
-    while b'"listening"' not in log.read_bytes():
-        if process.poll() is not None:
-            raise SystemExit(log.read_text())
-        time.sleep(0.05)
-    line = next(line for line in log.read_text().splitlines() if '"listening"' in line)
     try:
-        yield Gateway(process, urlsplit(json.loads(line)["url"]).port or 0, log)
+        yield Gateway(process, urlsplit(listening(process, log)).port or 0, log)
     finally:
         process.kill()
         process.wait()

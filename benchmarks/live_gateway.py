@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import openai
+from benchmarks.gateway import listening
 
 from keff import plugins
 from keff.engines._local import locate
@@ -74,15 +76,12 @@ def main() -> None:
     upstream = f"{server.listening_address}/v1"
     command = ["serve", "--upstream", upstream, "--port", "0", "--answer-space", "numeric", "--now", "8"]
     program = [sys.executable, "-m", "keff", *command]
-    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as served:
-        assert served.stderr is not None
-        found = None
-        while found is None:
-            line = served.stderr.readline()
-            assert line, "the gateway ended"
-            found = re.search(r"http://127\.0\.0\.1:\d+", line.replace(upstream.removesuffix("/v1"), ""))
+    with (
+        tempfile.NamedTemporaryFile() as log,
+        subprocess.Popen(program, stderr=log) as served,
+    ):
         try:
-            asyncio.run(compare(upstream, f"{found[0]}/v1", options))
+            asyncio.run(compare(upstream, listening(served, Path(log.name)), options))
         finally:
             served.terminate()
 

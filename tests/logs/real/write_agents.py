@@ -11,18 +11,16 @@ and answers that an engine would give.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from chat_server import served
 
 TRIALS = 4
 SHARE = 0.6
@@ -60,36 +58,6 @@ class Agents:
         return {"content": None, "tool_calls": [{"id": f"call_{done}", "type": "function", "function": call}]}
 
 
-@contextlib.contextmanager
-def served(agents: Agents) -> Iterator[str]:
-    """Serve chat completions by ``agents`` on this machine, and yield the base address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            message = agents.message(body)
-            finish = "tool_calls" if "tool_calls" in message else "stop"
-            choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
-            usage = {"prompt_tokens": 90, "completion_tokens": 12, "total_tokens": 102}
-            made = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"]}
-            sent = json.dumps({**made, "choices": [choice], "usage": usage})
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(sent)))
-            self.end_headers()
-            self.wfile.write(sent.encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-
-
 def environment(base: str) -> dict[str, str]:
     return {"OPENAI_API_KEY": "none", "OPENAI_API_BASE": base, "OPENAI_BASE_URL": base}
 
@@ -112,7 +80,7 @@ def write_tau_bench(out: Path) -> None:
         for i in chosen
     }
     agents = Agents(solutions)
-    with served(agents) as base:
+    with served(agents.message) as base:
         os.environ |= environment(base)
         config = RunConfig(
             model_provider="openai",
@@ -145,7 +113,7 @@ def write_tau2(out: Path) -> None:
     }
     agents = Agents(solutions)
     file = out / "tau2" / "results.json"
-    with served(agents) as base:
+    with served(agents.message) as base:
         os.environ |= environment(base)
         config = TextRunConfig(
             domain="mock",
@@ -184,7 +152,7 @@ def write_bfcl(out: Path) -> None:
     names = [entry["id"] for entry in entries]
     (root / "test_case_ids_to_generate.json").write_text(json.dumps({kind: names}))
     agents = Agents(solutions)
-    with served(agents) as base:
+    with served(agents.message) as base:
         quiet = {**os.environ, **environment(base)}
         for repeat in range(2):
             ends = ["--result-dir", f"run{repeat}/result"]

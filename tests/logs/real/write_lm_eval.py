@@ -14,9 +14,9 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+
+from chat_server import served
 
 REPEATS = 4
 QUESTIONS = [
@@ -89,35 +89,16 @@ def answer(prompt: str) -> str:
     return text
 
 
-class Stub(BaseHTTPRequestHandler):
-    """Answers chat completions."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        text = answer(body["messages"][-1]["content"])
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        data = json.dumps(
-            {"id": "x", "object": "chat.completion", "model": body["model"], "choices": [choice]}
-        ).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
 def main(out: Path) -> None:
     from lm_eval import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
     out.mkdir(parents=True, exist_ok=True)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory() as scratch:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        served(lambda body: {"content": answer(body["messages"][-1]["content"])}) as base,
+    ):
         folder = Path(scratch)
         for name, rows in (("sums", QUESTIONS), ("choices", CHOICES)):
             (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -128,7 +109,7 @@ def main(out: Path) -> None:
             model="local-chat-completions",
             model_args={
                 "model": "toy/model",
-                "base_url": f"http://127.0.0.1:{server.server_port}/v1/chat/completions",
+                "base_url": f"{base}/chat/completions",
                 "num_concurrent": 1,
                 "tokenizer_backend": None,
             },
@@ -145,7 +126,6 @@ def main(out: Path) -> None:
         for task in results["configs"]:
             tracker.save_results_samples(task_name=task, samples=samples[task])
     (out / "lm_eval.truth").write_text(json.dumps(SAID))
-    server.shutdown()
 
 
 if __name__ == "__main__":

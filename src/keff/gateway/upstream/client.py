@@ -139,6 +139,8 @@ class Client:
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: ssl.SSLContext | None = None
+        self._headers: Mapping[str, str] | None = None
+        self._asked, self._written = ("", ""), b""
         self.closed = False
 
     def start(self) -> None:
@@ -227,16 +229,19 @@ class Client:
         self._running.pop(call, None)
 
     def _head(self, method: str, target: str, headers: Mapping[str, str], size: int) -> bytes:
-        lines = [f"{method} {target} HTTP/1.1", self._named]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        if "user-agent" not in headers:
-            lines.append(AGENT)
-        if size or method in BODIED:
-            lines.append(f"content-length: {size}")
-        text = "\r\n".join(lines)
-        if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1 or "\0" in text:
-            raise ValueError("a header holds the end of a line")
-        return f"{text}\r\n\r\n".encode("latin-1")
+        # The paths of a request have one object of headers: it is written once.
+        if headers is not self._headers or (method, target) != self._asked:
+            lines = [f"{method} {target} HTTP/1.1", self._named]
+            lines += [f"{name}: {value}" for name, value in headers.items()]
+            if "user-agent" not in headers:
+                lines.append(AGENT)
+            text = "\r\n".join(lines)
+            if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1 or "\0" in text:
+                raise ValueError("a header holds the end of a line")
+            self._written = f"{text}\r\n".encode("latin-1")
+            self._headers, self._asked = headers, (method, target)
+        length = b"content-length: %d\r\n" % size if size or method in BODIED else b""
+        return self._written + length + b"\r\n"
 
     def _idle_one(self) -> Connection | None:
         now = time.monotonic()
