@@ -136,7 +136,8 @@ def build(arguments: list[str]) -> typer.Typer:
         function: Callable[..., None] = _stub
         if command == named:
             postpone(UNUSED)
-            only_compiled()
+            if command != "serve":  # which holds for weeks what it loads, and computes nothing by it
+                only_compiled()
             function = importlib.import_module(f"keff.cli.{_module(command)}").command
         # A service is set up by its environment: every flag of serve is also a variable.
         settings = {"auto_envvar_prefix": "KEFF"} if command == "serve" else None

@@ -161,6 +161,7 @@ def _told(shown: FloatArray, agreement: FloatArray) -> tuple[list[float], list[f
     return scores.tolist(), worth.tolist()
 
 
+@cache
 def _threshold(pilot_error: float, alpha: float) -> float:
     """Return the quantile of the largest of all looks, for the pilot's share of the variance."""
     means, pilots = _simulated()
@@ -168,7 +169,6 @@ def _threshold(pilot_error: float, alpha: float) -> float:
     return float(np.quantile(far, 1 - alpha))
 
 
-@cache
 def _simulated() -> tuple[FloatArray, FloatArray]:
     """Return means of standard normal scores at every look [simulations, looks], and of pilots [.., 1]."""
     rng = np.random.default_rng(0)
