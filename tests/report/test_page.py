@@ -264,7 +264,7 @@ def test_hostile_output_stays_text(browser: Any, hostile: Path) -> None:
     assert "␀" in shown
     assert BIDI not in shown
     assert "more characters" in shown
-    assert hostile.stat().st_size < 1_500_000
+    assert hostile.stat().st_size < 1_000_000
 
 
 def test_the_page_refuses_scripts_that_are_not_its_own(opened: Loaded) -> None:
@@ -318,7 +318,7 @@ def test_a_real_record_with_its_replay(browser: Any, recorded: list[Path], folde
     write_page([run], folder / "real.html", replays=[replayed])
     page, wrong = load(browser, folder / "real.html")
     assert wrong == []
-    assert (folder / "real.html").stat().st_size < 1_500_000
+    assert (folder / "real.html").stat().st_size < 1_000_000
     assert page.locator("output[name=count]").inner_text() == "500 of 500 questions"
     assert "Accuracy kept" in page.locator(".tiles").inner_text()
     assert page.locator("[data-chart=frontier_tokens] .mark-symbol path").count() > 10
