@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from keff.answers import math as _forms
-from keff.answers import space
+from keff.answers import math, space
 from keff.answers.parts import workers
 
 MATH = space("math")
@@ -74,10 +73,10 @@ def no_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The space as it is without the extra."""
     monkeypatch.setattr(workers, "available", lambda: False)
     workers.sought.cache_clear()
-    _forms._remembered.cache_clear()
+    math._remembered.cache_clear()
     yield
     workers.sought.cache_clear()
-    _forms._remembered.cache_clear()
+    math._remembered.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "answer"), CORPUS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keff import answers
-from keff.answers.parts import workers as _trusted
+from keff.answers.parts import workers
 from keff.errors import LogError
 from keff.gateway.vote.extraction import reader_of
 from keff.plan import Plan
@@ -37,7 +37,7 @@ def key(answer):
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(_trusted, "_TRUSTED", {})
+    monkeypatch.setattr(workers, "_TRUSTED", {})
     path = tmp_path / "keys.py"
     path.write_text(SOURCE.format(mark=str(tmp_path / "mark")))
     return path
@@ -68,7 +68,7 @@ def test_the_function_keys_answers_and_never_ends_a_reading(file: Path) -> None:
 def test_a_function_that_hangs_abstains_and_then_ends_in_one_line(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_trusted, "SECONDS", 0.2)
+    monkeypatch.setattr(workers, "KEY_SECONDS", 0.2)
     space = answers.space(trusted(file))
     assert answers.read(space, "the one").key == "one"
     assert answers.read(space, "hang 1").rule == "the answer key takes more than 0.2 s"
@@ -93,7 +93,7 @@ def test_a_run_records_name_and_hash_and_needs_the_flag_again(
     assert list(record.ballot.keys) == [("one", "one", "two"), ("x", None, "x")]
     assert record.ballot.questions[0].correct == (1, 1, 0)
 
-    monkeypatch.setattr(_trusted, "_TRUSTED", {})
+    monkeypatch.setattr(workers, "_TRUSTED", {})
     (tmp_path / "mark").unlink()
     with pytest.raises(LogError, match=r"keyed by keys.py:key.*add --answer-key FILE.py:function"):
         open_record(run)
@@ -115,7 +115,7 @@ def test_a_plan_is_refused_without_the_flag_and_served_with_it(
     assert reader.slow
     choice = {"message": {"content": "I say: the ONE"}, "finish_reason": "stop"}
     assert reader.read(choice).key == "one"
-    monkeypatch.setattr(_trusted, "_TRUSTED", {})
+    monkeypatch.setattr(workers, "_TRUSTED", {})
     with pytest.raises(Exception, match="add --answer-key"):
         reader_of(plan)
 

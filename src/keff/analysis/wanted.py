@@ -64,21 +64,26 @@ def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> S
         k_max=cap or 32,
         cap=cap,
         seed=given.get("seed", 0),
-        aim=Aim(
-            retain=given.get("retain"),
-            confidence=given.get("sure"),
-            budget=given.get("budget"),
-            value_per_correct=given.get("value_per_correct"),
-            cost_per_path=given.get("cost_per_path"),
-            slower=slower_of(given.get("slower", 1.0)),
-        ),
-        terms=Terms(
-            now=str(given["now"]) if "now" in given else None,
-            tariff=None if "prices" not in given else tariff_of(given["prices"]),
-            volume=given.get("volume"),
-            budget_dollars=given.get("budget_dollars"),
-            pace=None if "pace" not in given else Pace.of(given["pace"]),
-        ),
+        aim=aim_of(given),
+        terms=terms_of(given),
+    )
+
+
+def aim_of(given: Mapping[str, Any]) -> Aim:
+    """Return the aim that words state, those of ``Wanted`` or of the command line."""
+    same = ("retain", "budget", "value_per_correct", "cost_per_path")
+    words = {name: given.get(name) for name in same}
+    return Aim(confidence=given.get("sure"), slower=slower_of(given.get("slower", 1.0)), **words)
+
+
+def terms_of(given: Mapping[str, Any]) -> Terms:
+    """Return what is deployed and paid, as words state it: those of ``Wanted`` or of the command line."""
+    return Terms(
+        now=str(given["now"]) if "now" in given else None,
+        tariff=tariff_of(given["prices"]) if "prices" in given else None,
+        volume=given.get("volume"),
+        budget_dollars=given.get("budget_dollars"),
+        pace=Pace.of(given["pace"]) if "pace" in given else None,
     )
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from keff.analysis.decision import Aim
-from keff.analysis.money import Pace
 from keff.analysis.terms import Terms
-from keff.analysis.wanted import slower_of, tariff_of
-from keff.cli import _options as a
-from keff.cli import _options as r
+from keff.analysis.wanted import aim_of, terms_of
+from keff.cli import _options as o
 from keff.cli._sample_options import named
 from keff.errors import UsageError
 from keff.reading.open import Opening
@@ -45,20 +43,20 @@ def _number(text: str, what: str) -> float:
 class LogOptions:
     """How a recorded log is read."""
 
-    format: r.Format = None
-    answer_space: r.AnswerSpaceName = None
-    answer_key: r.AnswerKey = None
-    trim: r.Trim = None
-    columns: r.Columns = None
-    branches: r.BranchNames = None
-    partial: r.Partial = False
-    rescore: r.Rescore = False
+    format: o.Format = None
+    answer_space: o.AnswerSpaceName = None
+    answer_key: o.AnswerKey = None
+    trim: o.Trim = None
+    columns: o.Columns = None
+    branches: o.BranchNames = None
+    partial: o.Partial = False
+    rescore: o.Rescore = False
 
     def opening(self, *, texts: bool = False) -> Opening:
         """Return how to open a log, with its texts or without."""
         return opening_of(
             self.format,
-            r.reading_of(self.answer_space, self.answer_key),
+            o.reading_of(self.answer_space, self.answer_key),
             trim=self.trim,
             texts=texts,
             columns=self.columns,
@@ -72,35 +70,29 @@ class LogOptions:
 class MoneyOptions:
     """What is deployed today, and what paths cost."""
 
-    now: a.Now = None
-    prices: a.PriceTable = None
-    volume: a.Volume = None
-    pace: a.PaceText = None
+    now: o.Now = None
+    prices: o.PriceTable = None
+    volume: o.Volume = None
+    pace: o.PaceText = None
 
     def terms(self, budget_dollars: float | None = None) -> Terms:
         """Make the terms; raises UsageError for --volume or --budget-dollars without prices."""
         if self.prices is None and (self.volume is not None or budget_dollars is not None):
             raise UsageError("--volume and --budget-dollars need --prices FILE")
-        return Terms(
-            now=self.now,
-            tariff=None if self.prices is None else tariff_of(self.prices),
-            volume=self.volume,
-            budget_dollars=budget_dollars,
-            pace=None if self.pace is None else Pace.of(self.pace),
-        )
+        return terms_of(_given(self) | ({} if budget_dollars is None else {"budget_dollars": budget_dollars}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AimOptions:
     """What the recommendation is to serve."""
 
-    retain: a.Retain = None
-    sure: a.Sure = None
-    budget: a.Budget = None
-    budget_dollars: a.BudgetDollars = None
-    value_per_correct: a.ValuePerCorrect = None
-    cost_per_path: a.CostPerPath = None
-    slower: a.Slower = "1"
+    retain: o.Retain = None
+    sure: o.Sure = None
+    budget: o.Budget = None
+    budget_dollars: o.BudgetDollars = None
+    value_per_correct: o.ValuePerCorrect = None
+    cost_per_path: o.CostPerPath = None
+    slower: o.Slower = "1"
 
     def aim(self) -> Aim:
         """Make the aim of the recommendation; raises UsageError when two are stated."""
@@ -113,11 +105,9 @@ class AimOptions:
             raise UsageError("--sure goes with --retain: how sure to be that the share is kept")
         if self.sure is not None and not 0 < self.sure < 1:
             raise UsageError(f"--sure must be above 0 and below 1, not {self.sure:g}")
-        return Aim(
-            retain=self.retain,
-            confidence=self.sure,
-            budget=self.budget,
-            value_per_correct=self.value_per_correct,
-            cost_per_path=self.cost_per_path,
-            slower=slower_of(self.slower),
-        )
+        return aim_of(_given(self))
+
+
+def _given(group: Any) -> dict[str, Any]:
+    """Return the options of a group that were given, by name."""
+    return {name: value for name, value in asdict(group).items() if value is not None}

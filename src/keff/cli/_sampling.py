@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from keff import plugins
-from keff.cli import _options as r
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import console, note, print_json
 from keff.cli._sample_options import parse_pairs
@@ -143,7 +143,7 @@ NAMED = 5
 class Wishes:
     """What the options of sample and pilot say, as given: each field is one option of the command line."""
 
-    task: r.TaskName
+    task: o.TaskName
     run: s.RunFolder
     engine: s.EngineName = "openai"
     model: s.Model = None
@@ -157,8 +157,8 @@ class Wishes:
     max_tokens: s.MaxTokens = None
     templates: s.Templates = "none"
     data: s.Data = None
-    answer_space: r.AnswerSpaceName = None
-    answer_key: r.AnswerKey = None
+    answer_space: o.AnswerSpaceName = None
+    answer_key: o.AnswerKey = None
     system: s.System = None
     template: s.TemplateFile = None
     scorer: s.Scorer = None
@@ -198,7 +198,7 @@ class Wishes:
     def _task_options(self) -> dict[str, object]:
         return {
             "data": self.data and str(self.data.resolve()),
-            "answer_space": r.reading_of(self.answer_space, self.answer_key),
+            "answer_space": o.reading_of(self.answer_space, self.answer_key),
             "system": self.system,
             "template": self.template and str(self.template.resolve()),
             "scorer": self.scorer,

@@ -13,7 +13,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from keff.answers import settle
-from keff.cli import _options as r
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._sample_options import named
 from keff.cli._served import served_plan
@@ -300,8 +300,8 @@ class PlanOptions:
     policy: ServePolicy = None
     branch: ServedBranches = None
     model: UpstreamModel = None
-    answer_space: r.AnswerSpaceName = None
-    answer_key: r.AnswerKey = None
+    answer_space: o.AnswerSpaceName = None
+    answer_key: o.AnswerKey = None
     verifier: s.VerifierFunction = None
     verifier_url: s.VerifierUrl = None
     prices: s.Prices = None
@@ -321,7 +321,7 @@ class PlanOptions:
 
     def space(self, plan: Plan | None) -> str | None:
         """Return the answer space that is named, or what the user's own function adds to one."""
-        own = r.reading_of(self.answer_space, self.answer_key)
+        own = o.reading_of(self.answer_space, self.answer_key)
         return settle(own, "exact" if plan is None else plan.space)
 
 

@@ -12,9 +12,7 @@ from pathlib import Path
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.matching import told
 from keff.analysis.results.estimates import Analysis, percent, statements
-from keff.cli import _options as a
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json, say, say_all, tabled, warn
 from keff.cli._groups import AimOptions, LogOptions, MoneyOptions
 from keff.cli._options import grouped
@@ -26,18 +24,18 @@ from keff.reading.several import open_records, pool_records
 
 @grouped()
 def command(
-    paths: r.Paths,
-    out: w.PlanOut = None,
-    pool: r.Pool = False,
+    paths: o.Paths,
+    out: o.PlanOut = None,
+    pool: o.Pool = False,
     *,
     log: LogOptions,
-    epsilon: a.Epsilon = 0.025,
-    cap: a.DecisionCap = None,
+    epsilon: o.Epsilon = 0.025,
+    cap: o.DecisionCap = None,
     money: MoneyOptions,
     goal: AimOptions,
-    seed: a.AnalysisSeed = 0,
-    verbose: w.Verbose = False,
-    json: w.Json = False,
+    seed: o.AnalysisSeed = 0,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
 ) -> None:
     """Analyse every PATH."""
     if not 0 < epsilon < float("inf"):

@@ -13,9 +13,7 @@ import typer
 
 from keff.analysis.atlas import About, AtlasEntry, measure
 from keff.cli import _console
-from keff.cli import _options as a
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import print_json
 from keff.cli._groups import LogOptions
@@ -44,14 +42,14 @@ AboutPairs = Annotated[
 
 @grouped(without=("columns", "branches"))
 def command(
-    paths: r.Paths,
+    paths: o.Paths,
     out: Folder,
     model: s.Model = None,
     about: AboutPairs = None,
     *,
     log: LogOptions,
-    seed: a.AnalysisSeed = 0,
-    json: w.Json = False,
+    seed: o.AnalysisSeed = 0,
+    json: o.Json = False,
 ) -> None:
     """Measure every PATH and add its line."""
     opening = log.opening()

@@ -11,7 +11,7 @@ import typer
 
 from keff.analysis.arms import open_branches
 from keff.analysis.audit import audit
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._groups import LogOptions
 from keff.cli._options import grouped
@@ -25,7 +25,7 @@ Logs = Annotated[
 
 
 @grouped()
-def command(logs: Logs, report: w.EvalPage = None, *, reading: LogOptions, json: w.Json = False) -> None:
+def command(logs: Logs, report: o.EvalPage = None, *, reading: LogOptions, json: o.Json = False) -> None:
     """Audit the gold answers of LOG."""
     opening = reading.opening()
     found = audit([record for log in logs for record in open_branches(log, opening)])

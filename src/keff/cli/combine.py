@@ -12,9 +12,7 @@ from keff.analysis.combine import Judging, combine_record, read_embeddings
 from keff.analysis.plans import slot_plan
 from keff.analysis.results.comparison import GlsR
 from keff.cli import _console
-from keff.cli import _options as a
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._evals import print_slots, print_weights
 from keff.cli._groups import LogOptions
@@ -24,12 +22,12 @@ from keff.reading.several import by_column
 
 @grouped(without=("columns",))
 def command(
-    path: r.CombinePath,
-    out: w.PlanOut = None,
+    path: o.CombinePath,
+    out: o.PlanOut = None,
     *,
     log: LogOptions,
-    seed: a.AnalysisSeed = 0,
-    json: w.Json = False,
+    seed: o.AnalysisSeed = 0,
+    json: o.Json = False,
 ) -> None:
     """Judge every way of combining the paths of one record."""
     record = by_column(open_arm(path, log.opening()))

@@ -13,8 +13,7 @@ from keff.analysis.arms import Comparing, compare_all, open_scored
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.scores import worse_than
 from keff.cli import _console
-from keff.cli import _options as a
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._evals import pages, print_better, print_blocks, print_slots, print_weights
 from keff.cli._groups import LogOptions
@@ -49,12 +48,12 @@ def command(
     arms: Arms,
     tolerance: Tolerance = 0.0,
     fail_if_worse: FailIfWorse = False,
-    report: w.EvalPage = None,
-    replicates: a.Replicates = 10_000,
+    report: o.EvalPage = None,
+    replicates: o.Replicates = 10_000,
     *,
     log: LogOptions,
-    seed: a.AnalysisSeed = 0,
-    json: w.Json = False,
+    seed: o.AnalysisSeed = 0,
+    json: o.Json = False,
 ) -> None:
     """Compare what follows with A."""
     if (fail_if_worse or tolerance) and len(arms) < 2:

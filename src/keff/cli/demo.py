@@ -16,7 +16,7 @@ from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import first_sentence
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import note
 from keff.cli._sampling import Wishes, draw, report
@@ -89,7 +89,7 @@ def command(
     k: s.K = 8,
     seed: s.Seed = 0,
     model: s.Model = None,
-    json: w.Json = False,
+    json: o.Json = False,
 ) -> None:
     """Sample SmolLM2-135M-Instruct on this machine until it is decided whether votes pay.
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from keff.cli import _console
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._groups import COPY, LogOptions
 from keff.cli._options import grouped
@@ -19,13 +18,13 @@ from keff.reading.transfer import export_log, export_votes
 
 @grouped(without=COPY)
 def command(
-    path: r.RunOrLog,
-    out: w.ExportOut = None,
-    texts: w.Texts = True,
-    votes: w.Votes = False,
+    path: o.RunOrLog,
+    out: o.ExportOut = None,
+    texts: o.Texts = True,
+    votes: o.Votes = False,
     *,
     log: LogOptions,
-    json: w.Json = False,
+    json: o.Json = False,
 ) -> None:
     """Export the record."""
     path, opening = named_part(path, log.opening())

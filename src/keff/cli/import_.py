@@ -6,8 +6,7 @@ Once; every other command then reads the run.
 from __future__ import annotations
 
 from keff.cli import _console
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import print_json
 from keff.cli._groups import COPY, LogOptions
@@ -18,11 +17,11 @@ from keff.reading.transfer import import_log
 
 @grouped(without=COPY)
 def command(
-    log: r.LogFile,
+    log: o.LogFile,
     run: s.RunFolder,
     *,
     reading: LogOptions,
-    json: w.Json = False,
+    json: o.Json = False,
 ) -> None:
     """Import the log."""
     log, opening = named_part(log, reading.opening())

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json as jsons
 
 from keff.cli import _console
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._groups import LogOptions
 from keff.cli._options import grouped
@@ -20,11 +19,11 @@ from keff.reading.open import open_record
 
 @grouped(without=("answer_key", "branches", "columns"))
 def command(
-    paths: r.Paths,
-    out: w.JoinOut,
+    paths: o.Paths,
+    out: o.JoinOut,
     *,
     log: LogOptions,
-    json: w.Json = False,
+    json: o.Json = False,
 ) -> None:
     """Join the records."""
     opening = log.opening()

@@ -15,9 +15,7 @@ from keff.analysis.mix.findings import MixFindings, mix_plan
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.cli import _console
-from keff.cli import _options as a
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._branches import dropped_by
 from keff.cli._console import print_json
@@ -42,21 +40,21 @@ def print_mix(mixed: MixFindings, *, verbose: bool = False) -> None:
 
 @grouped(without=("answer_key", "branches", "columns"))
 def command(
-    paths: r.Paths,
-    out: w.PlanOut = None,
-    report: w.PageOut = None,
+    paths: o.Paths,
+    out: o.PlanOut = None,
+    report: o.PageOut = None,
     prices: s.Prices = None,
-    cap: a.Cap = 32,
-    retain: a.Retain = None,
-    budget_dollars: a.BudgetDollars = None,
-    value_per_correct: a.ValuePerCorrect = None,
-    cost_per_path: a.CostPerPath = None,
-    tolerance: a.Tolerance = 0.01,
+    cap: o.Cap = 32,
+    retain: o.Retain = None,
+    budget_dollars: o.BudgetDollars = None,
+    value_per_correct: o.ValuePerCorrect = None,
+    cost_per_path: o.CostPerPath = None,
+    tolerance: o.Tolerance = 0.01,
     *,
     log: LogOptions,
     seed: s.Seed = 0,
-    verbose: w.Verbose = False,
-    json: w.Json = False,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
 ) -> None:
     """Compare the branches and recommend a plan."""
     if cap > MAX_CAP:

@@ -12,7 +12,7 @@ import typer
 from keff.analysis.arms import open_scored
 from keff.analysis.results.scores import Noise
 from keff.analysis.scores import noise
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._groups import LogOptions
 from keff.cli._options import grouped
@@ -23,7 +23,7 @@ Log = Annotated[
 
 
 @grouped()
-def command(log: Log, report: w.EvalPage = None, *, reading: LogOptions, json: w.Json = False) -> None:
+def command(log: Log, report: o.EvalPage = None, *, reading: LogOptions, json: o.Json = False) -> None:
     """Measure the noise of the score of LOG."""
     found = [(each.path, noise(each)) for each in open_scored(log, reading.opening())]
     if report is not None:

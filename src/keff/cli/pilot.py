@@ -8,8 +8,7 @@ from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.study import MixSettings
 from keff.analysis.results.estimates import Analysis
-from keff.cli import _options as a
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._branches import draw_branches, read_branches
 from keff.cli._console import note
@@ -35,17 +34,17 @@ BEYOND = 32
 @grouped(without=("policy", "shard", "money.prices"), n=(s.PilotN, None), k=(s.PilotK, None))
 def command(
     wishes: Wishes,
-    out: w.PlanOut = None,
-    page: w.PageOut = None,
-    epsilon: a.Epsilon = 0.025,
-    cap: a.DecisionCap = None,
+    out: o.PlanOut = None,
+    page: o.PageOut = None,
+    epsilon: o.Epsilon = 0.025,
+    cap: o.DecisionCap = None,
     *,
     money: MoneyOptions,
     goal: AimOptions,
-    branch: a.Branches = None,
-    keep_all: a.KeepAll = False,
-    verbose: w.Verbose = False,
-    json: w.Json = False,
+    branch: o.Branches = None,
+    keep_all: o.KeepAll = False,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
     wide = money.now is not None and _most(money.now) <= WIDE[1]

@@ -5,22 +5,21 @@ from __future__ import annotations
 import typer
 
 from keff.analysis.predict import predict
-from keff.cli import _options as a
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import print_json
 from keff.stats.voting.choose import MOST, PilotDesign
 
 
 def command(
-    p: a.Accuracy,
-    c: a.Correlation,
+    p: o.Accuracy,
+    c: o.Correlation,
     k: s.K,
-    epsilon: a.Epsilon = 0.025,
-    cap: a.Cap = 32,
-    answers: a.AnswerCount = None,
-    pilot: a.Pilot = False,
-    json: w.Json = False,
+    epsilon: o.Epsilon = 0.025,
+    cap: o.Cap = 32,
+    answers: o.AnswerCount = None,
+    pilot: o.Pilot = False,
+    json: o.Json = False,
 ) -> None:
     """Print what the formulas say, in full precision with --json."""
     law = predict(p, c, k, epsilon=epsilon, k_max=cap, answers=answers, pilot=pilot)

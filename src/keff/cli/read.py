@@ -15,8 +15,7 @@ from rich.text import Text
 
 from keff import plugins
 from keff.cli import _console
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import print_json
 from keff.cli._groups import opening_of
@@ -125,11 +124,11 @@ def _error(measured: Reliability, labels: str) -> str:
 
 def command(
     path: Annotated[Path, typer.Argument(metavar="LOG|RUN", help="A recorded log or a run folder.")],
-    answer_space: r.AnswerSpaceName = None,
-    answer_key: r.AnswerKey = None,
+    answer_space: o.AnswerSpaceName = None,
+    answer_key: o.AnswerKey = None,
     size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,
-    format: r.Format = None,
-    partial: r.Partial = False,
+    format: o.Format = None,
+    partial: o.Partial = False,
     judge: Annotated[
         str | None,
         typer.Option("--judge", metavar="ENGINE", help="Let a model say which answers mean the same."),
@@ -151,10 +150,10 @@ def command(
         Path | None, typer.Option("-o", "--out", help="Write the judged record here, as JSONL.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of the texts shown.")] = 0,
-    json: w.Json = False,
+    json: o.Json = False,
 ) -> None:
     """Read every text of LOG or RUN and show what was read."""
-    opening = opening_of(format, r.reading_of(answer_space, answer_key), partial=partial)
+    opening = opening_of(format, o.reading_of(answer_space, answer_key), partial=partial)
     path, opening = named_part(path, opening)
     if judge is not None:
         wishes = JudgeOptions(

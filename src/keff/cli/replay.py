@@ -14,9 +14,7 @@ from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.results.replay import Replay
 from keff.analysis.wanted import tariff_of
 from keff.cli import _console
-from keff.cli import _options as a
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._groups import LogOptions, MoneyOptions
 from keff.cli._options import grouped
@@ -44,18 +42,18 @@ DEFAULTS = (
 
 @grouped(without=("columns", "branches", "volume"))
 def command(
-    path: r.ReplayPath,
-    policies: a.Policies = None,
-    policy: a.OldPolicies = None,
-    cap: a.ReplayCap = None,
+    path: o.ReplayPath,
+    policies: o.Policies = None,
+    policy: o.OldPolicies = None,
+    cap: o.ReplayCap = None,
     *,
     money: MoneyOptions,
-    replicates: a.Replicates = 1000,
-    random_slots: a.RandomSlots = False,
-    out: w.ReplayOut = None,
+    replicates: o.Replicates = 1000,
+    random_slots: o.RandomSlots = False,
+    out: o.ReplayOut = None,
     log: LogOptions,
-    seed: a.AnalysisSeed = 0,
-    json: w.Json = False,
+    seed: o.AnalysisSeed = 0,
+    json: o.Json = False,
 ) -> None:
     """Replay policies over the recorded paths of PATH."""
     if out is not None and out.suffix not in (".md", ".svg", ".pdf"):

@@ -11,9 +11,7 @@ import typer
 
 from keff.analysis.arms import compare
 from keff.analysis.estimates import Settings, analyze
-from keff.cli import _options as a
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._groups import LogOptions, MoneyOptions
 from keff.cli._options import grouped
@@ -24,16 +22,16 @@ from keff.report.write import write_runs
 
 @grouped()
 def command(
-    paths: r.Paths,
-    out: w.ReportOut = Path("report.html"),
-    arms: a.Arms = False,
+    paths: o.Paths,
+    out: o.ReportOut = Path("report.html"),
+    arms: o.Arms = False,
     *,
     log: LogOptions,
-    epsilon: a.Epsilon = 0.025,
-    cap: a.DecisionCap = None,
+    epsilon: o.Epsilon = 0.025,
+    cap: o.DecisionCap = None,
     money: MoneyOptions,
-    seed: a.AnalysisSeed = 0,
-    json: w.Json = False,
+    seed: o.AnalysisSeed = 0,
+    json: o.Json = False,
 ) -> None:
     """Analyse every PATH and write the page."""
     if arms and len(paths) != 2:

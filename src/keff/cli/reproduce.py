@@ -8,9 +8,7 @@ from __future__ import annotations
 import typer
 
 from keff.cli import _console
-from keff.cli import _options as a
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._study_plan import drawing, write_all
 from keff.paper.reproduce import GET, Reproducing, reproduce
@@ -20,12 +18,12 @@ SHOWN = 20
 
 
 def command(
-    folder: r.PublishedFolder,
-    out: w.ReproduceOut,
-    replicates: a.Replicates = 10_000,
-    figures: w.Figures = True,
-    seed: a.AnalysisSeed = 0,
-    json: w.Json = False,
+    folder: o.PublishedFolder,
+    out: o.ReproduceOut,
+    replicates: o.Replicates = 10_000,
+    figures: o.Figures = True,
+    seed: o.AnalysisSeed = 0,
+    json: o.Json = False,
 ) -> None:
     """Reproduce what the records allow."""
     with drawing(figures=figures) as draw:

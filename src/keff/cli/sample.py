@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.cli import _options as a
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._branches import read_branches, sample_under_policy
 from keff.cli._console import note, print_json
 from keff.cli._options import grouped
@@ -18,7 +17,7 @@ from keff.errors import UsageError
 
 
 @grouped()
-def command(wishes: Wishes, branch: a.Branches = None, json: w.Json = False) -> None:
+def command(wishes: Wishes, branch: o.Branches = None, json: o.Json = False) -> None:
     """Draw what the run still owes."""
     if branch:
         _sample_branches(wishes, branch, json=json)

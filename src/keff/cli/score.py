@@ -9,8 +9,7 @@ from pathlib import Path
 
 from keff import plugins
 from keff.cli import _console
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import print_json
 from keff.errors import UsageError
@@ -22,16 +21,16 @@ from keff.usercode import UNSAFE, Stamp, UserCode, settle
 
 
 def command(
-    run: r.RunArgument,
+    run: o.RunArgument,
     data: s.Data = None,
-    answer_key: r.AnswerKey = None,
+    answer_key: o.AnswerKey = None,
     scorer: s.Scorer = None,
-    changed: w.Changed = False,
+    changed: o.Changed = False,
     unsafe_exec: s.UnsafeExec = False,
-    json: w.Json = False,
+    json: o.Json = False,
 ) -> None:
     """Score every stored path again."""
-    r.reading_of(None, answer_key)
+    o.reading_of(None, answer_key)
     manifest = Manifest.read(run)
     code = _trusted(run, manifest.code.get("scorer"), scorer, changed=changed)
     given: dict[str, object] = {

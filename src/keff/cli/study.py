@@ -23,9 +23,7 @@ from rich import progress as rich_progress
 
 from keff import plugins
 from keff.cli import _console
-from keff.cli import _options as a
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import console, print_json
 from keff.cli._sampling import Oracle, on_cluster, refusals
@@ -308,19 +306,19 @@ def command(
             metavar="run|status|report", help="Sample the study, say how far it is, or report it."
         ),
     ],
-    file: r.StudyFile,
-    out: w.StudyOut = None,
+    file: o.StudyFile,
+    out: o.StudyOut = None,
     runs: s.StudyRuns = None,
     only: s.Only = None,
     dry_run: s.DryRun = False,
     prices: s.Prices = None,
-    replicates: a.Replicates = 10_000,
-    figures: w.Figures = True,
+    replicates: o.Replicates = 10_000,
+    figures: o.Figures = True,
     on: s.On = None,
     workers: s.Workers = None,
     yes: s.Yes = False,
     unsafe_exec: s.UnsafeExec = False,
-    json: w.Json = False,
+    json: o.Json = False,
 ) -> None:
     """Sample or report a study."""
     study = read_study(file)

@@ -10,9 +10,7 @@ from typing import Annotated
 
 import typer
 
-from keff.cli import _options as a
-from keff.cli import _options as r
-from keff.cli import _options as w
+from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._groups import LogOptions
 from keff.cli._options import grouped
@@ -34,17 +32,17 @@ class Forms(StrEnum):
 
 @grouped(without=("columns", "branches", "format"))
 def command(
-    paths: r.Paths,
+    paths: o.Paths,
     form: Annotated[
         Forms, typer.Option("--format", metavar="latex|markdown|csv", help="How tables are written.")
     ] = Forms.markdown,
-    out: w.TablesOut = None,
-    pool: r.Pool = False,
+    out: o.TablesOut = None,
+    pool: o.Pool = False,
     *,
     log: LogOptions,
-    replicates: a.Replicates = 10_000,
-    seed: a.AnalysisSeed = 0,
-    json: w.Json = False,
+    replicates: o.Replicates = 10_000,
+    seed: o.AnalysisSeed = 0,
+    json: o.Json = False,
 ) -> None:
     """Write the tables."""
     opening = log.opening()
