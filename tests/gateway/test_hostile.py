@@ -23,7 +23,7 @@ from gateway_rig import QUESTION, gateway, make_plan
 from keff.errors import PlanError
 from keff.gateway.options import Options
 from keff.gateway.vote.extraction import reader_of
-from keff.gateway.vote.plan_defaults import terms_of
+from keff.gateway.vote.request_policy import terms_of
 from keff.sampling.cost import Price
 from keff.sampling.manifest import Config
 from raw_server import answer, given, http, raw_server

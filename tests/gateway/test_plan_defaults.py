@@ -11,7 +11,7 @@ import pytest
 
 from fault_server import Script
 from gateway_rig import ENGINE, QUESTION, SAMPLING, Rig, make_plan
-from keff.gateway.vote.plan_defaults import terms_of
+from keff.gateway.vote.request_policy import terms_of
 from keff.plan import Plan
 
 

@@ -14,8 +14,7 @@ from gateway_rig import QUESTION, make_plan
 from how_many import examples
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.request import read_ask
-from keff.gateway.vote.plan_defaults import terms_of
-from keff.gateway.vote.request_policy import Maker, policy_of_plan
+from keff.gateway.vote.request_policy import Maker, policy_of_plan, terms_of
 
 MAKER = Maker()
 GOOD: dict[str, Any] = {"model": "stub", "messages": QUESTION}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from keff.errors import LogError
-from keff.gateway.vote.plan_defaults import terms_of
+from keff.gateway.vote.request_policy import terms_of
 from keff.logs.parts.inspect_log import header
 from keff.logs.parts.values import inner, number_or_none
 from keff.plan import Plan

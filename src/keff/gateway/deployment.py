@@ -17,21 +17,18 @@ from keff.gateway.accounts.metering import PriceList
 from keff.gateway.http.security import check_exposure
 from keff.gateway.options import Options
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import OwnBooks, VoteLedger, VoteLog
+from keff.gateway.traffic.ledger import OwnBooks, Shadows, VoteLedger, VoteLog
 from keff.gateway.traffic.live import Numbers, TrafficTerms, Views
-from keff.gateway.traffic.metrics import series
+from keff.gateway.traffic.metrics import Tracer, series
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, saved_profile
 from keff.gateway.traffic.savings import Baseline, GatewayChange
-from keff.gateway.traffic.spans import Tracer
 from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic, first_draw
 from keff.gateway.upstream.answer import Address
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import ServedBranches, Site, board_of
 from keff.gateway.vote.extraction import check_rated, reader_of
 from keff.gateway.vote.kinds import KindReader
-from keff.gateway.vote.plan_defaults import PlanTerms, terms_of
-from keff.gateway.vote.request_policy import Maker, policy_of_plan
-from keff.gateway.vote.shadows import Shadows
+from keff.gateway.vote.request_policy import Maker, PlanTerms, policy_of_plan, terms_of
 from keff.plan import Plan
 from keff.plugins import missing_extra
 from keff.policy import Policy

@@ -24,11 +24,10 @@ from keff.gateway.http.reply import (
 )
 from keff.gateway.http.request import Ask
 from keff.gateway.options import Options
-from keff.gateway.traffic.ledger import Voted, VoteLedger, VoteLog
+from keff.gateway.traffic.ledger import Shadows, Voted, VoteLedger, VoteLog
 from keff.gateway.traffic.live import States
-from keff.gateway.traffic.metrics import Metrics
+from keff.gateway.traffic.metrics import Metrics, Tracer
 from keff.gateway.traffic.savings import Baseline
-from keff.gateway.traffic.spans import Tracer
 from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches, shown_path
@@ -47,9 +46,7 @@ from keff.gateway.vote.extraction import (
 from keff.gateway.vote.job import RequestJob, called
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.vote.outcome import Drawn, Outcome
-from keff.gateway.vote.plan_defaults import PlanTerms
-from keff.gateway.vote.request_policy import Maker
-from keff.gateway.vote.shadows import Shadows
+from keff.gateway.vote.request_policy import Maker, PlanTerms
 from keff.gateway.vote.vote import Rules, Vote
 from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from keff.gateway.accounts.accounts import Account, Reservation
 from keff.gateway.http.errors import Gone, Problem
-from keff.gateway.traffic.spans import TraceSpan
+from keff.gateway.traffic.metrics import TraceSpan
 from keff.gateway.vote.job import RequestJob
 
 # Where a connection scope says whose key was shown.

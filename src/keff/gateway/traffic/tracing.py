@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from keff.gateway.traffic.spans import Fact, Tracer, TraceSpan
+from keff.gateway.traffic.metrics import Fact, Tracer, TraceSpan
 
 PROPAGATOR = TraceContextTextMapPropagator()
 

@@ -17,7 +17,7 @@ from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.upstream.answer import Address, ClientHeaders, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.vote.outcome import Drawn, Outcome
-from keff.gateway.vote.plan_defaults import SYSTEM_ROLES
+from keff.gateway.vote.request_policy import SYSTEM_ROLES
 from keff.narrow import is_array
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix

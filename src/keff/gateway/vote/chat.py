@@ -18,7 +18,7 @@ from keff.gateway.http.request import Ask, read_ask, read_response_ask
 from keff.gateway.http.security import Guard, read_body
 from keff.gateway.http.stream import response_events, response_failure
 from keff.gateway.service import Service
-from keff.gateway.traffic.spans import Fact
+from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream import pass_through
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob

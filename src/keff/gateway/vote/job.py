@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from keff.gateway.accounts.billing import RequestSpending
 from keff.gateway.http.request import Ask
+from keff.gateway.traffic.metrics import Fact, TraceSpan
 from keff.gateway.traffic.savings import Baseline, Spent, longest_of
-from keff.gateway.traffic.spans import Fact, TraceSpan
 from keff.gateway.upstream.answer import NOBODY, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger

@@ -1,4 +1,4 @@
-"""Which policy answers a request: the plan's, or the one that the request asks for within its limit."""
+"""What answers a request: the terms and the policy of the plan, or what the request asks for."""
 
 from __future__ import annotations
 
@@ -7,15 +7,213 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cache
+from typing import cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from keff import plugins
 from keff.errors import PlanError, PolicyError, unknown
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.request import Wish
+from keff.narrow import fields
+from keff.plan import Plan
 from keff.policy import Branching, Policy, PolicyWarning, parse_policy
 from keff.policy.spec import PolicySpec
+from keff.protocol.server import effort_thinking, template_thinking
+from keff.protocol.values import Object
+from keff.sampling.manifest import Config
 from keff.stats.voting.calibration import Calibration
+
+LENGTHS = ("max_tokens", "max_completion_tokens")
+SYSTEM_ROLES = ("system", "developer")
+THINKING = ("reasoning_effort", "chat_template_kwargs", "thinking")
+# Fields that change paths, with the values that do nothing.
+NEUTRAL: dict[str, tuple[object, ...]] = {
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+    "min_p": (0,),
+    "top_k": (0, -1),
+    "logit_bias": ({},),
+    "tools": ([],),
+    "response_format": ({"type": "text"},),
+}
+
+# Fields of an upstream call that the gateway decides itself.
+OURS = frozenset({"messages", "n", "seed", "stream", "stream_options", "keff"})
+
+# What an engine of keff says beyond the sampling of a plan, where a server's own default differs.
+ENGINE_FIELDS: dict[str, Object] = {"llamacpp": {"top_k": 0, "min_p": 0.0}}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTerms:
+    """What a plan says of the requests that it was measured on.
+
+    ``known`` is False for a plan from a log that does not say: then nothing is compared. ``upstream`` is the
+    model's name there, ``names`` all names by which it may be asked for. ``fields`` are put into a request
+    that states none of their kind.
+    """
+
+    known: bool = False
+    upstream: str | None = None
+    names: frozenset[str] = frozenset()
+    system: str | None = None
+    fields: Mapping[str, object] = field(default_factory=Object)
+    length: int | None = None
+    length_field: str = "max_tokens"
+
+    def apply(self, body: Object) -> list[str]:
+        """Fill in a request's body, and return the names of what it states differently."""
+        different = self._model(body)
+        if self.known:
+            different += self._system(body) + self._length(body) + self._fields(body)
+        return different
+
+    def _model(self, body: Object) -> list[str]:
+        asked = body.get("model")
+        if asked in (None, "", "keff") or asked in self.names:
+            if self.upstream is not None:
+                body["model"] = self.upstream
+            return []
+        return ["model"] if self.names else []
+
+    def _system(self, body: Object) -> list[str]:
+        messages = cast("list[Object]", body["messages"])
+        stated = [message.get("content") for message in messages if message["role"] in SYSTEM_ROLES]
+        if stated:
+            return [] if stated == [self.system] else ["system"]
+        if self.system is not None:
+            body["messages"] = [{"role": "system", "content": self.system}, *messages]
+        return []
+
+    def _length(self, body: Object) -> list[str]:
+        stated = [body[name] for name in LENGTHS if body.get(name) is not None]
+        if stated:
+            return [] if all(value == self.length for value in stated) else ["max_tokens"]
+        if self.length is not None:
+            body[self.length_field] = self.length
+        return []
+
+    def _fields(self, body: Object) -> list[str]:
+        different: list[str] = []
+        for name, value in self.fields.items():
+            stated = body.get(name)
+            if stated is None:
+                body[name] = value
+            elif not _same(stated, value):
+                different.append(name)
+        for name, harmless in NEUTRAL.items():
+            if name not in self.fields and body.get(name) is not None and body[name] not in harmless:
+                different.append(name)
+        if "stop" not in self.fields and body.get("stop"):
+            different.append("stop")
+        return different + [
+            name for name in THINKING if name not in self.fields and body.get(name) is not None
+        ]
+
+
+def _same(stated: object, value: object) -> bool:
+    if isinstance(value, list) and isinstance(stated, str):
+        return value == [stated]
+    return stated == value
+
+
+class _Sampling(BaseModel):
+    """What a gateway reads of a plan's sampling; the rest is ignored."""
+
+    model_config = ConfigDict(strict=True)
+
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    stop: list[str] = Field(default_factory=list[str])
+    thinking: int | None = Field(default=None, ge=0)
+
+
+class _Engine(BaseModel):
+    """What a gateway reads of a plan's engine."""
+
+    model_config = ConfigDict(strict=True)
+
+    engine: str | None = None
+    model: str | None = None
+    thinking: str | None = None
+    extra_body: dict[str, JsonValue] | None = None
+    omit: list[str] | None = None
+
+
+class _Measured(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    engine: _Engine = _Engine()
+    sampling: _Sampling = _Sampling()
+    system: str | None = None
+
+
+def _measured(plan: Plan) -> _Measured:
+    """Read what a plan was measured on.
+
+    Raises PlanError for one that was changed by hand or cannot be served.
+    """
+    config = plan.config or {}
+    if plan.fingerprint is not None and _fingerprint(config) != plan.fingerprint:
+        raise PlanError("the plan's configuration is not the one of its fingerprint: make the plan again")
+    parts = {name: config[name] for name in ("engine", "sampling") if name in config}
+    system = fields(fields(plan.task).get("options")).get("system")
+    try:
+        measured = _Measured.model_validate({**parts, "system": system})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise PlanError(f"the plan cannot be served: {where}: {first['msg']}") from None
+    decided = sorted(OURS & (measured.engine.extra_body or {}).keys())
+    if decided:
+        raise PlanError(
+            f"the plan cannot be served: its extra_body sets {decided[0]}, which a gateway decides"
+        )
+    return measured
+
+
+def _fingerprint(config: Object) -> str | None:
+    try:
+        return Config.model_validate(config).fingerprint
+    except ValidationError:
+        return None
+
+
+def terms_of(plan: Plan, model: str | None = None) -> PlanTerms:
+    """Return the terms of a plan; ``model`` is the model's name upstream (default: the plan's own).
+
+    Raises PlanError for a plan that was changed by hand, or that holds what no request can.
+    """
+    if plan.config is None:
+        return PlanTerms(upstream=model, names=frozenset({model} if model else ()))
+    measured = _measured(plan)
+    engine, sampling = measured.engine, measured.sampling
+    alias = engine.model.removesuffix(".gguf") if engine.model else None
+    omit = set(engine.omit or ())
+    return PlanTerms(
+        known=True,
+        upstream=model or alias,
+        names=frozenset(name for name in (model, engine.model, alias) if name),
+        system=measured.system,
+        fields={name: value for name, value in _stated(engine, sampling).items() if name not in omit},
+        length=sampling.max_tokens if "max_tokens" not in omit else None,
+        length_field="max_completion_tokens" if engine.thinking == "effort" else "max_tokens",
+    )
+
+
+def _stated(engine: _Engine, sampling: _Sampling) -> Object:
+    given = {"temperature": sampling.temperature, "top_p": sampling.top_p, "stop": sampling.stop or None}
+    stated: Object = {name: value for name, value in given.items() if value is not None}
+    think = effort_thinking if engine.thinking == "effort" else template_thinking
+    stated |= think(sampling.thinking)
+    stated |= ENGINE_FIELDS.get(str(engine.engine), {})
+    return stated | (engine.extra_body or {})
+
 
 # What a view in a gateway carries; ``branches`` too where the plan has them.
 SERVABLE = frozenset({"answers", "confidence"})
