@@ -108,8 +108,15 @@ def test_an_error_that_cannot_pass_stops_at_once_and_records_nothing(tmp_path: P
 
 def test_a_cancelled_run_keeps_what_was_received(tmp_path: Path) -> None:
     async def interrupt() -> None:
-        work = asyncio.ensure_future(execute(job(tmp_path, n=20, engine={"latency": 0.02}, concurrency=3)))
-        await asyncio.sleep(0.15)
+        received = asyncio.Event()
+        one = job(tmp_path, n=20, engine={"latency": 0.02}, concurrency=3)
+
+        def told(progress: Progress) -> None:
+            if progress.done:
+                received.set()
+
+        work = asyncio.ensure_future(execute(one, told))
+        await received.wait()
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work

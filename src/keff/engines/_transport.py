@@ -27,6 +27,7 @@ CONNECT = 2.5
 
 # Listing models is a small request: a server that takes longer is not ready.
 LIST_SECONDS = 30.0
+MODELS, CHAT = "models", "chat/completions"
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 
 
@@ -70,6 +71,8 @@ class Transport:
         self._address = address
         self._mask = Mask([address.key])
         self._trusted = httpx2.create_ssl_context()
+        # Taken apart once: it would be for every request.
+        self._urls = {path: httpx2.URL(f"{address.url.rstrip('/')}/{path}") for path in (MODELS, CHAT)}
         self._clients: list[httpx2.AsyncClient] = []
         self._idle: list[httpx2.AsyncClient] = []
 
@@ -83,7 +86,6 @@ class Transport:
             return self._idle.pop()
         address = self._address
         client = httpx2.AsyncClient(
-            base_url=address.url,
             headers={
                 "Authorization": f"Bearer {address.key or 'none'}",
                 "User-Agent": f"keff/{version('keff')}",
@@ -103,7 +105,7 @@ class Transport:
         Raises EngineError, not transient, when the server cannot be reached or refuses the key.
         """
         try:
-            async with self._answer("GET", "models", None, LIST_SECONDS) as response:
+            async with self._answer("GET", MODELS, None, LIST_SECONDS) as response:
                 raw = await self._whole(response)
             listed = entries(fields(decoded(raw)).get("data"))
         except _RefusedError as error:
@@ -155,7 +157,7 @@ class Transport:
         while True:
             tries += 1
             try:
-                async with self._answer("POST", "chat/completions", body, self._address.timeout) as response:
+                async with self._answer("POST", CHAT, body, self._address.timeout) as response:
                     if streamed and "event-stream" in response.headers.get("content-type", ""):
                         return await self._streamed(response)
                     return fields(decoded(await self._whole(response)))
@@ -181,7 +183,7 @@ class Transport:
         try:
             async with asyncio.timeout(seconds):
                 headers = {"content-type": "application/json"} if body is not None else None
-                async with client.stream(method, path, content=body, headers=headers) as response:
+                async with client.stream(method, self._urls[path], content=body, headers=headers) as response:
                     if response.status_code >= 300:
                         raw = await self._whole(response)
                         raise _RefusedError(
