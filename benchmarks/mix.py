@@ -210,9 +210,9 @@ def _pilot(
     rest = np.setdiff1d(np.arange(group.n), drawn)
     accuracy = np.array([whole[plan.spec].accuracy[rest] for plan in shown.plans], np.float64)
     paid = np.array([whole[plan.spec].cost[rest].mean(dtype=np.float64) for plan in shown.plans])
-    best = int(np.argmax(np.where(shown.single, shown.mean_accuracy, -1)))
-    error = (accuracy - accuracy[best]).std(axis=1) / np.sqrt(len(rest))
     ids = np.unique(part.clusters, return_inverse=True)[1]
+    best = choose(shown, ids, MixAim()).best
+    error = (accuracy - accuracy[best]).std(axis=1) / np.sqrt(len(rest))
     on_all, in_full = (
         np.array([[getattr(whole[plan.spec], name)[rows].mean(dtype=np.float64) for plan in shown.plans]
                   for name in ("accuracy", "cost")])

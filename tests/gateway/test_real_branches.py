@@ -15,7 +15,7 @@ from keff.policy import parse_policy
 
 pytestmark = pytest.mark.integration
 
-TOKENS = 10
+TOKENS = 5
 PROMPTS = {
     "terse": "Answer with a number only.",
     "adding": "You add numbers. Reply with: The answer is <number>.",
