@@ -33,14 +33,18 @@ def test_the_demo_ends_in_a_decision_that_its_plan_holds(
     monkeypatch.setattr("keff.engines.llamacpp._cores", lambda: 1)
     assert smollm2.exists()
     run = tmp_path / "demo-run"
-    done = keff("demo", "--run", run)
+    log = tmp_path / "answers.csv"
+    log.write_text("id,answer,gold_answer\n" + "".join(f"q{i // 4},{i % 3},1\n" for i in range(80)))
+    done = keff("demo", log, "--run", run)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^(Vote|Ask once): ", done.stdout, re.MULTILINE), done.stdout
-    assert Plan.read(run / "plan.json").policy in done.stdout
+    here = done.stdout.partition(str(log))[0]
+    assert re.search(r"^(Vote|Ask once): ", here, re.MULTILINE), done.stdout
+    assert Plan.read(run / "plan.json").policy in here
     told = done.stderr.splitlines()
     assert sum(" per question." in line and "keeps" in line for line in told) == 5
     (decision,) = [line for line in told if line.startswith("Decision: ")]
-    assert decision.removeprefix("Decision: ") == done.stdout.splitlines()[0]
+    assert decision.removeprefix("Decision: ") in here.splitlines()
+    assert told[told.index(decision) + 1].startswith(f"For {log}: ")
 
 
 @pytest.mark.slow
@@ -86,6 +90,13 @@ def test_rounds_go_on_until_it_is_decided_and_keep_what_is_there(
     assert record.ballot.votes.n == 2 and estimates.decision.verdict not in SETTLED
     monkeypatch.setattr(demo, "PATIENCE", 0.0)
     assert decided(few, 3)[0].ballot.votes.n == 2
+
+
+def test_a_log_that_cannot_be_read_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    log = tmp_path / "odd.csv"
+    log.write_text("q,guess\n1,a\n")
+    done = keff("demo", log, "--run", tmp_path / "run")
+    assert done.returncode == 2 and "--columns" in done.stderr and not (tmp_path / "run").exists()
 
 
 def test_a_run_is_read_as_each_of_its_questions_was(tmp_path: Path) -> None:

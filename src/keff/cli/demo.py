@@ -9,6 +9,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from keff.analysis.atlas import AtlasEntry
 from keff.analysis.decision import Aim
@@ -84,6 +87,9 @@ def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
 
 
 def command(
+    log: Annotated[
+        Path | None, typer.Argument(metavar="LOG", help="Your own log: its decision comes last.")
+    ] = None,
     run: s.RunFolder = Path("demo-run"),
     n: s.N = 128,
     k: s.K = 8,
@@ -94,10 +100,11 @@ def command(
     """Sample SmolLM2-135M-Instruct on this machine until it is decided whether votes pay.
 
     Asks at most --n questions, and writes plan.json and report.html into the run. The same command goes on
-    where it stopped.
+    where it stopped. With LOG it ends in the decision for that log.
     """
+    own = [(mine, analyze(mine, Settings())) for mine in map(open_record, filter(None, [log]))]
     if not run.exists():
-        _say(
+        note(
             f"Asking SmolLM2-135M-Instruct questions {k} times each, on this machine, until it is decided "
             "whether votes pay: a minute or two on two cores, three at most."
         )
@@ -113,20 +120,18 @@ def command(
     )
     record, estimates = decided(wishes, n)
     make_plan(record, estimates).write(run / "plan.json")
-    show([(record, estimates)], json=json)
+    show([(record, estimates), *own], json=json)
     if not json:
-        _say("\nBeside it, recorded generations of larger models (the atlas in the documentation has 60):")
+        note("\nBeside it, recorded generations of larger models (the atlas in the documentation has 60):")
         for line in beside():
-            _say(f"  {line}")
+            note(f"  {line}")
     page = run / "report.html"
     if write_report_if_possible([(record, estimates)], page):
-        _say(f"\n{page} has the curve and every path: open it in a browser.")
-    _say(f"\nDecision: {first_sentence(estimates.decision)}")
+        note(f"\n{page} has the curve and every path: open it in a browser.")
+    note(f"\nDecision: {first_sentence(estimates.decision)}")
+    for mine, found in own:
+        note(f"For {mine.path}: {first_sentence(found.decision)}")
     if estimates.decision.verdict not in SETTLED and record.ballot.votes.n < n:
-        _say(f"keff demo --run {run} asks more questions, beside those that are there.")
-    _say(f"keff serve --plan {run / 'plan.json'} --upstream URL deploys it.")
-    _say("keff analyze answers.csv says the same of your log, keff pilot questions.jsonl of your model.")
-
-
-def _say(line: str) -> None:
-    note(line)
+        note(f"keff demo --run {run} asks more questions, beside those that are there.")
+    note(f"keff serve --plan {run / 'plan.json'} --upstream URL deploys it.")
+    note("keff analyze answers.csv says the same of your log, keff pilot questions.jsonl of your model.")
