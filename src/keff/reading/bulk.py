@@ -342,4 +342,5 @@ def _questions(read: Callable[[int], Question], rows: IntArray, trim: int | None
 
 
 def _named(keys: Coded, row: int) -> tuple[str | None, ...]:
-    return tuple(None if code < 0 else keys.names[int(code)] for code in keys.codes[row])
+    codes: list[int] = keys.codes[row].tolist()
+    return tuple(None if code < 0 else keys.names[code] for code in codes)

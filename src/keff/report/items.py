@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NotRequired, TypeAlias, TypedDict
 
@@ -96,28 +96,31 @@ def items_payload(record: Record, limits: ByteLimits) -> QuestionTable:
 
 def _shown(record: Record, limit: int) -> list[Row]:
     """Return all rows where they fit; else half of the bytes for the most contested, half for a sample."""
-    n = record.ballot.votes.n
+    n, rows = record.ballot.votes.n, dict[int, Row]()
     if n <= limit // LEAST:
-        rows = [_row(record, index) for index in range(n)]
-        if sum(len(embed(row)) for row in rows) <= limit:
-            return rows
+        rows = {index: _row(record, index) for index in range(n)}
+        if sum(len(embed(row)) for row in rows.values()) <= limit:
+            return list(rows.values())
     most = limit // LEAST if n < LARGE_RECORD else READ_AGAIN
     order = np.random.default_rng(0).permutation(n)
     contested = order[np.argsort(_leads(record.ballot.votes)[order], kind="stable")][:most]
-    chosen = dict(_while_they_fit(record, contested.tolist(), limit // 2))
+    chosen = dict(_while_they_fit(record, contested.tolist(), limit // 2, rows))
     others = [index for index in order[: most + len(chosen)].tolist() if index not in chosen]
-    return [*chosen.values(), *dict(_while_they_fit(record, others, limit - limit // 2)).values()]
+    return [*chosen.values(), *dict(_while_they_fit(record, others, limit - limit // 2, rows)).values()]
 
 
 # Of a record with so many questions, so many for each half of the table are read again, in the file's order.
 LARGE_RECORD, READ_AGAIN = 2**20, 500
 
 
-def _while_they_fit(record: Record, indices: Sequence[int], limit: int) -> Iterator[tuple[int, Row]]:
-    large = record.ballot.votes.n >= LARGE_RECORD
-    read = {index: _row(record, index) for index in sorted(indices)} if large else {}
+def _while_they_fit(
+    record: Record, indices: Sequence[int], limit: int, rows: Mapping[int, Row]
+) -> Iterator[tuple[int, Row]]:
+    """Yield rows with their places; ``rows`` are those that were made already."""
+    if record.ballot.votes.n >= LARGE_RECORD:
+        rows = {index: _row(record, index) for index in sorted(indices)}
     for index in indices:
-        row = read[index] if large else _row(record, index)
+        row = rows.get(index) or _row(record, index)
         limit -= len(embed(row))
         if limit < 0:
             return
