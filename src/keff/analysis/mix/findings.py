@@ -256,9 +256,6 @@ class MixFindings(Finding):
         title = f"{len(self.branches)} branches on {self.n} shared questions; correlation of two paths, c"
         yield "\n" + text_table(head, body, width, title)
         yield f"\n{self.ceiling_line}"
-        from_worth: dict[str, str] = {}
-        for line in self.by_worth:
-            from_worth.setdefault(line.plan.policy, self.amount(line.worth))
         held = {plan.policy: plan for plan in (*self.frontier, *(line.plan for line in self.by_worth))}
         taken = self.advice.plan.policy
         plans = [
@@ -266,7 +263,7 @@ class MixFindings(Finding):
                 plan.policy + ("  <- recommended" if plan.policy == taken else ""),
                 plan.accuracy.percent(),
                 short(plan.cost.value),
-                from_worth.get(plan.policy, ""),
+                ", ".join(self.amount(at.worth) for at in self.by_worth if at.plan.policy == plan.policy),
             )
             for plan in sorted(held.values(), key=lambda plan: plan.cost.value)
         ]
