@@ -191,7 +191,7 @@ class Fits:
         """Return the interval of the majority of ``k`` paths, whose fitted ``values`` [m] are given.
 
         Each is spread by the law's own error, normal on the logit scale with a standard deviation of
-        ``stats.learned.LAW_SD`` for each unit of 1 - 2/k: one and two paths fix the accuracy alone.
+        ``stats.models.learned.LAW_SD`` for each unit of 1 - 2/k: one and two paths fix the accuracy alone.
         """
         spread = LAW_SD * max(1 - 2 / k, 0.0)
         # The logit of a certain majority is infinite.

@@ -154,7 +154,7 @@ def predict_plurality(votes: Votes, ks: Sequence[int], level: float = 0.95) -> t
 
     Intervals are for the items' population at ``level``: the standard error of the whole by cluster bootstrap
     (300 resamples, fixed seed), widened by what left-out workloads erred beyond it, a standard deviation
-    proportional to 1/K0 - 1/k (``stats.learned``). Student's t for the gains, Wilson's form for the level.
+    proportional to 1/K0 - 1/k (``models.learned``). Student's t for the gains, Wilson's form for the level.
     ``sign_known`` is False where the curve turned within the pilot, and where the line has the larger weight
     and the 95% interval of its slope holds zero. Deterministic. Raises ValueError without answers or gold
     labels, for fewer than two items or paths, and for k < 1.
