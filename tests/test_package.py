@@ -45,6 +45,9 @@ for name in {absent!r}:
 import keff
 
 print(keff.analyze({log!r}).n, keff.noise({log!r}).k)
+sys.argv = ["keff", "sample", "starter", "--engine", "fake", "--n", "2", "--run", {run!r}]
+from keff.cli import main
+main()
 """
 
 
@@ -52,6 +55,9 @@ def test_a_log_is_analysed_where_modules_of_posix_are_absent(tmp_path: Path) -> 
     """Windows has none of them; sampling and the sandbox need them, analysing a log does not."""
     log = tmp_path / "answers.csv"
     log.write_text("id,answer,gold_answer\n" + "".join(f"q{i // 4},{i % 3},1\n" for i in range(80)))
-    code = WITHOUT.format(absent=("fcntl", "resource", "termios", "pwd", "grp", "pty"), log=str(log))
+    code = WITHOUT.format(
+        absent=("fcntl", "resource", "termios", "pwd", "grp", "pty"), log=str(log), run=str(tmp_path / "r")
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["20", "4"], done.stderr
+    assert done.returncode == 1 and "paths are drawn on Linux or macOS" in done.stderr.splitlines()[-1]

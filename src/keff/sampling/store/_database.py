@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Generator
@@ -115,6 +114,13 @@ def _counted(file: File, how: str) -> tuple[sqlite3.Connection, int]:
 
 
 def take_lock(folder: File) -> int:
+    try:
+        import fcntl
+    except ImportError:
+        line = (
+            "paths are drawn on Linux or macOS, whose locks keep a run whole; what is there can be read here"
+        )
+        raise StoreError(f"{folder}: {line}") from None
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
