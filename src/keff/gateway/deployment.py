@@ -26,8 +26,9 @@ from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic, first_dr
 from keff.gateway.upstream.answer import Address
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import ServedBranches, Site, board_of
-from keff.gateway.vote.extraction import check_rated, reader_of
+from keff.gateway.vote.extraction import reader_of
 from keff.gateway.vote.kinds import KindReader
+from keff.gateway.vote.outcome import check_rated
 from keff.gateway.vote.request_policy import Maker, PlanTerms, policy_of_plan, terms_of
 from keff.plan import Plan
 from keff.plugins import missing_extra

@@ -38,14 +38,11 @@ from keff.gateway.vote.extraction import (
     ReadingThreads,
     labelled,
     lacking,
-    ratings,
     reader_asked,
-    reads_logprobs,
-    reads_verifier,
 )
 from keff.gateway.vote.job import RequestJob, called
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
-from keff.gateway.vote.outcome import Drawn, Outcome
+from keff.gateway.vote.outcome import Drawn, Outcome, ratings, reads_logprobs, reads_verifier
 from keff.gateway.vote.request_policy import Maker, PlanTerms
 from keff.gateway.vote.vote import Rules, Vote
 from keff.narrow import entries, fields
