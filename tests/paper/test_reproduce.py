@@ -12,7 +12,6 @@ import pytest
 
 from keff.errors import LogError
 from keff.paper import claims
-from keff.paper import claims as paper_text
 from keff.paper import records as published
 from keff.paper.reproduce import Reproducing, Reproduction, reproduce, workers
 from keff.paper.reproduce import write as write_results
@@ -54,7 +53,7 @@ def test_all_tables_and_figures_come_out_and_the_truth_comes_back(
     assert found.problems == []
     assert len(found.missing) == 33 + 1
     assert (found.headline["cells"], len(found.tables["table3"])) == (24, 12)
-    for row, name in zip(found.tables["table4"], (series.name for series in records.SERIES), strict=True):
+    for row, name in zip(found.tables["table4"], (series.name for series in published.SERIES), strict=True):
         assert row["c_corrected"] == pytest.approx(TRUTHS[name].c, abs=0.16)
     assert found.headline["reasoning"]["truncated"] == pytest.approx(0.02 * 0.07, abs=0.002)
     held = {(one.row, one.column) for one in found.checks if one.table == "text"}
@@ -91,9 +90,9 @@ def test_every_figure_is_drawn_with_the_same_bytes(found: Reproduction, tmp_path
 def test_several_processes_give_the_same_bytes(records: Path, tmp_path: Path) -> None:
     some = tmp_path / "some"
     for file in (
-        records.SERIES[4].file,
-        records.matrix_file("qwen7b", "_arc"),
-        records.matrix_file("llama8b", "_qa"),
+        published.SERIES[4].file,
+        published.matrix_file("qwen7b", "_arc"),
+        published.matrix_file("llama8b", "_qa"),
     ):
         (some / file).parent.mkdir(parents=True, exist_ok=True)
         (some / file).write_bytes((records / file).read_bytes())
@@ -104,7 +103,7 @@ def test_several_processes_give_the_same_bytes(records: Path, tmp_path: Path) ->
 
 
 def test_one_file_is_enough_and_the_rest_is_listed(records: Path, tmp_path: Path) -> None:
-    series = records.SERIES[4]
+    series = published.SERIES[4]
     target = tmp_path / series.file
     target.parent.mkdir(parents=True)
     target.write_bytes((records / series.file).read_bytes())
@@ -121,7 +120,7 @@ def test_nothing_usable_is_an_error_that_says_what_was_wanted(tmp_path: Path) ->
 
 
 def test_all_problems_are_listed_at_once(records: Path, tmp_path: Path) -> None:
-    good, bad, wrong = records.SERIES[0], records.SERIES[1], records.SERIES[2]
+    good, bad, wrong = published.SERIES[0], published.SERIES[1], published.SERIES[2]
     (tmp_path / "sc_records").mkdir()
     (tmp_path / good.file).write_bytes((records / good.file).read_bytes())
     lines = (records / bad.file).read_text().splitlines()
@@ -163,7 +162,7 @@ def test_the_printed_tables_are_whole() -> None:
 
 
 def test_a_torn_last_line_costs_one_question_only(records: Path, tmp_path: Path) -> None:
-    series = records.SERIES[0]
+    series = published.SERIES[0]
     (tmp_path / "sc_records").mkdir()
     (tmp_path / series.file).write_bytes((records / series.file).read_bytes()[:-50])
     found = reproduce(tmp_path, QUICK)
@@ -172,7 +171,7 @@ def test_a_torn_last_line_costs_one_question_only(records: Path, tmp_path: Path)
 
 
 def test_records_in_which_no_path_is_right_are_reported(records: Path, tmp_path: Path) -> None:
-    series = records.SERIES[0]
+    series = published.SERIES[0]
     (tmp_path / "sc_records").mkdir()
     text = (records / series.file).read_text().replace('"gold_answer": "18"', '"gold_answer": "0"')
     (tmp_path / series.file).write_text(text)
@@ -193,7 +192,7 @@ def test_an_interruption_begins_no_work_that_waits(tmp_path: Path) -> None:
 
 def test_a_plurality_is_never_below_the_majority_of_the_same_paths(records: Path, tmp_path: Path) -> None:
     """Cut paths count as wrong and have no vote: one way for both. A tenth of all paths is cut here."""
-    series = records.SERIES[0]
+    series = published.SERIES[0]
     source = (records / series.file).read_text("utf-8").splitlines()
     rng = np.random.default_rng(1)
     lines = []
@@ -209,13 +208,13 @@ def test_a_plurality_is_never_below_the_majority_of_the_same_paths(records: Path
 
 
 def test_the_reference_file_is_held_against_the_records(records: Path, tmp_path: Path) -> None:
-    series = records.SERIES[0]
+    series = published.SERIES[0]
     file = tmp_path / series.file
     file.parent.mkdir(parents=True)
     file.write_bytes((records / series.file).read_bytes())
     found = reproduce(tmp_path, QUICK)
     rows = {row["k"]: row for row in found.tables["table1"]}
-    reference = tmp_path / records.REFERENCE
+    reference = tmp_path / published.REFERENCE
     reference.parent.mkdir()
     lines = ["model,task,K,c_hat,K_eff,colour", f"qwen7b,gsm8k,8,{rows[8]['c']!r},{rows[8]['k_eff']:.2f},red"]
     lines += [f"qwen7b,gsm8k,4,{rows[4]['c'] + 0.01:.3f},,", "other,gsm8k,4,0.5,,", "qwen7b,gsm8k,16,x,,"]
@@ -247,12 +246,10 @@ def test_ranges_of_the_text_are_those_of_the_papers_own_table() -> None:
         }
         for star in stars
     ]
-    headline = paper_text.from_saturation({"table4": rows}, {}) | {
-        "mann_whitney": {"share_below_0.001": 0.98}
-    }
+    headline = claims.from_saturation({"table4": rows}, {}) | {"mann_whitney": {"share_below_0.001": 0.98}}
     checks = {(c.row, c.column): c.agrees for c in claims.check_headline(headline)}
     right = {name: agrees for name, agrees in checks.items() if "retained" not in name[1]}
     assert right.pop(("mann_whitney", "share_below_0.001")) is False
     assert all(right.values())
     assert len(right) == 7
-    assert paper_text.from_saturation({"table4": rows[:4]}, {}) == {}
+    assert claims.from_saturation({"table4": rows[:4]}, {}) == {}

@@ -66,8 +66,8 @@ def only_compiled() -> None:
 def as_given(parameter: Any) -> Any:
     """Return a parameter of the command line that takes texts, paths and defaults without pydantic.
 
-    typer imports it to convert each of them, a sixth of the start; numbers that are given still go
-    through it.
+    typer imports it to convert each of them, a sixth of the start; numbers that are given, also in a file,
+    still go through it, which knows their bounds.
     """
     if "process_value" in vars(parameter):
         return parameter
@@ -81,7 +81,7 @@ def as_given(parameter: Any) -> Any:
             value = Path(value)
         elif value and kind == list[Path] and not isinstance(value, str):
             value = list(map(Path, value))
-        elif kind is None or type(value) is not kind:
+        elif kind is not str and value is not parameter.default:
             return convert(ctx, value)
         return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
 
