@@ -1,13 +1,10 @@
-"""The jobs of a study, how far it is, what the rest takes, and writing what was reproduced into a folder."""
+"""The jobs of a study, how far it is, and what the rest takes."""
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,8 +18,6 @@ from keff.cli._preflight import is_paid
 from keff.cli._sampling import Wishes, load_task
 from keff.engine import Engine
 from keff.errors import KeffError, UsageError
-from keff.paper.reproduce import Reproduction, write
-from keff.plugins import missing_extra
 from keff.policy import parse_policy
 from keff.records import Item, Sampling
 from keff.sampling.cells import CellState, settings, state
@@ -33,31 +28,6 @@ from keff.sampling.orders import Order
 from keff.sampling.rates import read_rates
 from keff.task import Task, select
 from keff.usercode import UNSAFE, without_code
-
-Draw = Callable[[Reproduction, Path], list[Path]]
-
-
-@contextmanager
-def drawing(*, figures: bool) -> Generator[Draw]:
-    """Start what draws, while others compute; raises PluginError that says what to install."""
-    if not figures:
-        yield lambda _reproduction, _out: []
-        return
-    try:
-        drawings: Any = importlib.import_module("keff.paper.drawings")
-    except ImportError as error:
-        raise missing_extra(error, "drawing figures (or give --no-figures)") from error
-    with drawings.vega.converter() as save_all:
-        yield partial(drawings.draw, save_all)
-
-
-def write_all(reproduction: Reproduction, out: Path, draw: Draw) -> list[Path]:
-    """Write tables, numbers and figures; raises UsageError where the folder cannot be written."""
-    try:
-        return write(reproduction, out) + draw(reproduction, out)
-    except OSError as error:
-        raise UsageError(f"{out}: {error.strerror or error}: name another folder with -o") from None
-
 
 # Reasons that a refusal names.
 SHOWN = 5

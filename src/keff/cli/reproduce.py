@@ -5,16 +5,48 @@ With our estimates beside them.
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import typer
 
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._console import print_json
-from keff.cli._study_plan import drawing, write_all
-from keff.paper.reproduce import GET, Reproducing, reproduce
+from keff.errors import UsageError
+from keff.paper.reproduce import GET, Reproducing, Reproduction, reproduce, write
+from keff.plugins import missing_extra
 
 # A screenful: a folder that is not the published one misses everything.
 SHOWN = 20
+
+Draw = Callable[[Reproduction, Path], list[Path]]
+
+
+@contextmanager
+def drawing(*, figures: bool) -> Generator[Draw]:
+    """Start what draws, while others compute; raises PluginError that says what to install."""
+    if not figures:
+        yield lambda _reproduction, _out: []
+        return
+    try:
+        drawings: Any = importlib.import_module("keff.paper.drawings")
+    except ImportError as error:
+        raise missing_extra(error, "drawing figures (or give --no-figures)") from error
+    with drawings.vega.converter() as save_all:
+        yield partial(drawings.draw, save_all)
+
+
+def write_all(reproduction: Reproduction, out: Path, draw: Draw) -> list[Path]:
+    """Write tables, numbers and figures; raises UsageError where the folder cannot be written."""
+    try:
+        return write(reproduction, out) + draw(reproduction, out)
+    except OSError as error:
+        raise UsageError(f"{out}: {error.strerror or error}: name another folder with -o") from None
 
 
 def command(

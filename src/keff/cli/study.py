@@ -31,15 +31,14 @@ from keff.cli._study_plan import (
     Place,
     StudyJobs,
     confirm,
-    drawing,
     forecast,
     refuse_undrawable,
     show_forecast,
     show_status,
     status,
     trusted,
-    write_all,
 )
+from keff.cli.reproduce import drawing, write_all
 from keff.engine import Engine
 from keff.engines._local import longest
 from keff.errors import KeffError, RunError, UsageError
