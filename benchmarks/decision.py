@@ -22,7 +22,7 @@ from benchmarks.families import Record, records
 from keff.analysis.decision import decide
 from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import chain
-from keff.analysis.decision.choose import choose
+from keff.analysis.decision.choose import choose, stated_gain
 from keff.analysis.decision.outcomes import RuleOutcomes, replayed
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
 from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
@@ -294,7 +294,7 @@ def known_laws(pilots: int) -> None:
                 later = replayed(new, RULES, REFERENCE, None, np.random.default_rng(1))
                 assert later.loss is not None
                 lost = later.mean(later.loss)
-                gain = known.stated_gain(choice.rule)
+                gain = stated_gain(known, choice)
                 voting = choice.rule if choice.rule != known.single else len(true) - 1
                 pairs = (gain, true[0] - true[voting]), (known.new.loss[:, choice.rule], lost[choice.rule])
                 inside += [

@@ -15,7 +15,7 @@ import pytest
 from how_many import examples
 from keff.analysis.decision import Aim, Decided, decide, outcomes, reference_of
 from keff.analysis.decision.chain import chain, written
-from keff.analysis.decision.choose import COIN_FLIPS, NEGLIGIBLE, SHOWN, allowed_loss, choose
+from keff.analysis.decision.choose import COIN_FLIPS, NEGLIGIBLE, SHOWN, allowed_loss, choose, stated_gain
 from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.posterior import posterior_of
 from keff.analysis.decision.prior import generic_ratios
@@ -220,14 +220,17 @@ def test_what_the_orders_of_few_patterns_leave_unknown_is_stated() -> None:
 
 
 @pytest.mark.usefixtures("coarse")
-def test_a_gain_is_stated_as_wide_as_its_pilot_leaves_it() -> None:
+def test_an_open_gain_is_stated_as_wide_as_its_pilot_leaves_it() -> None:
     """Coins are unlike recorded workloads, and the interval of their gain holds 0 all the same."""
     rules, held = chain(8), []
     for seed in range(40):
         coins = np.random.default_rng([seed, 1]).integers(0, 2, (50, 8))
         seen = replayed(Votes(coins, 1 - coins), rules, FIXED, None, np.random.default_rng(seed))
         known = posterior_of(seen, generic_ratios((*rules, FIXED)), 8)
-        stated, drawn = known.stated_gain(len(rules)), known.gain(len(rules))
+        whole = replace(choose(known, Aim()), rule=len(rules))
+        drawn = known.gain(whole.rule)
+        assert stated_gain(known, replace(whole, verdict="vote")).tolist() == drawn.tolist()
+        stated = stated_gain(known, replace(whole, verdict="open"))
         assert stated.mean() == pytest.approx(drawn.mean()) and stated.std() >= drawn.std() * (1 - 1e-9)
         low, high = np.quantile(stated, [0.025, 0.975])
         held.append(low <= 0 <= high)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keff.analysis.decision import Aim, Decided
-from keff.analysis.decision.choose import NEGLIGIBLE, Choice
+from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.words import HURTS
 from keff.analysis.money import Pace, Rates, Tariff, bill_of, complete, pays_back, rates
@@ -206,7 +206,7 @@ def _voting(
 ) -> VotingGain:
     if choice is None or known is None or known.level is None:
         return VotingGain(verdict, None, None, None, None, decision.because)
-    draws = known.stated_gain(choice.rule)
+    draws = stated_gain(known, choice)
     lo, hi = np.quantile(draws, [0.025, 0.975])
     gain = Interval(choice.gain, float(lo), float(hi), "posterior of the gain over one path")
     return VotingGain(verdict, gain, 1 - choice.hurts, decision.questions_needed, None, decision.because)

@@ -94,6 +94,21 @@ def _choice(
     return Choice(rule, verdict, float(gain.mean()), once, vote, hurts, cheapest, kept)
 
 
+def stated_gain(known: JointPosterior, choice: Choice) -> FloatArray:
+    """Return draws [S] of the gain over one path for an interval: while open, as the pilot alone leaves it.
+
+    What other workloads show moves its middle. That they also make it narrower holds for workloads like them
+    only: of fair coins, narrower intervals of 95% held the truth in 66 to 84% of pilots. What is decided is
+    shown by the draws that decided it.
+    """
+    gain = known.gain(choice.rule)
+    if choice.verdict != "open":
+        return gain
+    voting = choice.rule if choice.rule != known.single else len(known.specs) - 1
+    wider = float(known.gain_error[voting]) / max(float(gain.std()), 1e-12)
+    return gain.mean() + (gain - gain.mean()) * max(wider, 1.0)
+
+
 def allowed_loss(known: JointPosterior, aim: Aim) -> float:
     """Return the accuracy that a rule may lose against the better of one path and the reference."""
     level = LEVEL_UNKNOWN if known.level is None else known.level

@@ -113,17 +113,6 @@ class JointPosterior:
         voting = rule if rule != self.single else len(self.specs) - 1
         return self.population.loss[:, self.single] - self.population.loss[:, voting]
 
-    def stated_gain(self, rule: int) -> FloatArray:
-        """Return draws [S] of that gain for an interval: as wide as what the pilot alone leaves open.
-
-        What other workloads show moves its middle. That they also make it narrower holds for workloads like
-        them only: of fair coins, intervals of 95% held the truth in 66 to 84% of pilots.
-        """
-        voting = rule if rule != self.single else len(self.specs) - 1
-        drawn = self.gain(rule)
-        wider = float(self.gain_error[voting]) / max(float(drawn.std()), 1e-12)
-        return drawn.mean() + (drawn - drawn.mean()) * max(wider, 1.0)
-
 
 def posterior_of(
     seen: RuleOutcomes,

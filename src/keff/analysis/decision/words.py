@@ -6,7 +6,7 @@ import numpy as np
 
 from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import written
-from keff.analysis.decision.choose import NEGLIGIBLE, Choice
+from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.results.words import points
 from keff.records import Interval
@@ -48,7 +48,7 @@ def _points(values: FloatArray) -> str:
 
 def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes) -> str:
     """Return why this is the verdict, in one sentence."""
-    gain = known.stated_gain(choice.rule)
+    gain = stated_gain(known, choice)
     if choice.verdict == "vote":
         return f"voting is expected to add {_points(gain)} to one path"
     if choice.verdict == "ask once":
@@ -96,7 +96,7 @@ def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
     if known.level is None:
         return "Whether voting beats one path: nothing says so without gold answers"
     tell = "" if needed is None else f"; about {needed:,} questions would tell 1 point apart"
-    return f"Whether voting beats one path: {_points(known.stated_gain(choice.rule))}{tell}"
+    return f"Whether voting beats one path: {_points(stated_gain(known, choice))}{tell}"
 
 
 def on_time(choice: Choice, aim: Aim, *, timing: bool, measured: bool) -> str | None:
