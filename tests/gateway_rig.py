@@ -127,4 +127,8 @@ def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], dict[str
     command = [sys.executable, "-m", "keff", "serve", *map(str, arguments), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        yield process, json.loads(process.stderr.readline())
+        try:
+            yield process, json.loads(process.stderr.readline())
+        except BaseException:
+            process.kill()  # else what failed waits for a process that nobody stops
+            raise

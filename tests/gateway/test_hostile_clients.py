@@ -126,19 +126,21 @@ def test_a_slow_body_is_answered_and_closed_in_its_time(serve: Serve, drips: boo
 def test_a_second_signal_ends_the_drain_with_503_and_keeps_the_state(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     make_plan().write(plan)
-    script = Script(answer=lambda *_: SEVEN, fault=lambda number, _: "hang" if number >= 3 else None)
+    answered: list[int] = []
+    script = Script(answer=lambda *_: SEVEN, fault=lambda *_: "hang" if answered else None)
     with ExitStack() as stack:
         url = stack.enter_context(running(script))
         process, listening = stack.enter_context(served("--plan", plan, "--upstream", url))
         assert process.stderr is not None
         chat = listening["url"] + "/chat/completions"
-        assert httpx2.post(chat, json={"messages": QUESTION}).status_code == 200
+        answered.append(httpx2.post(chat, json={"messages": QUESTION}).status_code)
+        assert answered == [200]
         replies: list[httpx2.Response] = []
         asking = threading.Thread(
             target=lambda: replies.append(httpx2.post(chat, json={"messages": QUESTION}, timeout=60))
         )
         asking.start()
-        until(lambda: script.open == 3)
+        until(lambda: script.open > 0)
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
