@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, forced to disk, and renamed."""
+"""Files that are whole or not there: written beside their place, forced to disk, and renamed; and TOML."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+
+from keff.errors import UsageError
 
 _COUNT = itertools.count()
 
@@ -43,6 +45,18 @@ def write_text(file: Path, text: str) -> None:
     """Write a file as ``whole`` does, as UTF-8; half a surrogate pair becomes ``?``."""
     with whole(file) as draft:
         draft.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+
+
+def toml_of(file: Path) -> dict[str, object]:
+    """Return what a TOML file says; raises UsageError that names the file where it cannot be read."""
+    import tomllib  # most commands read none
+
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: not TOML: {error}") from None
 
 
 def force(file: Path) -> None:

@@ -11,10 +11,11 @@ from keff.analysis.decision import Aim, Decided
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.words import HURTS
-from keff.analysis.money import Pace, Rates, Tariff, bill_of, complete, pays_back, rates
+from keff.analysis.money import Pace, Rates, Tariff, bill_of, complete, mean_of, pays_back, rates
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.results.decision import (
     Change,
+    CurvePoint,
     Decision,
     Recommendation,
     Seconds,
@@ -24,8 +25,10 @@ from keff.analysis.results.decision import (
 from keff.errors import UsageError
 from keff.policy import parse_policy
 from keff.records import Interval, Note
+from keff.stats.time import quantile
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import Recommendation as PilotVerdict
+from keff.stats.voting.plurality import plurality_items
 
 
 def seconds_of(votes: Votes, spec: str) -> Seconds | None:
@@ -55,6 +58,52 @@ def timed(votes: Votes) -> Votes:
     if votes.n <= TIMED:
         return votes
     return votes.take(np.sort(np.random.default_rng(1).choice(votes.n, TIMED, replace=False)))
+
+
+# Random orders of the paths of a question, for the longest of the first K.
+ORDERS, FEWEST_ORDERS = 32, 2
+
+# So many paths at most in all orders: more would not move a quantile.
+TIMED_CELLS = 2**23
+
+
+def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
+    """Return the points at powers of two and at all paths; none where neither prices nor times are known."""
+    if rates is None and votes.seconds is None:
+        return ()
+    places = [*(2**power for power in range(votes.k.bit_length()) if 2**power < votes.k), votes.k]
+    known = votes.correct is not None and votes.answers is not None
+    some = None if votes.seconds is None else timed(votes)
+    longest = None if some is None or some.seconds is None else _longest(some.seconds)
+    return tuple(
+        CurvePoint(
+            paths=k,
+            accuracy=mean_of(plurality_items(votes, k), votes, "plurality of the record") if known else None,
+            dollars=None if rates is None else _dollars(votes, rates, k),
+            seconds=None if longest is None or some is None else _times(longest[..., k - 1], some),
+        )
+        for k in places
+    )
+
+
+def _dollars(votes: Votes, rates: Rates, k: int) -> Interval:
+    """Return the mean dollars of one request for k paths."""
+    tokens = None if votes.tokens is None else votes.tokens.mean(axis=1) * k
+    busy = None if votes.seconds is None else votes.seconds.mean(axis=1) * k
+    ones = np.ones(votes.n)
+    return mean_of(rates.dollars(k * ones, ones, tokens, busy), votes, "recorded cost of a path")
+
+
+def _longest(seconds: FloatArray) -> FloatArray:
+    """Return the longest of the first 1..K paths of each question in random orders [n, R, K]."""
+    rng, (n, k) = np.random.default_rng(0), seconds.shape
+    count = max(FEWEST_ORDERS, min(ORDERS, TIMED_CELLS // (n * k)))
+    orders = rng.permuted(np.broadcast_to(seconds[:, None], (n, count, k)), axis=2)
+    return np.maximum.accumulate(orders, axis=2, out=orders)
+
+
+def _times(times: FloatArray, votes: Votes) -> Seconds:
+    return Seconds(*(quantile(times, share, votes.cluster_ids) for share in (0.5, 0.95)))
 
 
 def redrawn(votes: Votes, k: int) -> Votes:

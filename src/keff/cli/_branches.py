@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from keff.cli._console import note
 from keff.cli._preflight import is_paid, limits, sample_as_wished, usage
 from keff.cli._sampling import Together, Wishes, report
 from keff.errors import UsageError
+from keff.files import toml_of
 from keff.policy import Policy, parse_policy
 from keff.policy.spec import NAME
 from keff.reading.join import align
@@ -51,7 +51,7 @@ def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
         raise UsageError("one branch only: give --branch twice or more, or leave it out")
     branches: dict[str, Wishes] = {}
     for file in files:
-        given = _read(file)
+        given = toml_of(file)
         name = str(given.pop("name", file.stem))
         if NAME.fullmatch(name) is None:
             raise UsageError(f"{file}: the name {name!r} may hold letters, digits, '_', '.' and '-' only")
@@ -68,15 +68,6 @@ def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
         own = {**given, "engine_option": [*(wishes.engine_option or []), *extra] or None}
         branches[name] = replace(wishes, run=wishes.run / name, **own)
     return branches
-
-
-def _read(file: Path) -> dict[str, object]:
-    try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: not TOML: {error}") from None
 
 
 @dataclass(slots=True)

@@ -220,18 +220,23 @@ class Wishes:
         if "prompts" in takes and "n_ctx" not in given:
             given["prompts"] = longest(prompts(task, items(), order))
             given["max_tokens"] = order.sampling.max_tokens
-        options = {name: value for name, value in given.items() if value is not None}
-        if self.on is not None:
-            return on_cluster(self.on, self.workers, self.engine, options)
-        if self.workers is not None:
-            raise UsageError("--workers goes with --on ray")
-        return plugins.load("engine", self.engine, **options)
+        return made_engine(self.engine, given, self.on, self.workers)
 
 
 def prompts(task: Task, items: Iterable[Item], order: orders.Order) -> Iterator[tuple[Message, ...]]:
     """Yield every prompt that will be asked."""
     for item in items:
         yield from (task.messages(item, slot) for slot in order.slots)
+
+
+def made_engine(engine: str, given: Mapping[str, object], on: str | None, workers: int | None) -> Engine:
+    """Make an engine by its options that are not None: in this process, or on the workers of a cluster."""
+    options = {name: value for name, value in given.items() if value is not None}
+    if on is not None:
+        return on_cluster(on, workers, engine, options)
+    if workers is not None:
+        raise UsageError("--workers goes with --on ray")
+    return plugins.load("engine", engine, **options)
 
 
 def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, object]) -> Engine:

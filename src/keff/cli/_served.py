@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from pydantic import ValidationError
 
 from keff import narrow
 from keff.errors import UsageError
+from keff.files import toml_of
 from keff.plan import BranchPlan, Plan
 from keff.protocol.server import base_url
 from keff.sampling.cost import Price, price_of
@@ -47,12 +47,7 @@ def key_names(plan: Plan | None) -> list[str]:
 
 
 def _read(file: Path) -> tuple[str, dict[str, object]]:
-    try:
-        given: dict[str, object] = tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: not TOML: {error}") from None
+    given = toml_of(file)
     fields = {name: given[name] for name in SAME if name in given}
     if isinstance(url := given.get("base_url"), str):
         fields["upstream"] = base_url(url, f"{file}: base_url", "key_env")

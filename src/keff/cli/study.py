@@ -26,7 +26,7 @@ from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import console, print_json
-from keff.cli._sampling import Oracle, on_cluster, refusals
+from keff.cli._sampling import Oracle, made_engine, refusals
 from keff.cli._study_plan import (
     Place,
     StudyJobs,
@@ -235,12 +235,7 @@ def _engine(place: Place, model: ModelEntry, jobs: Sequence[Job]) -> Engine:
             job.task.messages(item, slot) for job in jobs for item in job.items() for slot in job.order.slots
         )
         given["max_tokens"] = max(job.sampling.max_tokens for job in jobs)
-    options = {name: value for name, value in given.items() if value is not None}
-    if place.on is not None:
-        return on_cluster(place.on, place.workers, model.engine, options)
-    if place.workers is not None:
-        raise UsageError("--workers goes with --on ray")
-    return plugins.load("engine", model.engine, **options)
+    return made_engine(model.engine, given, place.on, place.workers)
 
 
 def _supervised(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
@@ -10,6 +9,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from keff.errors import UsageError
+from keff.files import toml_of
 from keff.sampling.cost import Price
 
 
@@ -42,13 +42,7 @@ def read_prices(file: Path) -> dict[str, Price]:
 
     Raises UsageError when the file is missing, not TOML, or holds something else.
     """
-    try:
-        table = tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: not TOML: {error}") from None
-    return prices_of(table, str(file))
+    return prices_of(toml_of(file), str(file))
 
 
 def prices_of(table: Mapping[str, object], name: str) -> dict[str, Price]:

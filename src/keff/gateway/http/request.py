@@ -150,7 +150,7 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     n = body.pop("n", None)
     n = 1 if n is None else n
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise Problem(400, "n must be a whole number of at least 1", param="n", code="unsupported_value")
+        raise Problem(400, "n must be an integer of at least 1", param="n", code="unsupported_value")
     wish = _wish(body.pop(OWN, None), headers)
     if n > 1:
         if wish.k is not None or wish.policy is not None or wish.cap is not None:

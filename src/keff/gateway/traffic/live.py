@@ -244,7 +244,7 @@ def _number(value: object, unit: str) -> str:
         return f"{value:+,.0f}" if abs(value) >= 1000 else f"{value:+.3g}"
     if unit == "%":
         return f"{value:.0%}" if abs(value) < 0.995 or value == 1 else f"{value:.1%}"
-    # A sum of whole numbers stays one; what is large needs no decimals.
+    # A sum of integers stays one; what is large needs no decimals.
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

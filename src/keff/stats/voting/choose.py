@@ -194,7 +194,7 @@ MOST = 64
 class PilotDesign:
     """The number of paths per question that measures c best, at a fixed number of paths in all.
 
-    ``k`` is the best whole number (2..64), ``exact`` the real one, ``limit`` (1 + c)/c, what it tends to for
+    ``k`` is the best integer (2..64), ``exact`` the real one, ``limit`` (1 + c)/c, what it tends to for
     even odds and small c; ``loss`` is by how much the standard error of c grows at 2, 3, 4, 6, 8, 12, 16
     paths per question (0 at the best). It is the best design for c, not for choosing a number of paths:
     curves of votes need more paths per question.
