@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import atexit
 import gc
 import importlib
@@ -16,7 +15,7 @@ from typing import Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from keff.cli._start import FEW_COLLECTIONS, UNUSED, as_given, only_compiled, postpone
+from keff.cli._start import UNUSED, as_given, only_compiled, postpone
 from keff.errors import KeffError, UsageError
 
 # In the order of ``keff --help``; each is the file of the same name in this folder.
@@ -52,8 +51,8 @@ def _module(command: str) -> str:
 
 
 def _first_line(command: str) -> str:
-    source = (Path(__file__).parent / f"{_module(command)}.py").read_text("utf-8")
-    return (ast.get_docstring(ast.parse(source)) or "").split("\n", 1)[0]
+    with (Path(__file__).parent / f"{_module(command)}.py").open(encoding="utf-8") as source:
+        return source.readline().strip('"\n')
 
 
 def _stub() -> None:
@@ -195,7 +194,6 @@ def main() -> None:
     """Run the command line: exit code 0 on success, 2 on wrong use or bad input, 1 on a failure."""
     # Statistics are many small matrix products: threads would spin while they wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.set_threshold(FEW_COLLECTIONS)
     atexit.register(gc.freeze)  # nor does it look at the end, when all memory goes with the process
     warnings.showwarning = _warn
     try:

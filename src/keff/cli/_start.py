@@ -1,4 +1,4 @@
-"""A quick start: nothing is imported that nobody uses, and the garbage collector seldom looks."""
+"""A quick start: nothing is imported that nobody uses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from typing import Any
 
 # scipy.special asks numpy for everything that it holds: these take as long to import as numpy itself.
 UNUSED = ("numpy.f2py", "numpy.testing", "numpy.ma")
-
-
-# New containers before the garbage collector looks among them: modules and rows are no garbage, and looking
-# after every 700, as is usual, takes a tenth of the start.
-FEW_COLLECTIONS = 50_000
 
 
 def postpone(names: Sequence[str]) -> None:
