@@ -201,6 +201,24 @@ def test_paths_in_flight_stop_where_one_path_at_a_time_does(tmp_path: Path) -> N
     assert draw(replace(flying, engine=engine)).done == 0
 
 
+def test_a_path_in_flight_that_fails_leaves_its_question_unfinished_and_is_drawn_when_resumed(
+    tmp_path: Path,
+) -> None:
+    class Down(Uneven):
+        async def generate(self, messages: Any, sampling: Sampling, n: int) -> Any:
+            if self.asked in (2, 5):
+                self.asked += 1
+                raise EngineError("down")
+            return await super().generate(messages, sampling, n)
+
+    policy = parse_policy("curtailed:cap=5,in_flight=2")
+    one = replace(job(tmp_path, n=3, policy=policy, attempts=1, concurrency=2), engine=Down(p=0.6))
+    first = draw(one)
+    again = draw(one)
+    assert (first.unfinished, again.unfinished) == (2, 0)
+    assert first.failed == 2 and len(rows(tmp_path, "item")) == first.done + again.done + 2
+
+
 def test_a_policy_with_several_templates_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exchangeable"):
         draw(job(tmp_path, policy=parse_policy("lead_k:2"), slots=(0, 1)))

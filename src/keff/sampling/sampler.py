@@ -9,7 +9,7 @@ from dataclasses import replace
 from keff.answers import SLOW_SPACES
 from keff.engine import Engine
 from keff.errors import EngineError, UsageError
-from keff.policy import Policy, Stop, View, cancel_running, in_flight_of
+from keff.policy import Policy, RunningVote, Stop, View, cancel_running, fly, in_flight_of
 from keff.protocol.server import pause
 from keff.records import Completion, Item, Path, path_seed
 from keff.sampling.orders import Order, Progress, Watch, advised, wanted
@@ -100,6 +100,10 @@ async def bounded(units: Iterator[Callable[[], asyncio.Future[None]]], limit: in
         await asyncio.gather(*left, return_exceptions=True)
 
 
+class _MissingPathError(Exception):
+    """A path in flight could not be drawn, or no more is to be drawn."""
+
+
 class Session:
     """One session of drawing into a run: its engine, and the counts."""
 
@@ -165,8 +169,8 @@ class Session:
         assert policy is not None
         slot = self.order.slots[0]
         self.begin(item, len(self.run.kept(item.id)))
-        if (flight := in_flight_of(policy)) is not None:
-            await self._keep_in_flight(item, policy, flight.width)
+        if in_flight_of(policy) is not None:
+            await self._fly(item, policy)
             return
         while True:
             view, drawn = launch_view(self.run, self.task, item, slot)
@@ -177,31 +181,31 @@ class Session:
                 self.progress.unfinished += 1
                 return
 
-    async def _keep_in_flight(self, item: Item, policy: Policy, width: int) -> None:
-        """Keep ``width`` paths of an item running, and ask the policy in launch order after each that ends.
+    async def _fly(self, item: Item, policy: Policy) -> None:
+        """Keep paths of an item in flight; what the run holds already ends at once, what ends is kept."""
+        slot, running = self.order.slots[0], dict[asyncio.Task[None], int]()
 
-        At the stop what still runs is cancelled; what ended out of order is kept.
-        """
-        slot, running, ended = self.order.slots[0], dict[asyncio.Task[None], int](), set[int]()
+        def owed() -> dict[int, OwedPaths]:
+            spans = self.run.owed(item.id, [(slot, policy.cap)])
+            return {place: span for span in spans for place in range(span.start, span.start + span.count)}
+
+        first = owed()
+
+        async def draw(place: int) -> None:
+            if place not in first:
+                return
+            await self._draw(item, replace(first[place], start=place, count=1))
+            if place in owed():
+                raise _MissingPathError
+
+        def view(places: Sequence[int]) -> View:
+            seen, n = launch_view(self.run, self.task, item, slot)[0], len(places)
+            return View(seen.keys[:n], seen.confidence[:n])
+
         try:
-            while not _stopped(policy, launch_view(self.run, self.task, item, slot)[0]):
-                owed = self.run.owed(item.id, [(slot, policy.cap)])
-                places = {
-                    place: span for span in owed for place in range(span.start, span.start + span.count)
-                }
-                if self.halted():
-                    return
-                if not ended.isdisjoint(places):
-                    self.progress.unfinished += 1
-                    return
-                waiting = [place for place in places if place not in running.values()]
-                for place in waiting[: width - len(running)]:
-                    one = replace(places[place], start=place, count=1)
-                    running[asyncio.create_task(self._draw(item, one))] = place
-                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    ended.add(running.pop(task))
-                    task.result()
+            await fly(RunningVote(policy, view), draw, running)
+        except _MissingPathError:
+            self.progress.unfinished += self.progress.stopped is None
         finally:
             await cancel_running(running)
 
@@ -324,12 +328,6 @@ async def _judge(task: Task, item: Item, drawn: Sequence[Completion]) -> list[Sc
     if item.space in SLOW_SPACES:
         return [await asyncio.to_thread(task.judge, item, done) for done in drawn]
     return [task.judge(item, done) for done in drawn]
-
-
-def _stopped(policy: Policy, view: View) -> bool:
-    """Return whether a policy stops after some vote of a view: several may have ended since it was asked."""
-    prefixes = (View(view.keys[:n], view.confidence[:n]) for n in range(len(view.keys) + 1))
-    return any(isinstance(policy.decide(prefix), Stop) for prefix in prefixes)
 
 
 def _split(span: OwedPaths, most: int) -> Iterator[OwedPaths]:
