@@ -9,10 +9,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from keff.answers import from_command_line, key_spec, trust
 from keff.policy.spec import MAX_CAP
@@ -64,91 +65,79 @@ def grouped(
     return give
 
 
-RECORD = "How the record is read"
+def panel(title: str) -> Callable[..., Any]:
+    """Return typer's ``Option`` for the options that help lists under a title of their own."""
+    return partial(Option, rich_help_panel=title)
+
+
+record_option = panel("How the record is read")
 TaskName = Annotated[
-    str,
-    typer.Argument(metavar="TASK", help="A benchmark (keff list tasks), starter, or your own file.jsonl."),
+    str, Argument(metavar="TASK", help="A benchmark (keff list tasks), starter, or your own file.jsonl.")
 ]
 Paths = Annotated[
     list[Path],
-    typer.Argument(
+    Argument(
         metavar="PATH...", help="Run folders or logs; PATH#PART is one record of several.", show_default=False
     ),
 ]
 ReplayPath = Annotated[
-    str, typer.Argument(metavar="PATH", help="A run folder or a recorded log; PATH#SLOT, PATH#PART.")
+    str, Argument(metavar="PATH", help="A run folder or a recorded log; PATH#SLOT, PATH#PART.")
 ]
-CombinePath = Annotated[str, typer.Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-RunOrLog = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a recorded log; PATH#PART.")]
-LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="A recorded log in any format that keff reads.")]
-PublishedFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the published records.")]
-StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The study file (TOML).")]
+CombinePath = Annotated[str, Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")]
+RunArgument = Annotated[Path, Argument(metavar="RUN", help="A run folder.")]
+RunOrLog = Annotated[Path, Argument(metavar="RUN", help="A run folder or a recorded log; PATH#PART.")]
+LogFile = Annotated[Path, Argument(metavar="LOG", help="A recorded log in any format that keff reads.")]
+PublishedFolder = Annotated[Path, Argument(metavar="DIR", help="The folder of the published records.")]
+StudyFile = Annotated[Path, Argument(metavar="FILE", help="The study file (TOML).")]
 Format = Annotated[
     str | None,
-    typer.Option(
+    record_option(
         "--format",
         metavar="NAME[:OPTIONS]",
         help="Format of the log, with its options: inspect_ai:scorer=match,threshold=0.5.",
         show_default="auto-detected",
-        rich_help_panel=RECORD,
     ),
 ]
 AnswerSpaceName = Annotated[
     str | None,
-    typer.Option(
+    record_option(
         "--answer-space",
         metavar="NAME[:OPTIONS]",
         help="How answers are read and compared (keff list spaces), such as numeric or json:fields=a,b.",
-        rich_help_panel=RECORD,
     ),
 ]
 AnswerKey = Annotated[
     str | None,
-    typer.Option(
+    record_option(
         "--answer-key",
         metavar="FILE.py:FUNCTION",
         help="Your own function, answer -> vote key (str or None); needed again by every command.",
-        rich_help_panel=RECORD,
     ),
 ]
 Trim = Annotated[
-    int | None,
-    typer.Option(
-        "--trim", min=1, help="Use the first K paths; leave out questions with fewer.", rich_help_panel=RECORD
-    ),
+    int | None, record_option("--trim", min=1, help="Use the first K paths; leave out questions with fewer.")
 ]
 Partial = Annotated[
-    bool,
-    typer.Option(
-        "--partial", help="Take a run that was broken off as it is, and say so.", rich_help_panel=RECORD
-    ),
+    bool, record_option("--partial", help="Take a run that was broken off as it is, and say so.")
 ]
 Rescore = Annotated[
-    bool,
-    typer.Option(
-        "--rescore", help="Find again which answers are right, whatever the log says.", rich_help_panel=RECORD
-    ),
+    bool, record_option("--rescore", help="Find again which answers are right, whatever the log says.")
 ]
-Pool = Annotated[
-    bool, typer.Option("--pool", help="Read several PATHs as one record.", rich_help_panel=RECORD)
-]
+Pool = Annotated[bool, record_option("--pool", help="Read several PATHs as one record.")]
 Columns = Annotated[
     str | None,
-    typer.Option(
+    record_option(
         "--columns",
         metavar="WORD=COLUMN,...",
         help="Columns of a table, such as id=question_id,answer=prediction,correct=is_right,model=model.",
-        rich_help_panel=RECORD,
     ),
 ]
 BranchNames = Annotated[
     str | None,
-    typer.Option(
+    record_option(
         "--branches",
         metavar="NAMES.json|A,B,C",
         help="Names of the models or prompts whose paths are the columns of the record.",
-        rich_help_panel=RECORD,
     ),
 ]
 
@@ -165,37 +154,27 @@ MOST_PAID = f"the most paths you would pay for per question (to {MAX_CAP})."
 
 
 def _cap(meaning: str, *, shown: bool | str = True) -> Any:
-    return typer.Option("--cap", min=1, help=f"K_max: {meaning}", show_default=shown)
+    return Option("--cap", min=1, help=f"K_max: {meaning}", show_default=shown)
 
 
-MONEY = "Money and time"
-COMPUTED = "How it is computed"
-BRANCHES = "Several branches"
-OTHER_AIMS = "Other aims than --retain"
+money_option = panel("Money and time")
+computing_option = panel("How it is computed")
+branches_option = panel("Several branches")
+aim_option = panel("Other aims than --retain")
 AnalysisSeed = Annotated[
     int,
-    typer.Option(
-        "--seed",
-        help="Seed of what the analysis draws at random: resamples, orders, folds.",
-        rich_help_panel=COMPUTED,
-    ),
+    computing_option("--seed", help="Seed of what the analysis draws at random: resamples, orders, folds."),
 ]
-Replicates = Annotated[
-    int, typer.Option("--replicates", min=100, help="Bootstrap resamples.", rich_help_panel=COMPUTED)
-]
-Epsilon = Annotated[
-    float,
-    typer.Option("--epsilon", help="The paper's marginal-gain threshold for K*.", rich_help_panel=COMPUTED),
-]
+Replicates = Annotated[int, computing_option("--replicates", min=100, help="Bootstrap resamples.")]
+Epsilon = Annotated[float, computing_option("--epsilon", help="The paper's marginal-gain threshold for K*.")]
 Cap = Annotated[int, _cap(MOST_PAID)]
 ReplayCap = Annotated[
-    int | None,
-    _cap("compare with the plurality of this many paths.", shown="32, or as many as are recorded"),
+    int | None, _cap("compare with the plurality of this many paths.", shown="32, or as many as are recorded")
 ]
 DecisionCap = Annotated[int | None, _cap(MOST_PAID, shown="what is drawn today; curves to 32")]
 Now = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--now",
         metavar="K|POLICY",
         help="What is drawn today: savings are against it. A rule without its cap gets the recorded K.",
@@ -204,74 +183,46 @@ Now = Annotated[
 ]
 PriceTable = Annotated[
     Path | None,
-    typer.Option(
+    money_option(
         "--prices",
         help='TOML price table: ["model"] with prompt, output per million tokens, or path, or second.',
-        rich_help_panel=MONEY,
     ),
 ]
 Volume = Annotated[
     int | None,
-    typer.Option(
-        "--volume",
-        min=1,
-        help="Questions to come: what they will cost (with --prices).",
-        rich_help_panel=MONEY,
-    ),
+    money_option("--volume", min=1, help="Questions to come: what they will cost (with --prices)."),
 ]
 PaceText = Annotated[
     str | None,
-    typer.Option(
+    money_option(
         "--pace",
         metavar="FIRST+RATE",
         help="Seconds of a path where none are recorded: to the first token, and tokens per second (0.5+60).",
-        rich_help_panel=MONEY,
     ),
 ]
 Retain = Annotated[
     float | None,
-    typer.Option(
-        "--retain", min=0.5, max=1, help="Aim: keep this share of the reference's accuracy, cheapest."
-    ),
+    Option("--retain", min=0.5, max=1, help="Aim: keep this share of the reference's accuracy, cheapest."),
 ]
 Sure = Annotated[
     float | None,
-    typer.Option(
-        "--sure",
-        help="With --retain: keep the share on this workload with that probability.",
-        rich_help_panel=OTHER_AIMS,
-    ),
+    aim_option("--sure", help="With --retain: keep the share on this workload with that probability."),
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(
-        "--budget",
-        min=1,
-        help="Aim: the best accuracy for at most this many mean paths, 90% sure.",
-        rich_help_panel=OTHER_AIMS,
-    ),
+    aim_option("--budget", min=1, help="Aim: the best accuracy for at most this many mean paths, 90% sure."),
 ]
 ValuePerCorrect = Annotated[
     float | None,
-    typer.Option(
-        "--value-per-correct",
-        min=0,
-        help="Aim: worth of one right answer (with --cost-per-path).",
-        rich_help_panel=OTHER_AIMS,
-    ),
+    aim_option("--value-per-correct", min=0, help="Aim: worth of one right answer (with --cost-per-path)."),
 ]
 CostPerPath = Annotated[
     float | None,
-    typer.Option(
-        "--cost-per-path",
-        min=0,
-        help="Aim: cost of one path (with --value-per-correct).",
-        rich_help_panel=OTHER_AIMS,
-    ),
+    aim_option("--cost-per-path", min=0, help="Aim: cost of one path (with --value-per-correct)."),
 ]
 Slower = Annotated[
     str,
-    typer.Option(
+    Option(
         "--slower",
         metavar="F|any",
         help="The median and p95 of the time to answer may be at most F times today's.",
@@ -279,99 +230,74 @@ Slower = Annotated[
 ]
 BudgetDollars = Annotated[
     float | None,
-    typer.Option(
-        "--budget-dollars",
-        min=0,
-        help="Aim: the most accuracy at this mean cost per question.",
-        rich_help_panel=OTHER_AIMS,
-    ),
+    aim_option("--budget-dollars", min=0, help="Aim: the most accuracy at this mean cost per question."),
 ]
 Tolerance = Annotated[
-    float, typer.Option("--tolerance", min=0, max=1, help="Accuracy that a plan may lose and still save.")
+    float, Option("--tolerance", min=0, max=1, help="Accuracy that a plan may lose and still save.")
 ]
 Branches = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--branch",
-        help="TOML file of one branch (model, sampling, prompt), for several; repeatable.",
-        rich_help_panel=BRANCHES,
+    branches_option(
+        "--branch", help="TOML file of one branch (model, sampling, prompt), for several; repeatable."
     ),
 ]
 KeepAll = Annotated[
-    bool,
-    typer.Option(
-        "--keep-all",
-        help="Drop no branch that a cheaper one beats early (with --branch).",
-        rich_help_panel=BRANCHES,
-    ),
+    bool, branches_option("--keep-all", help="Drop no branch that a cheaper one beats early (with --branch).")
 ]
 Policies = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="POLICY", help="Policies to replay.", show_default="a range of them"),
+    list[str] | None, Argument(metavar="POLICY", help="Policies to replay.", show_default="a range of them")
 ]
-OldPolicies = Annotated[list[str] | None, typer.Option("--policy", hidden=True)]
+OldPolicies = Annotated[list[str] | None, Option("--policy", hidden=True)]
 RandomSlots = Annotated[
-    bool,
-    typer.Option(
-        "--random-slots", help="Deployment draws its template slots at random.", rich_help_panel=COMPUTED
-    ),
+    bool, computing_option("--random-slots", help="Deployment draws its template slots at random.")
 ]
-Arms = Annotated[
-    bool, typer.Option("--arms", help="The two PATHs are arms: compare the second with the first.")
-]
-Accuracy = Annotated[float, typer.Option("--p", min=0, max=1, help="Accuracy of one path.")]
-Correlation = Annotated[float, typer.Option("--c", max=1, help="Correctness correlation of two paths.")]
+Arms = Annotated[bool, Option("--arms", help="The two PATHs are arms: compare the second with the first.")]
+Accuracy = Annotated[float, Option("--p", min=0, max=1, help="Accuracy of one path.")]
+Correlation = Annotated[float, Option("--c", max=1, help="Correctness correlation of two paths.")]
 AnswerCount = Annotated[
     int | None,
-    typer.Option(
-        "--answers", min=2, help="Answers that a question may have (multiclass).", show_default="two"
-    ),
+    Option("--answers", min=2, help="Answers that a question may have (multiclass).", show_default="two"),
 ]
 Pilot = Annotated[
-    bool, typer.Option("--pilot", help="Also: paths per question with which a pilot measures c best.")
+    bool, Option("--pilot", help="Also: paths per question with which a pilot measures c best.")
 ]
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Verbose = Annotated[
     bool,
-    typer.Option(
+    Option(
         "-v", "--verbose", rich_help_panel="Output", help="Say more: finer boundaries, further intervals."
     ),
 ]
-PlanOut = Annotated[Path | None, typer.Option("-o", "--out", help="Write the plan (plan.json) here.")]
-PageOut = Annotated[Path | None, typer.Option("--report", help="Write the report page here.")]
+PlanOut = Annotated[Path | None, Option("-o", "--out", help="Write the plan (plan.json) here.")]
+PageOut = Annotated[Path | None, Option("--report", help="Write the report page here.")]
 
-EvalPage = Annotated[Path | None, typer.Option("-o", "--report", help="Write the page here.")]
-JoinOut = Annotated[Path, typer.Option("-o", "--out", help="The joined JSONL to write.")]
-ReportOut = Annotated[Path, typer.Option("-o", "--out", help="The page to write.")]
+EvalPage = Annotated[Path | None, Option("-o", "--report", help="Write the page here.")]
+JoinOut = Annotated[Path, Option("-o", "--out", help="The joined JSONL to write.")]
+ReportOut = Annotated[Path, Option("-o", "--out", help="The page to write.")]
 ReplayOut = Annotated[
     Path | None,
-    typer.Option("-o", "--out", help="Also write here: FILE.md the table, FILE.svg or FILE.pdf a figure."),
+    Option("-o", "--out", help="Also write here: FILE.md the table, FILE.svg or FILE.pdf a figure."),
 ]
 TablesOut = Annotated[
-    Path | None,
-    typer.Option("-o", "--out", help="A folder for one file per table.", show_default="stdout"),
+    Path | None, Option("-o", "--out", help="A folder for one file per table.", show_default="stdout")
 ]
 ExportOut = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "-o", "--out", help="The file; .parquet is Parquet, else JSONL.", show_default="named after RUN, here"
     ),
 ]
-ReproduceOut = Annotated[
-    Path, typer.Option("-o", "--out", help="Where tables, figures and numbers are written.")
-]
+ReproduceOut = Annotated[Path, Option("-o", "--out", help="Where tables, figures and numbers are written.")]
 StudyOut = Annotated[
-    Path | None,
-    typer.Option("-o", "--out", help="Where the report goes.", show_default="beside the runs"),
+    Path | None, Option("-o", "--out", help="Where the report goes.", show_default="beside the runs")
 ]
-Figures = Annotated[bool, typer.Option(" /--no-figures", help="Draw no figures.")]
+Figures = Annotated[bool, Option(" /--no-figures", help="Draw no figures.")]
 Votes = Annotated[
-    bool,
-    typer.Option("--votes", help="Only the voted answer of each question, and how strong the vote is."),
+    bool, Option("--votes", help="Only the voted answer of each question, and how strong the vote is.")
 ]
 Changed = Annotated[
-    bool, typer.Option("--changed", help="The scorer was changed on purpose: score with it and record it.")
+    bool, Option("--changed", help="The scorer was changed on purpose: score with it and record it.")
 ]
-Texts = Annotated[bool, typer.Option(" /--no-texts", help="Include the raw texts.")]
+Texts = Annotated[bool, Option(" /--no-texts", help="Include the raw texts.")]

@@ -7,224 +7,126 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
+from keff.cli._options import money_option, panel
 from keff.errors import UsageError
 
-MODEL = "The model and the questions"
-COURSE = "How the run goes"
-MONEY = "Money and time"
-RunFolder = Annotated[Path, typer.Option("--run", help="The run folder: created, or resumed.")]
-EngineName = Annotated[
-    str, typer.Option("--engine", help="Where paths are drawn (keff list engines).", rich_help_panel=MODEL)
-]
-Model = Annotated[str | None, typer.Option("--model", help="Model name, or a model file.")]
+model_option = panel("The model and the questions")
+run_option = panel("How the run goes")
+RunFolder = Annotated[Path, Option("--run", help="The run folder: created, or resumed.")]
+EngineName = Annotated[str, model_option("--engine", help="Where paths are drawn (keff list engines).")]
+Model = Annotated[str | None, Option("--model", help="Model name, or a model file.")]
 BaseUrl = Annotated[
     str | None,
-    typer.Option(
-        "--base-url",
-        help="Server of the openai engine, for example http://127.0.0.1:8000/v1.",
-        rich_help_panel=MODEL,
-    ),
+    model_option("--base-url", help="Server of the openai engine, for example http://127.0.0.1:8000/v1."),
 ]
 EngineOptions = Annotated[
     list[str] | None,
-    typer.Option(
-        "--engine-option",
-        metavar="NAME=VALUE",
-        help="Any other option of the engine; repeatable.",
-        rich_help_panel=MODEL,
-    ),
+    model_option("--engine-option", metavar="NAME=VALUE", help="Any other option of the engine; repeatable."),
 ]
-N = Annotated[int, typer.Option("--n", min=1, help="Questions to sample.")]
-AllOrN = Annotated[
-    int | None, typer.Option("--n", min=1, help="Questions to sample.", show_default="all of them")
-]
-K = Annotated[int, typer.Option("--k", min=1, help="Paths per question.")]
+N = Annotated[int, Option("--n", min=1, help="Questions to sample.")]
+AllOrN = Annotated[int | None, Option("--n", min=1, help="Questions to sample.", show_default="all of them")]
+K = Annotated[int, Option("--k", min=1, help="Paths per question.")]
 PilotN = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--n", min=1, help="Questions to sample.", show_default="100 with --branch or --now up to 8, else 50"
     ),
 ]
 PilotK = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--k",
         min=1,
         help="Paths per question.",
         show_default="4 with --branch, 8 with --now up to 8, else 16",
     ),
 ]
-Seed = Annotated[
-    int,
-    typer.Option("--seed", help="Seed of the choice of questions and of every path.", rich_help_panel=MODEL),
-]
-Temperature = Annotated[
-    float, typer.Option("--temperature", min=0, help="Sampling temperature.", rich_help_panel=MODEL)
-]
-TopP = Annotated[
-    float, typer.Option("--top-p", min=0, max=1, help="Nucleus sampling mass.", rich_help_panel=MODEL)
-]
+Seed = Annotated[int, model_option("--seed", help="Seed of the choice of questions and of every path.")]
+Temperature = Annotated[float, model_option("--temperature", min=0, help="Sampling temperature.")]
+TopP = Annotated[float, model_option("--top-p", min=0, max=1, help="Nucleus sampling mass.")]
 MaxTokens = Annotated[
     int | None,
-    typer.Option(
-        "--max-tokens",
-        min=1,
-        help="Token limit per path.",
-        show_default="the task's own",
-        rich_help_panel=MODEL,
-    ),
+    model_option("--max-tokens", min=1, help="Token limit per path.", show_default="the task's own"),
 ]
 Templates = Annotated[
-    str,
-    typer.Option(
-        "--templates",
-        help="Prompt templates that paths cycle through: none, all, or 1,3,5.",
-        rich_help_panel=MODEL,
-    ),
+    str, model_option("--templates", help="Prompt templates that paths cycle through: none, all, or 1,3,5.")
 ]
 Data = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", help="Local .jsonl or .parquet in the benchmark's own column schema.", rich_help_panel=MODEL
-    ),
+    Path | None, model_option("--data", help="Local .jsonl or .parquet in the benchmark's own column schema.")
 ]
 TaskOptions = Annotated[
     list[str] | None,
-    typer.Option(
-        "--task-option",
-        metavar="NAME=VALUE",
-        help="Any other option of the task; repeatable.",
-        rich_help_panel=MODEL,
-    ),
+    model_option("--task-option", metavar="NAME=VALUE", help="Any other option of the task; repeatable."),
 ]
-System = Annotated[
-    str | None,
-    typer.Option("--system", help="System message (your own questions only).", rich_help_panel=MODEL),
-]
+System = Annotated[str | None, model_option("--system", help="System message (your own questions only).")]
 TemplateFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--template", help='TOML file with templates = ["...", "..."], one per slot.', rich_help_panel=MODEL
-    ),
+    Path | None, model_option("--template", help='TOML file with templates = ["...", "..."], one per slot.')
 ]
 Scorer = Annotated[
-    str | None,
-    typer.Option(
-        "--scorer", metavar="FILE.py:FUNCTION", help="Your own scorer, run as such.", rich_help_panel=MODEL
-    ),
+    str | None, model_option("--scorer", metavar="FILE.py:FUNCTION", help="Your own scorer, run as such.")
 ]
 UnsafeExec = Annotated[
-    bool,
-    typer.Option(
-        "--unsafe-exec",
-        help="Run model code without the sandbox (only where that is safe).",
-        rich_help_panel=MODEL,
-    ),
+    bool, model_option("--unsafe-exec", help="Run model code without the sandbox (only where that is safe).")
 ]
 VerifierFunction = Annotated[
     str | None,
-    typer.Option(
+    model_option(
         "--verifier",
         metavar="FILE.py:FUNCTION",
         help="Your function (prompt, text) -> number that rates each path; needed again by every command.",
-        rich_help_panel=MODEL,
     ),
 ]
 VerifierUrl = Annotated[
     str | None,
-    typer.Option(
-        "--verifier-url",
-        help="Reward model in vLLM's form: http://HOST:PORT/score or /classify.",
-        rich_help_panel=MODEL,
-    ),
+    model_option("--verifier-url", help="Reward model in vLLM's form: http://HOST:PORT/score or /classify."),
 ]
 PolicyText = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--policy", help="Stopping rule, such as lead_k:3 (keff list policies).", show_default="draw all K"
     ),
 ]
 Concurrency = Annotated[
     int | None,
-    typer.Option(
-        "--concurrency",
-        min=1,
-        help="Requests in flight.",
-        show_default="the engine's own",
-        rich_help_panel=COURSE,
-    ),
+    run_option("--concurrency", min=1, help="Requests in flight.", show_default="the engine's own"),
 ]
 Shard = Annotated[
     str | None,
-    typer.Option(
-        "--shard",
-        metavar="I/M",
-        help="Draw the I-th of M parts (analyze --pool joins them).",
-        rich_help_panel=COURSE,
-    ),
+    run_option("--shard", metavar="I/M", help="Draw the I-th of M parts (analyze --pool joins them)."),
 ]
 On = Annotated[
-    str | None,
-    typer.Option(
-        "--on",
-        metavar="ray[://HOST:PORT]",
-        help="Draw on the workers of a Ray cluster.",
-        rich_help_panel=COURSE,
-    ),
+    str | None, run_option("--on", metavar="ray[://HOST:PORT]", help="Draw on the workers of a Ray cluster.")
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        "--workers",
-        min=1,
-        help="Workers with --on.",
-        show_default="one per GPU, else one per node",
-        rich_help_panel=COURSE,
-    ),
+    run_option("--workers", min=1, help="Workers with --on.", show_default="one per GPU, else one per node"),
 ]
 TokenBudget = Annotated[
     int | None,
-    typer.Option(
-        "--token-budget",
-        min=1,
-        help="Stop when this many tokens are used, prompts included.",
-        rich_help_panel=MONEY,
-    ),
+    money_option("--token-budget", min=1, help="Stop when this many tokens are used, prompts included."),
 ]
 MaxCost = Annotated[
-    float | None,
-    typer.Option(
-        "--max-cost", min=0, help="Stop at this many dollars (with --prices).", rich_help_panel=MONEY
-    ),
+    float | None, money_option("--max-cost", min=0, help="Stop at this many dollars (with --prices).")
 ]
 Prices = Annotated[
     Path | None,
-    typer.Option(
-        "--prices",
-        help='TOML price table: ["model"] with prompt, output, cached per million tokens.',
-        rich_help_panel=MONEY,
+    money_option(
+        "--prices", help='TOML price table: ["model"] with prompt, output, cached per million tokens.'
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a paid run.", rich_help_panel=COURSE)]
+Yes = Annotated[bool, run_option("--yes", help="Do not ask before a paid run.")]
 KeepGoing = Annotated[
-    bool,
-    typer.Option(
-        "--keep-going",
-        help="Continue even if the first paths of a paid run look wrong.",
-        rich_help_panel=COURSE,
-    ),
+    bool, run_option("--keep-going", help="Continue even if the first paths of a paid run look wrong.")
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(
-        "--only", metavar="model=NAME,task=NAME", help="Only these cells (arm=, seed= too); repeatable."
-    ),
+    Option("--only", metavar="model=NAME,task=NAME", help="Only these cells (arm=, seed= too); repeatable."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Draw nothing: say what is owed, and what it takes.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Draw nothing: say what is owed, and what it takes.")]
 StudyRuns = Annotated[
-    Path | None, typer.Option("--runs", help="Folder of the runs.", show_default="as the file says")
+    Path | None, Option("--runs", help="Folder of the runs.", show_default="as the file says")
 ]
 
 

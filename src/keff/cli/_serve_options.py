@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typer import Context, Option
 
 from keff.answers import settle
 from keff.cli import _options as o
@@ -85,10 +85,8 @@ NAMES = tuple(ServeSettings.model_fields)
 
 SetPairs = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help=f"What few deployments change: {', '.join(NAMES)}; repeatable.",
+    Option(
+        "--set", metavar="NAME=VALUE", help=f"What few deployments change: {', '.join(NAMES)}; repeatable."
     ),
 ]
 
@@ -132,7 +130,7 @@ def _is_list(name: str) -> bool:
     return isinstance(ServeSettings.model_fields[name].default, tuple)
 
 
-def take_defaults(context: typer.Context, file: Path | None) -> Path | None:
+def take_defaults(context: Context, file: Path | None) -> Path | None:
     """Take the options in a TOML file as the defaults of a command; raises UsageError for unknown ones."""
     if file is None:
         return None
@@ -153,24 +151,23 @@ def take_defaults(context: typer.Context, file: Path | None) -> Path | None:
     return file
 
 
-SERVERS = "The servers"
-KEPT = "What is kept"
-CLIENTS = "Who may ask"
+server_option = o.panel("The servers")
+kept_option = o.panel("What is kept")
+client_option = o.panel("Who may ask")
 PlanFile = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--plan",
         help="The plan to deploy (keff analyze -o plan.json); without one --policy answers every request.",
         show_default="none",
     ),
 ]
 ServePolicy = Annotated[
-    str | None,
-    typer.Option("--policy", help="Policy of requests, without a plan.", show_default="lead_k:3"),
+    str | None, Option("--policy", help="Policy of requests, without a plan.", show_default="lead_k:3")
 ]
 UpstreamUrls = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--upstream",
         metavar="URL",
         help="Base URL of the server that draws the paths; repeated: several of the same models.",
@@ -179,37 +176,26 @@ UpstreamUrls = Annotated[
 ]
 ServedBranches = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--branch",
-        help="TOML file of one branch of the plan (server, model, prompt); repeatable.",
-        rich_help_panel=SERVERS,
+    server_option(
+        "--branch", help="TOML file of one branch of the plan (server, model, prompt); repeatable."
     ),
 ]
 FallbackUrl = Annotated[
     str | None,
-    typer.Option(
-        "--fallback",
-        help="Base URL of a second server of the same models, asked where the first fails.",
-        rich_help_panel=SERVERS,
+    server_option(
+        "--fallback", help="Base URL of a second server of the same models, asked where the first fails."
     ),
 ]
-Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port (0: any).")]
-ServeWorkers = Annotated[
-    int, typer.Option("--workers", min=1, max=256, help="Processes that serve, on one port.")
-]
+Host = Annotated[str, Option("--host", help="Address to listen on.")]
+Port = Annotated[int, Option("--port", min=0, max=65535, help="Port (0: any).")]
+ServeWorkers = Annotated[int, Option("--workers", min=1, max=256, help="Processes that serve, on one port.")]
 UpstreamModel = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        help="Model name at the upstream.",
-        show_default="the plan's, or the request's",
-        rich_help_panel=SERVERS,
-    ),
+    server_option("--model", help="Model name at the upstream.", show_default="the plan's, or the request's"),
 ]
 InFlight = Annotated[
     int,
-    typer.Option(
+    Option(
         "--in-flight",
         hidden=True,
         help="Keep at least this many paths running; those not needed are cancelled.",
@@ -217,26 +203,22 @@ InFlight = Annotated[
 ]
 TokenEnv = Annotated[
     str | None,
-    typer.Option(
+    client_option(
         "--token-env",
         metavar="NAME",
         help="Environment variable with the bearer token that clients must send.",
-        rich_help_panel=CLIENTS,
     ),
 ]
 Keys = Annotated[
     Path | None,
-    typer.Option(
-        "--keys",
-        help="TOML file of clients' keys with names and limits per day.",
-        show_default="none",
-        rich_help_panel=CLIENTS,
+    client_option(
+        "--keys", help="TOML file of clients' keys with names and limits per day.", show_default="none"
     ),
 ]
-Check = Annotated[bool, typer.Option("--check", help="Check everything that is given, and do not serve.")]
+Check = Annotated[bool, Option("--check", help="Check everything that is given, and do not serve.")]
 ServeConfig = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--config",
         is_eager=True,
         callback=take_defaults,
@@ -245,7 +227,7 @@ ServeConfig = Annotated[
 ]
 NowServed = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--now",
         metavar="K|POLICY",
         help="What is deployed today: savings are against it.",
@@ -254,31 +236,24 @@ NowServed = Annotated[
 ]
 UpstreamKeyEnv = Annotated[
     str | None,
-    typer.Option(
-        "--upstream-key-env",
-        metavar="NAME",
-        help="Environment variable with the API key of the upstream.",
-        rich_help_panel=SERVERS,
+    server_option(
+        "--upstream-key-env", metavar="NAME", help="Environment variable with the API key of the upstream."
     ),
 ]
 State = Annotated[
     str | None,
-    typer.Option(
-        "--state",
-        help="State file of the drift alarm; 'none' keeps none.",
-        show_default="beside the plan",
-        rich_help_panel=KEPT,
+    kept_option(
+        "--state", help="State file of the drift alarm; 'none' keeps none.", show_default="beside the plan"
     ),
 ]
 ShadowCap = Annotated[
     int | None,
-    typer.Option(
+    kept_option(
         "--cap",
         min=1,
         max=MAX_CAP,
         help="K_max: where requests that are drawn on end, and without a plan the most paths of a request.",
         show_default="32",
-        rich_help_panel=KEPT,
     ),
 ]
 

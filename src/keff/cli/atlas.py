@@ -33,9 +33,7 @@ ABOUT = {"dataset": "", "setting": "", "source": "own records", "url": "", "lice
 AboutPairs = Annotated[
     list[str] | None,
     typer.Option(
-        "--about",
-        metavar="NAME=VALUE",
-        help=f"Where the records are from: {', '.join(ABOUT)}; repeatable.",
+        "--about", metavar="NAME=VALUE", help=f"Where the records are from: {', '.join(ABOUT)}; repeatable."
     ),
 ]
 

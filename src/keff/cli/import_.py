@@ -16,13 +16,7 @@ from keff.reading.transfer import import_log
 
 
 @grouped(without=COPY)
-def command(
-    log: o.LogFile,
-    run: s.RunFolder,
-    *,
-    reading: LogOptions,
-    json: o.Json = False,
-) -> None:
+def command(log: o.LogFile, run: s.RunFolder, *, reading: LogOptions, json: o.Json = False) -> None:
     """Import the log."""
     log, opening = named_part(log, reading.opening())
     done = import_log(log, run, opening)

@@ -18,13 +18,7 @@ from keff.reading.open import open_record
 
 
 @grouped(without=("answer_key", "branches", "columns"))
-def command(
-    paths: o.Paths,
-    out: o.JoinOut,
-    *,
-    log: LogOptions,
-    json: o.Json = False,
-) -> None:
+def command(paths: o.Paths, out: o.JoinOut, *, log: LogOptions, json: o.Json = False) -> None:
     """Join the records."""
     opening = log.opening()
     group = align([open_record(path, opening) for path in paths])

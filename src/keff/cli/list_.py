@@ -32,8 +32,7 @@ KINDS: dict[Kinds, plugins.Kind] = {
 
 
 def command(
-    kind: Annotated[Kinds, typer.Argument(metavar="|".join(Kinds), help="What to list.")],
-    json: Json = False,
+    kind: Annotated[Kinds, typer.Argument(metavar="|".join(Kinds), help="What to list.")], json: Json = False
 ) -> None:
     """Print every plugin of a kind with its summary."""
     shown = plugins.summaries(KINDS[kind])
