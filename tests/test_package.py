@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ REPO = Path(__file__).resolve().parent.parent
 
 def test_wheel_and_sdist_hold_what_they_should(tmp_path: Path) -> None:
     pytest.importorskip("hatchling", reason="pip install hatchling")
+    pytest.importorskip("hatch_fancy_pypi_readme", reason="pip install hatch-fancy-pypi-readme")
     spec = importlib.util.spec_from_file_location("check_package", REPO / "scripts" / "check_package.py")
     assert spec is not None
     assert spec.loader is not None
@@ -25,6 +28,12 @@ def test_wheel_and_sdist_hold_what_they_should(tmp_path: Path) -> None:
     wheel = script.contents(next(tmp_path.glob("*.whl")))
     sdist = script.contents(next(tmp_path.glob("*.tar.gz")))
     assert script.problems(wheel, sdist) == []
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith("METADATA"))
+        said = archive.read(name).decode()
+    # A package index has the text and none of the files beside it.
+    assert "Project-URL: " in said and "Author: " in said and "3.14" in said
+    assert re.findall(r"\]\((?!https?:)|<picture|<img", said) == []
     assert script.problems([*wheel, "keff/run/paths.sqlite"], sdist) == ["stray: keff/run/paths.sqlite"]
     assert script.problems([name for name in wheel if "page.js" not in name], sdist) == [
         "missing in wheel: templates/page.js"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections import Counter
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -107,10 +108,10 @@ def test_a_statement_and_its_key_return_the_same_rows(rng: random.Random) -> Non
     query = statement(rng)
     key = SQL.key(query)
     for _ in range(3):
-        database = tables(rng)
-        expected = rows(database, query)
-        if key is not None and expected is not None:
-            assert rows(database, key) == expected, (query, key)
+        with closing(tables(rng)) as database:
+            expected = rows(database, query)
+            if key is not None and expected is not None:
+                assert rows(database, key) == expected, (query, key)
     assert key is None or SQL.key(key) == key
 
 
@@ -152,12 +153,12 @@ def test_conditions_have_one_key_in_any_dress_and_another_where_their_rows_diffe
     forms = [f"SELECT a, b, c FROM t WHERE {written(one, rng)}" for _ in range(3)]
     assert len({SQL.key(form) for form in forms}) == 1, forms
     changed = f"SELECT a, b, c FROM t WHERE {written(other, rng)}"
-    database = sqlite3.connect(":memory:")
-    database.execute("CREATE TABLE t (a, b, c)")
-    cells = [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
-    database.executemany("INSERT INTO t VALUES (?, ?, ?)", cells)
-    if rows(database, changed) != rows(database, forms[0]):
-        assert SQL.key(changed) != SQL.key(forms[0])
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE t (a, b, c)")
+        cells = [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
+        database.executemany("INSERT INTO t VALUES (?, ?, ?)", cells)
+        if rows(database, changed) != rows(database, forms[0]):
+            assert SQL.key(changed) != SQL.key(forms[0])
 
 
 @pytest.mark.parametrize(

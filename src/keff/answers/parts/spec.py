@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from keff import plugins
 from keff.answers.parts import json_text
-from keff.answers.parts.base import Extracted, Space, complete, strip_thinking
+from keff.answers.parts.base import Explains, Extracted, Space, complete, strip_thinking
 from keff.answers.parts.json_text import ANSWER_MEMBERS, NotRead
 from keff.errors import PluginError, TaskError, UsageError, unknown
 
@@ -51,6 +51,8 @@ class OfDocuments:
     def __init__(self, plain: Space) -> None:
         self.plain, self._document = plain, _DOCUMENT if plain.name in ONE_VALUE else _NAMED
         self.name, self.closed, self.contract = plain.name, plain.closed, plain.contract
+        if isinstance(plain, Explains):
+            self.why = plain.why  # since Python 3.12 isinstance does not ask __getattr__
 
     def __getattr__(self, name: str) -> Any:
         """Return what the space has besides."""
