@@ -16,6 +16,9 @@ all of the 5%, and by what the gateway runs: a martingale with 1% and looks at t
 100 and of 300 questions, for what a pilot shows limits what any score can find. The 5% of false alarms holds
 for exchangeable traffic: questions that come in bursts of one kind are not.
 
+A third part (``--arrival``) counts false alarms under votes on arrival: the gateway's vote over simulated
+paths whose wrong answers run three times as long, every request a shadow one, with 4 and with 8 in flight.
+
 Pairs are taken evenly from all that are big enough, seeds are 0, 1, 2, ..., and the recorded paths of each
 question are put into random order, because these records hold them sorted.
 """
@@ -23,10 +26,12 @@ question are put into random order, because these records hold them sorted.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import logging
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,8 +39,14 @@ import numpy as np
 from benchmarks.families import records as votes_of
 
 from keff.analysis.decision import Aim, decide
-from keff.gateway.traffic.monitor import ALPHA, LOOKS_ALPHA, ORDERS, stops_at
+from keff.gateway.traffic.monitor import ALPHA, LOOKS_ALPHA, ORDERS, Monitor, stops_at
+from keff.gateway.traffic.traffic import profile_of
+from keff.gateway.upstream.answer import Answer
+from keff.gateway.vote.outcome import Drawn
+from keff.gateway.vote.vote import Rules, Vote
+from keff.plan import Plan
 from keff.policy import parse_policy
+from keff.protocol.server import Sharing
 from keff.stats.alarms import ConformalMartingale, MeanLooks
 from keff.stats.drift import agreeing_pairs, pattern_code, stop_score
 
@@ -43,6 +54,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from drift_rig import BIG, MEDIAN_DELAY, PATHS, PILOT, Record, delay, read  # noqa: E402
+from jumping import on_a_clock  # noqa: E402
 
 Score = Callable[[list[str | None]], float]
 SMALL = (0.07, 0.12)
@@ -145,6 +157,47 @@ def deployed(records: list[Record], runs: int, requests: int = 500) -> None:
             )
 
 
+def on_arrival(width: int, runs: int, requests: int = 300) -> None:
+    """Print how often votes on arrival raise an alarm in stationary traffic after a pilot of 100 x 8."""
+    policy = parse_policy(f"lead_k:3,cap=8,in_flight={width},order=arrival")
+
+    def asked(rng: np.random.Generator) -> tuple[list[str], list[float]]:
+        codes = rng.choice(4, 8, p=rng.dirichlet([0.6, 0.3, 0.2, 0.1]))
+        seconds = rng.lognormal(rng.normal(0, 0.5), 0.4, 8) * np.where(codes == 0, 1, 3)
+        return codes.astype(str).tolist(), seconds.tolist()
+
+    async def judge(answer: Answer) -> list[Drawn]:
+        return [Drawn(choice, {}, str(choice["key"])) for choice in answer.choices]
+
+    async def traffic(monitor: Monitor, rng: np.random.Generator) -> None:
+        for _ in range(requests):
+            keys, seconds = asked(rng)
+
+            async def path(
+                place: int, _n: int, _branch: str, keys: list[str] = keys, seconds: list[float] = seconds
+            ) -> Answer:
+                await asyncio.sleep(seconds[place])
+                return Answer([{"key": keys[place]}], {})
+
+            vote = Vote(Rules(policy, keep=True, free_text="draw"), path, judge, Sharing(1))
+            await vote.run()
+            monitor.observe(await vote.extend(monitor.m))
+
+    alarms = Counter[str]()
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, width])
+        profile = profile_of([asked(rng)[0] for _ in range(PILOT)], 8)
+        monitor = Monitor(Plan(policy=policy.spec, estimates={}, profile=profile), policy)
+        on_a_clock(traffic(monitor, rng))
+        alarms.update(name for name, on in monitor.alarms.items() if on)
+        alarms["any"] += any(monitor.alarms.values())
+    print(
+        f"claim: false alarms in {requests} requests, votes on arrival, {width} in flight | "
+        f"{alarms['any']} of {runs}: {dict(alarms)} | at most 5%, and one in 20,000 requests",
+        flush=True,
+    )
+
+
 def short(record: Record) -> str:
     """Return a record's name without that of the benchmark."""
     return record.name.removeprefix("cruxeval_output_")
@@ -160,13 +213,17 @@ def main() -> None:
     parser.add_argument(
         "--deployed", type=int, default=100, help="runs of the second part; alone with --runs 0"
     )
+    parser.add_argument("--arrival", type=int, default=100, help="runs of the third part")
     arguments = parser.parse_args()
     logging.getLogger("keff.gateway").setLevel(logging.ERROR)
+    for width in (4, 8) if arguments.arrival else ():
+        on_arrival(width, arguments.arrival)
     records = [read(file) for file in sorted(RECORDS.glob("cruxeval_output_*.jsonl"))]
     if not records:
         print(f"skipped: no recorded answers in {RECORDS}")
         return
-    deployed(records, arguments.deployed)
+    if arguments.deployed:
+        deployed(records, arguments.deployed)
     if not arguments.runs:
         return
     limit, delays = 3 * MEDIAN_DELAY, list[int]()

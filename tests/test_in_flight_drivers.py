@@ -22,11 +22,12 @@ from keff.analysis.replay.outcomes import run
 from keff.cli._serving import policy_of
 from keff.errors import UsageError
 from keff.gateway.deployment import POLICY
-from keff.gateway.traffic.monitor import by_stops
+from keff.gateway.traffic.monitor import Monitor, by_stops
+from keff.gateway.traffic.traffic import profile_of
 from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.outcome import Drawn, Outcome
 from keff.gateway.vote.vote import Rules, Vote
-from keff.plan import Profile
+from keff.plan import Plan, Profile
 from keff.policy import parse_policy
 from keff.protocol.server import Refusal, Sharing
 from keff.sampling.sampler import refuse_arrival
@@ -169,6 +170,39 @@ def test_paths_that_are_drawn_on_are_not_chosen_by_their_length() -> None:
 
     assert on_a_clock(both()) == list(server.answers)
     assert server.generated == sum(server.seconds)
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_what_arrives_first_raises_no_alarm_while_nothing_changes(width: int) -> None:
+    """The alarm sees paths as they were launched: those that arrive first agree more, and would raise it."""
+    policy = parse_policy(f"lead_k:3,cap=8,in_flight={width},order=arrival")
+    rng = np.random.default_rng(width)
+
+    def request() -> Scripted:
+        codes = rng.choice(3, CAP, p=rng.dirichlet([0.7, 0.4, 0.3]))
+        return Scripted(codes.astype(str).tolist(), (rng.lognormal(0, 0.3, CAP) * (1 + 2 * codes)).tolist())
+
+    plan = Plan(
+        policy=policy.spec, estimates={}, profile=profile_of([request().answers for _ in range(100)], 8)
+    )
+    seen, first = Monitor(plan, policy), Monitor(plan, policy)
+
+    async def shadow(server: Scripted) -> None:
+        vote = Vote(Rules(policy, keep=True, free_text="draw"), server.call, judge, Sharing(1))
+        await vote.run()
+        keys = await vote.extend(seen.m)
+        assert keys == list(server.answers[: len(keys)]) and len(keys) >= seen.m
+        seen.observe(keys)
+        places = sorted(range(width), key=lambda place: server.seconds[place])
+        first.observe([server.answers[place] for place in places])
+
+    async def traffic() -> None:
+        for _ in range(150):
+            await shadow(request())
+
+    on_a_clock(traffic())
+    assert seen.shadow_only and not any(seen.alarms.values())
+    assert width == 4 or any(first.alarms.values()), "the first to arrive agree more than others do"
 
 
 def test_a_record_is_not_drawn_by_what_arrives_first() -> None:
