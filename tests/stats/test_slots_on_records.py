@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from keff.stats.alarms import ConformalMartingale
-from keff.stats.branches.slots import extraction_failures, fit_copula, phi_audit, slot_cv
-from keff.stats.branches.weights import SlotWeighting, judge_weights, weighted_majority
+from keff.stats.branches.slots import extraction_failures, phi_audit, slot_cv
+from keff.stats.branches.weights import SlotWeighting, judge_weights
 from keff.stats.drift import agreeing_pairs, pattern_codes
 from keff.stats.votes import Votes
 
@@ -34,18 +34,6 @@ def test_unequal_models_are_near_what_their_accuracies_allow(models):
     assert audit.phi_max < 0.8
     assert audit.phi < audit.ratio < 1
     assert 0 < extraction_failures(models).max() < 0.3
-
-
-def test_the_copula_predicts_the_majority_of_unequal_models(models):
-    fitted = fit_copula(models)
-    rng = np.random.default_rng(0)
-    subsets = [
-        tuple(np.sort(rng.choice(models.k, size, replace=False))) for size in (3, 5, 9) for _ in range(10)
-    ]
-    counted = [weighted_majority(models.paths(list(s)), np.ones(len(s))).mean() for s in subsets]
-    error = fitted.majorities(subsets) - counted
-    assert np.sqrt(np.mean(error**2)) < 0.03
-    assert fitted.majority() == pytest.approx(weighted_majority(models, np.ones(28)).mean(), abs=0.01)
 
 
 def test_most_of_the_gain_of_weights_is_the_best_slot(models):

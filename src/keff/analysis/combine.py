@@ -21,7 +21,6 @@ from keff.stats.branches.weights import (
     Rule,
     Scheme,
     SlotWeighting,
-    SubsetPlan,
     WeightReport,
     choose_subset,
     choose_temperature,
@@ -110,7 +109,6 @@ def judged(
     Votes by confidence where every path has one, and those of GLS and GLS-R where there are embeddings.
     """
     rules: list[Rule] = ["binary"] if votes.answers is None else ["binary", "plurality"]
-    plans = [SubsetPlan("top", rule=rule, folds=how.folds) for rule in rules]
     rows: list[WeightedVote] = []
     by_states = {} if embeddings is None else _learners(embeddings, how)
     for rule in rules:
@@ -119,7 +117,7 @@ def judged(
             rows.append(_row(scheme, rule, report))
         rows += _by_confidence(votes, rule, how) + _by_log_odds(votes, rule, how)
         rows += _by_embeddings(votes, by_states, rule, how)
-    return tuple(rows), tuple(_pruned(votes, plan, how) for plan in plans)
+    return tuple(rows), tuple(_pruned(votes, rule, how) for rule in rules)
 
 
 def slot_table(votes: Votes) -> tuple[Slot, ...] | None:
@@ -257,11 +255,11 @@ def _row(scheme: str, rule: Rule, report: WeightReport, temperature: float | Non
     )
 
 
-def _pruned(votes: Votes, plan: SubsetPlan, how: Judging) -> Pruning:
-    choice = choose_subset(votes, how.rng(), plan)
+def _pruned(votes: Votes, rule: Rule, how: Judging) -> Pruning:
+    choice = choose_subset(votes, how.rng(), rule, how.folds)
     names = np.arange(votes.k) if votes.slots is None else votes.slots
     return Pruning(
-        rule=plan.rule,
+        rule=rule,
         accuracy=choice.accuracy,
         full=choice.full,
         gain=choice.gain,

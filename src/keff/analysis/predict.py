@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from scipy.special import ndtri
-
 from keff.errors import UsageError
 from keff.records import Finding, number
-from keff.stats.branches.slots import STRONGEST, OneFactorCopula, rho_d_from_c
+from keff.stats.branches.slots import copula_majority, rho_d_from_c
 from keff.stats.models.betabinomial import (
     majority_beta_binomial,
     majority_binomial,
@@ -139,5 +136,4 @@ def _surrogate(p: float, c: float, k: int) -> dict[str, float]:
     said = {"rho_d": rho_d, "k_eff_rank": float(k_eff_rank_equal(k, rho_d))}
     if rho_d < 0:
         return said
-    copula = OneFactorCopula(np.full(k, ndtri(p)), min(rho_d, STRONGEST), rho_d > STRONGEST)
-    return said | {"copula": copula.majority()}
+    return said | {"copula": copula_majority(k, p, rho_d)}

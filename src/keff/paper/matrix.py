@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
+from scipy.stats import mannwhitneyu, pearsonr
 
 from keff.paper import records
 from keff.paper.cell import FLOOR, CellNumbers, MatrixCell, Resampling
 from keff.paper.records import PaperBenchmark
 from keff.records import Json
-from keff.stats.branches.compare import mann_whitney, pearson_test
 
 # Where the paper divides its cells: by the spread of slot accuracies, and by the vote under templates.
 CV_SPLIT = 0.225
@@ -148,13 +148,14 @@ def _mann_whitney(valid: Sequence[MatrixCell]) -> dict[str, Json] | None:
         return None
     x, y = ([cell.numbers.delta_rho for cell in side] for side in (qa, math_cells))
     test: dict[str, Json] = {"n_qa": len(qa), "n_math": len(math_cells)}
-    test["p_normal"] = float(mann_whitney(x, y, "less", "normal").p)
-    test["p"] = float(mann_whitney(x, y, "less").p)
+    test["p_normal"] = float(mannwhitneyu(x, y, alternative="less", method="asymptotic").pvalue)
+    test["p"] = float(mannwhitneyu(x, y, alternative="less", method="exact").pvalue)
     draws = [
         np.stack([cell.draws for cell in side if cell.draws is not None], axis=1) for side in (qa, math_cells)
     ]
     whole = ~np.isnan(draws[0]).any(axis=1) & ~np.isnan(draws[1]).any(axis=1)
-    again = mann_whitney(draws[0][whole], draws[1][whole], "less", "normal").p
+    left, right = (side[whole] for side in draws)
+    again = mannwhitneyu(left, right, alternative="less", axis=1, method="asymptotic").pvalue
     return test | {"share_below_0.001": float(np.mean(again < SIGNIFICANT)), "draws": int(whole.sum())}
 
 
@@ -202,7 +203,7 @@ def _predictor(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     ]
     if len(points) < 3:
         return None
-    r, p = pearson_test([x for x, _ in points], [y for _, y in points])
+    r, p = pearsonr([x for x, _ in points], [y for _, y in points])
     return {"n": len(points), "r": r, "p": p}
 
 
@@ -210,7 +211,7 @@ def _weighted_voting(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     known = [cell.numbers for cell in cells if not math.isnan(cell.numbers.slot_cv)]
     if len(known) < 3:
         return None
-    r, p = pearson_test([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known])
+    r, p = pearsonr([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known])
 
     def high_cv(cell: CellNumbers) -> bool:
         return cell.slot_cv > CV_SPLIT

@@ -1,18 +1,15 @@
-"""Template slots: how they differ, what that allows their correlation to be, and Gaussian models of it.
-
-The one-factor copula of unequal slots, and the paper's decision surrogate.
-"""
+"""Template slots: how they differ, what that allows their correlation to be, and the Gaussian surrogate."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri, owens_t
 
+from keff.stats.models.betabinomial import majority_binomial
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.correlation import correlation_matrix
 
@@ -94,7 +91,7 @@ def answer_diversity(votes: Votes) -> FloatArray:
     """Return the number of distinct answers over K for each item [n]; abstentions give none.
 
     The paper's label-free predictor of decorrelation (n_unique/K); its mean over items, averaged over the
-    models of a benchmark, is set against delta rho (``association.pearson_test``).
+    models of a benchmark, is set against delta rho.
     """
     ordered = np.sort(votes.answered(), axis=1)
     new = np.ones(ordered.shape, bool)
@@ -125,7 +122,9 @@ def c_from_rho_d(rho_d: float, p: float) -> float:
         return _lowest_c(p)
     if rho_d < OWEN_BELOW:
         return 1.0 - 2.0 * float(owens_t(h, math.sqrt((1.0 - rho_d) / (1.0 + rho_d)))) / scale
-    return float(_plackett(np.asarray(h), np.asarray(h), math.asin(rho_d))) / scale
+    half = 0.5 * math.asin(rho_d)
+    integrand = np.exp(-h * h / (1.0 + np.sin(half * (NODES + 1.0))))
+    return half * float(integrand @ WEIGHTS) / (2.0 * math.pi * scale)
 
 
 def rho_d_from_c(c: float, p: float) -> float:
@@ -155,24 +154,6 @@ def rho_d_from_c(c: float, p: float) -> float:
     return math.sin(angle)
 
 
-def bivariate_normal(h: ArrayLike, k: ArrayLike, rho: float) -> FloatArray:
-    """Return Phi_2(h, k; rho), the probability that two correlated standard normals are below h and k.
-
-    Phi(h) Phi(k) plus Plackett's integral, elementwise over h and k; for rho in [0, 1]. Exact to about
-    1e-15 for h = k, and to 1e-9 for unequal thresholds up to rho = 0.99.
-    """
-    h, k = np.asarray(h, float), np.asarray(k, float)
-    return ndtr(h) * ndtr(k) + _plackett(h, k, math.asin(rho))
-
-
-def _plackett(h: FloatArray, k: FloatArray, angle: float) -> FloatArray:
-    x = 0.5 * angle * (NODES + 1.0)
-    # (h-k)^2 and hk kept apart: the textbook quotient cancels near sin x = 1.
-    apart = np.square(h - k)[..., None] / (2.0 * np.square(np.cos(x)))
-    together = (h * k)[..., None] / (1.0 + np.sin(x))
-    return 0.5 * angle * (np.exp(-apart - together) @ WEIGHTS) / (2.0 * math.pi)
-
-
 def _threshold(p: float) -> tuple[float, float]:
     if not 0.0 < p < 1.0:
         raise ValueError("the surrogate needs an accuracy strictly between 0 and 1")
@@ -185,85 +166,21 @@ def _lowest_c(p: float) -> float:
 
 # Beyond 8.5 standard deviations the normal has less mass than a double can see.
 REACH = 8.5
-# The search for the factor's strength ends below 1, where the copula is singular.
+# Of a stronger factor the grid has no end, and the vote is that of one path.
 STRONGEST = 0.999
-# Quantiles of accuracies 0 and 1, as far as a double's normal tail goes.
-FAR = 38.0
 
 
-@dataclass(frozen=True, slots=True)
-class OneFactorCopula:
-    """Slot k is right when a normal score below ``thresholds[k]`` [K]; any two scores correlate by ``rho_d``.
+def copula_majority(k: int, p: float, rho_d: float) -> float:
+    """Return the majority vote of K paths of accuracy ``p`` whose normal scores correlate by ``rho_d`` >= 0.
 
-    ``clipped`` says that the data asked for a correlation outside [0, 0.999], which one factor cannot give.
+    The binomial majority given the common factor, averaged over the factor; half credit at a tie. A
+    correlation above 0.999 counts as that.
     """
-
-    thresholds: FloatArray
-    rho_d: float
-    clipped: bool
-
-    def majority(self, slots: Sequence[int] | None = None) -> float:
-        """Return the majority-vote accuracy of some slots (default all), half credit at a tie."""
-        return float(self.majorities([range(self.thresholds.size) if slots is None else slots])[0])
-
-    def majorities(self, subsets: Sequence[Sequence[int]]) -> FloatArray:
-        """Return ``majority`` of each of several subsets of slots, [m]."""
-        conditional, masses = self._conditional()
-        return np.array([_majority(conditional, masses, subset) for subset in subsets])
-
-    def _conditional(self) -> tuple[FloatArray, FloatArray]:
-        """Return the accuracy of each slot given the factor, [K, nodes], and the nodes' masses.
-
-        An even grid whose step follows the width of the turn in the factor converges like exp(-1/step^2);
-        41 Gauss-Hermite nodes err by 0.03 at a strong correlation.
-        """
-        # Independent slots would make it infinite.
-        width = math.sqrt((1.0 - self.rho_d) / max(self.rho_d, 1e-3))
-        # Steps of a fifth of what is narrower: the density, or the turn of a slot from wrong to right.
-        z = np.linspace(-REACH, REACH, 2 * math.ceil(REACH / min(0.2, 0.2 * width)) + 1)
-        masses = np.exp(-0.5 * z * z)
-        shifted = self.thresholds[:, None] + math.sqrt(self.rho_d) * z
-        return np.asarray(ndtr(shifted / math.sqrt(1.0 - self.rho_d))), masses / masses.sum()
-
-
-def fit_copula(votes: Votes) -> OneFactorCopula:
-    """Fit the one-factor Gaussian copula: slot accuracies, and the mean joint accuracy over pairs.
-
-    Thresholds are Phi^-1(p_k) and one rho_d in [0, 0.999] matches the mean over pairs of both being right,
-    by bisection (the joint accuracy rises in rho_d). Predicts what fixed subsets of slots would score, with
-    less noise than counting. Raises ValueError for one path.
-    """
-    if votes.k < 2:
-        raise ValueError("a copula needs at least two slots")
-    y = votes.scored().astype(np.float64)
-    upper = np.triu_indices(votes.k, 1)
-    target = float(((y.T @ y) / votes.n)[upper].mean())
-    h = np.clip(ndtri(slot_accuracies(votes)), -FAR, FAR)
-
-    def joint(rho: float) -> float:
-        return float(bivariate_normal(h[upper[0]], h[upper[1]], rho).mean())
-
-    low, high = 0.0, STRONGEST
-    if not joint(low) <= target <= joint(high):
-        return OneFactorCopula(h, low if target < joint(low) else high, True)
-    # 50 halvings of the unit interval: the last digit of a double.
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if joint(middle) < target else (low, middle)
-    return OneFactorCopula(h, 0.5 * (low + high), False)
-
-
-def _majority(conditional: FloatArray, masses: FloatArray, slots: Sequence[int]) -> float:
-    """Average the Poisson-binomial majority of ``conditional[slots]`` over the factor's nodes."""
-    size = len(slots)
-    if size == 0:
-        raise ValueError("a vote needs at least one slot")
-    pmf = np.ones((1, conditional.shape[1]))
-    for slot in slots:
-        p = conditional[slot]
-        longer = np.zeros((pmf.shape[0] + 1, pmf.shape[1]))
-        longer[:-1] += pmf * (1 - p)
-        longer[1:] += pmf * p
-        pmf = longer
-    credit = np.sign(2 * np.arange(size + 1) - size) / 2 + 0.5
-    return float(credit @ pmf @ masses)
+    rho = min(rho_d, STRONGEST)
+    # Steps of a fifth of what is narrower: the density, or the turn from wrong to right, which is as wide as
+    # this (and of independent votes without end). An even grid converges like exp(-1/step^2); 41
+    # Gauss-Hermite nodes err by 0.03 at a strong correlation.
+    width = math.sqrt((1.0 - rho) / max(rho, 1e-3))
+    z = np.linspace(-REACH, REACH, 2 * math.ceil(REACH / min(0.2, 0.2 * width)) + 1)
+    given = ndtr((ndtri(p) + math.sqrt(rho) * z) / math.sqrt(1.0 - rho))
+    return float(np.average(majority_binomial(k, given), weights=np.exp(-0.5 * z * z)))

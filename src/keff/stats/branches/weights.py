@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from keff.stats.branches.slots import fit_copula, slot_accuracies
+from keff.stats.branches.slots import slot_accuracies
 from keff.stats.models.betabinomial import betabinom_logpmf
 from keff.stats.resampling import cluster_folds, clustered_se
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -25,6 +24,8 @@ Learn = Callable[[NDArray[np.bool_]], FloatArray]
 
 # From nearly equal weights down to the best path alone, in units of the confidences' spread.
 TEMPERATURES = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1)
+# Slots that always agree would make the covariance singular; in units of the mean slot variance.
+RIDGE = 0.01
 # Sums of weights that differ by rounding only are equal.
 TIE = 1e-9
 
@@ -34,14 +35,10 @@ class SlotWeighting:
     """How slots are weighted and voted.
 
     ``scheme``: see ``slot_weights``. ``rule``: "binary" votes on correctness, "plurality" on answers.
-    ``choices`` is the number M of answers that log odds assume, ``ridge`` what Fisher weights add to the
-    covariance, in units of the mean slot variance.
     """
 
     scheme: Scheme = "accuracy"
     rule: Rule = "binary"
-    choices: int = 2
-    ridge: float = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +64,9 @@ def slot_weights(votes: Votes, weighting: SlotWeighting) -> FloatArray:
     """Return the weights [K] that a scheme learns from labelled votes; never negative, not all zero.
 
     "uniform" is 1; "accuracy" the slot accuracy p (the paper's); "log_odds" ``log_odds_weights`` of
-    (s+1/2)/(n+1); "fisher" the positive part of Sigma^-1 (2p-1) with Sigma the covariance of slots;
-    "best_slot" 1 at the most accurate slot, the first of equals. Where a scheme leaves nothing positive,
-    or no slot varies, the weights are uniform. Raises ValueError for "fisher" when Sigma is singular.
+    (s+1/2)/(n+1); "fisher" the positive part of Sigma^-1 (2p-1), Sigma the covariance of slots and a
+    ridge; "best_slot" 1 at the most accurate slot, the first of equals. Where a scheme leaves nothing
+    positive, or no slot varies, the weights are uniform.
     """
     p = slot_accuracies(votes)
     if weighting.scheme == "uniform":
@@ -77,9 +74,9 @@ def slot_weights(votes: Votes, weighting: SlotWeighting) -> FloatArray:
     if weighting.scheme == "accuracy":
         raw = p
     elif weighting.scheme == "log_odds":
-        raw = log_odds_weights((p * votes.n + 0.5) / (votes.n + 1), weighting.choices)
+        raw = log_odds_weights((p * votes.n + 0.5) / (votes.n + 1))
     elif weighting.scheme == "fisher":
-        raw = _fisher(votes, weighting.ridge)
+        raw = _fisher(votes)
     elif weighting.scheme == "best_slot":
         raw = np.eye(votes.k)[int(np.argmax(p))]
     else:
@@ -230,17 +227,13 @@ def oracle_optimism(p: float, c: float, k: int, n: int) -> float:
     return tie * (float(ndtr(0.5 * math.sqrt(k / (n * p * (1 - p) * (1 - c))))) - 0.5)
 
 
-def _fisher(votes: Votes, ridge: float) -> FloatArray:
+def _fisher(votes: Votes) -> FloatArray:
     y = votes.scored().astype(np.float64)
     mean: FloatArray = y.mean(axis=0)
     sigma = (y - mean).T @ (y - mean) / votes.n
     if not np.any(sigma):
         return np.zeros(votes.k)
-    sigma = sigma + ridge * float(np.trace(sigma)) / votes.k * np.eye(votes.k)
-    spectrum = np.linalg.eigvalsh(sigma)
-    # Below it the inverse is rounding, and weights would be noise.
-    if not spectrum[0] > 1e-12 * spectrum[-1]:
-        raise ValueError("the covariance of slots is singular: Fisher weights need a ridge, such as 0.01")
+    sigma = sigma + RIDGE * float(np.trace(sigma)) / votes.k * np.eye(votes.k)
     return np.maximum(0.0, np.linalg.solve(sigma, 2.0 * mean - 1.0))
 
 
@@ -252,38 +245,15 @@ def _checked(weights: ArrayLike, votes: Votes) -> FloatArray:
     return w
 
 
-# All 4,095 subsets of 12 slots are tried; more would take minutes.
-MOST_SLOTS = 12
-
-Subset = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SubsetPlan:
-    """Which subsets are tried and how they are ranked on the training folds.
-
-    ``family``: "all" subsets (at most 12 slots), or "top", the m most accurate slots of the training folds
-    for every m (slot pruning). ``sizes`` restricts how many slots are kept. ``score``: "empirical" counts
-    votes by ``rule``; "copula" uses the smoother ``fit_copula`` prediction, for the binary rule only.
-    """
-
-    family: Literal["all", "top"] = "all"
-    score: Literal["empirical", "copula"] = "empirical"
-    rule: Rule = "binary"
-    sizes: tuple[int, ...] | None = None
-    folds: int = 5
-
-
 @dataclass(frozen=True, slots=True)
 class SubsetChoice:
-    """The subset that all items favour, and what choosing like that is worth on items not used to choose.
+    """The most accurate slots that all items favour, and what choosing like that is worth on other items.
 
     ``accuracy`` is the nested cross-validated accuracy of the choosing procedure, ``full`` that of all
     slots, ``gain`` their difference and ``se`` its clustered standard error. ``adopted`` is gain > se;
-    ``slots`` [m] are then the columns to keep, else all of them. ``candidate`` is the favourite either way.
+    ``candidate`` [m] is the favourite either way.
     """
 
-    slots: IntArray
     candidate: IntArray
     accuracy: float
     full: float
@@ -292,61 +262,35 @@ class SubsetChoice:
     adopted: bool
 
 
-def choose_subset(votes: Votes, rng: np.random.Generator, plan: SubsetPlan | None = None) -> SubsetChoice:
-    """Choose slots by nested cross-validation over clusters; keep all unless the gain exceeds one SE.
+def choose_subset(
+    votes: Votes, rng: np.random.Generator, rule: Rule = "binary", folds: int = 5
+) -> SubsetChoice:
+    """Choose the m most accurate slots by nested cross-validation over clusters: slot pruning.
 
-    In each outer fold the best subset of the other folds is chosen anew and scored on the fold. (A subset has
-    no parameters to fit, so an inner cross-validation would repeat the training accuracy.) The number to
-    report is ``accuracy``: the accuracy of the best of many subsets on the items that chose it is optimistic
-    by several points. Ties go to the larger subset. Raises ValueError for a plan that does not fit.
+    In each outer fold the best m of the other folds is chosen anew and scored on the fold. (A subset has no
+    parameters to fit, so an inner cross-validation would repeat the training accuracy.) The number to report
+    is ``accuracy``: the accuracy of the best of many subsets on the items that chose it is optimistic by
+    several points. All slots stay unless the gain exceeds one standard error. Raises ValueError for too few
+    clusters.
     """
-    plan = plan or SubsetPlan()
-    fold = cluster_folds(votes, plan.folds, rng)
+    fold = cluster_folds(votes, folds, rng)
     credit = np.empty(votes.n)
-    for part in range(plan.folds):
-        chosen = _favourite(votes.take(fold != part), plan)
-        credit[fold == part] = subset_credit(votes.take(fold == part), chosen, plan.rule)
-    everything = tuple(range(votes.k))
-    full = subset_credit(votes, everything, plan.rule)
-    candidate = _favourite(votes, plan)
+    for part in range(folds):
+        chosen = _favourite(votes.take(fold != part), rule)
+        credit[fold == part] = subset_credit(votes.take(fold == part), chosen, rule)
+    full = subset_credit(votes, np.arange(votes.k), rule)
     gain, se = float((credit - full).mean()), clustered_se(credit - full, votes.cluster_ids)
-    return SubsetChoice(
-        slots=np.array(candidate if gain > se else everything),
-        candidate=np.array(candidate),
-        accuracy=float(credit.mean()),
-        full=float(full.mean()),
-        gain=gain,
-        se=se,
-        adopted=gain > se,
-    )
+    accuracy = float(credit.mean())
+    return SubsetChoice(_favourite(votes, rule), accuracy, float(full.mean()), gain, se, gain > se)
 
 
-def subset_credit(votes: Votes, subset: Subset, rule: Rule = "binary") -> FloatArray:
+def subset_credit(votes: Votes, subset: IntArray, rule: Rule = "binary") -> FloatArray:
     """Return the credit [n] of the unweighted vote of some columns."""
-    return weighted_vote(votes.paths(np.array(subset)), np.ones(len(subset)), rule)
+    return weighted_vote(votes.paths(subset), np.ones(len(subset)), rule)
 
 
-def _favourite(votes: Votes, plan: SubsetPlan) -> Subset:
-    subsets = _candidates(votes, plan)
-    if plan.score == "copula":
-        if plan.rule != "binary":
-            raise ValueError("the copula predicts the binary vote: use score='empirical' for a plurality")
-        scores = fit_copula(votes).majorities(subsets)
-    else:
-        scores = np.array([float(subset_credit(votes, subset, plan.rule).mean()) for subset in subsets])
-    # Subsets that are equal up to rounding are tied, and the last, the largest, is taken.
-    best = np.flatnonzero(scores >= scores.max() - 1e-12)
-    return subsets[int(best[-1])]
-
-
-def _candidates(votes: Votes, plan: SubsetPlan) -> list[Subset]:
-    """List the subsets to try, smaller ones first."""
-    sizes = plan.sizes or range(1, votes.k + 1)
-    if not all(1 <= size <= votes.k for size in sizes):
-        raise ValueError(f"subset sizes must lie between 1 and {votes.k}")
-    if plan.family == "top":
-        order = np.argsort(-slot_accuracies(votes), kind="stable").tolist()
-        return [tuple(sorted(order[:size])) for size in sorted(sizes)]
-    if votes.k > MOST_SLOTS:
-        raise ValueError(f"{votes.k} slots have too many subsets: use family='top'")
-    return [s for size in sorted(sizes) for s in itertools.combinations(range(votes.k), size)]
+def _favourite(votes: Votes, rule: Rule) -> IntArray:
+    order = np.argsort(-slot_accuracies(votes), kind="stable")
+    scores = np.array([subset_credit(votes, order[: m + 1], rule).mean() for m in range(votes.k)])
+    # Subsets that are equal up to rounding are tied, and the largest is taken.
+    return np.sort(order[: np.flatnonzero(scores >= scores.max() - 1e-12)[-1] + 1])
