@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from scipy.stats import mannwhitneyu, pearsonr
 
 from keff.paper import records
 from keff.paper.cell import FLOOR, CellNumbers, MatrixCell, Resampling
@@ -146,6 +145,8 @@ def _mann_whitney(valid: Sequence[MatrixCell]) -> dict[str, Json] | None:
     math_cells = [cell for cell in valid if cell.domain == "Math"]
     if not qa or not math_cells:
         return None
+    from scipy.stats import mannwhitneyu  # loads for a second
+
     x, y = ([cell.numbers.delta_rho for cell in side] for side in (qa, math_cells))
     test: dict[str, Json] = {"n_qa": len(qa), "n_math": len(math_cells)}
     test["p_normal"] = float(mannwhitneyu(x, y, alternative="less", method="asymptotic").pvalue)
@@ -197,13 +198,19 @@ def _ratio(valid: Sequence[MatrixCell], first: Resampling, second: Resampling) -
     return float(np.median(ratios)) if ratios else None
 
 
+def _pearson(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+    from scipy.stats import pearsonr
+
+    return pearsonr(x, y)
+
+
 def _predictor(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     points = [
         (_mean(diversity), _mean(change)) for _, diversity, change in _points(cells) if diversity and change
     ]
     if len(points) < 3:
         return None
-    r, p = pearsonr([x for x, _ in points], [y for _, y in points])
+    r, p = _pearson([x for x, _ in points], [y for _, y in points])
     return {"n": len(points), "r": r, "p": p}
 
 
@@ -211,7 +218,7 @@ def _weighted_voting(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     known = [cell.numbers for cell in cells if not math.isnan(cell.numbers.slot_cv)]
     if len(known) < 3:
         return None
-    r, p = pearsonr([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known])
+    r, p = _pearson([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known])
 
     def high_cv(cell: CellNumbers) -> bool:
         return cell.slot_cv > CV_SPLIT
