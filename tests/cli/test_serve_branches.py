@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("httptools", reason="pip install 'keff[serve]'")
 
-from keff.cli._served import key_names, served_plan
+from keff.cli._serve_options import key_names, served_plan
 from keff.cli.serve import command
 from keff.errors import UsageError
 from keff.plan import BranchPlan, Plan

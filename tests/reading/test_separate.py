@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keff.errors import UsageError
-from keff.reading.separate import check_separate
+from keff.reading.copies import check_separate
 from keff.stats.votes import IntArray
 
 NAMES, UNTIMED = ("first", "second"), (None, None)

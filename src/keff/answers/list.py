@@ -2,12 +2,203 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keff.answers.parts.base import Space
-from keff.answers.parts.items import Items, ItemsSpace
+from keff.answers.parts import json_text
+from keff.answers.parts.base import Extracted, Space, golds, strip_thinking
+from keff.answers.parts.json_text import NotRead, find
 from keff.answers.parts.spec import cached
+from keff.answers.parts.statements import statements
+from keff.narrow import is_array
+
+# Longer ones are not parsed: this bounds the time that a hostile answer can take.
+MOST_CHARACTERS = 200_000
+# A list of more is no answer, and sorting it would take a request's time.
+MOST_ITEMS = 10_000
+
+_BULLET = re.compile(r"[ \t]*(?:[-*•–+]|\(?\d{1,4}[.)])[ \t]+(?=\S)")
+_AND = re.compile(r",? (?:and|&) ")
+_LEAD_AND = re.compile(r"(?:and|or|&) ")
+_ENCLOSED = {"[": "]", "(": ")", "{": "}"}
+_QUOTES = "\"'`“”‘’*_ \t"
+# Words; a longer last line is prose.
+_LONGEST_LINE = 60
+
+# Keys of the items in the order of the answer -> those that make the key.
+Combine = Callable[[list[str]], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Reads lists; each item is compared by the space ``inner``."""
+
+    inner: Space
+    combine: Combine
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read a JSON array, else what the last statement lists, else the last bullets or the last line."""
+        text = strip_thinking(text)
+        if truncated or len(text) > MOST_CHARACTERS:
+            return None
+        if (array := _array(text)) is not None:
+            return array
+        for statement in statements(text):
+            # A heading names the list that follows it, in the lines below.
+            below = _bullets(text[text.find(statement.payload, statement.at) :])
+            answer = below or statement.payload.strip()
+            if answer:
+                return Extracted(answer, statement.rule)
+        lines = text.rstrip().split("\n")
+        last = len(lines)
+        while last and _BULLET.match(lines[last - 1]):
+            last -= 1
+        if last < len(lines):
+            return Extracted("\n".join(lines[last:]), "bullets")
+        line = lines[-1].strip()
+        return Extracted(line, "last line") if line and len(line.split()) <= _LONGEST_LINE else None
+
+    def key(self, answer: str) -> str:
+        """Return the JSON array of the items' keys; raises NotRead."""
+        if len(answer) > MOST_CHARACTERS:
+            raise NotRead(f"longer than {MOST_CHARACTERS:,} characters")
+        items = split(answer)
+        if len(items) > MOST_ITEMS:
+            raise NotRead(f"more than {MOST_ITEMS:,} items")
+        keys: list[str] = []
+        for place, item in enumerate(items, 1):
+            key = self.inner.key(item)
+            if key is None:
+                raise NotRead(f"item {place} is not read as {self.inner.name}")
+            keys.append(key)
+        return json.dumps(self.combine(keys), ensure_ascii=False, separators=(",", ":"))
+
+    def key_or_none(self, answer: str) -> str | None:
+        """Return the key, or None."""
+        try:
+            return self.key(answer)
+        except NotRead:
+            return None
+
+    def why(self, text: str) -> str | None:
+        """Return why a text or an answer abstains; None when it does not."""
+        try:
+            self.key(text)
+        except NotRead as reason:
+            return str(reason)
+        return None
+
+    def correct(self, answer: str, gold: object) -> bool:
+        """Return whether the answer lists the gold items: ``gold`` is one list, or a text that lists them.
+
+        Of a list whose members list several items each, any one is acceptable.
+        """
+        key = self.key_or_none(answer)
+        if key is None:
+            return False
+        return key in {self.key_or_none(each) for each in (*self._whole(gold), *golds(gold))}
+
+    def _whole(self, gold: object) -> list[str]:
+        return [json.dumps(gold, default=str)] if isinstance(gold, list | tuple) else []
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsSpace:
+    """What the spaces of lists and of sets share: everything but their names and how keys are combined."""
+
+    items: Items
+
+    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
+        """Read a JSON array, else what the last statement lists, else the last bullets or the last line."""
+        return self.items.extract(text, truncated=truncated)
+
+    def key(self, answer: str) -> str | None:
+        """Return the JSON array of the items' keys; None abstains."""
+        return self.items.key_or_none(answer)
+
+    def why(self, text: str) -> str | None:
+        """Return why a text or an answer abstains; None when it does not."""
+        return self.items.why(text)
+
+    def correct(self, answer: str, gold: object) -> bool:
+        """Return whether the answer lists the gold items."""
+        return self.items.correct(answer, gold)
+
+
+def _array(text: str) -> Extracted | None:
+    try:
+        answer, rule = find(text)
+    except NotRead:
+        return None
+    return Extracted(answer, rule) if answer.startswith("[") and not _inside_prose(text, answer) else None
+
+
+def _inside_prose(text: str, answer: str) -> bool:
+    """Return whether an array is a mark of the prose, such as ``[1]``, and no answer."""
+    return answer.strip() != text.strip() and re.fullmatch(r"\[\s*\d{1,4}\s*\]", answer) is not None
+
+
+def _bullets(text: str) -> str:
+    """Return the bulleted lines that the text begins with."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if not _BULLET.match(line):
+            if lines and line.strip():
+                break
+            if line.strip():
+                return ""
+            continue
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def split(answer: str) -> list[str]:
+    """Return the items of an answer: a JSON array, lines, or parts between semicolons or commas.
+
+    Raises NotRead for a bracket that never closes.
+
+    The word "and" separates the last two parts. ``a, b`` splits at a comma with a space, so that 1,000 stays
+    whole; where no comma has one, at every comma.
+    """
+    text = answer.strip()
+    try:
+        value = json_text.value_of(json_text.unfenced(text))
+    except NotRead:
+        value = None
+    if value is None and text[:1] in ("[", "{") and text.count(text[0]) > text.count(_ENCLOSED[text[0]]):
+        raise NotRead("an incomplete list")
+    if is_array(value):
+        return [_text(each) for each in value]
+    if text[:1] in _ENCLOSED and text.endswith(_ENCLOSED[text[0]]) and not _BULLET.match(text):
+        text = text[1:-1]
+    elif text.endswith("."):
+        text = text[:-1]
+    return [item for part in _parts(text) if (item := part.strip(_QUOTES))]
+
+
+def _parts(text: str) -> list[str]:
+    lines = [_without_bullet(line) for line in text.split("\n") if line.strip()]
+    if len(lines) > 1 or _BULLET.match(text):
+        return [line.strip().rstrip(",;") for line in lines]
+    text = " ".join(text.split())
+    if ";" in text:
+        return text.split(";")
+    parts = text.split(", ") if ", " in text else text.split(",")
+    *before, final = parts
+    final = _LEAD_AND.sub("", final, count=1) if before and _LEAD_AND.match(final) else final
+    return [*before, *_AND.split(final)]
+
+
+def _without_bullet(line: str) -> str:
+    bullet = _BULLET.match(line)
+    return line[bullet.end() :] if bullet else line
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json_text.canonical(value)
 
 
 @dataclass(frozen=True, slots=True)

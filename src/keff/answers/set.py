@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from keff.answers.list import Items, ItemsSpace
 from keff.answers.parts.base import Space
-from keff.answers.parts.items import Items, ItemsSpace
 from keff.answers.parts.spec import cached
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,15 +11,17 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typer import Context, Option
 
+from keff import narrow
 from keff.answers import settle
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._sample_options import named
-from keff.cli._served import served_plan
 from keff.errors import UsageError, unknown
-from keff.plan import Plan
+from keff.files import toml_of
+from keff.plan import BranchPlan, Plan
 from keff.policy.spec import MAX_CAP
-from keff.sampling.cost import Price
+from keff.protocol.server import base_url
+from keff.sampling.cost import Price, price_of
 from keff.sampling.price_table import read_prices
 
 
@@ -93,13 +94,7 @@ SetPairs = Annotated[
 
 def in_file(file: Path) -> dict[str, object]:
     """Return what a TOML file says, by names with underscores; raises UsageError for what is no TOML."""
-    try:
-        given = tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is not TOML: {error}") from None
-    return {name.replace("-", "_"): value for name, value in given.items()}
+    return {name.replace("-", "_"): value for name, value in toml_of(file).items()}
 
 
 def read_settings(pairs: Iterable[str], config: Path | None) -> ServeSettings:
@@ -329,3 +324,65 @@ class BookOptions:
 
     state: State = None
     cap: ShadowCap = None
+
+
+# Fields of a branch file that a plan calls the same; what else a pilot sets says nothing about serving.
+SAME = ("model", "key_env", "system", "template", "temperature", "top_p", "max_tokens", "reasoning_effort")
+
+
+def served_plan(plan: Plan, files: Sequence[Path], prices: Mapping[str, Price] | None) -> Plan:
+    """Return the plan with what the files of its branches say, and with the prices of a table.
+
+    A file may be of a branch that was compared and is not in the plan. Raises UsageError for a file of any
+    other branch, for fields that do not fit, and where the table lacks a branch.
+    """
+    told = dict(map(_read, files))
+    known = [branch.name for branch in plan.branches] + _compared(plan)
+    strange = [name for name in told if name not in known]
+    if strange:
+        shown = ", ".join(dict.fromkeys(known)) or "none"
+        raise UsageError(f"--branch: the plan knows no branch {strange[0]}; its branches are {shown}")
+    branches = tuple(_priced(_told(branch, told.get(branch.name, {})), prices) for branch in plan.branches)
+    return plan.model_copy(update={"branches": branches})
+
+
+def _compared(plan: Plan) -> list[str]:
+    """Return the branches that the plan's estimates compare, in the plan or not, or dropped by its pilot."""
+    lines = [line for what in ("branches", "dropped") for line in narrow.entries(plan.estimates.get(what))]
+    return [str(line["name"]) for line in lines if "name" in line]
+
+
+def key_names(plan: Plan | None) -> list[str]:
+    """Return the environment variables that the branches of a plan name."""
+    branches = () if plan is None else plan.branches
+    return list(dict.fromkeys(branch.key_env for branch in branches if branch.key_env is not None))
+
+
+def _read(file: Path) -> tuple[str, dict[str, object]]:
+    given = toml_of(file)
+    fields = {name: given[name] for name in SAME if name in given}
+    if isinstance(url := given.get("base_url"), str):
+        fields["upstream"] = base_url(url, f"{file}: base_url", "key_env")
+    options = narrow.fields(given.get("engine_option"))
+    if "api_key_env" in options:
+        fields.setdefault("key_env", options["api_key_env"])
+    return str(given.get("name", file.stem)), fields
+
+
+def _told(branch: BranchPlan, fields: Mapping[str, object]) -> BranchPlan:
+    try:
+        return BranchPlan.model_validate(branch.model_dump() | dict(fields))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"branch {branch.name}: {first['loc'][0]}: {first['msg']}") from None
+
+
+def _priced(branch: BranchPlan, prices: Mapping[str, Price] | None) -> BranchPlan:
+    if prices is None:
+        return branch
+    price = price_of(branch.name, prices) or price_of(branch.model or branch.name, prices)
+    if price is None:
+        raise UsageError(f"the price table has no price for branch {branch.name}: give one for every branch")
+    if not price.prompt and not price.output:
+        return branch  # Priced by the path or the second, which a gateway does not count.
+    return branch.model_copy(update={"prompt_price": price.prompt, "output_price": price.output})

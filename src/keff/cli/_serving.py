@@ -16,8 +16,8 @@ from keff.cli._serve_options import (
     ServerOptions,
     ServeSettings,
     VoteOptions,
+    key_names,
 )
-from keff.cli._served import key_names
 from keff.errors import UsageError
 from keff.gateway.accounts.accounts import read_accounts
 from keff.gateway.deployment import POLICY, Deployment

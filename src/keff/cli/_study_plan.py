@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from pydantic import BaseModel, ConfigDict, ValidationError
 from rich.table import Table
 
 from keff import plugins, sandbox
@@ -18,6 +20,7 @@ from keff.cli._preflight import is_paid
 from keff.cli._sampling import Wishes, load_task
 from keff.engine import Engine
 from keff.errors import KeffError, UsageError
+from keff.files import write_text
 from keff.policy import parse_policy
 from keff.records import Item, Sampling
 from keff.sampling.cells import CellState, settings, state
@@ -25,7 +28,6 @@ from keff.sampling.cost import FREE, Price, Usage, price_of
 from keff.sampling.grid import Cell, ModelEntry, Study, TaskEntry
 from keff.sampling.job import Job, parse_templates
 from keff.sampling.orders import Order
-from keff.sampling.rates import read_rates
 from keff.task import Task, select
 from keff.usercode import UNSAFE, without_code
 
@@ -324,3 +326,36 @@ def _table(*headers: str) -> Table:
     for header in headers:
         table.add_column(header, justify="left" if header in ("model", "task", "tokens are") else "right")
     return table
+
+
+FILE = "rates.json"
+
+
+class Rate(BaseModel):
+    """What a model drew in how many seconds; the time to load it is no part of them."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    tokens: int = 0
+    paths: int = 0
+    seconds: float = 0.0
+
+
+def read_rates(runs: Path) -> dict[str, Rate]:
+    """Return the measured rate of each model; empty where none was measured."""
+    try:
+        table = json.loads((runs / FILE).read_text("utf-8"))
+        return {name: Rate.model_validate(rate) for name, rate in table.items()}
+    except (OSError, ValueError, AttributeError, ValidationError):
+        return {}
+
+
+def add_rate(runs: Path, model: str, tokens: int, paths: int, seconds: float) -> None:
+    """Add a session of a model; one that drew nothing changes nothing."""
+    if not paths or seconds <= 0:
+        return
+    rates = read_rates(runs)
+    old = rates.get(model, Rate())
+    rates[model] = Rate(tokens=old.tokens + tokens, paths=old.paths + paths, seconds=old.seconds + seconds)
+    table = {name: rate.model_dump() for name, rate in sorted(rates.items())}
+    write_text(runs / FILE, json.dumps(table, indent=1) + "\n")

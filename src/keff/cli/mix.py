@@ -21,7 +21,7 @@ from keff.cli._branches import dropped_by
 from keff.cli._console import print_json
 from keff.cli._groups import LogOptions
 from keff.cli._options import grouped
-from keff.cli._served import served_plan
+from keff.cli._serve_options import served_plan
 from keff.errors import UsageError
 from keff.plugins import missing_extra
 from keff.policy.spec import MAX_CAP

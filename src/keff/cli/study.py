@@ -30,6 +30,7 @@ from keff.cli._sampling import Oracle, made_engine, refusals
 from keff.cli._study_plan import (
     Place,
     StudyJobs,
+    add_rate,
     confirm,
     forecast,
     refuse_undrawable,
@@ -50,7 +51,6 @@ from keff.sampling.job import Job
 from keff.sampling.orders import Progress
 from keff.sampling.pool import JobResult, draw_all
 from keff.sampling.price_table import read_prices
-from keff.sampling.rates import add_rate
 
 
 class StudyProgressBar:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs.parquet import columns_of, is_parquet, rows_of
 from keff.logs.parts.foreign import Canonical, questions_of
 from keff.logs.parts.inspect_log import Scores
-from keff.logs.parts.parquet import columns_of, is_parquet, rows_of
 from keff.logs.parts.values import is_missing, known_task, optional_text
 from keff.records import Note
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.parquet import columns_of, is_parquet, rows_of
+from keff.logs.parquet import columns_of, is_parquet, rows_of
 from keff.logs.parts.tabled import once_each
 from keff.logs.parts.values import gold_of, known_task, optional_text
 from keff.narrow import items

@@ -18,8 +18,8 @@ from keff.policy.spec import branch_name
 from keff.reading.admit import chosen_paths
 from keff.reading.ballot import Ballot, HeldColumns
 from keff.reading.bulk import Lazy
+from keff.reading.copies import check_separate
 from keff.reading.open import Record
-from keff.reading.separate import check_separate
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import dense_codes

@@ -63,10 +63,9 @@ def write_runs(
     """Write the page of analysed records; raises PluginError where the ``report`` extra is missing."""
     try:
         page: Any = importlib.import_module("keff.report.page")
-        libraries: Any = importlib.import_module("keff.report.page")
     except ImportError as error:
         raise missing_extra(error, "the report page") from error
-    with libraries.bundle_beside() as bundle:
+    with page.bundle_beside() as bundle:
         replays = [replayed(record.ballot.votes, analysis, seed) for record, analysis in runs]
         page.write_page(runs, file, replays=replays, comparison=comparison, bundle=bundle)
 

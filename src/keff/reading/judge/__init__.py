@@ -6,8 +6,16 @@ measured on labelled pairs.
 
 from __future__ import annotations
 
-from keff.reading.judge.jury import JudgeCost, Jury
-from keff.reading.judge.pairs import Clustered, Pair, Reliability, cluster, read_pairs, reliability
+from keff.reading.judge.jury import (
+    Clustered,
+    JudgeCost,
+    Jury,
+    Pair,
+    Reliability,
+    cluster,
+    read_pairs,
+    reliability,
+)
 from keff.reading.judge.record import JudgedRecord, judge_record
 
 __all__ = [

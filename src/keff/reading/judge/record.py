@@ -14,8 +14,7 @@ from keff.engine import Engine
 from keff.errors import UsageError
 from keff.log import Question
 from keff.narrow import is_array, items
-from keff.reading.judge.jury import MAX_TOKENS, JudgeCost, Jury
-from keff.reading.judge.pairs import Pair, Reliability, cluster, reliability
+from keff.reading.judge.jury import MAX_TOKENS, JudgeCost, Jury, Pair, Reliability, cluster, reliability
 from keff.reading.open import Record
 from keff.reading.transfer import write_questions
 from keff.records import Result
