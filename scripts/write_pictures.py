@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from base64 import b64encode
+from collections.abc import Iterable
 from io import StringIO
 from itertools import accumulate
 from pathlib import Path
@@ -40,6 +42,20 @@ KEYWORD = b"Description\0\0\0\0\0"
 SHOWN = """height => [...document.querySelectorAll("h1, h2, p, li, .tiles *, svg text")]
     .filter(e => !e.children.length && e.checkVisibility() && e.getBoundingClientRect().bottom <= height)
     .map(e => e.textContent.trim()).filter(Boolean).join("\\n")"""
+# The share of pixels of which a colour differs by over a quarter of its range; all, where sizes differ.
+DIFFERENT = """async both => {
+    const [one, other] = await Promise.all(both.map(async png => {
+        const file = await fetch(`data:image/png;base64,${png}`);
+        const image = await createImageBitmap(await file.blob());
+        const pen = new OffscreenCanvas(image.width, image.height).getContext("2d");
+        pen.drawImage(image, 0, 0);
+        return pen.getImageData(0, 0, image.width, image.height);
+    }));
+    if (one.width !== other.width || one.height !== other.height) return 1;
+    const differs = new Set();
+    one.data.forEach((colour, at) => Math.abs(colour - other.data[at]) > 64 && differs.add(at >> 2));
+    return differs.size / (one.width * one.height);
+}"""
 COLUMNS = 80
 # Seconds between two commands, to read by.
 PAUSE = 4.0
@@ -118,6 +134,18 @@ def shots(record: Path, themes: tuple[str, ...] = ("light", "dark")) -> dict[str
             drawn[theme] = described(page.screenshot(), page.evaluate(SHOWN, height))
         browser.close()
     return drawn
+
+
+def differences(pairs: Iterable[tuple[bytes, bytes]]) -> list[float]:
+    """Return by which share of their pixels the two pictures of each pair differ."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        page = browser.new_page()
+        found = [page.evaluate(DIFFERENT, [b64encode(png).decode() for png in pair]) for pair in pairs]
+        browser.close()
+    return found
 
 
 def described(png: bytes, text: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,6 +21,7 @@ from keff.cli._sampling import Wishes
 from keff.cli.demo import FIRST, MORE, SETTLED, decided
 from keff.plan import Plan
 from keff.reading.open import open_record
+from sandbox_rig import needs_bwrap
 
 DEMOS = sorted((Path(__file__).parent / "demos").glob("seed_*.jsonl"))
 
@@ -70,6 +72,42 @@ def test_what_the_demo_lacks_is_said_in_one_line(absent: str, says: str, tmp_pat
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2 and done.stdout == ""
     assert [says in line for line in done.stderr.splitlines() if line.startswith("keff: ")] == [True]
+
+
+SMALL_DISK = """
+cd {folder}
+demo() {{ {python} -c {code} demo --n 8 --run run >told || echo "ended $?"; }}
+head -c 7700000 /dev/zero >filler
+demo
+test ! -s told && test ! -e run/plan.json
+rm filler
+demo
+test -s told && test -s run/plan.json
+"""
+# The demo without its model and without the page, which take longer than all else.
+WITHOUT_A_MODEL = """
+import sys; sys.modules["altair"] = None
+from keff.cli import demo, main
+plain = demo.Wishes
+demo.Wishes = lambda **given: plain(**given | {"engine": "fake", "engine_option": ["p=0.6", "c=0.3"]})
+main()
+"""
+
+
+@pytest.mark.slow
+@needs_bwrap
+def test_a_disk_that_fills_up_is_one_line_and_costs_no_path(tmp_path: Path) -> None:
+    """A real file system of 8 MB, of which the run gets 300 kB, and then all."""
+    words = {"folder": tmp_path, "python": sys.executable, "code": shlex.quote(WITHOUT_A_MODEL)}
+    disk = ["bwrap", "--dev-bind", "/", "/", "--size", "8000000", "--tmpfs", str(tmp_path)]
+    shell = [*disk, "bash", "-euc", SMALL_DISK.format(**words)]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["ended 1"]), done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("keff: ")]
+    assert "the disk is full: free some space and run the same command again" in line
+    found = re.search(r"run: (\d+) paths drawn, (\d+) kept from before, 8 questions", done.stderr)
+    assert found is not None, done.stderr
+    assert int(found[2]) > 0 and int(found[1]) + int(found[2]) == 8 * 8
 
 
 @pytest.mark.slow
