@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri, stdtrit
@@ -41,15 +43,15 @@ def within_auc(votes: Votes, confidences: FloatArray) -> Interval:
     pairs. Raises ValueError without labels.
     """
     right, wrong = _sides(votes, confidences)
-    given = np.nan_to_num(confidences, posinf=0.0, neginf=0.0)
-    higher, pairs = np.zeros(votes.n), np.zeros(votes.n)
-    step = max(1, BLOCK // votes.k**2)
-    for start in range(0, votes.n, step):
-        rows = slice(start, start + step)
-        apart = np.sign(given[rows, :, None] - given[rows, None, :])
-        both = right[rows, :, None] & wrong[rows, None, :]
-        pairs[rows] = both.sum(axis=(1, 2))
-        higher[rows] = np.where(both, (apart + 1) / 2, 0.0).sum(axis=(1, 2))
+    rights = right.sum(axis=1)
+    pairs = np.asarray(rights * wrong.sum(axis=1), np.float64)
+    # Mann and Whitney's U of each question: paths that are in no pair rank above all others.
+    values, place = np.unique(np.where(right | wrong, confidences, np.inf), return_inverse=True)
+    row: IntArray = np.arange(votes.n, dtype=np.int64)[:, None]
+    mine = place.reshape(right.shape) + row * values.size
+    ordered: IntArray = np.sort(mine, axis=None)
+    twice = np.searchsorted(ordered, mine) + np.searchsorted(ordered, mine, "right") + 1 - 2 * row * votes.k
+    higher: FloatArray = (np.where(right, twice, 0).sum(axis=1) - rights * (rights + 1)) / 2
     method = "pairs within questions, cluster_t"
     total = float(pairs.sum())
     if total == 0:
@@ -101,10 +103,10 @@ def calibrate(votes: Votes, confidences: FloatArray, auc: Interval | None = None
     if values.size < 2:
         return flat(base)
     z = np.zeros(given.shape)
-    z[known] = logit(np.interp(given[known], values, ranks))
+    z[known] = np.round(logit(np.interp(given[known], values, ranks)) * GRAIN) / GRAIN
     level, slope = _chances(votes, right, known, z)
     pairs, weight = _pairs(right, wrong, z)
-    within = max(_logistic(pairs[:, None], np.ones(len(pairs)), weight, (1.0,))[0], 0.0)
+    within = max(_logistic(pairs, np.ones(pairs.size), weight, level=False)[1], 0.0)
     ordinary = float(np.clip(logit(base) - np.log(_wrong_agree(votes, wrong)), *ORDINARY))
     shares: FloatArray = np.linspace(float(ranks[0]), float(ranks[-1]), KNOTS)
     places: set[int] = set(np.searchsorted(ranks, shares).tolist())
@@ -141,8 +143,7 @@ def _chances(
     similar = float(np.clip(np.nan_to_num(anova_c(votes)), 0.0, 1.0)) if votes.k > 1 else 0.0
     # Paths of a question say less than as many of different ones.
     each = 1 / (1 + (float(known.sum(axis=1).mean()) - 1) * similar)
-    x = np.stack([np.ones(int(known.sum())), z[known]], axis=1)
-    level, slope = _logistic(x, right[known].astype(np.float64), np.full(len(x), each), (0.0, 1.0))
+    level, slope = _logistic(z[known], right[known], np.full(int(known.sum()), each))
     return level, max(slope, 0.0)
 
 
@@ -194,31 +195,36 @@ def _pairs(
 
 
 def _logistic(
-    x: FloatArray, y: FloatArray, weight: FloatArray, shrunk: tuple[float, ...]
-) -> tuple[float, ...]:
-    """Return coefficients of a weighted logistic regression by Newton's steps; ``shrunk`` have a prior."""
-    prior = np.diag(shrunk) / SLOPE_SD**2
+    z: FloatArray, y: NDArray[Any], weight: FloatArray, *, level: bool = True
+) -> tuple[float, float]:
+    """Return level (0 without one) and slope of a weighted logistic regression, by Newton's steps.
+
+    The slope has a prior. Equal ``z`` are one row: the sums of their weights and of their ``y`` suffice.
+    """
+    values, back = np.unique(z, return_inverse=True)
+    weights, right = np.bincount(back, weight), np.bincount(back, weight * y)
+    x = np.stack([np.full(values.size, float(level)), values], axis=1)
     # The level of a pilot that is all right is finite with half a path of each kind.
-    prior = prior + 1e-3 * np.eye(x.shape[1])
-    found = np.zeros(x.shape[1])
+    prior = np.diag([1e-3, 1e-3 + 1 / SLOPE_SD**2])
+    found = np.zeros(2)
     for _ in range(STEPS):
         p = expit(x @ found)
-        slope = x.T @ (weight * (y - p)) - prior @ found
-        bend = (x * (weight * p * (1 - p))[:, None]).T @ x + prior
-        step = np.linalg.solve(bend, slope)
+        bend = (x * (weights * p * (1 - p))[:, None]).T @ x + prior
+        step = np.linalg.solve(bend, x.T @ (right - weights * p) - prior @ found)
         # Newton's first step can overshoot where all chances are near 0 or 1.
         found = found + np.clip(step, -2, 2)
         if np.abs(step).max() < 1e-9:
             break
-    return tuple(found.tolist())
+    return float(found[0]), float(found[1])
 
 
 def _middle(z: FloatArray, slope: float, base: float) -> float:
     """Return the z of a path that is right as often as all are on average, by the slope within questions."""
     level = float(logit(base))
+    values, counts = np.unique(z, return_counts=True)
     for _ in range(STEPS):
-        p = expit(level + slope * z)
-        level -= float((p.mean() - base) / max(float((p * (1 - p)).mean()), 1e-9))
+        p = expit(level + slope * values)
+        level -= float(counts @ (p - base) / max(float(counts @ (p * (1 - p))), 1e-9))
     return float((logit(base) - level) / slope) if slope > 0 else 0.0
 
 
