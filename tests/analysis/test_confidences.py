@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,18 @@ import pytest
 from command_line import keff
 from keff.analysis.decision import Aim, decide
 from keff.analysis.decision.confidences import rated_paths
+from keff.analysis.money import Tariff, rates
+from keff.analysis.replay import Replaying, replay
+from keff.analysis.replay.outcomes import expectations, run
+from keff.errors import UsageError
 from keff.plan import Plan
 from keff.policy import confidence_of, parse_policy
 from keff.reading.open import open_record
+from keff.sampling.cost import Price
+from keff.sampling.price_table import read_prices
 from keff.stats.votes import Votes
+from keff.stats.voting.calibration import Calibration
+from keff.stats.voting.draws import permuted
 
 RM = Path(__file__).parents[3] / "shared/data/recorded/qwen25math_math100_rm.jsonl"
 
@@ -165,3 +174,94 @@ def test_the_reward_model_record_switches_at_its_first_good_path(tmp_path: Path)
     assert decided.decision.policy.startswith("switch:")
     assert expected is not None and expected.value < 2.35  # lead_k:2 without the reward model
     assert decided.confidences[0].pays is True
+
+
+def rated_votes(n: int = 200) -> Votes:
+    votes, rng = scored(10, n=n), np.random.default_rng(0)
+    seconds = rng.gamma(2.0, 1.0, (n, 8))
+    return replace(votes, seconds=seconds, named={"rating_seconds": rng.gamma(2.0, 0.5, (n, 8))})
+
+
+TARIFF = Tariff({"m": Price(path=1.0, second=0.1), "verifier": Price(path=0.25, second=0.5)}, "prices.toml")
+
+
+def test_a_rule_that_reads_a_verifier_waits_for_it_and_pays_it() -> None:
+    votes, specs = rated_votes(), ["fixed:4,weight=log_odds", "fixed:4", "switch:0.8,cap=4", "lead_k:2,cap=4"]
+    told = replay(votes, specs, np.random.default_rng(0), Replaying(replicates=20, tariff=TARIFF)).policies
+    weighed, fixed, switched, plain = told
+    rating, seconds = votes.named["rating_seconds"], votes.seconds
+    assert seconds is not None
+    assert weighed.dollars is not None and fixed.dollars is not None
+    # Four paths each with 0.25 dollars a rating and 0.5 a second of it, beside what four paths cost alone.
+    assert weighed.dollars.value - fixed.dollars.value == pytest.approx(1 + 2 * rating.mean(), rel=1e-2)
+    assert weighed.seconds is not None and fixed.seconds is not None
+    four = [list(pick) for pick in itertools.combinations(range(8), 4)]
+    longest = np.stack([(seconds + rating)[:, pick].max(axis=1) for pick in four])
+    assert weighed.seconds.p50 is not None and fixed.seconds.p50 is not None
+    assert weighed.seconds.p50.value == pytest.approx(np.median(longest), rel=0.02)
+    assert fixed.seconds.p50.value < weighed.seconds.p50.value
+    # Rounds of one path: each waits for its rating; and the rule that reads none is as it is without any.
+    assert switched.dollars is not None and plain.dollars is not None
+    each = 1 + 0.1 * seconds.mean() + 0.25 + 0.5 * rating.mean()
+    assert switched.dollars.value == pytest.approx(each * switched.mean_paths, rel=0.05)
+    bare = replay(
+        replace(votes, named={}, confidences=None),
+        [specs[3]],
+        np.random.default_rng(0),
+        Replaying(replicates=20, tariff=TARIFF),
+    )
+    assert bare.policies[0].dollars is not None
+    assert plain.dollars.value == pytest.approx(bare.policies[0].dollars.value, rel=1e-2)
+
+
+def test_a_path_in_flight_is_paid_to_the_model_for_its_own_part() -> None:
+    votes = Votes(
+        np.zeros((1, 2), int), np.ones((1, 2), int), confidences=np.ones((1, 2)), seconds=[[1.0, 4.0]]
+    )
+    votes = replace(votes, named={"rating_seconds": np.full((1, 2), 2.0)})
+    held = {"confidence": Calibration((0.0, 1.0), (0.1, 0.95), (0.5, 1.5), 0.6)}
+    policy = parse_policy("switch:0.9,cap=2,in_flight=2,order=arrival", held)
+    draws = permuted(votes, 2, 4, np.random.default_rng(0))
+    walks = run(policy, draws)
+    assert walks.wait is not None and walks.wait.tolist() == [[3.0] * 4]
+    # At 3 s one path is rated (all of its 1 s is paid), and the other has run 3 of its 4 s.
+    assert expectations(walks, draws, 2).busy == pytest.approx([4.0])
+    assert expectations(walks, draws, 2).rated == pytest.approx([1.0])
+
+
+def test_a_dear_verifier_is_priced_in_the_decision_and_told() -> None:
+    votes = rated_votes(100)
+    cheap, dear = (
+        decide(votes, Aim(slower=None), rates=rates(votes, "m", Tariff({**TARIFF.prices, "verifier": price})))
+        for price in (Price(path=0.01), Price(path=20.0))
+    )
+    assert confidence_of(parse_policy(cheap.decision.policy)) == "confidence"
+    assert confidence_of(parse_policy(dear.decision.policy)) is None
+    (found,) = dear.confidences
+    assert (found.rating_dollars, found.rating_seconds) == (20.0, pytest.approx(1.0, rel=0.1))
+    assert "a rating takes 1" in found.sentence(several=False) and "costs $20" in found.sentence(
+        several=False
+    )
+    assert len(dear.confidences) == 1  # the seconds are no confidence
+
+
+def test_seconds_of_ratings_are_read_where_a_log_has_them(tmp_path: Path) -> None:
+    votes = rated_votes(20)
+    path = log(
+        tmp_path,
+        votes,
+        all_confidences=[1.0] * 8,
+        all_seconds=[1.0] * 8,
+        **{"confidence.rating_seconds": [0.5] * 8},
+    )
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[m]\npath = 1\n[verifier]\nsecond = 2\n")
+    found = open_record(path).ballot.votes
+    assert set(found.rated) == {"confidence", "judge"}
+    priced = rates(found, None, Tariff(read_prices(prices)))
+    assert priced.rating is not None and priced.rating.tolist() == [1.0] * 20
+    bare = replace(found, named={})
+    with pytest.raises(UsageError, match="prices seconds of the verifier"):
+        rates(bare, None, Tariff(read_prices(prices)))
+    assert bare.confidences is not None
+    assert rates(replace(bare, confidences=-bare.confidences), "m", TARIFF).rating is None

@@ -12,6 +12,8 @@ from app_rig import Serve, says
 from fault_server import Script
 from gateway_rig import QUESTION, make_plan
 from keff.errors import PlanError, UsageError
+from keff.gateway.service import Options
+from keff.sampling.cost import Price
 from keff.sampling.verifier import OwnFunction, Verifier
 from keff.stats.voting.calibration import Calibration
 from keff.usercode import Stamp
@@ -148,3 +150,19 @@ def test_a_plan_whose_confidence_nobody_gives_is_refused(
     deployment = Deployment(plan=make_plan(policy, **fields), address=Address(url="http://localhost:1/v1"))
     with pytest.raises(error, match=says_so):
         policy_of(deployment)
+
+
+def test_what_the_verifier_costs_is_charged_with_the_paths(serve: Serve) -> None:
+    plan = make_plan("switch:0.9,cap=4", calibrations=SCORES)
+    prices = {"m": Price(path=1.0), "verifier": Price(path=0.25, second=0.5)}
+    rig = serve(
+        Script(answer=says("7", "8", "7", "7")),
+        plan=plan,
+        verifier=verifier(soon),
+        options=Options(prices=prices),
+    )
+    told = rig.post({**SEEDED, "model": "m"}).json()["keff"]
+    assert told["paths"] == 2
+    # Two ratings, each of which took a hundredth of a second or more.
+    assert 2.5 + 2 * 0.5 * 0.01 <= told["cost"]["dollars"] < 2.5 + 2 * 0.5 * 5
+    assert rig.metric("keff_dollars_total") == pytest.approx(told["cost"]["dollars"])

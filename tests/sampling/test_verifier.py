@@ -45,7 +45,8 @@ def test_paths_are_rated_once_and_failures_again(tmp_path: Path) -> None:
     votes = open_record(run).ballot.votes
     assert votes.confidences is not None
     assert np.isnan(votes.confidences).sum() == 2
-    assert set(votes.named) == {"logprob_mean", "logprob_bottom", "logprob_total"}
+    assert set(votes.rated) == {"confidence", "logprob_mean", "logprob_bottom", "logprob_total"}
+    assert np.isnan(votes.named["rating_seconds"]).sum() == 2
     again = draw(run, "--verifier", f"{file}:rate")
     assert (again["drawn"], again["rated"]) == (0, 2)
     with sqlite3.connect(run / "paths.sqlite") as database:

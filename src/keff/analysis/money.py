@@ -14,9 +14,9 @@ import numpy as np
 from keff.analysis.results.decision import Bill, Change, Step
 from keff.errors import UsageError
 from keff.records import Interval, Note
-from keff.sampling.cost import MILLION, Price, price_of
+from keff.sampling.cost import MILLION, VERIFIER, Price, price_of
 from keff.stats.intervals import interval_mean
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import RATING_SECONDS, FloatArray, Votes
 from keff.stats.voting.plurality import plurality_at_k
 
 # A path that is said to have taken longer than a day is an error in the record.
@@ -62,8 +62,9 @@ class Tariff:
 
         Raises UsageError that names the model and the file.
         """
-        if model is None and len(self.prices) == 1:
-            return next(iter(self.prices.items()))
+        models = [name for name in self.prices if name != VERIFIER]
+        if model is None and len(models) == 1:
+            return models[0], self.prices[models[0]]
         price = price_of(model, self.prices)
         if model is None:
             raise UsageError(f"the record names no model, and {self.file} has prices of several: keep one")
@@ -77,7 +78,8 @@ class Rates:
     """Prices of one record.
 
     ``prompt`` [n] are the prompt tokens of one request of each question, and ``cached`` the share of them
-    that the server had cached, as recorded, when the question was asked again.
+    that the server had cached, as recorded, when the question was asked again. ``rating`` [n] are the dollars
+    of one rating by the verifier (None: nothing that is priced rates paths).
     """
 
     model: str
@@ -85,14 +87,20 @@ class Rates:
     prompt: FloatArray
     notes: tuple[Note, ...] = field(default=())
     cached: float = 0.0
+    rating: FloatArray | None = None
 
     def dollars(
-        self, paths: FloatArray, rounds: FloatArray, tokens: FloatArray | None, busy: FloatArray | None
+        self,
+        paths: FloatArray,
+        rounds: FloatArray,
+        tokens: FloatArray | None,
+        busy: FloatArray | None,
+        rated: FloatArray | None = None,
     ) -> FloatArray:
         """Return the dollars of each question [n].
 
         Every round is one request, which bills the prompt once: the first in full, the others with the part
-        that is cached; then output tokens, paths, and the seconds that paths run (``busy``).
+        that is cached; then output tokens, paths, the seconds that paths run (``busy``), and ``rated`` paths.
         """
         prompts = np.minimum(rounds, 1) * self.price.prompt + np.maximum(rounds - 1, 0) * self._again
         dollars = prompts * self.prompt / MILLION + paths * self.price.path
@@ -100,7 +108,7 @@ class Rates:
             dollars = dollars + tokens * self.price.output / MILLION
         if self.price.second > 0 and busy is not None:
             dollars = dollars + busy * self.price.second
-        return dollars
+        return dollars if rated is None or self.rating is None else dollars + rated * self.rating
 
     def prompts_apart(self, paths: FloatArray, rounds: FloatArray) -> FloatArray:
         """Return the dollars [n] that prompts add where every path is a request of its own."""
@@ -119,8 +127,8 @@ class Rates:
         """Return what drawing the record cost: all its paths, and prompts as they were billed."""
         tokens = None if votes.tokens is None else votes.tokens.sum(axis=1)
         busy = None if votes.seconds is None else votes.seconds.sum(axis=1)
-        none = np.zeros(votes.n)
-        dollars = float(self.dollars(np.full(votes.n, votes.k), none, tokens, busy).sum())
+        none, all_paths = np.zeros(votes.n), np.full(votes.n, float(votes.k))
+        dollars = float(self.dollars(all_paths, none, tokens, busy, all_paths).sum())
         if votes.prompt_tokens is None:
             return dollars
         sent, known = float(votes.prompt_tokens.sum()), _cached_sum(votes)
@@ -173,7 +181,23 @@ def rates(votes: Votes, model: str | None, tariff: Tariff) -> Rates:
     name, price = tariff.of(model)
     check_counts(votes, name, price, tariff.file)
     notes = prompt_notes(votes, name, price)
-    return Rates(name, price, request_prompts(votes), notes, _cached_again(votes))
+    rating = _rating(votes, tariff)
+    return Rates(name, price, request_prompts(votes), notes, _cached_again(votes), rating)
+
+
+def _rating(votes: Votes, tariff: Tariff) -> FloatArray | None:
+    """Return the dollars of one rating of each question [n], by the section of the verifier."""
+    price, spent = tariff.prices.get(VERIFIER), _filled(votes.named.get(RATING_SECONDS))
+    given = votes.confidences
+    # Numbers that nobody timed and none of which is above 0 pass for log-probabilities, which are free.
+    if price is None or given is None or (spent is None and not np.any(given > 0)):
+        return None
+    if price.second > 0 and spent is None:
+        raise UsageError(
+            f"{tariff.file} prices seconds of the verifier, and the record has none "
+            "(confidence.rating_seconds): price a path instead (path = dollars)"
+        )
+    return price.path + price.second * (np.zeros(votes.n) if spent is None else spent.mean(axis=1))
 
 
 def _cached_price(price: Price) -> float:

@@ -135,6 +135,9 @@ class Service:
         paths, job.key = max(job.policy.cap, 1), account.name
         if self.priced and (most := self._most(job)) is not None:
             job.most = most
+            if self.verifier is not None and reads_verifier(job.policy, self.verifier):
+                dearest = self.billing.prices.rating(1, self.verifier.seconds)
+                job.most = replace(most, path=most.path + dearest)
         elif account.dollars is not None:
             raise no_price(account, job.ask.body.get("model"))
         return await self.billing.hold(account, paths, paths * job.most.path)
@@ -224,7 +227,10 @@ class Service:
         if self.verifier is None or not reads_verifier(job.policy, self.verifier):
             return paths
         talk = entries(job.ask.view.get("messages"))
-        rated = await ratings(self.verifier, talk, answer.choices, self.metrics)
+        rated, seconds = await ratings(self.verifier, talk, answer.choices, self.metrics)
+        dollars = self.billing.prices.rating(len(rated), seconds)
+        job.dollars += dollars
+        self.metrics.count("keff_dollars_total", dollars)
         return [replace(path, confidence=value) for path, value in zip(paths, rated, strict=True)]
 
     async def _called(self, job: RequestJob, start: int, n: int, streamed: StreamedPath | None) -> Answer:

@@ -6,19 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import local
-from typing import cast
+from typing import Any, cast
 
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import NAMED, LogInfo, Question, Tell, unheard
 from keff.logs.parts.bulk import Bulk
-from keff.logs.parts.run_columns import run_columns
+from keff.logs.parts.run_columns import MEASURES, run_columns
 from keff.logs.parts.values import real
 from keff.narrow import text
 from keff.records import Item, Note
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run, Scored
+from keff.stats.votes import RATING_SECONDS
 from keff.task import ScoredText, Task
 from keff.usercode import VERIFIER
 
@@ -29,12 +30,18 @@ SECONDS = "recorded_seconds"
 PROMPT_TOKENS = "recorded_prompt_tokens"
 CACHED_TOKENS = "recorded_cached_tokens"
 # What an import keeps with an item: one value per path, in the order of the log.
+UNRATED = (float("nan"), float("nan"))
 RECORDED = (CONFIDENCES, BRANCHES, SECONDS, PROMPT_TOKENS, CACHED_TOKENS)
 
 
 def _question(
-    item: Item, paths: Sequence[Scored], ratings: Mapping[tuple[int, int, int], float], *, texts: bool
+    item: Item,
+    paths: Sequence[Scored],
+    known: Mapping[tuple[int, int, int], tuple[float, float]],
+    *,
+    texts: bool,
 ) -> Question:
+    ratings = [known.get((one.path.slot, one.path.index, one.path.attempt), UNRATED) for one in paths]
     judged = [path.judged for path in paths if path.judged is not None]
     labels = [reading.correct for reading in judged]
     return Question(
@@ -43,39 +50,30 @@ def _question(
         gold=item.gold,
         keys=tuple(reading.key for reading in judged),
         correct=None if None in labels else tuple(int(label or 0) for label in labels),
-        tokens=_tokens(paths),
-        prompt_tokens=_prompt_tokens(item, paths),
-        cached_tokens=_cached_tokens(item, paths),
-        seconds=_seconds(item, paths),
+        **_counted(item, paths),
         branches=item.meta.get(BRANCHES) and tuple(map(str, item.meta[BRANCHES])),
-        confidences=_ratings(paths, ratings) or _confidences(item, paths),
+        confidences=tuple(value for value, _ in ratings) if known else _confidences(item, paths),
         slots=tuple(path.path.slot for path in paths),
         rules=tuple(reading.rule for reading in judged),
         truncated=tuple(int(path.completion.finish == "length") for path in paths),
         cluster=item.cluster,
         question=str(item.messages[-1].get("content", "")) if item.messages else None,
         texts=tuple(path.completion.text for path in paths) if texts else None,
-        meta=_further(paths, rated=bool(ratings))
+        meta=_further(paths, ratings if known else ())
         | {name: value for name, value in item.meta.items() if name not in RECORDED},
     )
 
 
-def _tokens(paths: Sequence[Scored]) -> tuple[float, ...] | None:
-    """Return the tokens of each path; None when nobody counted them, as in an imported log."""
-    counts = tuple(float(path.completion.tokens) for path in paths)
-    return counts if any(counts) else None
+def _counted(item: Item, paths: Sequence[Scored]) -> dict[str, Any]:
+    """Return counts and times of each path; None where nobody counted them, as in an imported log.
 
-
-def _prompt_tokens(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
-    """Return what was billed for the prompt with each path: all of it with the first path of a request."""
-    counts = tuple(float(path.completion.prompt_tokens) for path in paths)
-    return counts if any(counts) else _numbers(item, PROMPT_TOKENS, len(paths))
-
-
-def _cached_tokens(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
-    """Return the part of each billed prompt that the server had cached."""
-    counts = tuple(float(path.completion.cached_tokens) for path in paths)
-    return counts if any(counts) else _numbers(item, CACHED_TOKENS, len(paths))
+    Of a prompt all is billed with the first path of a request.
+    """
+    counts = {name: tuple(float(getattr(one.completion, name)) for one in paths) for name in MEASURES}
+    return {
+        name: values if any(values) else _numbers(item, f"recorded_{name}", len(paths))
+        for name, values in counts.items()
+    }
 
 
 def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
@@ -86,30 +84,18 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
     return _numbers(item, CONFIDENCES, len(paths))
 
 
-def _ratings(
-    paths: Sequence[Scored], known: Mapping[tuple[int, int, int], float]
-) -> tuple[float, ...] | None:
-    """Return a verifier's confidence in each path, NaN where it failed; None where there is none."""
-    places = ((path.path.slot, path.path.index, path.path.attempt) for path in paths)
-    return tuple(known.get(place, float("nan")) for place in places) if known else None
-
-
-def _further(paths: Sequence[Scored], *, rated: bool) -> dict[str, object]:
-    """Return the log-probabilities of paths that are not their usual confidence, by name."""
+def _further(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) -> dict[str, object]:
+    """Return the log-probabilities of paths that are not their usual confidence, and seconds of ratings."""
     summaries = [path.completion.logprobs for path in paths]
-    named = {
-        "logprob_bottom": [summary.bottom if summary else None for summary in summaries],
-        "logprob_total": [summary.total if summary else None for summary in summaries],
+    kinds = ("bottom", "total", "mean") if ratings else ("bottom", "total")
+    named: dict[str, list[float | None]] = {
+        f"logprob_{kind}": [summary and getattr(summary, kind) for summary in summaries]
+        for kind in kinds
+        if any(summaries)
     }
-    if rated:
-        named["logprob_mean"] = [summary.mean if summary else None for summary in summaries]
-    return {NAMED + name: values for name, values in named.items() if any(summaries)}
-
-
-def _seconds(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
-    """Return the wall time of each path's request; None when nobody measured it."""
-    times = tuple(path.completion.seconds for path in paths)
-    return times if any(times) else _numbers(item, SECONDS, len(paths))
+    if ratings:
+        named[RATING_SECONDS] = [None if spent != spent else spent for _, spent in ratings]
+    return {NAMED + name: values for name, values in named.items()}
 
 
 def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
@@ -227,12 +213,8 @@ class RunLog:
         """Read question by question; see ``Log.questions``."""
         with Run.open(path) as run:
             judge, rated = _Judge(run.manifest), run.has_ratings()
-            order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
             for item in run.items():
-                paths = sorted(
-                    run.kept(item.id), key=lambda scored: (scored.path.index, order.get(scored.path.slot, 0))
-                )
-                kept = judge.judged(item, paths)
+                kept = judge.judged(item, _launched(run, item.id))
                 if kept:
                     yield _question(item, kept, run.ratings(item.id) if rated else {}, texts=texts)
             if judge.left_out:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from keff.log import NAMED, LogInfo, Question
 from keff.logs.parts.tabled import question_of
 from keff.reading.ballot import Ballot, Reading
 from keff.reading.open import Record
+from keff.stats.votes import PER_PATH as MEASURED
 from keff.stats.votes import Votes
 
 PER_QUESTION = {"id": "id", "gold_answer": "gold_answer", "cluster": "cluster"}
@@ -145,6 +146,12 @@ def _scalar(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _each(votes: Votes, place: int) -> dict[str, Any]:
+    """Return what is known of each path of a question."""
+    known = ((name, getattr(votes, name)) for name in MEASURED[1:])
+    return {name: tuple(values[place].tolist()) for name, values in known if values is not None}
+
+
 def record_of_votes(votes: Votes) -> Record:
     """Return a record that has these votes: codes are the keys, and questions are numbered."""
     codes = np.full((votes.n, votes.k), -1) if votes.answers is None else votes.answers
@@ -154,12 +161,7 @@ def record_of_votes(votes: Votes) -> Record:
             id=str(place),
             answers=row,
             keys=row,
-            correct=None if votes.correct is None else tuple(votes.correct[place].tolist()),
-            tokens=None if votes.tokens is None else tuple(votes.tokens[place].tolist()),
-            prompt_tokens=None if votes.prompt_tokens is None else tuple(votes.prompt_tokens[place].tolist()),
-            cached_tokens=None if votes.cached_tokens is None else tuple(votes.cached_tokens[place].tolist()),
-            seconds=None if votes.seconds is None else tuple(votes.seconds[place].tolist()),
-            confidences=None if votes.confidences is None else tuple(votes.confidences[place].tolist()),
+            **_each(votes, place),
             slots=None if votes.slots is None else tuple(votes.slots.tolist()),
             cluster="" if votes.clusters is None else str(votes.clusters[place]),
             form="scores" if votes.answers is None else "answers",

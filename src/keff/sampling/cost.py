@@ -26,6 +26,9 @@ class Price:
     cancelled: Literal["stops", "whole"] = "stops"
 
 
+# The section of a price table for what rates paths: dollars by path and by second.
+VERIFIER = "verifier"
+
 # What paths cost that an engine draws on the user's own machine (``Engine.local``).
 FREE = Price(prompt=0, output=0)
 
@@ -48,5 +51,5 @@ class Usage:
 
 def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:
     """Return the price of a model: its own, else that of the longest name that begins its name, else None."""
-    fitting = [name for name in prices if model is not None and model.startswith(name)]
+    fitting = [name for name in prices if model is not None and model.startswith(name) and name != VERIFIER]
     return prices[max(fitting, key=len)] if fitting else None

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 import httpx2
 
@@ -32,12 +32,8 @@ MOST_HUNG = 8
 """So many calls of a function that never came back end it: a thread cannot be stopped."""
 
 
-class RatingFunction(Protocol):
-    """Rates a text that answers a prompt."""
-
-    async def __call__(self, messages: Sequence[Message], text: str) -> object:
-        """Return what should be a number."""
-        ...
+# Rates a text that answers a prompt, with what should be a number.
+RatingFunction: TypeAlias = Callable[[Sequence[Message], str], Awaitable[object]]
 
 
 @dataclass

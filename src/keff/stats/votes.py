@@ -17,6 +17,9 @@ Kind = TypeVar("Kind", bound=np.generic)
 # The name of the confidence that a record has under no other name.
 CONFIDENCE = "confidence"
 
+# Among the named values the one that is no confidence: the seconds that each rating by a verifier took.
+RATING_SECONDS = "rating_seconds"
+
 # What has a value for each path [n, K].
 PER_PATH = ("answers", "correct", "tokens", "confidences", "prompt_tokens", "seconds", "cached_tokens")
 
@@ -31,7 +34,7 @@ class Votes:
     ``clusters`` [n] integer cluster of each item (default: every item its own). ``tokens`` [n, K] generated
     tokens, ``prompt_tokens`` those of the prompt as billed with each path, ``cached_tokens`` the part of
     these that the server had cached, ``seconds`` its wall time and ``confidences``, each [n, K] where known;
-    ``named`` are further confidences by name.
+    ``named`` are further confidences by name, and the ``RATING_SECONDS`` of the usual one.
     Answers and correctness given as int8 are kept so, else as int64. ``closed`` says that the answer set is
     closed and codes mean the same answer in every item (choice, binary).
 
@@ -149,7 +152,8 @@ class Votes:
     @property
     def rated(self) -> Mapping[str, FloatArray]:
         """Every confidence by name, each [n, K]."""
-        return self.named if self.confidences is None else {CONFIDENCE: self.confidences, **self.named}
+        named = {name: values for name, values in self.named.items() if name != RATING_SECONDS}
+        return named if self.confidences is None else {CONFIDENCE: self.confidences, **named}
 
     @property
     def _matrix(self) -> IntArray:

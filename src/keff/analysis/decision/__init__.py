@@ -88,7 +88,7 @@ def decide(
         some = votes.take(np.sort(np.random.default_rng(seed).choice(votes.n, MOST_CHOSEN_ON, replace=False)))
         first = Candidates.of(some, rules, flights, reference, aim, most, rates, seed)
         rules, flights = first.shortlist(rules), first.shortlist(flights)
-    paths = rated_paths(votes, most if measured else 0)
+    paths = rated_paths(votes, most if measured else 0, rates)
     if measured:
         rules, flights = [*rules, *paths.rules], [*flights, *(paths.flights if clocked else ())]
         best = Candidates.of(votes, rules, flights, reference, aim, most, rates, seed)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keff.analysis.decision.posterior import JointPosterior
+from keff.analysis.money import Rates
 from keff.analysis.replay.outcomes import chances_of
 from keff.analysis.results.decision import ConfidenceWorth, ReliabilityPoint
 from keff.policy import Policy, confidence_of, parse_policy
 from keff.policy.spec import MAX_CAP
 from keff.records import Interval
-from keff.stats.votes import CONFIDENCE, FloatArray, Votes
+from keff.stats.votes import CONFIDENCE, RATING_SECONDS, FloatArray, Votes
 from keff.stats.voting.calibrate import informs, within_auc
 
 BARS = (0.6, 0.7, 0.8, 0.9, 0.95)
@@ -46,7 +47,7 @@ class RatedPaths:
     flights: tuple[Policy, ...] = ()
 
 
-def rated_paths(votes: Votes, cap: int) -> RatedPaths:
+def rated_paths(votes: Votes, cap: int, rates: Rates | None = None) -> RatedPaths:
     """Return what the confidences of labelled votes tell, and rules on them of at most ``cap`` paths.
 
     A confidence whose AUC may be one half has no rules: none would be different from a plain vote.
@@ -63,9 +64,20 @@ def rated_paths(votes: Votes, cap: int) -> RatedPaths:
         tells = informs(auc, several)
         nothing = auc.limits is not None and max(auc.limits[1], 1 - auc.limits[0]) <= LITTLE
         pays = False if nothing and not tells else None
-        found = ConfidenceWorth(name, auc, pays, None, None, unknown=unknown)
-        if tells:
-            found = replace(found, sign=1 if auc.value > 0.5 else -1, reliability=reliability(votes, name))
+        spent = votes.named.get(RATING_SECONDS) if name == CONFIDENCE else None
+        priced = rates.rating if name == CONFIDENCE and rates is not None else None
+        found = ConfidenceWorth(
+            name,
+            auc,
+            pays,
+            None,
+            None,
+            -1 if tells and auc.value < 0.5 else 1,
+            unknown,
+            reliability(votes, name) if tells else (),
+            None if spent is None or np.isnan(spent).all() else float(np.nanmean(spent)),
+            None if priced is None else float(priced.mean()),
+        )
         if tells and cap > 1:
             rules += _rules(name, cap)
             flights += _flights(name, cap)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
-from keff.analysis.replay.outcomes import Walks, changed, expectations, rated, run
+from keff.analysis.replay.outcomes import PolicyOutcome, Walks, changed, expectations, rated, run
 from keff.policy import Policy
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -205,7 +205,7 @@ def played(
         flips,
         loss,
         tokens,
-        None if rates is None else _dollars(votes, rates, paths, requests, tokens),
+        None if rates is None else _dollars(votes, rates, paths, requests, tokens, each),
         right,
         rise,
         clusters,
@@ -252,7 +252,12 @@ def _losses(
 
 
 def _dollars(
-    votes: Votes, rates: Rates, paths: FloatArray, requests: FloatArray, tokens: FloatArray | None
+    votes: Votes,
+    rates: Rates,
+    paths: FloatArray,
+    requests: FloatArray,
+    tokens: FloatArray | None,
+    each: Sequence[PolicyOutcome],
 ) -> FloatArray:
     """Return the dollars of each question under each rule [n, C], seconds at the mean of its paths."""
     busy = None if votes.seconds is None else paths * votes.seconds.mean(axis=1)[:, None]
@@ -262,8 +267,9 @@ def _dollars(
             requests[:, place],
             None if tokens is None else tokens[:, place],
             None if busy is None else busy[:, place],
+            outcome.rated,
         )
-        for place in range(paths.shape[1])
+        for place, outcome in enumerate(each)
     ]
     return np.stack(columns, axis=1)
 

@@ -249,7 +249,7 @@ class RecordedPaths:
         outcome = self._played(policy)
         if self.rates is None:
             return outcome
-        spent = self.rates.dollars(outcome.paths, outcome.rounds, outcome.tokens, outcome.busy)
+        spent = self.rates.dollars(outcome.paths, outcome.rounds, outcome.tokens, outcome.busy, outcome.rated)
         return replace(outcome, dollars=spent)
 
     def today(self) -> PolicyOutcome | None:

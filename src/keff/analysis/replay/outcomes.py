@@ -35,7 +35,7 @@ from keff.policy import (
 from keff.policy.spec import MAX_CAP, PolicySpec
 from keff.policy.weighting import Answering, Over, part_of
 from keff.stats.time import ALONE, Crowding, cut, in_rounds
-from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
+from keff.stats.votes import CONFIDENCE, RATING_SECONDS, FloatArray, IntArray, Votes
 from keff.stats.voting.calibrate import cross_fitted
 from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
 
@@ -82,11 +82,14 @@ def rated(votes: Votes, rules: Sequence[Policy]) -> Votes:
             raise PolicyError(f"{rule.spec} needs {which} for each path, and {there}")
         if name != CONFIDENCE:
             named[name] = given
+        spent = votes.named.get(RATING_SECONDS)
+        if name == CONFIDENCE and spent is not None and np.isfinite(spent).any():
+            named[RATING_SECONDS] = np.where(np.isfinite(spent), spent, np.nanmean(spent))
         if calibrated(rule) is not None and name + CHANCE not in named:
             if votes.correct is None:
                 raise PolicyError(f"{rule.spec} is calibrated on gold answers, and these records have none")
             named[name + CHANCE], named[name + WEIGHT] = _cross_fitted(votes, name)
-    if named == dict(votes.named):
+    if not named and not votes.named:
         return votes
     return replace(votes, named=named)
 
@@ -107,7 +110,8 @@ class PolicyOutcome:
     """Expectations for each item [n]: paths, rounds, and where known accuracy and tokens.
 
     ``agrees`` is the chance of the same answer as plurality at the cap on the same draws, ``as_now`` that of
-    today's answer on them (None where today's rule needs more paths than were drawn); ``noise`` the variance
+    today's answer on them (None where today's rule needs more paths than were drawn); ``rated`` the paths
+    whose usual confidence is read (None: none is); ``noise`` the variance
     of ``accuracy`` that comes from drawing finitely many orders (None: exact). ``busy`` [n] are the seconds
     that paths ran; ``wait`` [n, R] the seconds to the answer where rounds follow each other, and ``at_once``
     [n, R] where all paths start together and those not needed are cancelled.
@@ -124,6 +128,7 @@ class PolicyOutcome:
     wait: FloatArray | None = None
     at_once: FloatArray | None = None
     as_now: FloatArray | None = None
+    rated: FloatArray | None = None
 
 
 def joined(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
@@ -143,6 +148,7 @@ class Walks:
 
     ``wait`` are the seconds until then, where known. With paths in flight ``stop`` are the votes counted,
     ``rounds`` and ``launched`` the paths begun, and ``ran`` [n, R, cap] the share of each path that is paid.
+    ``rated`` says that each path counts once its verifier has rated it.
     """
 
     stop: IntArray
@@ -152,6 +158,7 @@ class Walks:
     wait: FloatArray | None = None
     launched: IntArray | None = None
     ran: FloatArray | None = None
+    rated: bool = False
 
 
 def at_once(policy: Policy) -> bool:
@@ -174,6 +181,18 @@ def ahead_of(policy: Policy, draws: Draws) -> NDArray[Any] | None:
 def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE, *, whole: bool = False) -> Walks:
     """Drive a policy along every order of drawing; ``whole``: a cancelled path is paid as if it had ended."""
     for_one_model(policy, "a replayed record")
+    if confidence_of(policy) != CONFIDENCE:
+        return _walked(policy, draws, crowding, whole=whole)
+    longer = draws.until_rated
+    walks = _walked(policy, longer, crowding, whole=whole)
+    if walks.ran is not None and longer.seconds is not None and draws.seconds is not None:
+        # Of what a path ran the model's part comes first, and only that part is the model's.
+        parts = (longer.seconds / np.maximum(draws.seconds, 1e-9))[..., : walks.ran.shape[2]]
+        walks = replace(walks, ran=np.minimum(walks.ran * parts, 1.0))
+    return replace(walks, rated=True)
+
+
+def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
     if (flight := in_flight_of(policy)) is not None:
         return _flown(policy, flight, draws, crowding, whole=whole)
     ahead = ahead_of(policy, draws)
@@ -259,8 +278,9 @@ def expectations(walks: Walks, draws: Draws, cap: int, now: NDArray[np.int16] | 
         tokens=_spent(walks, draws, draws.tokens),
         busy=_spent(walks, draws, draws.seconds),
         wait=walks.wait,
-        at_once=_together(walks, draws),
+        at_once=_together(walks, draws.until_rated if walks.rated else draws),
         as_now=None if now is None else (walks.answer == now).mean(axis=1),
+        rated=walks.stop.mean(axis=1) if walks.rated else None,
     )
 
 

@@ -97,7 +97,8 @@ class ConfidenceWorth(Result):
     number of paths, by ``gain_at_equal_cost`` (posterior of the decision, calibrated on other questions);
     False where its AUC is surely close to one half, None where the record does not show it. ``sign`` is -1
     where lower is better; ``unknown`` paths have none and are ordinary votes. ``reliability`` are
-    cross-fitted chances in up to ten groups of equal size.
+    cross-fitted chances in up to ten groups of equal size. ``rating_seconds`` and ``rating_dollars`` are what
+    its verifier took and costs for one path on average (None: not known), which rules that read it pay.
     """
 
     name: str
@@ -108,11 +109,16 @@ class ConfidenceWorth(Result):
     sign: int = 1
     unknown: int = 0
     reliability: tuple[ReliabilityPoint, ...] = ()
+    rating_seconds: float | None = None
+    rating_dollars: float | None = None
 
     def sentence(self, *, several: bool) -> str:
         """Return it in one sentence, named where there are ``several``."""
         without = f"; {self.unknown} paths without one are ordinary votes" if self.unknown else ""
-        return f"{self._said(several=several)}{without}."
+        spent = [] if self.rating_seconds is None else [f"takes {self.rating_seconds:.2g} s"]
+        spent += [] if self.rating_dollars is None else [f"costs ${self.rating_dollars:.3g}"]
+        paid = f"; a rating {' and '.join(spent)}, which rules on it pay" if spent else ""
+        return f"{self._said(several=several)}{without}{paid}."
 
     def _said(self, *, several: bool) -> str:
         whose = f"Your confidences {self.name!r}" if several else "Your confidences"

@@ -10,7 +10,7 @@ from keff.narrow import entries, fields, is_array, items
 from keff.protocol.reply import Counts
 from keff.protocol.responses import chat_usage
 from keff.protocol.values import Events, Object, count, data_of, decoded
-from keff.sampling.cost import Price, Usage, price_of
+from keff.sampling.cost import VERIFIER, Price, Usage, price_of
 
 # Tokens of an answer at the most whose request states no length, while too few answers tell what is usual:
 # what most hosted models write at once.
@@ -59,6 +59,11 @@ class PriceList:
             if (price := self._found[name]) is not None:
                 return price
         return None
+
+    def rating(self, paths: int, seconds: float) -> float:
+        """Return the dollars of paths that the verifier rated in so many seconds; 0 without a price."""
+        price = self._prices.get(VERIFIER)
+        return 0.0 if price is None else charge(Usage(), price, paths, seconds)
 
 
 @dataclass(frozen=True, slots=True)

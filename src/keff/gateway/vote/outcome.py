@@ -98,15 +98,16 @@ def reads_logprobs(policy: Policy, verifier: Verifier | None) -> bool:
 
 async def ratings(
     verifier: Verifier, talk: Sequence[Object], choices: Sequence[Object], metrics: Metrics
-) -> Sequence[float]:
-    """Return the verifier's confidence in each path, NaN where it fails, and count what became of them."""
+) -> tuple[Sequence[float], float]:
+    """Return the verifier's confidence in each path, NaN where it fails, and its seconds; counts them."""
     texts = [str(fields(choice.get("message")).get("content") or "") for choice in choices]
     found = await asyncio.gather(*(verifier.rate(talk, text) for text in texts))
     failed = sum(value != value for value, _ in found)
     metrics.count("keff_verifier_paths_total", len(found) - failed, became="rated")
     metrics.count("keff_verifier_paths_total", failed, became="failed")
-    metrics.count("keff_verifier_seconds_total", sum(seconds for _, seconds in found))
-    return [value for value, _ in found]
+    seconds = sum(seconds for _, seconds in found)
+    metrics.count("keff_verifier_seconds_total", seconds)
+    return [value for value, _ in found], seconds
 
 
 def check_rated(plan: Plan, policy: Policy, verifier: Verifier | None) -> None:

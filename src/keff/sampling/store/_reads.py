@@ -231,17 +231,19 @@ class Reads:
             next(self._rows("select 1 from confidences limit 1", ()), None) is not None
         )
 
-    def ratings(self, item: str, version: str | None = None) -> dict[tuple[int, int, int], float]:
-        """Return the verifier's confidence in the paths of an item, by slot, path and attempt.
+    def ratings(
+        self, item: str, version: str | None = None
+    ) -> dict[tuple[int, int, int], tuple[float, float]]:
+        """Return the verifier's confidence in an item's paths and its seconds, by slot, path and attempt.
 
         Of one version of the verifier, else of the last one that rated the path.
         """
         rows = self._rows(
-            "select slot, path, attempt, value from confidences where item = ? and ? in (version, '') "
-            "order by rowid",
+            "select slot, path, attempt, value, seconds from confidences "
+            "where item = ? and ? in (version, '') order by rowid",
             (item, version or ""),
         )
-        return {(row["slot"], row["path"], row["attempt"]): row["value"] for row in rows}
+        return {tuple(row)[:3]: tuple(row)[3:] for row in rows}
 
     def paths(self, columns: Sequence[str], size: int) -> Iterator[list[tuple[object, ...]]]:
         """Yield some columns of every completed path with its score, as they came, ``size`` at a time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.stats.time import Timetable, timetable
-from keff.stats.votes import CONFIDENCE, IntArray, Votes
+from keff.stats.votes import CONFIDENCE, RATING_SECONDS, IntArray, Votes
 from keff.stats.voting.alike import ABSTAINS, dense_codes
 
 ItemArray = NDArray[Any]
@@ -126,6 +126,16 @@ class Draws:
         place += np.arange(side, dtype=np.int32) * np.int32(side**2)
         vars(self)["_cells"] = place
         return place
+
+    @cached_property
+    def until_rated(self) -> Draws:
+        """The same where a path takes until its verifier has rated it; both count the same votes."""
+        spent = self.named.get(RATING_SECONDS)
+        if self.seconds is None or spent is None:
+            return self
+        found = replace(self, seconds=self.seconds + spent)
+        vars(found).update(tallies=self.tallies, _weighed=vars(self).setdefault("_weighed", {}))
+        return found
 
     @property
     def work(self) -> NDArray[np.float32] | None:
