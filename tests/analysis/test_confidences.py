@@ -216,7 +216,10 @@ def test_a_rule_that_reads_a_verifier_waits_for_it_and_pays_it() -> None:
 
 def test_a_path_in_flight_is_paid_to_the_model_for_its_own_part() -> None:
     votes = Votes(
-        np.zeros((1, 2), int), np.ones((1, 2), int), confidences=np.ones((1, 2)), seconds=[[1.0, 4.0]]
+        np.zeros((1, 2), int),
+        np.ones((1, 2), int),
+        confidences=np.ones((1, 2)),
+        seconds=np.array([[1.0, 4.0]]),
     )
     votes = replace(votes, named={"rating_seconds": np.full((1, 2), 2.0)})
     held = {"confidence": Calibration((0.0, 1.0), (0.1, 0.95), (0.5, 1.5), 0.6)}
