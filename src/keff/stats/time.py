@@ -99,14 +99,23 @@ def quantile_ratio(times: FloatArray, today: FloatArray, share: float, clusters:
     return _of_new(value, np.exp(middle + 2**0.5 * (drawn - middle)))
 
 
-def resampled_ratios(times: FloatArray, today: FloatArray, share: float, clusters: IntArray) -> FloatArray:
-    """Return the ratio of the quantiles of two rules in resamples of the clusters [S]."""
-    mine, other = _resampled_pair(times, today, share, clusters)
+def resampled_ratios(
+    times: FloatArray,
+    today: FloatArray,
+    share: float,
+    clusters: IntArray,
+    law: FloatArray | None = None,
+) -> FloatArray:
+    """Return the ratio of the quantiles of two rules in resamples of the clusters [S].
+
+    With ``law``, a distribution function at equal steps from 0 to 1, it is that of their means over shares.
+    """
+    mine, other = _resampled_pair(times, today, share, clusters, law)
     return mine / np.maximum(other, 1e-12)
 
 
 def _resampled_pair(
-    times: FloatArray, today: FloatArray, share: float, clusters: IntArray
+    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, law: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return a quantile of both times to answer [n, R] in the same resamples of the clusters, each [S]."""
     groups = int(clusters.max()) + 1
@@ -115,9 +124,22 @@ def _resampled_pair(
     below = [_reached(each, grid) / each.shape[1] for each, grid in zip(both, grids, strict=True)]
     units = group_sums(np.hstack([np.ones((len(times), 1)), *below]), clusters, groups)
     totals = resampled_totals(units, 500, np.random.default_rng(0))
-    reached = totals[1:] >= share * totals[0] - 1e-9
+    reached: FloatArray = totals[1:] / totals[0]
     split = grids[0].size
-    return grids[0][reached[:split].argmax(axis=0)], grids[1][reached[split:].argmax(axis=0)]
+    mine, other = (
+        _read(grid, part, share, law)
+        for grid, part in zip(grids, (reached[:split], reached[split:]), strict=True)
+    )
+    return mine, other
+
+
+def _read(grid: FloatArray, reached: FloatArray, share: float, law: FloatArray | None) -> FloatArray:
+    """Return a quantile [S], or a mean of quantiles, from the shares [G, S] at most each value [G]."""
+    if law is None:
+        return grid[(reached >= share - 1e-12).argmax(axis=0)]
+    steps: FloatArray = np.linspace(0, 1, law.size, dtype=np.float64)
+    weights: FloatArray = np.diff(np.interp(reached, steps, law), axis=0, prepend=0.0)
+    return grid @ weights
 
 
 def _of_new(value: float, drawn: FloatArray) -> Interval:
@@ -193,18 +215,21 @@ def timetable(work: NDArray[Any], in_flight: int) -> Timetable:
     when it is. ``work`` must be finite and not negative.
     """
     runs = np.asarray(work, np.float64)
-    courses, cap = runs.shape
+    cap = runs.shape[1]
     width = min(in_flight, cap)
     start = np.zeros_like(runs)
     if width == 1:
         start[:, 1:] = runs[:, :-1].cumsum(axis=1)
     elif width < cap:
-        busy: FloatArray = runs[:, :width].copy()
-        rows: IntArray = np.arange(courses, dtype=np.int64)
+        # Places stand first, sorted by when they are free: each path takes the first and is sorted in.
+        busy = np.sort(runs[:, :width].T, axis=0)
         for path in range(width, cap):
-            place = busy.argmin(axis=1)
-            start[:, path] = busy[rows, place]
-            busy[rows, place] += runs[:, path]
+            start[:, path] = busy[0]
+            later = busy[0] + runs[:, path]
+            for place in range(1, width):
+                np.minimum(busy[place], later, out=busy[place - 1])
+                np.maximum(busy[place], later, out=later)
+            busy[-1] = later
     end = start + runs
     return Timetable(start, end, end.argsort(axis=1, kind="stable").astype(np.int64), width)
 
@@ -216,18 +241,25 @@ def cut(table: Timetable, event: IntArray, crowding: Crowding = ALONE) -> Cut:
     make the timetable for at most as many in flight.
     """
     courses, cap = table.end.shape
-    ends = np.take_along_axis(table.end, table.arrival, axis=1)
     rows: IntArray = np.arange(courses, dtype=np.int64)
-    now = ends[rows, event]
+    now: FloatArray = table.end[rows, table.arrival[rows, event]]
     launched = np.minimum(cap, table.width + event)
-    # Before event j as many paths run as were launched and have not ended: the same in every course.
-    running = np.minimum(table.width, cap - np.arange(cap, dtype=np.int64))
-    clock = (np.diff(ends, axis=1, prepend=0.0) * crowding.pace(running)).cumsum(axis=1)
+    clock = now
+    if crowding.alone < 1:
+        ends = np.take_along_axis(table.end, table.arrival, axis=1)
+        # Before event j as many paths run as were launched and have not ended: the same in every course.
+        running = np.minimum(table.width, cap - np.arange(cap, dtype=np.int64))
+        paces = np.diff(ends, axis=1, prepend=0.0) * crowding.pace(running)
+        clock = paces.cumsum(axis=1)[rows, event]
     length = table.end - table.start
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ran = np.where(length > 0, (now[:, None] - table.start) / length, 1.0)
-    begun = np.arange(cap, dtype=np.int64) < launched[:, None]
-    return Cut(clock[rows, event], launched, np.where(begun, np.clip(ran, 0.0, 1.0), 0.0))
+    ran = np.minimum(table.end, now[:, None])
+    ran -= table.start
+    np.divide(ran, length, out=ran, where=length > 0)
+    # Of paths that take no time at all those that were launched have ended.
+    ran[length <= 0] = 1.0
+    np.maximum(ran, 0.0, out=ran)
+    ran *= np.arange(cap, dtype=np.int64) < launched[:, None]
+    return Cut(clock, launched, ran)
 
 
 def in_rounds(

@@ -125,6 +125,10 @@ def replay(
     recorded.now, recorded.crowding = now, settings.crowding
     # A pilot of the usual size, or half of a smaller record.
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
+    # Rules with equally many in flight follow each other: they share the times of their paths.
+    flights = [(flight.cap, flight.width, rule) for rule in rules if (flight := in_flight_of(rule))]
+    for _, _, rule in sorted(flights, key=lambda each: each[:2]):
+        recorded.outcome(rule)
     rows = [recorded.judge(rule, settings.replicates, pilot) for rule in rules]
     return Replay(
         n=votes.n,
@@ -219,7 +223,8 @@ class RecordedPaths:
     ) -> RecordedPaths:
         """Draw the orders: so many in all, and at least 2 of each vote pattern."""
         longest = max([cap, *(rule.cap for rule in rules)])
-        timed = votes.seconds is not None or any(in_flight_of(rule) is not None for rule in rules)
+        in_flight = any(in_flight_of(rule) is not None for rule in rules)
+        timed = votes.seconds is not None or in_flight
         weighted = any("confidence" in rule.needs for rule in rules)
         orders, rows = drawn_orders(
             votes,
@@ -228,6 +233,7 @@ class RecordedPaths:
             one_by_one=not all(at_once(rule) or _unfitted(rule) for rule in rules),
             by_path=timed or weighted,
             by_question=votes.tokens is not None or prices is not None,
+            in_flight=in_flight,
         )
         unit = np.ones(rows.weights.size) if votes.tokens is None else votes.tokens.mean(axis=1)
         apart = votes.tokens is not None and orders.votes.tokens is None

@@ -21,6 +21,10 @@ ORDERS_IN_ALL, FEWEST_ORDERS = 100_000, 2
 # From so many questions on half as many orders: their time shows there, and intervals hold their noise.
 MANY = 3000
 
+# Paths in flight are followed path by path, on a part of the orders: the exact vote at the cap is a control
+# variate, so that under a tenth of a point is left unknown of a rule that changes one answer in a hundred.
+IN_FLIGHT = 4
+
 # Bounds the memory and the time of a replay.
 MOST_ORDERS = 4000
 # Orders of a question at most where a policy cannot follow all of them at once.
@@ -67,19 +71,27 @@ class DrawnOrders:
 
 
 def drawn_orders(
-    votes: Votes, cap: int, rng: np.random.Generator, *, one_by_one: bool, by_path: bool, by_question: bool
+    votes: Votes,
+    cap: int,
+    rng: np.random.Generator,
+    *,
+    one_by_one: bool,
+    by_path: bool,
+    by_question: bool,
+    in_flight: bool = False,
 ) -> tuple[DrawnOrders, Rows]:
     """Return the orders in which a record is replayed, and what the rows of an outcome stand for.
 
     What a rule that sees votes alone does on a question depends on its vote pattern (``stats.alike``), so
     orders are drawn for patterns, in proportion to their questions; rows are then patterns too unless
     ``by_question`` or shared clusters ask for questions. ``by_path``: what is recorded of single paths
-    (seconds, confidences) matters, and every question has orders of its own.
+    (seconds, confidences) matters, and every question has orders of its own; fewer ``in_flight``.
     """
     ids, groups, n = votes.cluster_ids, votes.n_clusters, votes.n
     in_all = ORDERS_IN_ALL // (1 + (n >= MANY))
     most = ONE_BY_ONE if one_by_one else MOST_ORDERS
     if by_path:
+        in_all //= IN_FLIGHT if in_flight else 1
         repeats = np.full(n, max(min(in_all // n, most), FEWEST_ORDERS), np.int64)
         return DrawnOrders(votes, repeats, cap, rng), Rows(ids, groups)
     same = alike(votes)

@@ -289,7 +289,8 @@ def _spent(walks: Walks, draws: Draws, each: NDArray[np.float32] | None) -> Floa
     if each is None:
         return None
     if walks.ran is not None:
-        return (each[..., : walks.ran.shape[2]] * walks.ran).sum(axis=2).mean(axis=1)
+        held = each[..., : walks.ran.shape[2]]
+        return np.einsum("irk,irk->i", held, walks.ran, dtype=np.float64) / held.shape[1]
     ran = np.arange(draws.cap) < walks.stop[..., None]
     return (each * ran).sum(axis=2, dtype=np.float64).mean(axis=1)
 

@@ -146,7 +146,7 @@ class Draws:
         """Return when the first ``cap`` paths start and end with ``width`` at once, and their arrival order.
 
         By rows of n * R orders; the draws [n * R, 1, cap] hold codes and correctness only. Kept for the next
-        rule where it is small. ``work`` must be known.
+        rule, and several of them where they are small. ``work`` must be known.
         """
         known: dict[tuple[int, int], tuple[Timetable, Draws]] = vars(self).setdefault("_timed", {})
         if (cap, width) in known:
@@ -162,8 +162,9 @@ class Draws:
         scores = None if self.confidences is None else arriving(self.confidences)
         named = {name: arriving(values) for name, values in self.named.items()}
         found = table, Draws(arriving(self.codes), right, confidences=scores, named=named)
-        if rows * cap <= TIMED_CELLS:
-            known[cap, width] = found
+        if rows * cap * (len(known) + 1) > TIMED_CELLS:
+            known.clear()
+        known[cap, width] = found
         return found
 
     def some(self, rows: slice | IntArray, orders: int) -> Draws:
@@ -228,8 +229,8 @@ def random_orders(uniform: NDArray[np.float32], cap: int) -> NDArray[np.intp]:
     return (keys[..., :cap] & ((kind(1) << below) - kind(1))).astype(np.intp)
 
 
-# Up to so many places of paths a timetable is kept for the next rule: a dozen of them take 200 MB.
-TIMED_CELLS = 2**18
+# Several timetables are kept up to so many places of paths in all: they take 200 MB.
+TIMED_CELLS = 2**22
 
 # So many places of paths in orders are drawn at a time, so that memory does not grow with the record.
 ORDER_CELLS = 2**18
