@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from keff.errors import LogError
+from keff.logs.parts.columns import lay_out
 from keff.reading.open import Opening, Record, open_record
 from keff.reading.several import open_records
 
@@ -116,6 +117,20 @@ def test_lists_in_json_lines_and_parquet(tmp_path: Path) -> None:
 def test_mappings_that_do_not_fit(tmp_path: Path, columns: str, message: str) -> None:
     with pytest.raises(LogError, match=message):
         open_record(written(tmp_path, "csv"), Opening(columns=columns))
+
+
+@pytest.mark.parametrize(
+    ("names", "example"),
+    [
+        (("question", "answers", "gold"), "id=question,answer=answers"),
+        (("loesung", "frage", "antwort"), "id=loesung,answer=antwort"),  # no name is like an id: the first
+        (("guess", "q", "truth"), "id=q,answer=guess"),
+        (("x",), "id=x,answer=COLUMN"),
+    ],
+)
+def test_the_example_names_the_columns_most_likely_meant(names: tuple[str, ...], example: str) -> None:
+    said = lay_out(names)
+    assert isinstance(said, str) and said.endswith(f": --columns {example}, for example")
 
 
 @pytest.mark.parametrize(

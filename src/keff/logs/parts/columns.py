@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from difflib import get_close_matches
 
 from keff.errors import LogError
 from keff.records import Note
@@ -88,6 +88,9 @@ VERDICTS = frozenset({"answer", "text", "correct"})
 # Words whose column is never guessed among several.
 DECISIVE = ("id", "answer", "correct", "gold_answer")
 
+# As similar as antwort is to answer; letters by chance are less.
+LIKE = 0.55
+
 _NUMBERED = re.compile(r"(.+?)_?(\d+)")
 
 
@@ -168,11 +171,10 @@ def lay_out(
         numbered.pop("score", None)
     lacking = _lacking({*single, *numbered})
     if lacking:
+        # A question's text tells questions apart as well as an id.
         used = {*single.values(), *(name for run in numbered.values() for name in run)}
-        free = [name for name in names if name and name not in used]
-        example = ",".join(
-            f"{word}={name}" for word, name in zip_longest(lacking, free[: len(lacking)], fillvalue="COLUMN")
-        )
+        free = [name for name in names if name and name not in used - {single.get("question")}]
+        example = ",".join(f"{word}={_nearest(word, free)}" for word in lacking)
         return f"no column {' and no '.join(lacking)} (it has {_some(names)}): {say}{example}, for example"
     notes = (Note("columns", f"read by the names of the columns: {', '.join(taken)}"),) if taken else ()
     return Layout(single, numbered, notes)
@@ -231,6 +233,16 @@ def _lacking(has: set[str]) -> list[str]:
     """Return the words that a table cannot do without."""
     answered = has & VERDICTS or "score" in has
     return [*([] if "id" in has else ["id"]), *([] if answered else ["answer"])]
+
+
+def _nearest(word: str, free: list[str]) -> str:
+    """Take the first column whose name is like one that means a word; where none is, the first."""
+    known = (*OBVIOUS[word], *([*OBVIOUS["question"], "q"] if word == "id" else [LISTS[word], "guess"]))
+    for name in free:
+        if get_close_matches(_form(name), known, 1, LIKE):
+            free.remove(name)
+            return name
+    return free.pop(0) if free else "COLUMN"
 
 
 def _some(names: Sequence[str]) -> str:
