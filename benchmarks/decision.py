@@ -153,13 +153,23 @@ def table(found: dict[float, list[Delivered]]) -> None:
         )
 
 
-def one_for_all(truth: dict[str, RuleOutcomes], paths: float) -> tuple[str, float]:
-    """Return the one rule for everybody of at most so many mean paths that keeps most, and what it keeps."""
+def one_for_all(
+    truth: dict[str, RuleOutcomes], families: dict[str, str], paths: float
+) -> tuple[float, float]:
+    """Return what one rule for everybody keeps and draws, chosen for each family on the others.
+
+    It is the one that keeps most there with at most ``paths`` on average.
+    """
     kept = np.array([1 - _means(each.loss) / _means(each.right) for each in truth.values()])
-    drawn = np.array([_means(each.paths) for each in truth.values()]).mean(axis=0)
-    specs = next(iter(truth.values())).specs
-    best = int(np.argmax(np.where(drawn <= paths + 1e-9, kept.mean(axis=0), -np.inf)))
-    return f"{specs[best]} at {drawn[best]:.2f}", float(kept.mean(axis=0)[best])
+    drawn = np.array([_means(each.paths) for each in truth.values()])
+    of, found = np.array([families[name] for name in truth]), list[FloatArray]()
+    for family in families.values():
+        others = of != family
+        fits = drawn[others].mean(axis=0) <= paths + 1e-9
+        best = int(np.argmax(np.where(fits, kept[others].mean(axis=0), -np.inf)))
+        found.append(np.array([kept[~others, best].mean(), drawn[~others, best].mean()]))
+    share, most = np.mean(found, axis=0)
+    return float(share), float(most)
 
 
 def _means(values: FloatArray | None) -> FloatArray:
@@ -194,8 +204,10 @@ def recorded(sources: list[Record], asked: argparse.Namespace) -> None:
     table(found)
     for share, rows in found.items():
         paths, kept = (np.mean([getattr(row, name) for row in rows]) for name in ("paths", "kept"))
-        rule, other = one_for_all(truth, float(paths))
-        print(f"\n{share:g}: {kept:.2%} at {paths:.2f} paths; one rule for everybody ({rule}): {other:.2%}")
+        other, most = one_for_all(truth, families, float(paths))
+        print(
+            f"\n{share:g}: {kept:.2%} at {paths:.2f} paths; one rule for everybody: {other:.2%} at {most:.2f}"
+        )
     kept, paths = (np.mean([getattr(row, name) for row in found[0.99]]) for name in ("kept", "paths"))
     print(
         f"\nclaim: kept where 99% of {asked.paths} paths is asked | {kept:.2%} at {paths:.2f} paths | "
@@ -296,10 +308,10 @@ def known_laws(pilots: int) -> None:
                 lost = later.mean(later.loss)
                 gain = stated_gain(known, choice)
                 voting = choice.rule if choice.rule != known.single else len(true) - 1
-                pairs = (gain, true[0] - true[voting]), (known.new.loss[:, choice.rule], lost[choice.rule])
-                inside += [
-                    bool(np.quantile(d, 0.025) - 1e-6 <= t <= np.quantile(d, 0.975) + 1e-6) for d, t in pairs
-                ]
+                assert gain.limits is not None
+                points = tuple(np.quantile(known.new.loss[:, choice.rule], [0.025, 0.975]))
+                pairs = (gain.limits, true[0] - true[voting]), (points, lost[choice.rule])
+                inside += [low - 1e-6 <= truth <= high + 1e-6 for (low, high), truth in pairs]
             said = ", ".join(f"{verdicts[word] / pilots:.0%}" for word in ("vote", "ask once", "open"))
             cover = ", ".join(f"{share:.0%}" for share in inside / pilots)
             print(f"| {law} | {n} | {100 * true[0]:+.1f} | {said} | {cover} |")

@@ -255,7 +255,5 @@ def _voting(
 ) -> VotingGain:
     if choice is None or known is None or known.level is None:
         return VotingGain(verdict, None, None, None, None, decision.because)
-    draws = stated_gain(known, choice)
-    lo, hi = np.quantile(draws, [0.025, 0.975])
-    gain = Interval(choice.gain, float(lo), float(hi), "posterior of the gain over one path")
+    gain = stated_gain(known, choice)
     return VotingGain(verdict, gain, 1 - choice.hurts, decision.questions_needed, None, decision.because)

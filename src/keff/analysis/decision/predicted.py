@@ -124,7 +124,9 @@ def _against(
         new=cut(known.new, new, luck),
         gain_variance=pilot.gain_variance,
         shown=pilot.shown,
-        gain_error=np.full(last + 1, pilot.gain_error[-1]),
+        # The pilot saw the gain of its own paths: its limits lie as far from what is expected here.
+        gain_alone=np.outer(pilot.gain_alone[:, -1] - pilot.gain(pilot.single).mean(), np.ones(last + 1))
+        + (loss[:, [known.single]] - loss).mean(axis=0)[keep],
         run_variance=np.full(last + 1, pilot.run_variance[-1]),
     )
 

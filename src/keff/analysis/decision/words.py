@@ -10,7 +10,7 @@ from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.results.words import points
 from keff.records import Interval
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import Votes
 
 TWO_SIDED, POWER = 1.96, 0.84
 """Normal quantiles of a two-sided test at 5% and of a power of 80%."""
@@ -41,9 +41,8 @@ def questions_needed(known: JointPosterior) -> int | None:
     return max(int(np.ceil(needed / size)) * size, 1)
 
 
-def _points(values: FloatArray) -> str:
-    lo, hi = np.quantile(values, [0.025, 0.975])
-    return f"{points(Interval(float(values.mean()), float(lo), float(hi), 'posterior'))} points"
+def _points(gain: Interval) -> str:
+    return f"{points(gain)} points"
 
 
 def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes) -> str:
