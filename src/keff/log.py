@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,7 +152,9 @@ def find_log(path: Path, name: str | None = None, options: Mapping[str, object] 
     try:
         path.stat()
     except FileNotFoundError:
-        raise LogError(f"{path} does not exist") from None
+        if not re.search(r"[*?[]|^\w\w+:/", str(path)):
+            raise LogError(f"{path} does not exist") from None
+        name = name or "parquet"  # several files, or an object store
     except (OSError, ValueError) as error:
         # Names above 255 bytes, null bytes, folders that may not be entered.
         raise LogError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None

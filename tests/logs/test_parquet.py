@@ -83,6 +83,43 @@ def test_a_damaged_row_group_amid_many_is_one_line(tmp_path: Path, monkeypatch: 
     raw[middle : middle + 64] = bytes(64)
     path.write_bytes(raw)
     monkeypatch.setitem(ParquetLog.parts.__kwdefaults__, "most", 600)
-    with pytest.raises(LogError, match="damaged or cut off") as refused:
+    with pytest.raises(LogError, match=r"log\.parquet: row group [45] of 8 is damaged \(") as refused:
         open_record(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_pattern_and_the_address_of_a_folder_are_one_record(tmp_path: Path) -> None:
+    rows = [{"id": f"q{n}", "gold_answer": "7", "all_answers": ["7", str(n), None]} for n in range(60)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "whole.parquet")
+    (tmp_path / "in" / "b").mkdir(parents=True)
+    parquet.write_table(
+        pyarrow.Table.from_pylist(rows[:25]), tmp_path / "in" / "a.parquet", row_group_size=10
+    )
+    parquet.write_table(pyarrow.Table.from_pylist(rows[25:]), tmp_path / "in" / "b" / "c.parquet")
+    whole = open_record(tmp_path / "whole.parquet").ballot
+    for several in (tmp_path / "in" / "**" / "*.parquet", Path(f"file://{tmp_path}/in")):
+        found = open_record(several).ballot
+        assert (found.votes.answers == whole.votes.answers).all()
+        assert found.votes.correct is not None
+        assert (found.votes.correct == whole.votes.correct).all()
+        assert list(found.ids or ()) == [row["id"] for row in rows]
+        assert [found.questions[row].answers for row in (0, 24, 25, 59)] == [
+            ("7", str(n), None) for n in (0, 24, 25, 59)
+        ]
+    parquet.write_table(pyarrow.Table.from_pylist(rows[:1]), tmp_path / "in" / "d.parquet")
+    with pytest.raises(LogError, match=r"in/d\.parquet: row 1: duplicate id 'q0'"):
+        open_record(tmp_path / "in" / "**" / "*.parquet")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("no/*.parquet", "no such file"),
+        ("file:/none/at/all", "there is no Parquet file"),
+        ("abc://x/y", "Unrecog"),
+    ],
+)
+def test_several_files_that_are_not_there_are_one_line(path: str, said: str) -> None:
+    with pytest.raises(LogError, match=said) as refused:
+        open_record(Path(path))
     assert "\n" not in str(refused.value)

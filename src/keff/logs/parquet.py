@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +21,24 @@ from keff.plugins import missing_extra
 MAGIC = b"PAR1"
 
 
+def address(path: Path) -> str | None:
+    """Return the address that a path was made of, such as s3://bucket/votes; None for one on this machine."""
+    # A path holds one slash of the two; a single letter before the colon is a drive.
+    found = re.match("([a-z][a-z0-9+.-]+):/+(.+)", str(path))
+    if found is None or path.exists():
+        return None
+    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{found[2]}"
+
+
+def matching(path: Path) -> list[Path]:
+    """Return a file, or those that match where it is a pattern."""
+    return [path] if path.exists() else list(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+
+
 def is_parquet(path: Path) -> bool:
-    """Return whether a file begins as Parquet does."""
+    """Return whether a file begins as Parquet does; a pattern of files and an address are taken for it."""
+    if not path.exists():
+        return address(path) is not None or bool(matching(path))
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -42,8 +59,7 @@ def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, o
     arrow = _arrow()
     try:
         arrow.check(path)
-        for number, row in enumerate(arrow.stream(path, list(names)), 1):
-            yield f"{path}: row {number}", row
+        yield from arrow.stream(path, list(names))
     except arrow.FAILURES as error:
         raise _damaged(path, error) from None
 
@@ -95,7 +111,7 @@ class ParquetLog:
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
         if not is_parquet(path):
-            return "not a Parquet file"
+            return "not a Parquet file" if path.exists() else "no such file"
         layout = self._layout(path)
         return layout if isinstance(layout, str) else None
 

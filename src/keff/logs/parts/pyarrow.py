@@ -6,18 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pyarrow.compute
+import pyarrow.fs
 import pyarrow.parquet
 from numpy.typing import NDArray
 
 from keff.errors import LogError
 from keff.log import Question
+from keff.logs.parquet import address, matching
 from keff.logs.parts.bulk import LISTS, NAMES, OTHERS, TEXTS, Bulk, RowColumns
 from keff.logs.parts.coding import NotPlainError, Texts
 from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
@@ -28,27 +31,86 @@ COLUMN_BATCH = 16_384
 LONG = frozenset({"all_texts", "all_truncated", "question"})
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One of the files of a record, as last changed, by its name on a disk or in an object store."""
+
+    name: str
+    size: int
+    changed: int
+    disk: pyarrow.fs.FileSystem = field(compare=False)
+
+    def open(self) -> pyarrow.parquet.ParquetFile:
+        """Open it; the checksums of its pages are compared where it has them."""
+        return pyarrow.parquet.ParquetFile(
+            self.disk.open_input_file(self.name), page_checksum_verification=True
+        )
+
+
+def _files(path: Path) -> list[_File]:
+    """Return the files of a record in the order of their names; raises LogError where none can be read."""
+    url, disk, names = address(path), pyarrow.fs.LocalFileSystem(), [str(each) for each in matching(path)]
+    try:
+        if url is not None:
+            disk, name = pyarrow.fs.FileSystem.from_uri(url)
+            names = [name]
+            if disk.get_file_info(name).type is pyarrow.fs.FileType.Directory:
+                names = pyarrow.fs.FileSelector(name, recursive=True)
+        found = [each for each in disk.get_file_info(names) if each.is_file]
+    except FAILURES as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise LogError(f"{url or path} cannot be read: {reason}") from None
+    found = found if len(found) == 1 else [each for each in found if each.path.endswith(".parquet")]
+    if not found:
+        raise LogError(f"{url or path}: there is no Parquet file")
+    files = (_File(each.path, each.size, each.mtime_ns or 0, disk) for each in found)
+    return sorted(files, key=lambda each: each.name)
+
+
 def parts(path: Path, most: int) -> Iterator[Bulk]:
-    """Yield the columns of a file part by part; raises NotPlainError where it must be read row by row.
+    """Yield the columns of a record part by part; raises NotPlainError where it must be read row by row.
 
     Arrow tells strings apart, so each distinct one of a batch becomes an object once.
     """
-    columns = ArrowColumns()
-    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
-        about = file.metadata
-        ends = np.cumsum([about.row_group(group).num_rows for group in range(about.num_row_groups)])
+    columns, places = ArrowColumns(), list[tuple[_File, int]]()
+    ends = np.zeros(0, np.int64)
 
-        def question(row: int) -> Question:
-            return _question(path, row, ends)
+    def question(row: int) -> Question:
+        group = int(np.searchsorted(ends, row, side="right"))
+        return _question(*places[group], row - int(ends[group - 1] if group else 0))
 
-        there = list(file.schema_arrow.names)
-        columns.has_texts = "all_texts" in there
-        names = [name for name in there if (name in KNOWN or name == "meta") and name not in LONG]
-        for batch in file.iter_batches(COLUMN_BATCH, columns=names):
-            if columns.paths >= most:
-                yield columns.part(question)
-            columns.add_batch({name: batch.column(name) for name in names})
+    for each in _files(path):
+        with each.open() as file:
+            about = file.metadata
+            groups = range(about.num_row_groups)
+            places += [(each, group) for group in groups]
+            sizes = np.array([about.row_group(group).num_rows for group in groups], np.int64)
+            ends = np.append(ends, np.cumsum(sizes) + (ends[-1] if ends.size else 0))
+            there = list(file.schema_arrow.names)
+            columns.has_texts |= "all_texts" in there
+            names = [name for name in there if (name in KNOWN or name == "meta") and name not in LONG]
+            for batch in _batches(each, file, COLUMN_BATCH, names):
+                if columns.paths >= most:
+                    yield columns.part(question)
+                columns.add_batch({name: batch.column(name) for name in names})
     yield columns.part(question, last=True)
+
+
+def _batches(
+    each: _File, file: pyarrow.parquet.ParquetFile, size: int, names: list[str]
+) -> Iterator[pyarrow.RecordBatch]:
+    """Yield batches of a file; raises LogError that names the row group that is damaged."""
+    try:
+        yield from file.iter_batches(size, columns=names)
+    except OSError as error:
+        for group in range(file.num_row_groups):
+            try:
+                file.read_row_group(group, columns=names)
+            except FAILURES:
+                reason = (str(error).splitlines() or [""])[0]
+                which = f"{each.name}: row group {group + 1} of {file.num_row_groups}"
+                raise LogError(f"{which} is damaged ({reason}): write the file again") from None
+        raise
 
 
 class ArrowColumns(RowColumns):
@@ -104,19 +166,17 @@ def _refuse_packed(meta: pyarrow.Array | None) -> None:
 
 
 @lru_cache(maxsize=1)
-def _group(path: Path, changed: int, group: int) -> pyarrow.Table:  # noqa: ARG001
-    """Return a row group of a file as last ``changed``, without texts; kept for the next question."""
-    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+def _group(each: _File, group: int) -> pyarrow.Table:
+    """Return a row group of a file, without texts; kept for the next question."""
+    with each.open() as file:
         names = [name for name in file.schema_arrow.names if name != "all_texts"]
         return file.read_row_group(group, columns=names)
 
 
-def _question(path: Path, row: int, ends: NDArray[np.int64]) -> Question:
+def _question(each: _File, group: int, row: int) -> Question:
     """Return one question, read again with its row group."""
-    group = int(np.searchsorted(ends, row, side="right"))
-    start = int(ends[group - 1]) if group else 0
-    (only,) = _group(path, path.stat().st_mtime_ns, group).slice(row - start, 1).to_pylist()
-    return by_model(question_of(f"{path}: row {row + 1}", unpacked(only)), only)
+    (only,) = _group(each, group).slice(row, 1).to_pylist()
+    return by_model(question_of(f"{each.name}: row group {group + 1}", unpacked(only)), only)
 
 
 FAILURES = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
@@ -172,25 +232,26 @@ SMALL = 64 * 2**20
 def check(path: Path) -> None:
     """Raise LogError for a file whose row groups claim to unpack to far more than its size."""
     # Only of row groups: pyarrow ends the whole process where the statistics of a column are damaged.
-    most = max(SMALL, MOST_RATIO * path.stat().st_size)
-    with pyarrow.parquet.ParquetFile(path) as file:
-        about = file.metadata
-        sizes = [about.row_group(group).total_byte_size for group in range(about.num_row_groups)]
-    if any(size > most for size in sizes):
-        raise LogError(f"{path}: it claims to unpack to far more than its size: not read")
+    for each in _files(path):
+        with each.open() as file:
+            about = file.metadata
+            sizes = [about.row_group(group).total_byte_size for group in range(about.num_row_groups)]
+        if any(size > max(SMALL, MOST_RATIO * each.size) for size in sizes):
+            raise LogError(f"{each.name}: it claims to unpack to far more than its size: not read")
 
 
 def columns(path: Path) -> list[str]:
-    """Return the names of the columns."""
-    with pyarrow.parquet.ParquetFile(path) as file:
+    """Return the names of the columns, of several files those of the first."""
+    with _files(path)[0].open() as file:
         return list(file.schema_arrow.names)
 
 
-def stream(path: Path, names: list[str]) -> Iterator[dict[str, object]]:
-    """Yield rows with the named columns, so that memory does not grow with the file."""
-    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
-        for batch in file.iter_batches(BATCH, columns=names):
-            yield from batch.to_pylist()
+def stream(path: Path, names: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield (place, row) with the named columns, so that memory does not grow with the file."""
+    for each in _files(path):
+        with each.open() as file:
+            rows = chain.from_iterable(batch.to_pylist() for batch in _batches(each, file, BATCH, names))
+            yield from ((f"{each.name}: row {number}", row) for number, row in enumerate(rows, 1))
 
 
 def write(path: Path, rows: Iterable[dict[str, object]], *, votes: bool = False) -> int:
