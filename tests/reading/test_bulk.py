@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import fields
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from how_many import examples
 from keff.analysis.estimates import Settings, analyze
 from keff.errors import KeffError
 from keff.logs import keff_jsonl
-from keff.logs.parts import lines
+from keff.logs.parts import bulk, lines, tabled
 from keff.reading import open as reading
 from keff.reading.open import Opening, Record, by_columns, open_record
 from keff.reading.transfer import export_log
@@ -134,6 +136,63 @@ def as_one_by_one(
     if record is not None:
         assert isinstance(expected, Record), expected
         same(record, expected)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    rows=rows(), trim=st.sampled_from([None, 1]), most=st.sampled_from([1, 6, 2**22]), shuffled=st.booleans()
+)
+def test_a_table_of_paths_gives_by_columns_what_its_questions_give(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[dict[str, object]],
+    trim: int | None,
+    most: int,
+    shuffled: bool,
+) -> None:
+    path = tmp_path_factory.mktemp("table") / "log.csv"
+    names = {"answer": "all_answers", "correct": "all_correct", "tokens": "all_tokens", "key": "all_keys"}
+    table: list[list[object]] = []
+    for row in rows:
+        lists = [cast("list[object]", row.get(name, [""] * 9)) for name in names.values()]
+        once = [row["id"], row["gold_answer"], row.get("cluster", "")]
+        table += [[*once, n, *(each[n] for each in lists)] for n in range(len(lists[0]))]
+    if shuffled:
+        table.sort(key=lambda line: str(line[3]))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["id", "gold_answer", "cluster", "path", *names], *table])
+    opening = Opening(answer_space="numeric", trim=trim)
+    expected = slowly(path, opening)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "BLOCK", 3)
+        patch.setitem(tabled.TableLog.parts.__kwdefaults__, "most", most)
+        try:
+            record = by_columns(path, opening)
+        except KeffError as error:
+            assert str(error) == expected
+            return
+    if record is not None:
+        assert isinstance(expected, Record), expected
+        same(record, expected)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_plain_table_is_read_by_columns(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"log.{kind}"
+    rows = [{"id": f"q{n // 3}", "answer": str(n % 2), "gold": "1", "latency": n} for n in range(300)]
+    if kind == "csv":
+        table = [[*rows[0]], *(row.values() for row in rows)]
+        path.write_text("".join(",".join(map(str, line)) + "\n" for line in table))
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        arrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(rows), path)
+    record, expected = by_columns(path, Opening()), slowly(path, Opening())
+    assert record is not None
+    assert isinstance(expected, Record)
+    same(record, expected)
+    assert [note.code for note in record.ballot.notes] == ["columns"]
+    assert [record.ballot.questions[row].id for row in (7, 90, 90, 3)] == ["q7", "q90", "q90", "q3"]
 
 
 def test_plain_rows_are_read_by_columns(tmp_path: Path) -> None:

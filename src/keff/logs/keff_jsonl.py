@@ -58,8 +58,11 @@ class KeffJsonl:
         """Return the columns of a file; None where it must be read question by question."""
         return only_part(self.parts(path, texts=texts, most=sys.maxsize))
 
-    def parts(self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART) -> Iterator[Bulk]:
+    def parts(
+        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
+    ) -> Iterator[Bulk]:
         """Yield the columns of a file part by part; see ``PartsLog``."""
+        del tell
         columns, places = RowColumns(), array("q")
 
         def question(row: int) -> Question:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, only_part
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, only_part, parts_of_questions
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import Layout, lay_out, parse_columns
 from keff.logs.parts.tabled import by_model, once_each, question_of, said_by, tabled, unpacked
@@ -143,13 +143,23 @@ class ParquetLog:
 
         So too where texts are wanted: single rows are slow to read again.
         """
-        return only_part(self.parts(path, texts=texts, most=sys.maxsize))
+        listed = self._layout(path) is None
+        return only_part(self.parts(path, texts=texts, most=sys.maxsize)) if listed else None
 
-    def parts(self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART) -> Iterator[Bulk]:
-        """Yield the columns of a file with lists part by part; see ``PartsLog``."""
-        if texts or self._layout(path) is not None:
+    def parts(
+        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
+    ) -> Iterator[Bulk]:
+        """Yield the columns of a file part by part; see ``PartsLog``."""
+        layout = self._layout(path)
+        if texts or isinstance(layout, str):
             raise NotPlainError
-        yield from parts_of(path, most)
+        if layout is None:
+            yield from parts_of(path, most)
+            return
+        has_texts = "text" in {*layout.single, *layout.numbered}
+        yield from parts_of_questions(
+            lambda tell: self.questions(path, tell=tell), most, tell, has_texts=has_texts
+        )
 
     def _layout(self, path: Path) -> Layout | str | None:
         """Return where the words stand, why there is no answer in it, or None for the lists of the JSONL."""

@@ -107,7 +107,7 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
     info = told(log, path, opening, notes.append)
     with naming(path):
         how = reading(info, opening)
-        parts = _parts(log, path, opening)
+        parts = _parts(log, path, opening, notes.append)
         if (bulk := only_part(parts)) is None:
             return None
         most = EXACT_PATHS if opening.trim is None else MOST_PATHS
@@ -115,8 +115,6 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
             return None
         if how.rescore and bulk.correct is not None:
             return None
-        if how.again and bulk.correct is not None:
-            notes.append(_kept_verdicts(how))
         trim = None if opening.trim is None else min(opening.trim, EXACT_PATHS)
         try:
             votes = ballot_of_parts(bulk, parts, how, trim=trim)
@@ -124,13 +122,15 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
             if (whole := log.bulk(path, texts=opening.texts)) is None:
                 return None
             votes = bulk_ballot(whole, how, trim=trim)
+        if how.again and bulk.correct is not None:
+            notes.append(_kept_verdicts(how))
         return Record(str(path), info, replace(votes, notes=(*notes, *votes.notes)))
 
 
-def _parts(log: BulkLog, path: Path, opening: Opening) -> Iterator[Bulk]:
+def _parts(log: BulkLog, path: Path, opening: Opening, tell: Tell) -> Iterator[Bulk]:
     """Yield the columns of a log, in parts where it can give them so."""
     if isinstance(log, PartsLog):
-        yield from log.parts(path, texts=opening.texts)
+        yield from log.parts(path, texts=opening.texts, tell=tell)
     elif (bulk := log.bulk(path, texts=opening.texts)) is not None:
         yield bulk
     else:

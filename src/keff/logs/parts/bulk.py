@@ -5,15 +5,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
+from threading import local
 from typing import Protocol, cast, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import LogError
-from keff.log import NAMED, Question
+from keff.log import NAMED, Question, Tell, unheard
 from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, TooVariedError, joined
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import MOST_COUNT, name_of, optional_text
@@ -90,7 +91,9 @@ PATHS_OF_A_PART = 2**21
 class PartsLog(BulkLog, Protocol):
     """A reader that can give all columns part by part, in bounded memory."""
 
-    def parts(self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART) -> Iterator[Bulk]:
+    def parts(
+        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
+    ) -> Iterator[Bulk]:
         """Yield the columns of ``most`` paths or little more at a time, in the order of the file.
 
         Names of answers and gold answers are numbered alike in all parts. Raises NotPlainError, or what is
@@ -254,6 +257,50 @@ class RowColumns:
         for texts in self.texts.values():
             texts.parts.clear()
         self.flat = {name: [] for name in (*NUMBERS, *CODED)}
+
+
+# Questions that are turned into columns at a time.
+BLOCK = 1024
+
+
+def parts_of_questions(
+    questions: Callable[[Tell], Iterator[Question]], most: int, tell: Tell, *, has_texts: bool
+) -> Iterator[Bulk]:
+    """Yield the columns of questions that are read one by one; see ``PartsLog``."""
+    columns, again, rows = RowColumns(), Reread(questions), map(_row, questions(tell))
+    columns.has_texts = has_texts
+    while block := list(islice(rows, BLOCK)):
+        if columns.paths >= most:
+            yield columns.part(again.question)
+        columns.add(block)
+    yield columns.part(again.question, last=True)
+
+
+def _row(question: Question) -> dict[str, object]:
+    """Return a question as a row with lists; raises NotPlainError for one that is more than such a row."""
+    more = question.nan or question.structured or question.scores or question.branches
+    if more or question.form != "answers" or any(name.startswith(NAMED) for name in question.meta):
+        raise NotPlainError
+    row: dict[str, object] = {"id": question.id, "gold_answer": question.gold, "question": question.question}
+    row |= {"cluster": question.cluster or None, "model": question.part or None}
+    fields = (TEXTS | NUMBERS | CODED).items()
+    lists = {known: getattr(question, name) for name, known in fields}
+    return row | {known: list(values) for known, values in lists.items() if values is not None}
+
+
+class Reread(local):
+    """Reads single questions again from the start, or from the last one on; each thread for itself."""
+
+    def __init__(self, questions: Callable[[Tell], Iterator[Question]]) -> None:
+        self._questions, self._rest, self._next = questions, questions(unheard), 0
+
+    def question(self, row: int) -> Question:
+        """Return a question by its place."""
+        if row < self._next:
+            self._next, self._rest = 0, self._questions(unheard)
+        found = next(islice(self._rest, row - self._next, None))
+        self._next = row + 1
+        return found
 
 
 def _repeat(seen: Sequence[Int]) -> bool:

@@ -32,7 +32,7 @@ LONG = frozenset({"all_texts", "all_truncated", "question"})
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _ParquetFile:
     """One of the files of a record, as last changed, by its name on a disk or in an object store."""
 
     name: str
@@ -47,7 +47,7 @@ class _File:
         )
 
 
-def _files(path: Path) -> list[_File]:
+def _files(path: Path) -> list[_ParquetFile]:
     """Return the files of a record in the order of their names; raises LogError where none can be read."""
     url, disk, names = address(path), pyarrow.fs.LocalFileSystem(), [str(each) for each in matching(path)]
     try:
@@ -63,7 +63,7 @@ def _files(path: Path) -> list[_File]:
     found = found if len(found) == 1 else [each for each in found if each.path.endswith(".parquet")]
     if not found:
         raise LogError(f"{url or path}: there is no Parquet file")
-    files = (_File(each.path, each.size, each.mtime_ns or 0, disk) for each in found)
+    files = (_ParquetFile(each.path, each.size, each.mtime_ns or 0, disk) for each in found)
     return sorted(files, key=lambda each: each.name)
 
 
@@ -72,7 +72,7 @@ def parts(path: Path, most: int) -> Iterator[Bulk]:
 
     Arrow tells strings apart, so each distinct one of a batch becomes an object once.
     """
-    columns, places = ArrowColumns(), list[tuple[_File, int]]()
+    columns, places = ArrowColumns(), list[tuple[_ParquetFile, int]]()
     ends = np.zeros(0, np.int64)
 
     def question(row: int) -> Question:
@@ -97,7 +97,7 @@ def parts(path: Path, most: int) -> Iterator[Bulk]:
 
 
 def _batches(
-    each: _File, file: pyarrow.parquet.ParquetFile, size: int, names: list[str]
+    each: _ParquetFile, file: pyarrow.parquet.ParquetFile, size: int, names: list[str]
 ) -> Iterator[pyarrow.RecordBatch]:
     """Yield batches of a file; raises LogError that names the row group that is damaged."""
     try:
@@ -166,14 +166,14 @@ def _refuse_packed(meta: pyarrow.Array | None) -> None:
 
 
 @lru_cache(maxsize=1)
-def _group(each: _File, group: int) -> pyarrow.Table:
+def _group(each: _ParquetFile, group: int) -> pyarrow.Table:
     """Return a row group of a file, without texts; kept for the next question."""
     with each.open() as file:
         names = [name for name in file.schema_arrow.names if name != "all_texts"]
         return file.read_row_group(group, columns=names)
 
 
-def _question(each: _File, group: int, row: int) -> Question:
+def _question(each: _ParquetFile, group: int, row: int) -> Question:
     """Return one question, read again with its row group."""
     (only,) = _group(each, group).slice(row, 1).to_pylist()
     return by_model(question_of(f"{each.name}: row group {group + 1}", unpacked(only)), only)

@@ -12,6 +12,8 @@ from typing import TypeVar, cast
 
 from keff.errors import LogError
 from keff.log import NAMED, LogInfo, Question, Tell, unheard
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, parts_of_questions
+from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.columns import Layout
 from keff.logs.parts.values import (
@@ -213,6 +215,22 @@ class TableLog:
         # Passes over the file may be several: what they leave out is one thing.
         for note in dict.fromkeys(heard or self.doubts(path)):
             tell(note)
+
+    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
+        """Return None: what is not read by columns part by part is read question by question."""
+        del path, texts
+
+    def parts(
+        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
+    ) -> Iterator[Bulk]:
+        """Yield the columns of a table part by part; see ``PartsLog``."""
+        layout = self.layout(path)
+        if texts or isinstance(layout, str):
+            raise NotPlainError
+        has_texts = "text" in {*layout.single, *layout.numbered}
+        yield from parts_of_questions(
+            lambda tell: self.questions(path, tell=tell), most, tell, has_texts=has_texts
+        )
 
 
 def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Question]:
