@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats.mstats import hdquantiles
 
 from keff.analysis.decision import Aim, Decided, decide
 from keff.analysis.decision.chain import in_flight_rules
-from keff.analysis.decision.timing import Timing
+from keff.analysis.decision.timing import SHARES, Timing
 from keff.analysis.money import Tariff, complete, rates
 from keff.analysis.replay.outcomes import run
 from keff.analysis.results.words import first_sentence, sentences
@@ -159,6 +160,21 @@ def test_ratios_of_quantiles_by_hand() -> None:
     assert timing.change(0) == (None, None)
     told = quantile_ratio(today / 2, today, 0.5, np.arange(100))
     assert told.value == pytest.approx(0.5) and told.lo == pytest.approx(0.5, rel=0.02)
+
+
+def test_smoothed_quantiles_are_those_of_harrell_and_davis() -> None:
+    rng = np.random.default_rng(3)
+    mine, today = rng.lognormal(0, 0.5, (40, 1)), rng.lognormal(0.3, 0.6, (40, 1))
+    want = np.log(hdquantiles(mine[:, 0], SHARES) / hdquantiles(today[:, 0], SHARES))
+    assert Timing((mine, today), np.arange(40), seconds=False)._smoothed[0] == pytest.approx(want, abs=0.01)
+
+
+def test_a_rule_that_is_never_slower_needs_no_proof_and_one_that_may_be_does() -> None:
+    today = np.tile(1.25 ** np.arange(15.0)[:, None], (1, 4))
+    uneven = today * np.where(np.arange(15) % 2, 1.15, 0.6)[:, None]
+    timing = Timing((today * 0.99, uneven, today), np.arange(15), seconds=False)
+    assert timing.surely(0, (1.0, 1.0)) and timing.within((1.0, 1.0))[1]
+    assert not timing.surely(1, (1.0, 1.0)) and timing.surely(1, (4.0, 4.0))
 
 
 @pytest.mark.slow
